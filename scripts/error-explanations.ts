@@ -1,0 +1,109 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the job file's own notation
+import type { ErrorCode } from "../src/foundation/errors.ts";
+
+/** The paragraph that docs/errors.md gives each code: when it comes about, and what then holds. */
+export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
+  USAGE: "A command or an argument is missing, unknown, or of the wrong form. Nothing was started.",
+  OPTION_UNKNOWN:
+    "A flag, a `--set` key or a `SLUICE_…` variable names nothing that can be set. Such names are never ignored, since a misspelt option would change a whole run in silence; the nearest known name is given.",
+  JOB_INVALID:
+    "The job file cannot be read, is not YAML, or a value in it, in the environment or among the flags does not fit the schema. Every problem is listed with its line and key.",
+  ENV_MISSING:
+    "A text of the job file holds `${NAME}` and the variable is not set. An empty variable counts as set; `${NAME:-fallback}` gives a value for both cases, and `$${NAME}` means the text itself.",
+  UNSUPPORTED:
+    "The job asks an engine or a storage for something that it cannot do. This is found before any row is asked.",
+  RUN_DIFFERS:
+    "The output already holds a run, and this job would give other answers than the one that began it. The differing keys are named. Mixing both in one output would make results that no job describes.",
+  OUTPUT_OCCUPIED: "The output path holds files that no run of Sluice wrote. They are left alone.",
+  NOT_A_RUN: "A command such as `status` or `verify` was given a directory without `_sluice/`.",
+  INPUT_MISSING:
+    "A path does not exist or a glob matches no file. Relative paths of a job file start from the file's directory, those of flags and variables from the working directory.",
+  INPUT_UNREADABLE:
+    "A file exists and cannot be read: missing rights, a directory where a file is expected, or a file that as a whole is not of its format, such as a JSON array that ends in the middle.",
+  INPUT_FORMAT: "The format was not named and does not follow from the file's ending.",
+  INPUT_CHANGED:
+    "While planning, Sluice takes a checksum of every slice of the input. The bytes that a worker reads now are others. Answers that were committed stay; the task that found it stops.",
+  INPUT_TOO_MANY_FILES: "The globs match more files than one plan may list.",
+  TEMPLATE_INVALID:
+    "A prompt, `system`, `forEach` or `copyFrom` is not valid Jinja. The message gives its place.",
+  JSON_INVALID:
+    "One line of a JSONL file, or one element of a JSON array, is not JSON. The row keeps its index and becomes a dead letter; the others are answered.",
+  ROW_NOT_OBJECT:
+    "The record is JSON, but a number, text, list or null. Only objects can take an answer field.",
+  UTF8_INVALID:
+    "The bytes of the row are not UTF-8. They are never replaced by question marks: a prompt that differs from the data in silence would be worse than none.",
+  NUL_BYTE: "The row holds a byte 0, which no text has. UTF-16 files look like this.",
+  LINE_TOO_LONG:
+    "The row is longer than `input.maxLineBytes`. It is skipped without being read into memory.",
+  ID_INVALID: "The field that `input.id` names is missing in this row, or is no text or number.",
+  VARIABLE_MISSING:
+    "The template uses a field that this row does not have. A field that is null counts as there. `{{ x | default('') }}` and `{% if x is defined %}` guard it.",
+  FIELD_TYPE:
+    "A filter or test got a value it cannot work on, such as `join` on a number. The message names the field.",
+  TEMPLATE_FAILED: "The template is valid and failed with this row's values.",
+  ELEMENTS_TOO_MANY: "`forEach` gives more elements for this row than one row may ask about.",
+  PROMPT_TOO_LONG:
+    "Prompt and `generation.maxNewTokens` together exceed the context, and `onTooLong` is `fail`. The truncating policies cut the row's text and never the template's own.",
+  REQUEST_REFUSED:
+    "The server answered 400 or a code like it: this request will be refused each time. Its message is part of the dead letter.",
+  ANSWER_INVALID: "The answer did not have the form that `answer` asks for, in all its tries.",
+  ANSWER_EMPTY: "The server replied with success and an empty list of choices.",
+  RESPONSE_MALFORMED:
+    "The server replied with success and something that is no valid answer: broken JSON, a wrong type, a body that ends early.",
+  SERVER_ERROR: "The server answered with a 5xx code, in all tries.",
+  TIMEOUT: "No answer came within `model.timeoutMs`, in all tries.",
+  CONNECTION_LOST: "The connection broke after the request was sent, in all tries.",
+  ROW_KILLS_ENGINE:
+    "When an engine dies, its rows are asked again, ever fewer at a time, until the guilty one stands alone. A row that ended its engine three times alone is given up; its neighbours are answered.",
+  FAKE_FAILURE: "`model.failures` or `model.failureRate` asked for this failure.",
+  ENGINE_DIED:
+    "The process that runs the model ended. It is started again and its rows are asked again; this code is only seen when that did not help.",
+  ENGINE_START_FAILED:
+    "The engine's process could not load its package or the model. The cause is in the message; the run stops at once, for no row could be answered.",
+  ENGINE_MISSING:
+    "The engine's package is not here and may not be added (`--no-install`), or there is none for this machine.",
+  ENGINE_INSTALL_FAILED:
+    "npm could not add the engine's package. Its last lines are part of the message. What was there before is unchanged.",
+  ENDPOINT_DOWN:
+    "Refused connections and 429 replies pause the endpoint and cost no row a try. It stayed so for longer than `model.maxEndpointDownMs`. The run can be continued.",
+  ENDPOINT_PATH_UNKNOWN:
+    "The server is there and answered 404 for the path itself: `model.baseUrl` usually lacks or doubles its `/v1`.",
+  AUTHENTICATION_FAILED:
+    "The server answered 401 or 403. Every further request would be refused too, so the run stops.",
+  MODEL_UNKNOWN:
+    "The name is in no catalog, is no path that exists, or the server does not know it.",
+  MODEL_MISSING: "The model is known and not on this machine, and may not be fetched now.",
+  MODEL_CORRUPT:
+    "The file's digest is not the pinned one, or the file does not begin as GGUF files do.",
+  MODEL_TEMPLATE_UNUSABLE:
+    "The chat template inside the model file is missing or cannot be rendered. `api: completion` needs none.",
+  MODEL_UNREADABLE: "The model file is there and cannot be opened or read.",
+  MODEL_DOWNLOAD_FAILED:
+    "Every mirror of the model failed; the message says how each did. What was fetched is kept and continued next time.",
+  MODEL_FORBIDDEN:
+    "The hub answered 401 or 403: the model needs a licence that was not accepted, or a token.",
+  ROW_FAILED: "With `onRowError: fail` the first row that fails for good ends the run.",
+  TOO_MANY_FAILED_ROWS:
+    "The count or share that `maxFailedRows` allows was exceeded. Finished tasks stay committed, and the run can be continued after the cause is mended.",
+  TASK_FAILED: "The worker of a task died or failed in each of its `tasks.maxRetries` extra tries.",
+  COORDINATOR_LIVES:
+    "One process at a time rules a run. The one that does is still alive, on this host or another.",
+  COORDINATOR_LOST:
+    "This process ruled the run and found that another has taken it over, for instance after a long sleep of the machine. It stops; nothing is lost.",
+  RUN_CANCELED: "`sluice cancel` stopped the run. What was answered is kept.",
+  PLAN_TOO_LARGE:
+    "The plan, which every worker reads, exceeds its limit, usually by very long prompts.",
+  PROTOCOL:
+    "A worker or an engine host sent a message that the other side does not know, or too large a one. Mixed versions of Sluice do this.",
+  INTERNAL: "Something happened that Sluice did not foresee. The stack is printed.",
+  ROWS_UNBALANCED:
+    "Before a commit, each planned row must have exactly one outcome. This was not so, and the commit was refused.",
+  NOT_FOUND: "A file of the run, or one that was named, does not exist.",
+  STORE_FAILED: "The storage refused an operation: missing rights, a broken disk, a lost mount.",
+  STORE_FULL:
+    "There is no space or quota left. Journals are whole up to the last line that was written.",
+  STORE_UNSUITABLE:
+    "Before a run, processes race to create one file, and exactly one must win. On this storage several did, or it cannot create files that way. Exactly-once cannot be kept here.",
+  RUN_DAMAGED:
+    "A plan, commit, part or manifest is missing, torn, or has another digest than recorded. `sluice verify` names each place.",
+};

@@ -1,0 +1,121 @@
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { type ErrorCode, errorTable, exitCodes } from "../src/foundation/errors.ts";
+import { jobJsonSchema } from "../src/run/job/json-schema.ts";
+import { type JobKey, jobKeys } from "../src/run/job/keys.ts";
+import { errorExplanations } from "./error-explanations.ts";
+
+const notice = "<!-- written by npm run docs: edit scripts/, not this -->";
+const keysBegin = "<!-- keys begin: written by npm run docs -->";
+const keysEnd = "<!-- keys end -->";
+
+/** Root of the checkout, with a slash at its end. */
+export const root = fileURLToPath(new URL("../", import.meta.url));
+
+/** Every file that is written by a program, by its path from the root, as it should be. */
+export function generatedFiles(): ReadonlyMap<string, string> {
+  const jobFile = readFileSync(`${root}docs/job-file.md`, "utf8");
+  return new Map([
+    ["schema/job.json", `${JSON.stringify(jobJsonSchema(), null, 2)}\n`],
+    ["docs/job-file.md", withKeys(jobFile)],
+    ["docs/errors.md", errorsPage()],
+  ]);
+}
+
+/** The text with the tables between the two marks replaced. */
+export function withKeys(markdown: string): string {
+  const begin = markdown.indexOf(keysBegin);
+  const end = markdown.indexOf(keysEnd);
+  if (begin < 0 || end < begin) throw new Error(`docs/job-file.md lacks ${keysBegin}`);
+  const before = markdown.slice(0, begin + keysBegin.length);
+  return `${before}\n\n${keyTables()}\n${markdown.slice(end)}`;
+}
+
+function keyTables(): string {
+  const firstOf = ({ path }: JobKey) => path.split(".")[0]!;
+  const sizes = Map.groupBy(jobKeys(), firstOf);
+  const groups = Map.groupBy(jobKeys(), (key) => {
+    const first = firstOf(key);
+    return sizes.get(first)!.length > 1 ? `\`${first}\`` : "Keys of one value";
+  });
+  const tables = [...groups].map(([group, keys]) => {
+    const rows = keys.map(keyRow).join("\n");
+    return `### ${group}\n\n| key | takes | default | kind | |\n|---|---|---|---|---|\n${rows}\n`;
+  });
+  return tables.join("\n");
+}
+
+function keyRow({ path, type, default: value, kind, description, engines }: JobKey): string {
+  const isSome = engines.length > 0 && engines.length < 3;
+  const about = isSome ? `${description} (engine ${engines.join(", ")})` : description;
+  const standard = value === undefined ? "" : `\`${JSON.stringify(value)}\``;
+  const cells = [`\`${path}\``, type, standard, kind, about];
+  return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
+}
+
+const exitMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
+  ok: "done; failed rows, if any, are within `maxFailedRows`",
+  failedRows: "done or stopped, with more failed rows than allowed",
+  usage: "the command line, the job or the environment is wrong; nothing was asked",
+  badInput: "the input is wrong as a whole",
+  engineUnavailable: "the model or its server is not to be had",
+  bug: "a fault of Sluice",
+  storage: "the storage failed, is full, unsuitable or damaged",
+  resumable: "not finished; the same command goes on",
+  interrupted: "stopped by Ctrl-C; the same command goes on",
+  terminated: "stopped by SIGTERM; the same command goes on",
+};
+
+const sections: readonly [title: string, from: ErrorCode][] = [
+  ["Command line and job", "USAGE"],
+  ["Input", "INPUT_MISSING"],
+  ["Rows", "JSON_INVALID"],
+  ["Engines and models", "ENGINE_DIED"],
+  ["Runs", "ROW_FAILED"],
+  ["Storage", "NOT_FOUND"],
+];
+
+function errorsPage(): string {
+  const lines = [
+    "# Errors and exit codes",
+    "",
+    notice,
+    "",
+    "Every fault that Sluice names has a code, which stays the same from version to version and is",
+    "never given to another fault. A command that fails prints `error CODE: message` and a hint on",
+    "stderr. A row that fails becomes a dead letter with the same code.",
+    "",
+    "## Exit codes",
+    "",
+    "The same for `sluice run` and for workers. A sealed run that is called again repeats its code.",
+    "",
+    "| code | meaning |",
+    "|---|---|",
+    ...Object.entries(exitCodes).map(
+      ([name, code]) => `| ${code} | ${exitMeanings[name as keyof typeof exitCodes]} |`,
+    ),
+  ];
+  for (const code of Object.keys(errorTable) as ErrorCode[]) {
+    const section = sections.find(([, first]) => first === code);
+    if (section) lines.push("", `## ${section[0]}`);
+    lines.push("", ...errorEntry(code));
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+function errorEntry(code: ErrorCode): string[] {
+  const { message, hint, scope, retryable, exitCode } = errorTable[code];
+  const ends = { row: "its row", run: "the command", engine: "the engine" }[scope];
+  const facts = [
+    `Ends: ${ends}`,
+    `asked again by itself: ${retryable ? "yes" : "no"}`,
+    ...(scope === "row" ? [] : [`exit code: ${exitCode}`]),
+  ];
+  return [
+    `### \`${code}\``,
+    "",
+    `**${message}.** ${errorExplanations[code]}`,
+    "",
+    `What to do: ${hint}. ${facts.join("; ")}.`,
+  ];
+}

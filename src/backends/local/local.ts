@@ -1,0 +1,94 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import type { Backend, BackendRun } from "../../run/backend.ts";
+import { type DispatchEnd, Dispatcher, type WorkerHandle } from "../../run/dispatch.ts";
+import type { JobSpec } from "../../run/job/schema.ts";
+
+/** What a machine has, as far as the pool is concerned. */
+export interface Machine {
+  cores: number;
+  memoryBytes: number;
+}
+
+export interface LocalBackendOptions {
+  machine: Machine;
+  /** Starts one worker on a run directory. */
+  startWorker(location: string, job: JobSpec, generation: number): Promise<WorkerHandle>;
+}
+
+/** Rows for which one more worker pays, where the engine is not what takes the time. */
+const rowsPerWorker = 100_000;
+
+/** A pool of worker processes on this machine, with tasks handed out as workers have room. */
+export function localBackend({ machine, startWorker }: LocalBackendOptions): Backend {
+  return {
+    name: "local",
+    workersFor: (job, rows) => localWorkers(job, rows, machine),
+    run: (run) => dispatchLocally(run, startWorker),
+  };
+}
+
+function dispatchLocally(
+  run: BackendRun,
+  startWorker: LocalBackendOptions["startWorker"],
+): Promise<DispatchEnd> {
+  const { context, job } = run;
+  const dispatcher = new Dispatcher({
+    tasks: run.tasks,
+    rowsOf: run.rowsOf,
+    workers: run.workers,
+    startWorker: () => startWorker(run.location, job, context.plan.generation),
+    clock: context.clock,
+    random: context.random,
+    maxTaskRetries: job.tasks.maxRetries,
+    ...(run.maxFailedRows === undefined ? {} : { maxFailedRows: run.maxFailedRows }),
+    failedBefore: run.failedBefore,
+    onEvent: run.onEvent,
+    signal: run.signal,
+  });
+  return dispatcher.run();
+}
+
+/**
+ * How many workers this machine gets. A model on the processor takes all cores by itself; with a
+ * server or a quick engine the work is in reading and writing, and one more worker pays for each
+ * 100,000 rows, up to the cores. What `workers` asks for caps that.
+ */
+export function localWorkers(
+  job: JobSpec,
+  rows: number,
+  machine: Machine,
+): { workers: number; notices: string[] } {
+  const { max, cpu, memory, gpu } = job.workers;
+  const notices: string[] = [];
+  const byEngine =
+    job.model.engine === "llama"
+      ? 1
+      : Math.min(machine.cores, Math.max(1, Math.ceil(rows / rowsPerWorker)));
+  let workers = max ?? byEngine;
+  const fits: [key: string, workers: number][] = [];
+  if (cpu !== undefined) fits.push([`cpu: ${cpu}`, Math.floor(machine.cores / cpu)]);
+  if (memory !== undefined) {
+    fits.push([`memory: ${memory}`, Math.floor(machine.memoryBytes / parseMemory(memory))]);
+  }
+  for (const [asked, fitting] of fits) {
+    if (fitting >= workers) continue;
+    const given = Math.max(1, fitting);
+    notices.push(
+      fitting === 0
+        ? `this machine has less than one worker asks for (workers.${asked}); one is started`
+        : `workers.${asked} allows ${given} of ${workers} workers on this machine`,
+    );
+    workers = given;
+  }
+  if (gpu !== undefined) notices.push(`workers.gpu: ${gpu} is not used by the local backend`);
+  return { workers, notices };
+}
+
+const units: Record<string, number> = { K: 1, M: 2, G: 3, T: 4 };
+
+/** Bytes of a size such as `120G`, `512MiB`. Powers of 1024. */
+export function parseMemory(text: string): number {
+  const match = /^(\d+(?:\.\d+)?)\s*([KMGT])/i.exec(text);
+  if (!match) throw new SluiceError("JOB_INVALID", `"${text}" is no size such as 120G`);
+  return Number(match[1]) * 1024 ** units[match[2]!.toUpperCase()]!;
+}

@@ -1,0 +1,53 @@
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { jsonLinesChannel } from "../../foundation/channel.ts";
+import type { Logger } from "../../foundation/logger.ts";
+import type { WorkerHandle } from "../../run/dispatch.ts";
+import type { FromWorker, ToWorker } from "../../run/worker/protocol.ts";
+
+export interface WorkerProcessOptions {
+  /** The Node that runs the worker. */
+  executable: string;
+  /** Arguments up to and with those of `sluice worker RUN --stdio`. */
+  arguments: readonly string[];
+  environment: Readonly<Record<string, string | undefined>>;
+  /** Gets the worker's own log lines. */
+  logger: Logger;
+}
+
+/** Starts a worker process that talks JSON lines over its stdin and stdout; its stderr is logged. */
+export function startWorkerProcess(options: WorkerProcessOptions): WorkerHandle {
+  const child = spawn(options.executable, options.arguments, {
+    stdio: ["pipe", "pipe", "pipe"],
+    env: { ...options.environment },
+  });
+  let lastLine = "";
+  createInterface({ input: child.stderr }).on("line", (line) => {
+    lastLine = line;
+    options.logger.log("info", line);
+  });
+  const ended = new Promise<string>((resolve) => {
+    child.once("error", (error) => resolve(`it cannot be started: ${error.message}`));
+    child.once("close", (code, signal) => {
+      const how = signal ? `ended by ${signal}` : `left with code ${code}`;
+      resolve(code === 0 || lastLine === "" ? how : `${how}: ${lastLine}`);
+    });
+  });
+  return {
+    channel: jsonLinesChannel<ToWorker, FromWorker>(child.stdout, child.stdin),
+    kill: () => void child.kill("SIGKILL"),
+    ended,
+  };
+}
+
+/**
+ * The environment of a worker: the caller's, with the job's `env`. A null value passes the caller's
+ * own, which it has anyway; naming it keeps it out of the plan.
+ */
+export function workerEnvironment(
+  environment: Readonly<Record<string, string | undefined>>,
+  env: Readonly<Record<string, string | null>>,
+): Record<string, string | undefined> {
+  const set = Object.entries(env).filter(([, value]) => value !== null);
+  return { ...environment, ...Object.fromEntries(set as [string, string][]) };
+}

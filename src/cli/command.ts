@@ -1,0 +1,103 @@
+import type { Command } from "commander";
+import type { CliIo } from "./io.ts";
+
+/**
+ * What each file of `commands/` exports. `register` declares the arguments, options and action of a
+ * command whose name and summary are set already; it may load what it needs first.
+ *
+ * @example
+ * export function register(command: Command, io: CliIo): void {
+ *   command.argument("<dir>", "the run").action(async (directory: string) => {
+ *     await write(io, `${directory}\n`);
+ *   });
+ * }
+ */
+export interface CommandModule {
+  register(command: Command, io: CliIo): void | Promise<void>;
+}
+
+/** A command as the program knows it before its file is loaded. */
+export interface CommandEntry {
+  readonly name: string;
+  readonly summary: string;
+  load(): Promise<CommandModule>;
+}
+
+/** Every command. Only the one that runs is loaded, so that a small job starts at once. */
+export const commandTable: readonly CommandEntry[] = Object.freeze([
+  {
+    name: "run",
+    summary: "run a job, or go on with it",
+    load: () => import("./commands/run.ts"),
+  },
+  {
+    name: "plan",
+    summary: "show what a job would do, and do nothing",
+    load: () => import("./commands/plan.ts"),
+  },
+  {
+    name: "status",
+    summary: "show how far a run is",
+    load: () => import("./commands/status.ts"),
+  },
+  {
+    name: "results",
+    summary: "print the results of a run in input order",
+    load: () => import("./commands/results.ts"),
+  },
+  {
+    name: "verify",
+    summary: "recompute everything a run claims from its files",
+    load: () => import("./commands/verify.ts"),
+  },
+  {
+    name: "retry",
+    summary: "ask the failed rows of a run again",
+    load: () => import("./commands/retry.ts"),
+  },
+  {
+    name: "cancel",
+    summary: "stop a run, wherever it is running",
+    load: () => import("./commands/cancel.ts"),
+  },
+  {
+    name: "worker",
+    summary: "work on tasks of a planned run",
+    load: () => import("./commands/worker.ts"),
+  },
+  {
+    name: "seal",
+    summary: "seal a run whose tasks are all done",
+    load: () => import("./commands/seal.ts"),
+  },
+  {
+    name: "clean",
+    summary: "remove what a sealed run no longer needs",
+    load: () => import("./commands/clean.ts"),
+  },
+  {
+    name: "init",
+    summary: "write a first job and sample data",
+    load: () => import("./commands/init.ts"),
+  },
+  {
+    name: "model",
+    summary: "fetch, list and check models",
+    load: () => import("./commands/model.ts"),
+  },
+  {
+    name: "engine",
+    summary: "add and remove engine packages",
+    load: () => import("./commands/engine.ts"),
+  },
+  {
+    name: "schema",
+    summary: "print the JSON Schema of the job file",
+    load: () => import("./commands/schema.ts"),
+  },
+  {
+    name: "doctor",
+    summary: "say what works here and what is missing",
+    load: () => import("./commands/doctor.ts"),
+  },
+]);

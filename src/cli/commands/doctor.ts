@@ -1,0 +1,30 @@
+import type { Command } from "commander";
+import { exitCodes } from "../../foundation/errors.ts";
+import { type Check, doctorChecks } from "../doctor-checks.ts";
+import { type CliIo, write } from "../io.ts";
+import { table } from "../table.ts";
+
+/** `sluice doctor`: what works on this machine and what is missing. */
+export function register(command: Command, io: CliIo): void {
+  command
+    .option("--output <directory>", "where runs are to be written; default: here")
+    .option("--json", "print JSON")
+    .action(async (options: { output?: string; json?: boolean }) => {
+      const checks = await doctorChecks(io, options.output ?? ".");
+      const isSound = checks.every((check) => check.state !== "missing");
+      await write(io, options.json ? asJson(checks, isSound) : asText(checks, isSound));
+      if (!isSound) io.setExitCode(exitCodes.engineUnavailable);
+    });
+}
+
+function asJson(checks: readonly Check[], isSound: boolean): string {
+  return `${JSON.stringify({ sound: isSound, checks }, null, 2)}\n`;
+}
+
+function asText(checks: readonly Check[], isSound: boolean): string {
+  const rows = checks.map(({ name, state, detail }) => [name, state, detail]);
+  const lines = table([{ title: "what" }, { title: "state" }, { title: "detail" }], rows);
+  const hints = checks.flatMap(({ name, hint }) => (hint ? [`${name}: ${hint}`] : []));
+  const verdict = isSound ? "Sluice can run here." : "Something that Sluice needs is missing.";
+  return [...lines, "", ...hints, verdict, ""].join("\n");
+}

@@ -1,0 +1,48 @@
+import { access, mkdir, writeFile } from "node:fs/promises";
+import { join, relative, resolve } from "node:path";
+import type { Command } from "commander";
+import { SluiceError } from "../../foundation/errors.ts";
+import { sampleJob, sampleRows } from "../first-job.ts";
+import { type CliIo, write } from "../io.ts";
+
+/** `sluice init [directory]`: a first job with sample data that runs as it stands. */
+export function register(command: Command, io: CliIo): void {
+  command
+    .argument("[directory]", "where to write; made if it is not there", ".")
+    .action(async (directory: string) => {
+      const target = resolve(io.workingDirectory, directory);
+      const files = { "job.yaml": sampleJob, "reviews.jsonl": sampleRows };
+      await refuseToOverwrite(target, Object.keys(files));
+      await mkdir(target, { recursive: true });
+      for (const [name, text] of Object.entries(files)) {
+        // `wx` refuses as well what appeared since the check.
+        await writeFile(join(target, name), text, { flag: "wx" });
+      }
+      await write(io, nextSteps(relative(io.workingDirectory, join(target, "job.yaml"))));
+    });
+}
+
+async function refuseToOverwrite(directory: string, names: readonly string[]): Promise<void> {
+  for (const name of names) {
+    const file = join(directory, name);
+    const isThere = await access(file).then(
+      () => true,
+      () => false,
+    );
+    if (!isThere) continue;
+    throw new SluiceError("OUTPUT_OCCUPIED", `${file} is there already`, {
+      hint: "name another directory, as sluice init first-job",
+    });
+  }
+}
+
+function nextSteps(job: string): string {
+  return [
+    `wrote ${job} and its sample data`,
+    "",
+    `  sluice run -c ${job}                 # fetches the model once`,
+    `  sluice run -c ${job} --model fake    # without any model`,
+    `  sluice plan -c ${job}                # what would be done`,
+    "",
+  ].join("\n");
+}

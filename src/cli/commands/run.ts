@@ -1,0 +1,97 @@
+import type { Command } from "commander";
+import { SluiceError } from "../../foundation/errors.ts";
+import type { JobSpec } from "../../run/job/schema.ts";
+import { type RunResult, runJob } from "../../run/run-job.ts";
+import { type CliIo, type StopSignal, write } from "../io.ts";
+import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
+import { localPool } from "../local-pool.ts";
+import { report } from "../program.ts";
+import { type Progress, progressMode, showProgress } from "../progress.ts";
+import { engineContext, runDependencies } from "../run-dependencies.ts";
+
+interface RunOptions {
+  overwrite?: boolean;
+  fork?: boolean;
+  install: boolean;
+  json?: boolean;
+  quiet?: boolean;
+  show?: string | boolean;
+}
+
+const defaultShownRows = 3;
+
+/** `sluice run`: the main job. */
+export function register(command: Command, io: CliIo): void {
+  declareJobOptions(command)
+    .option("--overwrite", "replace the run that the output holds")
+    .option("--fork", "write beside the output, if it holds a run of another job")
+    .option("--no-install", "fetch neither engine packages nor models")
+    .option("--show [rows]", `print the first answers when done; default ${defaultShownRows}`)
+    .option("--json", "progress as JSON lines on stderr")
+    .option("--quiet", "no progress")
+    .action((options: RunOptions & JobOptionValues) => run(options, io));
+}
+
+async function run(options: RunOptions & JobOptionValues, io: CliIo): Promise<void> {
+  const { job: asked } = await jobFromOptions(options, io);
+  const { stderr: stream, clock } = io;
+  const mode = progressMode(options, io.isTerminal);
+  const progress = showProgress({ mode, stream, columns: io.columns, clock });
+  const dependencies = runDependencies(io, progress.logger);
+  let result: RunResult;
+  try {
+    const { spoolStdin } = await import("../spool.ts");
+    const job = await spoolStdin(asked, dependencies, io);
+    result = await runUntilStopped(job, dependencies, options, io, progress);
+  } finally {
+    progress.close();
+  }
+  if (result.wasSealed) {
+    io.stderr.write(`this run is sealed, there is nothing to do: ${result.summary.output}\n`);
+  }
+  if (options.show && result.summary.sealed) {
+    const { showAnswers } = await import("../show-answers.ts");
+    const rows = options.show === true ? defaultShownRows : Number(options.show);
+    await showAnswers(result.summary.output, asked, rows, io);
+  }
+  if (result.error) report(result.error, io);
+  await write(io, `${JSON.stringify(result.summary)}\n`);
+  io.setExitCode(result.exitCode);
+}
+
+const signalCodes: Record<StopSignal, number> = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
+
+/** Ctrl-C once stops cleanly; twice leaves now. Either way nothing answered is lost. */
+async function runUntilStopped(
+  job: JobSpec,
+  dependencies: ReturnType<typeof runDependencies>,
+  options: RunOptions,
+  io: CliIo,
+  progress: Progress,
+): Promise<RunResult> {
+  const stop = new AbortController();
+  let received: StopSignal | undefined;
+  const ignore = io.onSignal((signal) => {
+    if (received) return io.process.kill();
+    received = signal;
+    progress.logger.log("info", "stopping: no more rows are asked; once more to leave at once");
+    stop.abort(new SluiceError("RUN_CANCELED", `by ${signal}`));
+  });
+  try {
+    const result = await runJob(job, dependencies, {
+      backend: localPool(io, progress.logger),
+      overwrite: options.overwrite ?? false,
+      fork: options.fork ?? false,
+      prepare: async (present) => {
+        const { prepareEngine } = await import("../prepare-engine.ts");
+        const context = engineContext(io, progress.logger);
+        await prepareEngine(present, { ...context, signal: stop.signal }, io, options.install);
+      },
+      onEvent: progress.onEvent,
+      signal: stop.signal,
+    });
+    return received ? { ...result, exitCode: signalCodes[received] } : result;
+  } finally {
+    ignore();
+  }
+}

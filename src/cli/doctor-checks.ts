@@ -1,0 +1,179 @@
+import { mkdir, mkdtemp, rm, statfs, writeFile } from "node:fs/promises";
+import { availableParallelism, freemem, totalmem } from "node:os";
+import { join, resolve } from "node:path";
+import { localStorage } from "../data/storage/local.ts";
+import type { ModelContext } from "../engines/models/model-context.ts";
+import { listModels } from "../engines/models/models.ts";
+import { listEngines } from "../engines/packages/packages.ts";
+import { SluiceError } from "../foundation/errors.ts";
+import { sortableId } from "../foundation/ids.ts";
+import { silentLogger } from "../foundation/logger.ts";
+import { runCommand } from "../foundation/subprocess.ts";
+import { probeStore } from "../run/probe.ts";
+import { homeDirectory } from "./home.ts";
+import type { CliIo } from "./io.ts";
+
+/** One thing that was looked at. */
+export interface Check {
+  name: string;
+  /** `ok`; `note`: fine without, or done later by itself; `missing`: a run would fail. */
+  state: "ok" | "note" | "missing";
+  detail: string;
+  hint?: string;
+}
+
+const commandTimeoutMs = 10_000;
+/** The embedded model, its engine and a run or two. */
+const comfortableDiskBytes = 1024 ** 3;
+
+/** Looks at everything that runs need, without asking the network. */
+export async function doctorChecks(io: CliIo, outputDirectory: string): Promise<Check[]> {
+  const home = homeDirectory(io);
+  const groups = await Promise.all([
+    [nodeCheck(io), machineCheck()],
+    homeCheck(home),
+    outputCheck(io, resolve(io.workingDirectory, outputDirectory)),
+    engineChecks(io, home),
+    modelChecks(io, home),
+    gpuCheck(io),
+    programCheck(io, "npm", ["--version"], "adds engine packages"),
+    programCheck(io, "python3", ["-m", "pip", "--version"], "fetches models where the hub is shut"),
+    [proxyCheck(io), keyCheck(io)],
+  ]);
+  return groups.flat();
+}
+
+function nodeCheck(io: CliIo): Check {
+  const { nodeVersion, executable, platform, architecture } = io.process;
+  const detail = `${nodeVersion} on ${platform}-${architecture} (${executable})`;
+  return { name: "node", state: "ok", detail };
+}
+
+function machineCheck(): Check {
+  const memory = `${gigabytes(totalmem())} memory, ${gigabytes(freemem())} free`;
+  return { name: "machine", state: "ok", detail: `${availableParallelism()} cores, ${memory}` };
+}
+
+async function homeCheck(home: string): Promise<Check> {
+  try {
+    await mkdir(home, { recursive: true });
+    const probe = await mkdtemp(join(home, ".doctor-"));
+    await writeFile(join(probe, "probe"), "probe");
+    await rm(probe, { recursive: true });
+    const { bavail, bsize } = await statfs(home);
+    const free = bavail * bsize;
+    const detail = `${home}, ${gigabytes(free)} free`;
+    if (free >= comfortableDiskBytes) return { name: "home", state: "ok", detail };
+    return { name: "home", state: "note", detail, hint: "free some space for models and engines" };
+  } catch (error) {
+    const detail = `${home} cannot be written (${(error as NodeJS.ErrnoException).code})`;
+    const hint = "set SLUICE_HOME to a folder that can be written";
+    return { name: "home", state: "missing", detail, hint };
+  }
+}
+
+async function outputCheck(io: CliIo, directory: string): Promise<Check> {
+  const name = "output";
+  let made: string | undefined;
+  let place: string | undefined;
+  try {
+    made = await mkdir(directory, { recursive: true });
+    place = await mkdtemp(join(directory, ".sluice-doctor-"));
+    await probeStore(localStorage(place), sortableId(io.clock, io.random));
+    return { name, state: "ok", detail: `${directory}: a file is created exactly once` };
+  } catch (error) {
+    const isNamed = error instanceof SluiceError;
+    const code = (error as NodeJS.ErrnoException).code;
+    const detail = isNamed ? error.message : `${directory} cannot be written (${code})`;
+    const hint = isNamed ? error.hint : "name a directory that can be written with --output";
+    return { name, state: "missing", detail, hint };
+  } finally {
+    const left = made ?? place;
+    if (left !== undefined) await rm(left, { recursive: true, force: true });
+  }
+}
+
+function contextOf(io: CliIo, home: string): ModelContext {
+  const { clock, random, environment, workingDirectory } = io;
+  const logger = silentLogger;
+  return { clock, random, logger, environment, homeDirectory: home, workingDirectory };
+}
+
+async function engineChecks(io: CliIo, home: string): Promise<Check[]> {
+  const listings = await listEngines(contextOf(io, home));
+  return listings.map(({ engine, module, version, located, refusal }): Check => {
+    const name = `engine ${engine}`;
+    if (located) return { name, state: "ok", detail: `${module} ${version} (${located.source})` };
+    if (refusal) return { name, state: "note", detail: refusal };
+    const detail = `${module} ${version} is not here yet; the first run that needs it adds it`;
+    return { name, state: "note", detail, hint: `sluice engine add ${engine} adds it now` };
+  });
+}
+
+async function modelChecks(io: CliIo, home: string): Promise<Check[]> {
+  const listings = await listModels(contextOf(io, home));
+  return listings.map(({ name, path, bytes }): Check => {
+    const size = `${Math.round(bytes / 1e6)} MB`;
+    if (path) return { name: `model ${name}`, state: "ok", detail: `${size}, ${path}` };
+    const detail = `${size}, not here yet; the first run that needs it fetches it`;
+    return { name: `model ${name}`, state: "note", detail };
+  });
+}
+
+async function gpuCheck(io: CliIo): Promise<Check> {
+  const query = ["--query-gpu=name,memory.total", "--format=csv,noheader"];
+  const output = await outputOf(io, "nvidia-smi", query);
+  if (output === undefined) {
+    return { name: "gpu", state: "note", detail: "none seen; models run on the CPU" };
+  }
+  return { name: "gpu", state: "ok", detail: output.replaceAll("\n", "; ") };
+}
+
+async function programCheck(
+  io: CliIo,
+  program: string,
+  args: readonly string[],
+  purpose: string,
+): Promise<Check> {
+  const name = args.includes("pip") ? "pip" : program;
+  const output = await outputOf(io, program, args);
+  if (output === undefined) return { name, state: "note", detail: `not found; it ${purpose}` };
+  const version = output.split(" from ")[0]!.replace(/^pip /, "");
+  return { name, state: "ok", detail: `${version}; ${purpose}` };
+}
+
+/** What a program prints; undefined where it is not there or fails. */
+async function outputOf(
+  io: CliIo,
+  program: string,
+  args: readonly string[],
+): Promise<string | undefined> {
+  try {
+    const options = { env: io.environment, timeoutMs: commandTimeoutMs };
+    const { code, stdout } = await runCommand(program, args, options);
+    return code === 0 ? stdout.trim() : undefined;
+  } catch {
+    // A program that cannot be started is the finding, whatever the reason.
+    return undefined;
+  }
+}
+
+function proxyCheck(io: CliIo): Check {
+  const names = ["HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"];
+  const set = names.flatMap((name) => {
+    const value = io.environment[name] ?? io.environment[name.toLowerCase()];
+    return value ? [`${name}=${value.replace(/\/\/[^/@]*@/, "//***@")}`] : [];
+  });
+  const detail = set.length === 0 ? "none" : set.join(" ");
+  return { name: "proxies", state: "ok", detail };
+}
+
+function keyCheck(io: CliIo): Check {
+  const names = ["OPENAI_API_KEY", "HF_TOKEN"];
+  const facts = names.map((name) => `${name} is ${io.environment[name] ? "set" : "not set"}`);
+  return { name: "keys", state: "ok", detail: facts.join(", ") };
+}
+
+function gigabytes(bytes: number): string {
+  return `${(bytes / 1024 ** 3).toFixed(1)} GiB`;
+}

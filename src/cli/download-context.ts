@@ -1,0 +1,48 @@
+import type { PackageContext } from "../engines/packages/packages.ts";
+import { SluiceError } from "../foundation/errors.ts";
+import { textLogger } from "../foundation/logger.ts";
+import { homeDirectory } from "./home.ts";
+import type { CliIo, StopSignal } from "./io.ts";
+
+/** What fetching models and engine packages may use of this process. */
+export function downloadContext(io: CliIo, signal: AbortSignal): PackageContext {
+  const logger = textLogger((line) => void io.stderr.write(line));
+  return {
+    clock: io.clock,
+    random: io.random,
+    logger: {
+      log(level, message, fields) {
+        if (level !== "debug") logger.log(level, message, fields);
+      },
+    },
+    environment: io.environment,
+    homeDirectory: homeDirectory(io),
+    workingDirectory: io.workingDirectory,
+    signal,
+  };
+}
+
+/**
+ * Runs an action that a stop signal (Ctrl-C) ends: its signal is aborted, the exit code says which
+ * signal it was, and a line says that the same command goes on from there.
+ */
+export async function untilStopped(
+  io: CliIo,
+  action: (context: PackageContext) => Promise<void>,
+): Promise<void> {
+  const stop = new AbortController();
+  let received: StopSignal | undefined;
+  const ignore = io.onSignal((signal) => {
+    received = signal;
+    stop.abort(new SluiceError("INTERNAL", `stopped by ${signal}`));
+  });
+  try {
+    await action(downloadContext(io, stop.signal));
+  } catch (error) {
+    if (received === undefined) throw error;
+    io.stderr.write("stopped; the same command goes on from here\n");
+    io.setExitCode(received === "SIGINT" ? 130 : received === "SIGTERM" ? 143 : 129);
+  } finally {
+    ignore();
+  }
+}

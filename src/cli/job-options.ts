@@ -1,0 +1,120 @@
+import type { Command } from "commander";
+import { type JobKey, jobKeys } from "../run/job/keys.ts";
+import type { JobFlags } from "../run/job/layers.ts";
+import { type LoadedJob, loadJob } from "../run/job/load.ts";
+import type { CliIo } from "./io.ts";
+import { wrap } from "./table.ts";
+
+/** Options that shape a job, as commander gives them to an action. */
+export type JobOptionValues = Readonly<Record<string, unknown>>;
+
+const collect = (text: string, sofar: readonly string[] = []) => [...sofar, text];
+
+/** The flags that have a short name of their own, in the order of the help. */
+const shortOptions: readonly [flags: string, description: string, isRepeatable?: true][] = [
+  ["--input <path>", "what to read: a file, a glob, or - for standard input", true],
+  ["--model <name>", "fake, openai:NAME, or a catalog name or path of a GGUF model"],
+  ["--base-url <url>", "address of the server, for --model openai:NAME"],
+  ["--prompt <template>", "Jinja template over the row's fields"],
+  ["--output <path>", "directory, or a file such as results.jsonl"],
+  ["--limit <rows>", "take only the first rows"],
+  ["--sample <rows>", "take this many rows by chance"],
+  ["--seed <number>", "what chance is drawn from; default: drawn, and shown"],
+  ["--env <name[=value]>", "environment of the workers; a name alone passes its value", true],
+];
+
+const shortNames = shortOptions.map(([flags]) => /^--([\w-]+)/.exec(flags)![1]!);
+
+/**
+ * Declares every option that shapes a job: `-c`, `--set`, the short ones, and one for each key of
+ * the schema. The latter are listed by `--help` with default and variable, not among the options.
+ *
+ * @example
+ * declareJobOptions(command).action(async (options) => {
+ *   const { job } = await jobFromOptions(options, io);
+ * });
+ */
+export function declareJobOptions(command: Command): Command {
+  command
+    .option("-c, --config <file>", "job file, YAML or JSON; default: SLUICE_CONFIG")
+    .option("--set <key=value>", "set one key of the job, as generation.temperature=0.3", collect);
+  for (const [flags, description, isRepeatable] of shortOptions) {
+    if (isRepeatable) command.option(flags, description, collect);
+    else command.option(flags, description);
+  }
+  for (const { path, isSwitch } of flagKeys()) {
+    const option = command.createOption(`--${path} ${isSwitch ? "[value]" : "<value>"}`);
+    command.addOption(option.hideHelp());
+  }
+  return command.addHelpText("after", () => `\n${jobKeysHelp(helpColumns(command))}`);
+}
+
+/**
+ * The job that the options of `declareJobOptions` and the environment name.
+ *
+ * @throws what `loadJob` throws.
+ */
+export function jobFromOptions(
+  options: JobOptionValues,
+  io: Pick<CliIo, "environment" | "workingDirectory">,
+): Promise<LoadedJob> {
+  const flags: Record<string, string | boolean | readonly string[]> = {};
+  for (const name of [...shortNames, ...flagKeys().map((key) => key.path)]) {
+    const value = options[camelCase(name)];
+    if (value !== undefined) flags[name] = value as string | boolean | readonly string[];
+  }
+  return loadJob({
+    file: options.config as string | undefined,
+    environment: io.environment,
+    sets: (options.set as readonly string[] | undefined) ?? [],
+    flags: flags as JobFlags,
+    workingDirectory: io.workingDirectory,
+  });
+}
+
+/** Commander names the value of `--base-url` `baseUrl`. */
+function camelCase(flag: string): string {
+  return flag.replaceAll(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+/** Keys that have a flag of their own: not those below names and lists, nor the short ones. */
+function flagKeys(): readonly JobKey[] {
+  const isShort = (path: string) => ["input", "model", "prompt", "output"].includes(path);
+  return jobKeys().filter(
+    ({ path, environment }) =>
+      environment !== undefined && !isShort(path) && !["limit", "sample", "env"].includes(path),
+  );
+}
+
+function helpColumns(command: Command): number {
+  return command.createHelp().helpWidth ?? 100;
+}
+
+/** Every key of the job, grouped, with type, default and variable: what `--help` adds. */
+export function jobKeysHelp(columns: number): string {
+  const lines = [
+    "Every key of the job file is an option as well (--generation.temperature 0.3), and a variable",
+    "(SLUICE_GENERATION__TEMPERATURE=0.3). Job file < environment < options; --set and the job file",
+    "reach the keys marked * below NAME and N.",
+  ];
+  let group = "";
+  for (const key of jobKeys()) {
+    const [first = ""] = key.path.split(".");
+    if (first !== group) lines.push("");
+    group = first;
+    lines.push(...keyHelp(key, columns));
+  }
+  return lines.join("\n");
+}
+
+function keyHelp(key: JobKey, columns: number): string[] {
+  const mark = key.environment === undefined ? "* " : "--";
+  const facts = [
+    key.description,
+    key.engines.length > 0 && key.engines.length < 3 ? `(engine ${key.engines.join(", ")})` : "",
+    key.default === undefined ? "" : `[default: ${JSON.stringify(key.default)}]`,
+    key.environment === undefined ? "" : `[env: ${key.environment}]`,
+  ];
+  const text = wrap(facts.filter(Boolean).join(" "), Math.max(40, columns - 6));
+  return [`  ${mark}${key.path} <${key.type}>`, ...text.map((line) => `      ${line}`)];
+}

@@ -1,0 +1,85 @@
+import { Command, CommanderError } from "commander";
+import { asSluiceError, exitCodes, type SluiceError } from "../foundation/errors.ts";
+import { type CommandEntry, commandTable } from "./command.ts";
+import type { CliIo } from "./io.ts";
+import { unknownCommand, usageError } from "./usage.ts";
+
+interface ProgramOptions {
+  version: string;
+  commands?: readonly CommandEntry[];
+}
+
+/**
+ * Runs one command line (without the program's name) and sets the exit code. Never throws: errors
+ * are printed to stderr, as `error CODE: message` and a hint.
+ *
+ * @example
+ * await runProgram(["plan", "-c", "job.yaml"], io, { version: "0.1.0" });
+ */
+export async function runProgram(
+  args: readonly string[],
+  io: CliIo,
+  { version, commands = commandTable }: ProgramOptions,
+): Promise<void> {
+  const program = newProgram(io, version);
+  try {
+    const name = args.find((arg) => !arg.startsWith("-"));
+    for (const entry of commands) {
+      const command = program.command(entry.name).summary(entry.summary);
+      command.description(`${entry.summary[0]!.toUpperCase()}${entry.summary.slice(1)}.`);
+      if (entry.name === name || (name === "help" && args.includes(entry.name))) {
+        await (await entry.load()).register(command, io);
+      }
+    }
+    const names = commands.map((entry) => entry.name);
+    if (name !== undefined && name !== "help" && !names.includes(name)) {
+      throw unknownCommand(name, names, "see sluice --help");
+    }
+    await program.parseAsync(args, { from: "user" });
+  } catch (thrown) {
+    finish(thrown, program, args, io);
+  }
+}
+
+function newProgram(io: CliIo, version: string): Command {
+  return new Command("sluice")
+    .description("Pours a dataset through a model and gets every row back exactly once.")
+    .version(version, "-V, --version", "print the version")
+    .helpOption("-h, --help", "show help")
+    .helpCommand("help [command]", "show help")
+    .showSuggestionAfterError(false)
+    .exitOverride()
+    .configureHelp({ helpWidth: Math.min(100, io.columns()) })
+    .configureOutput({
+      writeOut: (text) => void io.stdout.write(text),
+      // Errors are printed once, in our own form.
+      writeErr: () => {},
+    });
+}
+
+function finish(thrown: unknown, program: Command, args: readonly string[], io: CliIo): void {
+  if (io.outputClosed.aborted && isClosedPipe(thrown)) return;
+  if (!(thrown instanceof CommanderError)) {
+    report(asSluiceError(thrown), io);
+  } else if (args.length === 0) {
+    io.stderr.write(program.helpInformation());
+    io.setExitCode(exitCodes.usage);
+  } else if (thrown.exitCode !== exitCodes.ok) {
+    report(usageError(thrown, program, args), io);
+  }
+}
+
+function isClosedPipe(thrown: unknown): boolean {
+  const name = thrown instanceof Error ? ((thrown as NodeJS.ErrnoException).code ?? "") : "";
+  return ["EPIPE", "ERR_STREAM_DESTROYED", "ABORT_ERR"].includes(name);
+}
+
+/** Prints an error to stderr and sets its exit code. Faults of Sluice come with their stack. */
+export function report(error: SluiceError, io: Pick<CliIo, "stderr" | "setExitCode">): void {
+  io.stderr.write(`error ${error.code}: ${error.message}\n  hint: ${error.hint}\n`);
+  if (error.exitCode === exitCodes.bug) {
+    const origin = error.cause instanceof Error ? error.cause : error;
+    io.stderr.write(`${origin.stack ?? origin.message}\n`);
+  }
+  io.setExitCode(error.exitCode);
+}

@@ -1,0 +1,187 @@
+import { addUsage, noUsage, type Usage } from "../foundation/inference.ts";
+import type { RunEvent } from "../run/events.ts";
+
+/** What is known of one open task. */
+interface OpenTask {
+  worker: string;
+  rows: number;
+  /** Rows that were done before this call. */
+  resumed: number;
+  done: number;
+  failed: number;
+  inFlight: number;
+  usage: Usage;
+}
+
+interface WorkerLine {
+  pid: number;
+  capacity: number;
+  /** Rows this worker has finished in this call, in tasks that have ended. */
+  finished: number;
+}
+
+/** All that progress shows, as a value: each event gives the next. */
+export interface ProgressState {
+  /** Monotonic milliseconds of the first event. */
+  readonly startedAt: number;
+  readonly planned: { rows: number; bytes: number; totalBytes: number } | undefined;
+  readonly run: { id: string; output: string; rows: number; tasks: number } | undefined;
+  /** Rows and tasks that earlier calls finished, partly done tasks included. */
+  readonly resumedRows: number;
+  readonly resumedTasks: number;
+  /** Of tasks that ended in this call. */
+  readonly ended: { tasks: number; rows: number; failed: number; usage: Usage };
+  readonly open: ReadonlyMap<number, OpenTask>;
+  readonly workers: ReadonlyMap<string, WorkerLine>;
+  readonly errors: ReadonlyMap<string, { count: number; message: string }>;
+  readonly sealed: boolean;
+  /** Rows done at times past, oldest first: what the present rate is taken from. */
+  readonly samples: readonly { at: number; rows: number; usage: Usage }[];
+}
+
+/** The rate is that of the last half minute. */
+const rateWindowMs = 30_000;
+const sampleIntervalMs = 500;
+
+/** Nothing has happened; `now` is monotonic milliseconds. */
+export function initialProgress(now: number): ProgressState {
+  return {
+    startedAt: now,
+    planned: undefined,
+    run: undefined,
+    resumedRows: 0,
+    resumedTasks: 0,
+    ended: { tasks: 0, rows: 0, failed: 0, usage: noUsage },
+    open: new Map(),
+    workers: new Map(),
+    errors: new Map(),
+    sealed: false,
+    samples: [],
+  };
+}
+
+/** The state after an event that happened at `now` (monotonic milliseconds). */
+export function reduceProgress(state: ProgressState, event: RunEvent, now: number): ProgressState {
+  return sampled(reduce(state, event), now);
+}
+
+function reduce(state: ProgressState, event: RunEvent): ProgressState {
+  switch (event.type) {
+    case "plan-progress":
+      return { ...state, planned: event };
+    case "run-start": {
+      const { runId, output, rows, tasks, resumedRows, resumedTasks } = event;
+      return { ...state, run: { id: runId, output, rows, tasks }, resumedRows, resumedTasks };
+    }
+    case "worker-start": {
+      const { pid, capacity } = event;
+      return withWorker(state, event.worker, { pid, capacity, finished: 0 });
+    }
+    case "worker-end":
+      return withoutWorker(state, event.worker);
+    case "task-start":
+    case "task-progress":
+      return withTask(state, event);
+    case "task-end":
+      return withoutTask(state, event);
+    case "row-error": {
+      const known = state.errors.get(event.code);
+      const count = (known?.count ?? 0) + event.count;
+      const message = known?.message ?? event.message;
+      return { ...state, errors: new Map(state.errors).set(event.code, { count, message }) };
+    }
+    case "run-seal":
+      return { ...state, sealed: true };
+    case "notice":
+      return state;
+  }
+}
+
+function withWorker(state: ProgressState, name: string, worker: WorkerLine): ProgressState {
+  return { ...state, workers: new Map(state.workers).set(name, worker) };
+}
+
+function withoutWorker(state: ProgressState, name: string): ProgressState {
+  const workers = new Map(state.workers);
+  workers.delete(name);
+  // What a dead worker held is asked again; its journal says later what was done.
+  const open = new Map([...state.open].filter(([, task]) => task.worker !== name));
+  return { ...state, workers, open };
+}
+
+function withTask(
+  state: ProgressState,
+  event: RunEvent & { type: "task-start" | "task-progress" },
+): ProgressState {
+  const open = new Map(state.open);
+  if (event.type === "task-start") {
+    const { worker, rows, resumed } = event;
+    const fresh = { done: resumed, failed: 0, inFlight: 0, usage: noUsage };
+    open.set(event.task, { worker, rows, resumed, ...fresh });
+  } else {
+    const { worker, done, failed, inFlight, usage } = event;
+    const known = open.get(event.task) ?? { rows: 0, resumed: 0 };
+    open.set(event.task, { ...known, worker, done, failed, inFlight, usage });
+  }
+  return { ...state, open };
+}
+
+function withoutTask(state: ProgressState, event: RunEvent & { type: "task-end" }): ProgressState {
+  const open = new Map(state.open);
+  const resumed = open.get(event.task)?.resumed ?? 0;
+  open.delete(event.task);
+  // A task that failed or was canceled is begun again, by this call or a later one.
+  if (event.outcome !== "committed" && event.outcome !== "already-committed") {
+    return { ...state, open };
+  }
+  const fresh = Math.max(0, event.done - resumed);
+  const { ended } = state;
+  const next = {
+    ...state,
+    open,
+    resumedRows: state.resumedRows + resumed,
+    ended: {
+      tasks: ended.tasks + 1,
+      rows: ended.rows + fresh,
+      failed: ended.failed + event.failed,
+      usage: addUsage(ended.usage, event.usage),
+    },
+  };
+  const worker = state.workers.get(event.worker);
+  if (!worker) return next;
+  return withWorker(next, event.worker, { ...worker, finished: worker.finished + fresh });
+}
+
+/** Sums over the tasks that have ended and those that are open. */
+export interface ProgressTotals {
+  /** Rows with an outcome, those of earlier calls included. */
+  done: number;
+  /** Of these, rows of this call. */
+  fresh: number;
+  failed: number;
+  inFlight: number;
+  usage: Usage;
+}
+
+/** What all tasks have done together. */
+export function totalsOf(state: ProgressState): ProgressTotals {
+  let { rows: fresh, failed, usage } = state.ended;
+  let done = state.resumedRows + fresh;
+  let inFlight = 0;
+  for (const task of state.open.values()) {
+    done += task.done;
+    fresh += Math.max(0, task.done - task.resumed);
+    failed += task.failed;
+    inFlight += task.inFlight;
+    usage = addUsage(usage, task.usage);
+  }
+  return { done, fresh, failed, inFlight, usage };
+}
+
+function sampled(state: ProgressState, now: number): ProgressState {
+  const last = state.samples.at(-1);
+  if (!state.run || (last && now - last.at < sampleIntervalMs)) return state;
+  const { fresh, usage } = totalsOf(state);
+  const recent = state.samples.filter(({ at }) => now - at <= rateWindowMs);
+  return { ...state, samples: [...recent, { at: now, rows: fresh, usage }] };
+}

@@ -1,0 +1,140 @@
+import type { Writable } from "node:stream";
+import type { Clock } from "../foundation/clock.ts";
+import type { Logger } from "../foundation/logger.ts";
+import { textLogger } from "../foundation/logger.ts";
+import type { RunEvent } from "../run/events.ts";
+import { initialProgress, reduceProgress } from "./progress-state.ts";
+import { eventMessage, renderProgress, renderProgressLine } from "./progress-view.ts";
+
+/** How progress is shown: a block in place, a line now and then, JSON lines, or not at all. */
+export type ProgressMode = "block" | "lines" | "json" | "quiet";
+
+/** Shows a run on stderr while it goes on. */
+export interface Progress {
+  /** Takes what happens; give it to the run as its listener. */
+  onEvent(event: RunEvent): void;
+  /** Logs that never tear the block. Errors and warnings are shown in quiet mode too. */
+  readonly logger: Logger;
+  /** Draws the last state and leaves it standing. Call it before anything else is printed. */
+  close(): void;
+}
+
+interface ProgressOptions {
+  mode: ProgressMode;
+  stream: Pick<Writable, "write">;
+  columns: () => number;
+  clock: Clock;
+}
+
+const redrawIntervalMs = 100;
+const lineIntervalMs = 10_000;
+/** Messages of one kind of row error beyond these say nothing new; the counts go on. */
+const maxShownRowErrors = 3;
+
+/** The mode that the options of a command and its terminal ask for. */
+export function progressMode(
+  options: { json?: boolean | undefined; quiet?: boolean | undefined },
+  isTerminal: boolean,
+): ProgressMode {
+  if (options.json) return "json";
+  if (options.quiet) return "quiet";
+  return isTerminal ? "block" : "lines";
+}
+
+/**
+ * Progress on a stream.
+ *
+ * @example
+ * const progress = showProgress({ mode, stream: io.stderr, columns: io.columns, clock: io.clock });
+ * await execute({ onEvent: progress.onEvent, logger: progress.logger });
+ * progress.close();
+ */
+export function showProgress(options: ProgressOptions): Progress {
+  if (options.mode === "json") return jsonProgress(options);
+  if (options.mode === "quiet") return quietProgress(options);
+  return drawnProgress(options);
+}
+
+function jsonProgress({ stream, clock }: ProgressOptions): Progress {
+  const put = (value: object) =>
+    void stream.write(`${JSON.stringify({ time: clock.now(), ...value })}\n`);
+  return {
+    onEvent: put,
+    logger: { log: (level, message, fields) => put({ type: "log", level, message, ...fields }) },
+    close() {},
+  };
+}
+
+function quietProgress({ stream }: ProgressOptions): Progress {
+  const logger = textLogger((line) => void stream.write(line));
+  return {
+    onEvent() {},
+    logger: {
+      log(level, message, fields) {
+        if (level === "warn" || level === "error") logger.log(level, message, fields);
+      },
+    },
+    close() {},
+  };
+}
+
+function drawnProgress({ mode, stream, columns, clock }: ProgressOptions): Progress {
+  const painter = newPainter(stream);
+  const isBlock = mode === "block";
+  let state = initialProgress(clock.monotonic());
+  let cancelTimer: (() => void) | undefined;
+  const draw = () => {
+    cancelTimer = undefined;
+    if (isBlock) painter.paint(renderProgress(state, columns(), clock.monotonic()));
+    else painter.print(renderProgressLine(state, clock.monotonic()));
+  };
+  const textLog = textLogger((line) => painter.print(line.trimEnd()));
+  return {
+    onEvent(event) {
+      state = reduceProgress(state, event, clock.monotonic());
+      const message = isRepeated(event, state.errors) ? undefined : eventMessage(event);
+      if (message) painter.print(message);
+      cancelTimer ??= clock.schedule(isBlock ? redrawIntervalMs : lineIntervalMs, draw);
+    },
+    logger: {
+      log(level, message, fields) {
+        if (level !== "debug") textLog.log(level, message, fields);
+      },
+    },
+    close() {
+      cancelTimer?.();
+      if (state.run || !isBlock) draw();
+      painter.leave();
+    },
+  };
+}
+
+function isRepeated(event: RunEvent, errors: ReadonlyMap<string, { count: number }>): boolean {
+  return event.type === "row-error" && (errors.get(event.code)?.count ?? 0) > maxShownRowErrors;
+}
+
+const escapeCode = "\u001b[";
+
+/** Writes a block of lines over the one before it, and other lines above it. */
+function newPainter(stream: Pick<Writable, "write">) {
+  let shown: readonly string[] = [];
+  // One write a frame: two processes that write to one terminal then cut each other less.
+  const frame = (above: string, lines: readonly string[]) => {
+    const back = shown.length === 0 ? "" : `${escapeCode}${shown.length}A\r${escapeCode}J`;
+    const text = back + above + lines.map((line) => `${line}\n`).join("");
+    shown = lines;
+    if (text !== "") stream.write(text);
+  };
+  return {
+    paint(lines: readonly string[]) {
+      frame("", lines);
+    },
+    print(line: string) {
+      if (line !== "") frame(`${line}\n`, shown);
+    },
+    /** The block stays where it is; what comes next stands below it. */
+    leave() {
+      shown = [];
+    },
+  };
+}

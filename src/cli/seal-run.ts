@@ -1,0 +1,59 @@
+import { asSluiceError } from "../foundation/errors.ts";
+import { sortableId } from "../foundation/ids.ts";
+import { Coordinator } from "../run/coordinate/coordinator.ts";
+import { runContext } from "../run/open-run.ts";
+import { readPlan } from "../run/plan.ts";
+import { committedTasks } from "../run/seal/commits.ts";
+import { type Manifest, readManifest } from "../run/seal/manifest.ts";
+import { sealRun } from "../run/seal/seal.ts";
+import type { ServeOptions } from "../run/worker/serve.ts";
+import type { CliIo } from "./io.ts";
+import type { Progress } from "./progress.ts";
+
+type SealTarget = Pick<ServeOptions, "location" | "dependencies" | "generation">;
+
+/**
+ * Seals a run under the rule of this process, so that two who finish at once do not both write.
+ *
+ * @throws SluiceError `COORDINATOR_LIVES`, and what `sealRun` throws.
+ */
+export async function sealUnderRule({ location, dependencies }: SealTarget): Promise<Manifest> {
+  const { clock, random, processes } = dependencies;
+  const id = sortableId(clock, random);
+  const storage = dependencies.openStorage(location.directory);
+  const plan = await readPlan(storage);
+  const context = runContext(location, plan, dependencies, id);
+  const coordinator = await Coordinator.rule({ storage, clock, processes, id, job: plan.job });
+  try {
+    const sealed = await readManifest(storage);
+    if (sealed) return sealed;
+    const assertRules = () => coordinator.assertRules();
+    return await sealRun(context, { engine: null, assertRules });
+  } finally {
+    await coordinator.end();
+  }
+}
+
+/** What the worker that finishes last does: seals, unless somebody else is doing it. */
+export async function sealIfComplete(
+  target: SealTarget,
+  io: CliIo,
+  progress: Progress,
+): Promise<void> {
+  if (target.generation !== 1) return;
+  const storage = target.dependencies.openStorage(target.location.directory);
+  const plan = await readPlan(storage);
+  const committed = await committedTasks(storage, plan);
+  if (committed.size < plan.tasks.count) {
+    const message = `${committed.size} of ${plan.tasks.count} tasks are committed`;
+    return progress.onEvent({ type: "notice", message });
+  }
+  try {
+    const { rows } = await sealUnderRule(target);
+    const manifest = `${target.location.directory}/_manifest.json`;
+    progress.onEvent({ type: "run-seal", manifest, rows: rows.total, failed: rows.failed });
+  } catch (error) {
+    if (asSluiceError(error).code !== "COORDINATOR_LIVES") throw error;
+    io.stderr.write("another process is sealing the run\n");
+  }
+}

@@ -1,0 +1,89 @@
+/** How one column of a table is set. */
+export interface Column {
+  title: string;
+  /** Numbers stand better on the right. Default `left`. */
+  align?: "left" | "right";
+  /** Longest cell, in characters; longer ones end in `…`. Default: no limit. */
+  maxWidth?: number;
+}
+
+/** Characters a text takes on a terminal: wide ones (CJK, emoji) take two, marks none. */
+export function textWidth(text: string): number {
+  let width = 0;
+  for (const character of text) {
+    const code = character.codePointAt(0)!;
+    if (/\p{Mark}|\p{Cf}/u.test(character)) continue;
+    width += isWide(code) ? 2 : 1;
+  }
+  return width;
+}
+
+function isWide(code: number): boolean {
+  return (
+    (code >= 0x1100 && code <= 0x115f) ||
+    (code >= 0x2e80 && code <= 0xa4cf) ||
+    (code >= 0xac00 && code <= 0xd7a3) ||
+    (code >= 0xf900 && code <= 0xfaff) ||
+    (code >= 0xfe30 && code <= 0xfe6f) ||
+    (code >= 0xff00 && code <= 0xff60) ||
+    (code >= 0xffe0 && code <= 0xffe6) ||
+    (code >= 0x1f300 && code <= 0x1faff) ||
+    (code >= 0x20000 && code <= 0x3fffd)
+  );
+}
+
+/** The text in one line without control characters, cut to `width`; what is cut ends in `…`. */
+export function clip(text: string, width: number): string {
+  const line = text.replaceAll(/\p{Cc}+/gu, " ");
+  if (textWidth(line) <= width) return line;
+  let kept = "";
+  let used = 0;
+  for (const character of line) {
+    const next = textWidth(character);
+    if (used + next > width - 1) break;
+    kept += character;
+    used += next;
+  }
+  return width > 0 ? `${kept}…` : "";
+}
+
+/**
+ * A text table: a line of titles, then a line a row, columns aligned, two spaces between them. Cells
+ * are shown in one line each. No line is longer than `columns`: the last column gives way.
+ *
+ * @example
+ * table([{ title: "task" }, { title: "rows", align: "right" }], [["0", "500"]]);
+ */
+export function table(
+  columns: readonly Column[],
+  rows: readonly (readonly string[])[],
+  maxColumns = Number.POSITIVE_INFINITY,
+): string[] {
+  const clipped = rows.map((row) =>
+    columns.map(({ maxWidth }, index) => clip(row[index] ?? "", maxWidth ?? Infinity)),
+  );
+  const widths = columns.map(({ title }, index) =>
+    Math.max(textWidth(title), ...clipped.map((row) => textWidth(row[index]!))),
+  );
+  const line = (cells: readonly string[]) => {
+    const set = cells.map((cell, index) => {
+      const gap = " ".repeat(Math.max(0, widths[index]! - textWidth(cell)));
+      return columns[index]!.align === "right" ? gap + cell : cell + gap;
+    });
+    return clip(set.join("  ").trimEnd(), maxColumns);
+  };
+  return [line(columns.map(({ title }) => title)), ...clipped.map(line)];
+}
+
+/** Breaks a text at spaces into lines of at most `width` characters; longer words stay whole. */
+export function wrap(text: string, width: number): string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(/\s+/)) {
+    if (line !== "" && line.length + 1 + word.length > width) {
+      lines.push(line);
+      line = word;
+    } else line = line === "" ? word : `${line} ${word}`;
+  }
+  return line === "" ? lines : [...lines, line];
+}

@@ -1,0 +1,68 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import { sha256Stream } from "../../foundation/hashing.ts";
+import type { Slice } from "../row.ts";
+import type { RandomReader } from "../storage/storage.ts";
+
+/** The mark that some editors put at the start of a UTF-8 file. It belongs to no row. */
+const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
+
+/** Bytes of the byte order mark at the start of `chunk`: 3 or 0. */
+export function markBytes(chunk: Buffer): number {
+  return chunk.subarray(0, 3).equals(byteOrderMark) ? 3 : 0;
+}
+
+/**
+ * The bytes from `start` to `end` in pieces of `chunkBytes`, each asked for while the one before is
+ * being worked on.
+ *
+ * @throws SluiceError `INPUT_CHANGED` when the file ends too early.
+ */
+export async function* chunksOf(
+  reader: RandomReader,
+  file: string,
+  range: { start: number; end: number },
+  chunkBytes: number,
+): AsyncGenerator<Buffer> {
+  // The first chunk must hold a byte order mark whole.
+  const wantedAt = (offset: number) => Math.min(Math.max(chunkBytes, 3), range.end - offset);
+  const request = (offset: number) => {
+    const reading = reader.read(offset, wantedAt(offset));
+    // A consumer that leaves early never awaits it.
+    reading.catch(() => {});
+    return reading;
+  };
+  let next = range.start < range.end ? request(range.start) : undefined;
+  for (let offset = range.start; next; ) {
+    const bytes = await next;
+    const isShort = bytes.length < wantedAt(offset);
+    if (isShort) throw new SluiceError("INPUT_CHANGED", "it has become shorter", { file });
+    offset += bytes.length;
+    next = offset < range.end ? request(offset) : undefined;
+    yield Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  }
+}
+
+/**
+ * The chunks of a slice; the last one is given only if the slice still has its checksum.
+ *
+ * @throws SluiceError `INPUT_CHANGED`
+ */
+export async function* verifiedChunks(
+  reader: RandomReader,
+  slice: Slice,
+  chunkBytes: number,
+): AsyncGenerator<Buffer> {
+  const { file, start, end } = slice;
+  if (reader.bytes < end) throw new SluiceError("INPUT_CHANGED", "it has become shorter", { file });
+  const hash = sha256Stream();
+  let offset = start;
+  for await (const chunk of chunksOf(reader, file, slice, chunkBytes)) {
+    hash.update(chunk);
+    offset += chunk.length;
+    if (offset === end && hash.digest("hex") !== slice.sha256) {
+      const place = `bytes ${start} to ${end} have another checksum`;
+      throw new SluiceError("INPUT_CHANGED", place, { file });
+    }
+    yield chunk;
+  }
+}

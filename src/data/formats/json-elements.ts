@@ -1,0 +1,155 @@
+import { SluiceError } from "../../foundation/errors.ts";
+
+const quote = 34;
+const backslash = 92;
+const newline = 10;
+const comma = 44;
+const openBracket = 91;
+const closeBracket = 93;
+const openBrace = 123;
+const closeBrace = 125;
+
+/** Told where records begin and end, as byte offsets in the file. */
+export interface ElementListener {
+  start(offset: number, line: number): void;
+  /** `offset` is that of the byte after the record. */
+  end(offset: number): void;
+}
+
+type Phase = "before" | "array-start" | "before-element" | "element" | "object" | "after";
+
+/**
+ * Finds the borders of the elements of a file that is one JSON array, or of the one object that is
+ * the whole file. Only brackets, quotes and commas are looked at: what lies between the borders may
+ * be broken.
+ */
+export class ElementScanner {
+  readonly #file: string;
+  readonly #listener: ElementListener;
+  #phase: Phase;
+  /** Bytes pushed before, with those that lie before the first chunk. */
+  #base: number;
+  #line: number;
+  #elementLine = 1;
+  #depth = 0;
+  #isInString = false;
+  #isEscaped = false;
+
+  /** `start` above 0 is a border between elements of the array, as a cut leaves it. */
+  constructor(file: string, start: number, firstLine: number, listener: ElementListener) {
+    this.#file = file;
+    this.#listener = listener;
+    this.#base = start;
+    this.#line = firstLine;
+    this.#phase = start === 0 ? "before" : "before-element";
+  }
+
+  /** @throws SluiceError `INPUT_UNREADABLE` where the borders are lost. */
+  push(chunk: Buffer): void {
+    for (let at = 0; at < chunk.length; ) {
+      if (this.#isInString) at = this.#passString(chunk, at);
+      else if (this.#phase === "element" || this.#phase === "object") at = this.#pass(chunk, at);
+      else at = this.#between(chunk, at);
+    }
+    this.#base += chunk.length;
+  }
+
+  /** To be called at the end of the file. */
+  end(): void {
+    if (this.#phase === "after") return;
+    if (this.#phase === "before") throw this.#fault("the file holds no JSON");
+    const what = this.#phase === "object" ? "the object" : "the array";
+    throw this.#fault(`${what} never closes; its last record begins here`, this.#elementLine);
+  }
+
+  #between(chunk: Buffer, at: number): number {
+    const code = chunk[at]!;
+    if (code === newline) this.#line++;
+    if (code === 32 || code === 9 || code === 13 || code === newline) return at + 1;
+    if (this.#phase === "before") return this.#top(code, at);
+    if (this.#phase === "after") {
+      throw this.#fault("text follows the end of the JSON", this.#line, {
+        hint: "if each line is an object of its own, set input.format to jsonl",
+      });
+    }
+    if (code === closeBracket && this.#phase === "array-start") {
+      this.#phase = "after";
+      return at + 1;
+    }
+    if (code === comma || code === closeBracket) throw this.#fault("an element is missing");
+    this.#begin("element", at);
+    return at;
+  }
+
+  #top(code: number, at: number): number {
+    if (code === openBracket) {
+      this.#phase = "array-start";
+      return at + 1;
+    }
+    if (code !== openBrace) throw this.#fault("the file is neither an array nor an object");
+    this.#begin("object", at);
+    return at;
+  }
+
+  #begin(phase: "element" | "object", at: number): void {
+    this.#phase = phase;
+    this.#depth = 0;
+    this.#elementLine = this.#line;
+    this.#listener.start(this.#base + at, this.#line);
+  }
+
+  /** Goes on through a record until it ends or a string begins. */
+  #pass(chunk: Buffer, start: number): number {
+    for (let at = start; at < chunk.length; at++) {
+      const code = chunk[at]!;
+      if (code === quote) {
+        this.#isInString = true;
+        return at + 1;
+      }
+      if (code === newline) {
+        this.#line++;
+      } else if (code === openBrace || code === openBracket) {
+        this.#depth++;
+      } else if (code === closeBrace || code === closeBracket) {
+        if (this.#depth === 0) return this.#closeArray(code, at);
+        this.#depth--;
+        if (this.#depth === 0 && this.#phase === "object") return this.#finish("after", at + 1);
+      } else if (code === comma && this.#depth === 0) {
+        return this.#finish("before-element", at) + 1;
+      }
+    }
+    return chunk.length;
+  }
+
+  #closeArray(code: number, at: number): number {
+    if (code === closeBrace) throw this.#fault("a closing brace has no opening one");
+    return this.#finish("after", at) + 1;
+  }
+
+  #finish(phase: Phase, at: number): number {
+    this.#phase = phase;
+    this.#listener.end(this.#base + at);
+    return at;
+  }
+
+  #passString(chunk: Buffer, start: number): number {
+    for (let at = start; at < chunk.length; at++) {
+      const code = chunk[at]!;
+      if (code === newline) this.#line++;
+      if (this.#isEscaped) {
+        this.#isEscaped = false;
+      } else if (code === quote) {
+        this.#isInString = false;
+        return at + 1;
+      } else if (code === backslash) {
+        this.#isEscaped = true;
+      }
+    }
+    return chunk.length;
+  }
+
+  #fault(detail: string, line = this.#line, options: { hint?: string } = {}): SluiceError {
+    const hint = options.hint ?? "mend the file, or leave it out";
+    return new SluiceError("INPUT_UNREADABLE", detail, { file: this.#file, line, hint });
+  }
+}

@@ -1,0 +1,171 @@
+import { isUtf8 } from "node:buffer";
+import { SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { InputRow, Slice } from "../row.ts";
+import type { RandomReader } from "../storage/storage.ts";
+import { chunksOf, markBytes, verifiedChunks } from "./chunks.ts";
+import type { CutRule, SliceRange } from "./format.ts";
+import { ElementScanner } from "./json-elements.ts";
+import { faultyRow, parseRow } from "./parse-row.ts";
+import { RangeCutter } from "./range-cutter.ts";
+import { RecordHolder } from "./record-holder.ts";
+import { RowBatch } from "./row-batch.ts";
+import type { RowFormat } from "./row-format.ts";
+
+/**
+ * JSON: a file that is one array, whose elements are the rows, or one object, which is the row.
+ *
+ * @param chunkBytes bytes per read; only tests name it.
+ */
+export function jsonFormat(chunkBytes: number = limits.readChunkBytes): RowFormat {
+  return {
+    name: "json",
+    extensions: [".json"],
+    scan: (reader, file, rule) => scanElements(reader, file, rule, chunkBytes),
+    read: (reader, slice, firstIndex, maxLineBytes) =>
+      readElements(reader, { slice, firstIndex, maxLineBytes, chunkBytes }),
+  };
+}
+
+async function* scanElements(
+  reader: RandomReader,
+  file: string,
+  rule: CutRule,
+  chunkBytes: number,
+): AsyncGenerator<SliceRange> {
+  const cutter = new RangeCutter(rule);
+  let chunk: Buffer = Buffer.alloc(0);
+  let base = 0;
+  let hashed = 0;
+  const scanner = new ElementScanner(file, 0, 1, {
+    start(offset, line) {
+      if (cutter.isFull) {
+        cutter.add(chunk.subarray(hashed, offset - base));
+        hashed = offset - base;
+        cutter.cut(offset, line);
+      }
+      cutter.count();
+    },
+    end() {},
+  });
+  const range = { start: 0, end: reader.bytes };
+  for await (chunk of chunksOf(reader, file, range, chunkBytes)) {
+    hashed = 0;
+    scanner.push(withoutMark(chunk, base));
+    cutter.add(chunk.subarray(hashed));
+    base += chunk.length;
+    yield* cutter.take();
+  }
+  scanner.end();
+  cutter.end(base);
+  yield* cutter.take();
+}
+
+interface ElementReading {
+  slice: Slice;
+  firstIndex: number;
+  maxLineBytes: number;
+  chunkBytes: number;
+}
+
+async function* readElements(
+  reader: RandomReader,
+  reading: ElementReading,
+): AsyncGenerator<InputRow[]> {
+  const { slice } = reading;
+  const elements = new ElementReader(reading);
+  let base = slice.start;
+  for await (const chunk of verifiedChunks(reader, slice, reading.chunkBytes)) {
+    elements.push(withoutMark(chunk, base), base);
+    base += chunk.length;
+    yield* elements.rows();
+  }
+}
+
+/** Spaces in place of a byte order mark, so that offsets stay those of the file. */
+function withoutMark(chunk: Buffer, base: number): Buffer {
+  const mark = base === 0 ? markBytes(chunk) : 0;
+  return mark === 0 ? chunk : Buffer.concat([Buffer.alloc(mark, " "), chunk.subarray(mark)]);
+}
+
+class ElementReader {
+  readonly #reading: ElementReading;
+  readonly #scanner: ElementScanner;
+  readonly #open: RecordHolder;
+  #isOpen = false;
+  #found: { bytes: Buffer; isWhole: boolean; line: number }[] = [];
+  #index: number;
+  #line = 1;
+  #chunk: Buffer = Buffer.alloc(0);
+  #base = 0;
+  /** Up to where the bytes of the current chunk are taken. */
+  #taken = 0;
+
+  constructor(reading: ElementReading) {
+    const { file, start, firstLine } = reading.slice;
+    this.#reading = reading;
+    this.#index = reading.firstIndex;
+    this.#open = new RecordHolder(reading.maxLineBytes);
+    this.#scanner = new ElementScanner(file, start, firstLine, {
+      start: (offset, line) => {
+        this.#isOpen = true;
+        this.#line = line;
+        this.#taken = offset - this.#base;
+      },
+      end: (offset) => this.#close(offset - this.#base),
+    });
+  }
+
+  push(chunk: Buffer, base: number): void {
+    this.#chunk = chunk;
+    this.#base = base;
+    this.#taken = 0;
+    try {
+      this.#scanner.push(chunk);
+    } catch (cause) {
+      if (!(cause instanceof SluiceError)) throw cause;
+      // The scan saw no fault here.
+      throw new SluiceError("INPUT_CHANGED", "", { file: this.#reading.slice.file, cause });
+    }
+    if (this.#isOpen) this.#open.hold(chunk.subarray(this.#taken));
+  }
+
+  *rows(): Generator<InputRow[]> {
+    const batch = new RowBatch();
+    for (const { bytes, isWhole, line } of this.#found) {
+      batch.add(this.#row(bytes, isWhole, line));
+      if (batch.isFull) yield batch.take();
+    }
+    this.#found = [];
+    if (!batch.isEmpty) yield batch.take();
+  }
+
+  #close(end: number): void {
+    this.#open.hold(this.#chunk.subarray(this.#taken, end));
+    this.#found.push({ ...this.#open.take(), line: this.#line });
+    this.#isOpen = false;
+  }
+
+  #row(bytes: Buffer, isWhole: boolean, line: number): InputRow {
+    const { maxLineBytes, slice } = this.#reading;
+    const index = this.#index++;
+    if (!isWhole || !isUtf8(bytes) || bytes.includes(0)) {
+      return faultyRow(bytes, { index, file: slice.file, line }, isWhole, maxLineBytes);
+    }
+    let end = bytes.length;
+    while (isBlank(bytes[end - 1]!)) end--;
+    const text = bytes.toString("utf8", 0, end);
+    const row = parseRow(text, index, slice.file, line);
+    if (row.value) row.raw = onOneLine(text);
+    return row;
+  }
+}
+
+/** Valid JSON without its line breaks and indentation: neither can lie within a string. */
+function onOneLine(text: string): string {
+  return /[\r\n]/.test(text) ? text.replaceAll(/[\r\n]+[ \t]*/g, "") : text;
+}
+
+function isBlank(code: number): boolean {
+  return code === 32 || code === 10 || code === 13 || code === 9;
+}

@@ -1,0 +1,30 @@
+import { limits } from "../../foundation/limits.ts";
+import { readLines } from "./line-read.ts";
+import { scanLines } from "./line-scan.ts";
+import { parseRow } from "./parse-row.ts";
+import type { RowFormat } from "./row-format.ts";
+
+/** Bytes per read of a scan: fewer, larger reads than where rows are made of them. */
+const scanChunkBytes = 4 * limits.readChunkBytes;
+
+/**
+ * JSON Lines: one object a line. Blank lines are no rows; a byte order mark, CRLF and a missing
+ * last line end are fine.
+ *
+ * @param chunkBytes bytes per read; only tests name it.
+ */
+export function jsonlFormat(chunkBytes?: number): RowFormat {
+  return {
+    name: "jsonl",
+    extensions: [".jsonl", ".ndjson"],
+    scan: (reader, file, rule) => scanLines(reader, file, rule, chunkBytes ?? scanChunkBytes),
+    read: (reader, slice, firstIndex, maxLineBytes, parse = true) =>
+      readLines(reader, {
+        slice,
+        firstIndex,
+        maxLineBytes,
+        chunkBytes: chunkBytes ?? limits.readChunkBytes,
+        toRow: parse ? parseRow : (raw, index, file, line) => ({ index, file, line, raw }),
+      }),
+  };
+}

@@ -1,0 +1,98 @@
+import type { RandomReader } from "../storage/storage.ts";
+import { chunksOf, markBytes } from "./chunks.ts";
+import type { CutRule, SliceRange } from "./format.ts";
+import { RangeCutter } from "./range-cutter.ts";
+
+const newline = 10;
+
+/** True for the bytes (or UTF-16 units) that alone make no record: space, tab, carriage return. */
+export function isLineBlank(code: number): boolean {
+  return code === 32 || code === 13 || code === 9;
+}
+
+/**
+ * Cuts a file of one record a line. A line is a record when it holds anything but blanks, or is
+ * longer than `rule.maxLineBytes`. Blank lines belong to the range of the record before them.
+ */
+export async function* scanLines(
+  reader: RandomReader,
+  file: string,
+  rule: CutRule,
+  chunkBytes: number,
+): AsyncGenerator<SliceRange> {
+  const scanner = new LineScanner(rule);
+  const range = { start: 0, end: reader.bytes };
+  for await (const chunk of chunksOf(reader, file, range, chunkBytes)) {
+    scanner.push(chunk);
+    yield* scanner.cutter.take();
+  }
+  scanner.end();
+  yield* scanner.cutter.take();
+}
+
+class LineScanner {
+  readonly cutter: RangeCutter;
+  readonly #maxLineBytes: number;
+  /** Bytes pushed before the current chunk. */
+  #base = 0;
+  #line = 1;
+  #lineStart = 0;
+  #isCounted = false;
+  /** What the line had so far while it is not known whether it is a record: blanks only. */
+  #held: Buffer[] = [];
+
+  constructor(rule: CutRule) {
+    this.cutter = new RangeCutter(rule);
+    this.#maxLineBytes = rule.maxLineBytes;
+  }
+
+  push(chunk: Buffer): void {
+    let at = 0;
+    let hashed = 0;
+    if (this.#base === 0) this.#lineStart = at = markBytes(chunk);
+    for (;;) {
+      const found = chunk.indexOf(newline, at);
+      const end = found < 0 ? chunk.length : found;
+      if (!this.#isCounted && this.#isRecord(chunk, at, end)) {
+        if (this.cutter.isFull) hashed = this.#cut(chunk, hashed);
+        this.#flushHeld();
+        this.cutter.count();
+        this.#isCounted = true;
+      }
+      if (found < 0) break;
+      this.#flushHeld();
+      at = found + 1;
+      this.#line++;
+      this.#lineStart = this.#base + at;
+      this.#isCounted = false;
+    }
+    const known = this.#isCounted ? chunk.length : Math.max(hashed, this.#lineStart - this.#base);
+    this.cutter.add(chunk.subarray(hashed, known));
+    if (known < chunk.length) this.#held.push(chunk.subarray(known));
+    this.#base += chunk.length;
+  }
+
+  end(): void {
+    this.#flushHeld();
+    this.cutter.end(this.#base);
+  }
+
+  #isRecord(chunk: Buffer, start: number, end: number): boolean {
+    for (let at = start; at < end; at++) if (!isLineBlank(chunk[at]!)) return true;
+    return this.#base + end - this.#lineStart > this.#maxLineBytes;
+  }
+
+  /** Ends the range where the current line begins; gives how much of the chunk is hashed then. */
+  #cut(chunk: Buffer, hashed: number): number {
+    const place = Math.max(0, this.#lineStart - this.#base);
+    if (place > hashed) this.cutter.add(chunk.subarray(hashed, place));
+    this.cutter.cut(this.#lineStart, this.#line);
+    return Math.max(hashed, place);
+  }
+
+  #flushHeld(): void {
+    if (this.#held.length === 0) return;
+    for (const bytes of this.#held) this.cutter.add(bytes);
+    this.#held = [];
+  }
+}

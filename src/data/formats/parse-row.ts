@@ -1,0 +1,65 @@
+import { type ErrorCode, SluiceError } from "../../foundation/errors.ts";
+import { isJsonObject, type JsonObject } from "../../foundation/json.ts";
+import type { InputRow } from "../row.ts";
+import { jsonFaultAt } from "./json-fault.ts";
+
+/** Bytes that a row keeps of a record too long to be read. */
+export const keptPrefixBytes = 1024;
+
+/** Where a record lies: what every row has. */
+export interface RecordPlace {
+  index: number;
+  file: string;
+  line: number;
+}
+
+/** The row of one record of JSON text. */
+export function parseRow(raw: string, index: number, file: string, line: number): InputRow {
+  let value: unknown;
+  try {
+    value = JSON.parse(raw);
+  } catch {
+    return { index, file, line, raw, error: jsonFault(raw, file, line) };
+  }
+  if (isJsonObject(value)) return { index, file, line, raw, value: value as JsonObject };
+  const kind = Array.isArray(value) ? "an array" : value === null ? "null" : `a ${typeof value}`;
+  const error = new SluiceError("ROW_NOT_OBJECT", `it is ${kind}`, { file, line });
+  return { index, file, line, raw, error };
+}
+
+/**
+ * The row of a record whose bytes are at fault: it holds a NUL byte, is no UTF-8, or, where it is
+ * not `isWhole`, exceeds `maxLineBytes`; `bytes` are its first ones then.
+ */
+export function faultyRow(
+  bytes: Buffer,
+  place: RecordPlace,
+  isWhole: boolean,
+  maxLineBytes: number,
+): InputRow {
+  const { file, line } = place;
+  const fail = (code: ErrorCode, detail: string, raw: string): InputRow => ({
+    ...place,
+    raw,
+    error: new SluiceError(code, detail, { file, line }),
+  });
+  if (!isWhole) {
+    const kept = bytes
+      .subarray(0, keptPrefixBytes)
+      .toString()
+      .replace(/\uFFFD+$/, "");
+    return fail("LINE_TOO_LONG", `it exceeds ${maxLineBytes} bytes`, kept);
+  }
+  const nul = bytes.indexOf(0);
+  if (nul >= 0) return fail("NUL_BYTE", `byte ${nul + 1} of the row`, bytes.toString());
+  return fail("UTF8_INVALID", "", bytes.toString());
+}
+
+function jsonFault(raw: string, file: string, line: number): SluiceError {
+  const at = jsonFaultAt(raw);
+  const newlines = raw.slice(0, at).split("\n").length - 1;
+  const found = JSON.stringify(String.fromCodePoint(raw.codePointAt(at) ?? 0));
+  const what = at >= raw.length ? "it ends too early," : `unexpected ${found}`;
+  const detail = `${what} at character ${at + 1} of the row`;
+  return new SluiceError("JSON_INVALID", detail, { file, line: line + newlines });
+}

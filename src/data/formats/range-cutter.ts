@@ -1,0 +1,60 @@
+import type { Hash } from "node:crypto";
+import { sha256Stream } from "../../foundation/hashing.ts";
+import type { CutRule, SliceRange } from "./format.ts";
+
+/** Gathers records into ranges of the asked number of rows, each with its checksum. */
+export class RangeCutter {
+  readonly #everyRows: number;
+  #maxRows: number;
+  #rows = 0;
+  #start = 0;
+  #firstLine = 1;
+  #hash: Hash = sha256Stream();
+  #finished: SliceRange[] = [];
+
+  constructor(rule: CutRule) {
+    this.#maxRows = rule.firstCutRows;
+    this.#everyRows = rule.everyRows;
+  }
+
+  /** True when the next record belongs to the next range. */
+  get isFull(): boolean {
+    return this.#rows >= this.#maxRows;
+  }
+
+  /** Bytes of the current range, in order. */
+  add(bytes: Uint8Array): void {
+    this.#hash.update(bytes);
+  }
+
+  count(): void {
+    this.#rows++;
+  }
+
+  /** Ends the current range before `offset`, which lies on `line`. */
+  cut(offset: number, line: number): void {
+    const { start, rows, firstLine } = {
+      start: this.#start,
+      rows: this.#rows,
+      firstLine: this.#firstLine,
+    };
+    this.#finished.push({ start, end: offset, rows, firstLine, sha256: this.#hash.digest("hex") });
+    this.#start = offset;
+    this.#firstLine = line;
+    this.#rows = 0;
+    this.#maxRows = this.#everyRows;
+    this.#hash = sha256Stream();
+  }
+
+  /** Ends the last range, unless the file holds no record. */
+  end(offset: number): void {
+    if (this.#rows > 0) this.cut(offset, this.#firstLine);
+  }
+
+  /** The ranges that ended since the last call. */
+  take(): SliceRange[] {
+    const finished = this.#finished;
+    this.#finished = [];
+    return finished;
+  }
+}

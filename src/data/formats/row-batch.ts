@@ -1,0 +1,31 @@
+import type { InputRow } from "../row.ts";
+
+/** Most rows and characters that one array of rows holds. */
+const maxBatchRows = 1000;
+const maxBatchChars = 1024 * 1024;
+
+/** Gathers rows into arrays of bounded size. */
+export class RowBatch {
+  #rows: InputRow[] = [];
+  #chars = 0;
+
+  get isFull(): boolean {
+    return this.#rows.length >= maxBatchRows || this.#chars >= maxBatchChars;
+  }
+
+  get isEmpty(): boolean {
+    return this.#rows.length === 0;
+  }
+
+  add(row: InputRow): void {
+    this.#rows.push(row);
+    this.#chars += row.raw.length;
+  }
+
+  take(): InputRow[] {
+    const rows = this.#rows;
+    this.#rows = [];
+    this.#chars = 0;
+    return rows;
+  }
+}

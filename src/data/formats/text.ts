@@ -1,0 +1,28 @@
+import { limits } from "../../foundation/limits.ts";
+import { readLines } from "./line-read.ts";
+import { scanLines } from "./line-scan.ts";
+import type { RowFormat } from "./row-format.ts";
+
+/**
+ * Plain text: each line that is not blank is a row `{text: line}`.
+ *
+ * @param chunkBytes bytes per read; only tests name it.
+ */
+export function textFormat(chunkBytes: number = limits.readChunkBytes): RowFormat {
+  return {
+    name: "text",
+    extensions: [".txt", ".text"],
+    scan: (reader, file, rule) => scanLines(reader, file, rule, chunkBytes),
+    read: (reader, slice, firstIndex, maxLineBytes) =>
+      readLines(reader, {
+        slice,
+        firstIndex,
+        maxLineBytes,
+        chunkBytes,
+        toRow: (text, index, file, line) => {
+          const value = { text };
+          return { index, file, line, raw: JSON.stringify(value), value };
+        },
+      }),
+  };
+}

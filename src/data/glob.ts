@@ -1,0 +1,49 @@
+import type { Dirent } from "node:fs";
+import { readdir, stat } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import picomatch from "picomatch";
+
+/** True where a path holds wildcards: `*`, `?`, `[…]`, `{…}`. */
+export function isGlob(path: string): boolean {
+  return picomatch.scan(path).isGlob;
+}
+
+/**
+ * Paths of the files that a glob matches, absolute and in the order in which folders are read. Names
+ * that begin with a dot are matched only where the glob says the dot.
+ *
+ * @param baseDirectory what a relative glob starts from.
+ */
+export async function* matchFiles(pattern: string, baseDirectory: string): AsyncGenerator<string> {
+  const { base, glob } = picomatch.scan(pattern);
+  const root = resolve(baseDirectory, base);
+  const isMatch = picomatch(glob);
+  const withDots = /(^|\/)\./.test(glob);
+  const hasAnyDepth = glob.includes("**");
+  const maxDepth = hasAnyDepth ? Number.POSITIVE_INFINITY : glob.split("/").length - 1;
+  const folders = [{ path: "", depth: 0 }];
+  for (let folder = folders.pop(); folder; folder = folders.pop()) {
+    for (const entry of await entriesOf(join(root, folder.path))) {
+      const path = folder.path + entry.name;
+      // A link to a folder is followed only where the depth is bounded: links may form a circle.
+      const isFolder =
+        entry.isDirectory() || (!hasAnyDepth && (await isLinkedFolder(root, path, entry)));
+      if (!isFolder) {
+        if (isMatch(path)) yield join(root, path);
+      } else if (folder.depth < maxDepth && (withDots || !entry.name.startsWith("."))) {
+        folders.push({ path: `${path}/`, depth: folder.depth + 1 });
+      }
+    }
+  }
+}
+
+async function isLinkedFolder(root: string, path: string, entry: Dirent): Promise<boolean> {
+  if (!entry.isSymbolicLink()) return false;
+  const status = await stat(join(root, path)).catch(() => undefined);
+  return status?.isDirectory() ?? false;
+}
+
+/** Entries of a directory; none where it is absent or may not be read. */
+export async function entriesOf(directory: string): Promise<Dirent[]> {
+  return await readdir(directory, { withFileTypes: true }).catch(() => []);
+}

@@ -1,0 +1,117 @@
+const quote = 34;
+const backslash = 92;
+const openBracket = 91;
+const closeBracket = 93;
+const openBrace = 123;
+const closeBrace = 125;
+
+/**
+ * The text of a JSON object with one more member, or with that member's value replaced; every other
+ * byte stays as it is (`9007199254740993` and `1.0` survive).
+ *
+ * @param raw the text of a JSON object, as in `InputRow.raw`.
+ * @param fieldJson the member's name as `JSON.stringify` writes it, with its quotes.
+ * @param valueJson its value as JSON text.
+ * @param hasField whether the object has the member already; when not given, `raw` is looked
+ *   through.
+ * @example
+ * spliceField('{"id":9007199254740993}', '"answer"', '"yes"');
+ * // '{"id":9007199254740993,"answer":"yes"}'
+ */
+export function spliceField(
+  raw: string,
+  fieldJson: string,
+  valueJson: string,
+  hasField: boolean = mayHaveMember(raw, fieldJson),
+): string {
+  if (hasField) return replaceMember(raw, fieldJson, valueJson);
+  return appendMember(raw, fieldJson, valueJson);
+}
+
+/** Names of which JSON can write a character in another way only as `\\u0000`. */
+const plainName = /^"[\w -]*"$/;
+
+/** False only where it is certain: a name may be written with escapes. */
+function mayHaveMember(raw: string, fieldJson: string): boolean {
+  if (raw.includes(fieldJson)) return true;
+  return raw.includes(plainName.test(fieldJson) ? "\\u" : "\\");
+}
+
+function appendMember(raw: string, fieldJson: string, valueJson: string): string {
+  let end = raw.length - 1;
+  while (raw.charCodeAt(end) !== closeBrace) end--;
+  let last = end - 1;
+  while (isBlank(raw.charCodeAt(last))) last--;
+  const separator = raw.charCodeAt(last) === openBrace ? "" : ",";
+  const tail = end === raw.length - 1 ? "}" : raw.slice(end);
+  return `${raw.slice(0, end)}${separator}${fieldJson}:${valueJson}${tail}`;
+}
+
+/** Every occurrence is replaced, as readers differ on which of two equal names counts. */
+function replaceMember(raw: string, fieldJson: string, valueJson: string): string {
+  let result = "";
+  let copied = 0;
+  let at = raw.indexOf("{") + 1;
+  for (;;) {
+    const nameStart = raw.indexOf('"', at);
+    if (nameStart < 0) break;
+    const nameEnd = endOfString(raw, nameStart);
+    const valueStart = skipBlanks(raw, raw.indexOf(":", nameEnd) + 1);
+    const valueEnd = endOfValue(raw, valueStart);
+    if (isSameName(raw.slice(nameStart, nameEnd), fieldJson)) {
+      result += raw.slice(copied, valueStart) + valueJson;
+      copied = valueEnd;
+    }
+    at = valueEnd;
+  }
+  if (copied === 0) return appendMember(raw, fieldJson, valueJson);
+  return result + raw.slice(copied);
+}
+
+function isSameName(name: string, fieldJson: string): boolean {
+  if (name === fieldJson) return true;
+  return name.includes("\\") && JSON.parse(name) === JSON.parse(fieldJson);
+}
+
+/** The place after the value that begins at `start`, without blanks that follow it. */
+function endOfValue(text: string, start: number): number {
+  const first = text.charCodeAt(start);
+  if (first === quote) return endOfString(text, start);
+  if (first !== openBrace && first !== openBracket) return endOfScalar(text, start);
+  for (let at = start, depth = 0; ; ) {
+    const code = text.charCodeAt(at);
+    if (code === openBrace || code === openBracket) depth++;
+    else if (code === closeBrace || code === closeBracket) depth--;
+    at = code === quote ? endOfString(text, at) : at + 1;
+    if (depth === 0) return at;
+  }
+}
+
+function endOfScalar(text: string, start: number): number {
+  let at = start;
+  while (at < text.length && !isBlank(text.charCodeAt(at)) && !",}]".includes(text[at]!)) at++;
+  return at;
+}
+
+/** The place after the closing quote of the string that begins at `start`. */
+function endOfString(text: string, start: number): number {
+  let end = text.indexOf('"', start + 1);
+  while (isEscaped(text, end)) end = text.indexOf('"', end + 1);
+  return end + 1;
+}
+
+function isEscaped(text: string, place: number): boolean {
+  let backslashes = 0;
+  while (text.charCodeAt(place - 1 - backslashes) === backslash) backslashes++;
+  return backslashes % 2 === 1;
+}
+
+function skipBlanks(text: string, start: number): number {
+  let at = start;
+  while (isBlank(text.charCodeAt(at))) at++;
+  return at;
+}
+
+function isBlank(code: number): boolean {
+  return code === 32 || code === 9 || code === 10 || code === 13;
+}

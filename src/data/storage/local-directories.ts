@@ -1,0 +1,56 @@
+import { type FileHandle, mkdir, open } from "node:fs/promises";
+import { dirname } from "node:path";
+import { systemCode } from "./local-errors.ts";
+
+/** Directories remembered as made; beyond it the memory starts anew. */
+const maxRemembered = 10_000;
+
+/** Makes directories once, and makes their names survive a power loss. */
+export class LocalDirectories {
+  readonly #durable: boolean;
+  readonly #made = new Map<string, Promise<void>>();
+
+  constructor(durable: boolean) {
+    this.#durable = durable;
+  }
+
+  /** Resolves when `directory` and all above it exist. */
+  make(directory: string): Promise<void> {
+    const known = this.#made.get(directory);
+    if (known) return known;
+    if (this.#made.size >= maxRemembered) this.#made.clear();
+    const making = this.#make(directory);
+    this.#made.set(directory, making);
+    making.catch(() => this.#made.delete(directory));
+    return making;
+  }
+
+  /** To be called when `directory` turned out to be gone. */
+  forget(directory: string): void {
+    this.#made.delete(directory);
+  }
+
+  /** Resolves when the names in `directory` survive a power loss. */
+  async sync(directory: string): Promise<void> {
+    if (!this.#durable) return;
+    let handle: FileHandle | undefined;
+    try {
+      handle = await open(directory, "r");
+      await handle.sync();
+    } catch (error) {
+      // Systems that cannot sync a directory say so in one of these ways.
+      if (!["EISDIR", "EPERM", "EINVAL", "ENOTSUP"].includes(systemCode(error) ?? "")) throw error;
+    } finally {
+      await handle?.close();
+    }
+  }
+
+  async #make(directory: string): Promise<void> {
+    const highest = await mkdir(directory, { recursive: true });
+    if (highest === undefined) return;
+    for (let made = directory; ; made = dirname(made)) {
+      await this.sync(dirname(made));
+      if (made === highest || made === dirname(made)) return;
+    }
+  }
+}

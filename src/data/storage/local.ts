@@ -1,0 +1,276 @@
+import { randomUUID } from "node:crypto";
+import {
+  copyFile,
+  type FileHandle,
+  link,
+  open,
+  readdir,
+  readFile,
+  rename,
+  stat,
+  unlink,
+} from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
+import { SluiceError } from "../../foundation/errors.ts";
+import { LocalDirectories } from "./local-directories.ts";
+import { isLinkUnsupported, storeError, systemCode, withStoreErrors } from "./local-errors.ts";
+import { LocalAppender, LocalReader, LocalWriter, writeFully } from "./local-files.ts";
+import type { Appender, RandomReader, Storage, StoredFile, Writer } from "./storage.ts";
+
+/** Files that begin so are being made, or were left by a process that died; no list shows them. */
+const temporaryPrefix = ".tmp-";
+
+/** Sizes asked for at once while listing. */
+const listBatch = 256;
+
+interface LocalStorageOptions {
+  /** Default true: what the interface calls durable is forced to disk. False only for benches. */
+  durable?: boolean;
+}
+
+/**
+ * Storage in a directory of this machine, which is made when first written to. `localStorage("/")`
+ * opens any absolute path.
+ *
+ * @example
+ * const storage = localStorage("out");
+ * await storage.createIfAbsent("_sluice/plan.json", Buffer.from("{}")); // "created"
+ */
+export function localStorage(rootDirectory: string, options: LocalStorageOptions = {}): Storage {
+  return new LocalStorage(resolve(rootDirectory), options.durable ?? true);
+}
+
+class LocalStorage implements Storage {
+  readonly location: string;
+  readonly #durable: boolean;
+  readonly #directories: LocalDirectories;
+
+  constructor(root: string, durable: boolean) {
+    this.location = root;
+    this.#durable = durable;
+    this.#directories = new LocalDirectories(durable);
+  }
+
+  async read(path: string): Promise<Uint8Array> {
+    const file = this.#fileOf(path);
+    return await withStoreErrors(file, () => readFile(file));
+  }
+
+  async open(path: string): Promise<RandomReader> {
+    const file = this.#fileOf(path);
+    return await withStoreErrors(file, async () => {
+      const handle = await open(file, "r");
+      try {
+        const status = await handle.stat();
+        if (status.isDirectory()) throw new SluiceError("STORE_FAILED", "is a directory", { file });
+        return new LocalReader(handle, file, status.size);
+      } catch (error) {
+        await handle.close();
+        throw error;
+      }
+    });
+  }
+
+  async stat(path: string): Promise<StoredFile | undefined> {
+    const file = this.#fileOf(path);
+    const bytes = await withStoreErrors(file, () => sizeOf(file));
+    return bytes === undefined ? undefined : { path, bytes };
+  }
+
+  async *list(prefix: string): AsyncIterable<StoredFile> {
+    const slash = prefix.lastIndexOf("/");
+    yield* this.#listDirectory(prefix.slice(0, slash + 1), prefix.slice(slash + 1));
+  }
+
+  async createIfAbsent(path: string, data: Uint8Array): Promise<"created" | "exists" | "unclear"> {
+    const file = this.#fileOf(path);
+    const temporary = await this.#writeTemporary(file, data);
+    try {
+      return await this.#linkIfAbsent(temporary, file);
+    } finally {
+      // Its name is of no use to anybody, so that a failure here changes nothing.
+      await unlink(temporary).catch(() => {});
+    }
+  }
+
+  async replace(path: string, data: Uint8Array): Promise<void> {
+    const file = this.#fileOf(path);
+    const temporary = await this.#writeTemporary(file, data);
+    await withStoreErrors(file, () => this.#rename(temporary, file));
+  }
+
+  async appender(path: string): Promise<Appender> {
+    const file = this.#fileOf(path);
+    const handle = await this.#create(file, () => open(file, "a"));
+    let isNameSynced = !this.#durable;
+    return new LocalAppender(handle, file, async (open) => {
+      if (this.#durable) await open.datasync();
+      if (!isNameSynced) await this.#directories.sync(dirname(file));
+      isNameSynced = true;
+    });
+  }
+
+  async writer(path: string): Promise<Writer> {
+    const file = this.#fileOf(path);
+    const temporary = temporaryBeside(file);
+    const handle = await this.#create(file, () => open(temporary, "wx"));
+    return new LocalWriter(handle, file, {
+      appear: async (open) => {
+        if (this.#durable) await open.sync();
+        await open.close();
+        await this.#rename(temporary, file);
+      },
+      vanish: () => unlink(temporary),
+    });
+  }
+
+  async publish(from: string, to: string): Promise<void> {
+    const source = this.#fileOf(from);
+    const target = this.#fileOf(to);
+    const temporary = temporaryBeside(target);
+    await withStoreErrors(source, async () => {
+      if ((await sizeOf(source)) === undefined)
+        throw new SluiceError("NOT_FOUND", "", { file: source });
+      await this.#create(target, () => this.#linkOrCopy(source, temporary));
+      await this.#rename(temporary, target);
+    });
+  }
+
+  async remove(path: string): Promise<void> {
+    const file = this.#fileOf(path);
+    await withStoreErrors(file, async () => {
+      await unlink(file).catch((error) => {
+        if (!isAbsent(error)) throw error;
+      });
+    });
+  }
+
+  #fileOf(path: string): string {
+    return join(this.location, path);
+  }
+
+  /** Runs `action`, which makes a name beside `file`, with the directory there. */
+  async #create<T>(file: string, action: () => Promise<T>): Promise<T> {
+    const directory = dirname(file);
+    return await withStoreErrors(file, async () => {
+      await this.#directories.make(directory);
+      try {
+        return await action();
+      } catch (error) {
+        if (systemCode(error) !== "ENOENT") throw error;
+        this.#directories.forget(directory);
+        await this.#directories.make(directory);
+        return await action();
+      }
+    });
+  }
+
+  async #writeTemporary(file: string, data: Uint8Array): Promise<string> {
+    const temporary = temporaryBeside(file);
+    const handle = await this.#create(file, () => open(temporary, "wx"));
+    try {
+      await writeFully(handle, data);
+      if (this.#durable) await handle.sync();
+      await handle.close();
+    } catch (error) {
+      await handle.close().catch(() => {});
+      await unlink(temporary).catch(() => {});
+      throw storeError(error, file);
+    }
+    return temporary;
+  }
+
+  async #linkIfAbsent(temporary: string, file: string): Promise<"created" | "exists" | "unclear"> {
+    try {
+      await link(temporary, file);
+      await this.#directories.sync(dirname(file));
+      return "created";
+    } catch (error) {
+      const code = systemCode(error);
+      if (code === "EEXIST") return "exists";
+      if (code === "ENOSPC" || code === "EDQUOT") throw storeError(error, file);
+      if (!isLinkUnsupported(error)) return "unclear";
+      throw new SluiceError("STORE_UNSUITABLE", `link gives ${code}`, { file, cause: error });
+    }
+  }
+
+  async #rename(temporary: string, file: string): Promise<void> {
+    try {
+      await rename(temporary, file);
+    } finally {
+      // rename() of two names of one file leaves both.
+      await unlink(temporary).catch(() => {});
+    }
+    await this.#directories.sync(dirname(file));
+  }
+
+  async #linkOrCopy(source: string, temporary: string): Promise<void> {
+    try {
+      await link(source, temporary);
+    } catch (error) {
+      if (!isLinkUnsupported(error)) throw error;
+      await copyFile(source, temporary);
+      if (this.#durable) await syncFile(temporary);
+    }
+  }
+
+  async *#listDirectory(folder: string, namePrefix: string): AsyncIterable<StoredFile> {
+    const entries = await this.#entriesOf(folder, namePrefix);
+    for (let start = 0; start < entries.length; start += listBatch) {
+      const batch = entries.slice(start, start + listBatch);
+      const sizes = await Promise.all(
+        batch.map((entry) => (entry.endsWith("/") ? undefined : this.stat(folder + entry))),
+      );
+      for (const [index, entry] of batch.entries()) {
+        if (entry.endsWith("/")) yield* this.#listDirectory(folder + entry, "");
+        else if (sizes[index]) yield sizes[index];
+      }
+    }
+  }
+
+  /** Names in a folder, those of folders with a slash, in the order of the paths they lead to. */
+  async #entriesOf(folder: string, namePrefix: string): Promise<string[]> {
+    const directory = this.#fileOf(folder);
+    const entries = await withStoreErrors(directory, async () => {
+      try {
+        return await readdir(directory, { withFileTypes: true });
+      } catch (error) {
+        if (isAbsent(error)) return [];
+        throw error;
+      }
+    });
+    return entries
+      .filter(({ name }) => name.startsWith(namePrefix) && !name.startsWith(temporaryPrefix))
+      .map((entry) => (entry.isDirectory() ? `${entry.name}/` : entry.name))
+      .sort();
+  }
+}
+
+/** A name that no other process or call makes. It decides nothing, so its chance needs no seed. */
+function temporaryBeside(file: string): string {
+  return join(dirname(file), `${temporaryPrefix}${randomUUID()}-${basename(file).slice(0, 64)}`);
+}
+
+function isAbsent(error: unknown): boolean {
+  return ["ENOENT", "ENOTDIR"].includes(systemCode(error) ?? "");
+}
+
+async function sizeOf(file: string): Promise<number | undefined> {
+  try {
+    const status = await stat(file);
+    return status.isDirectory() ? undefined : status.size;
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+}
+
+async function syncFile(file: string): Promise<void> {
+  let handle: FileHandle | undefined;
+  try {
+    handle = await open(file, "r");
+    await handle.sync();
+  } finally {
+    await handle?.close();
+  }
+}

@@ -1,0 +1,13 @@
+/**
+ * Runs actions one after another. Once one has failed, every later one fails with the same error:
+ * bytes after a hole are worse than no bytes.
+ */
+export class SerialQueue {
+  #tail: Promise<unknown> = Promise.resolve();
+
+  run<T>(action: () => Promise<T>): Promise<T> {
+    const result = this.#tail.then(action);
+    this.#tail = result;
+    return result;
+  }
+}

@@ -1,0 +1,65 @@
+/** A stored object's path and size. */
+export interface StoredFile {
+  /** Relative to the storage's root, `/` between folders. */
+  path: string;
+  bytes: number;
+}
+
+/** Reads at any place of one stored object. */
+export interface RandomReader {
+  readonly bytes: number;
+  /** Up to `length` bytes from `offset`; fewer only at the end of the object. */
+  read(offset: number, length: number): Promise<Uint8Array>;
+  close(): Promise<void>;
+}
+
+/** Adds to the end of one object. What `append` resolved for survives a killed process. */
+export interface Appender {
+  append(data: Uint8Array): Promise<void>;
+  /** Resolves when all that was appended survives a power loss. */
+  sync(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Writes one object from its start; it appears, whole, when `close` resolves. */
+export interface Writer {
+  write(data: Uint8Array): Promise<void>;
+  close(): Promise<void>;
+  /** Gives up: nothing appears. */
+  abort(): Promise<void>;
+}
+
+/**
+ * Bytes under paths, local or far. Paths are relative to the storage's root and use `/`. Every
+ * implementation passes `sluice/testing`'s `storageConformance`.
+ *
+ * All methods throw SluiceError: `NOT_FOUND` where a named object is absent, `STORE_FULL`, else
+ * `STORE_FAILED`.
+ */
+export interface Storage {
+  /** Where it is, as a person writes it: a directory, `s3://bucket/prefix`, `memory:`. */
+  readonly location: string;
+  /** The whole object. */
+  read(path: string): Promise<Uint8Array>;
+  open(path: string): Promise<RandomReader>;
+  /** Size of the object, or undefined where there is none. */
+  stat(path: string): Promise<StoredFile | undefined>;
+  /** Objects whose path begins with `prefix`, at any depth, sorted by path (UTF-16 code units). */
+  list(prefix: string): AsyncIterable<StoredFile>;
+  /**
+   * The primitive that exactly-once rests on: makes the object if none of that path exists, whole
+   * or not at all, durable when it resolves. `"unclear"` after anything but a clean outcome: the
+   * caller reads the record back.
+   *
+   * @throws SluiceError `STORE_UNSUITABLE` where the store has no such operation.
+   */
+  createIfAbsent(path: string, data: Uint8Array): Promise<"created" | "exists" | "unclear">;
+  /** Makes or replaces the object in one step. For state that is only informative, and for seals. */
+  replace(path: string, data: Uint8Array): Promise<void>;
+  appender(path: string): Promise<Appender>;
+  writer(path: string): Promise<Writer>;
+  /** Makes `to` the same object as `from` (a link or a copy), replacing what was there. */
+  publish(from: string, to: string): Promise<void>;
+  /** Removes the object; absent is fine. */
+  remove(path: string): Promise<void>;
+}

@@ -1,0 +1,135 @@
+import type { Answer, InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import { mix32, seededRandom } from "../../foundation/random.ts";
+import { candidateSpans } from "../../foundation/spans.ts";
+
+const words = (
+  "amber anchor apple arrow autumn basil beacon birch breeze bridge candle canyon cedar cider " +
+  "cloud clover cobalt copper coral cotton crystal dawn delta ember feather fern field flint " +
+  "forest garden ginger glacier granite harbor hazel honey island ivory jasmine juniper lantern " +
+  "lemon linen maple marble meadow mint moss nectar oak ocean olive opal orchard pebble pepper " +
+  "pine plum quartz river saffron silver thyme willow"
+).split(" ");
+
+interface Phrase {
+  text: string;
+  words: number;
+}
+
+const phraseCount = 1024;
+
+/** Answers are two of these, so that a request costs two look-ups and one concatenation. */
+const phrases: readonly Phrase[] = makePhrases();
+
+function makePhrases(): Phrase[] {
+  const random = seededRandom(1);
+  const word = () => words[Math.floor(random.next() * words.length)]!;
+  return Array.from({ length: phraseCount }, () => {
+    const chosen = Array.from({ length: 2 + Math.floor(random.next() * 3) }, word);
+    return { text: chosen.join(" "), words: chosen.length };
+  });
+}
+
+/**
+ * What the fake engine says: it follows from its seed, the request's seed and the rendered prompt
+ * alone. A token is a word.
+ */
+export class FakeAnswers {
+  readonly #seed: number;
+  // Results of the last `#read`, kept here because a pair for each request would be garbage.
+  #hash = 0;
+  #words = 0;
+
+  constructor(seed: number) {
+    this.#seed = mix32(seed | 0);
+  }
+
+  /** 32 bits that follow from the seed, the request's seed, the prompt and the row. */
+  hash(request: InferenceRequest): number {
+    this.#read(request);
+    return mix32(this.#hash ^ Math.imul(request.index + 1, 0x9e3779b1));
+  }
+
+  /**
+   * The answer to a request, which took `seconds`.
+   *
+   * @throws SluiceError `FIELD_TYPE` when a slot's source is too long to copy from.
+   */
+  respond(request: InferenceRequest, seconds: number): InferenceResponse {
+    this.#read(request);
+    const answer = request.slottedLine ? this.#slotted(request) : this.#plain(request);
+    return {
+      answers: [answer],
+      usage: {
+        promptTokens: this.#words,
+        cachedTokens: 0,
+        completionTokens: answer.tokens,
+      },
+      seconds,
+    };
+  }
+
+  #plain({ parameters }: InferenceRequest): Answer {
+    const hash = mix32(this.#hash);
+    const first = phrases[hash % phraseCount]!;
+    const second = phrases[(hash >>> 16) % phraseCount]!;
+    const tokens = first.words + second.words;
+    const text = `${first.text} ${second.text}`;
+    if (parameters.stop.length > 0) return cut(beforeStop(text, parameters.stop), parameters);
+    if (tokens > parameters.maxNewTokens) return cut(text, parameters);
+    return { text, finishReason: "stop", tokens };
+  }
+
+  #slotted({ slottedLine, parameters }: InferenceRequest): Answer {
+    const random = seededRandom(this.#hash);
+    const { line, slots } = slottedLine!;
+    const chosen = new Map<string, string>();
+    for (const slot of slots) {
+      const spans = [slot.orElse, ...candidateSpans(slot)];
+      chosen.set(slot.name, spans[Math.floor(random.next() * spans.length)]!);
+    }
+    const text = line.replace(/\{([^{}]+)\}/g, (whole, name: string) => chosen.get(name) ?? whole);
+    return cut(text, parameters);
+  }
+
+  #read(request: InferenceRequest): void {
+    this.#hash = mix32(this.#seed ^ mix32(request.parameters.seed | 0));
+    this.#words = 0;
+    if (request.prompt !== undefined) return this.#readText(request.prompt);
+    const messages = request.messages ?? [];
+    for (let position = 0; position < messages.length; position++) {
+      const { role, content } = messages[position]!;
+      this.#hash = Math.imul(this.#hash ^ role.length, 0x01000193);
+      this.#readText(content);
+    }
+  }
+
+  /** FNV-1a (Fowler, Noll, Vo 1991) over UTF-16 units, counting words in the same pass. */
+  #readText(text: string): void {
+    let hash = this.#hash;
+    let count = 0;
+    let inWord = false;
+    for (let position = 0; position < text.length; position++) {
+      const unit = text.charCodeAt(position);
+      hash = Math.imul(hash ^ unit, 0x01000193);
+      if (unit <= 32) inWord = false;
+      else if (!inWord) {
+        inWord = true;
+        count++;
+      }
+    }
+    this.#hash = hash;
+    this.#words += count;
+  }
+}
+
+function beforeStop(text: string, stop: readonly string[]): string {
+  const places = stop.map((end) => text.indexOf(end)).filter((place) => place >= 0);
+  return places.length === 0 ? text : text.slice(0, Math.min(...places));
+}
+
+function cut(text: string, { maxNewTokens }: InferenceRequest["parameters"]): Answer {
+  const tokens = text.split(" ").filter((word) => word !== "");
+  if (tokens.length <= maxNewTokens) return { text, finishReason: "stop", tokens: tokens.length };
+  const kept = tokens.slice(0, maxNewTokens).join(" ");
+  return { text: kept, finishReason: "length", tokens: maxNewTokens };
+}

@@ -1,0 +1,70 @@
+import { closeSync, openSync, writeSync } from "node:fs";
+import { SluiceError } from "../../foundation/errors.ts";
+import type { InferenceRequest } from "../../foundation/inference.ts";
+
+const maxBufferedLines = 256;
+
+/**
+ * The file in which the fake engine counts what it was asked: a line `index promptName element`
+ * an ask, `-` where there is no element. Many processes may append to one file. Lines of one
+ * microtask turn are written together, always before an answer of theirs can be seen, so that no
+ * `kill -9` loses an ask that was answered.
+ */
+export class AskLog {
+  readonly #path: string;
+  readonly #file: number;
+  #lines: string[] = [];
+  #failure: SluiceError | undefined;
+  #isClosed = false;
+
+  /** @throws SluiceError `ENGINE_START_FAILED` when the file cannot be opened for appending. */
+  constructor(path: string) {
+    this.#path = path;
+    try {
+      this.#file = openSync(path, "a");
+    } catch (cause) {
+      const detail = `model.countFile: ${(cause as Error).message}`;
+      throw new SluiceError("ENGINE_START_FAILED", detail, { cause, file: path });
+    }
+  }
+
+  /** Notes an ask. It is written before any microtask that is queued after this call. */
+  record({ index, promptName, element }: InferenceRequest): void {
+    if (this.#lines.length === 0) queueMicrotask(() => this.#write());
+    this.#lines.push(`${index} ${promptName} ${element ?? "-"}\n`);
+    if (this.#lines.length >= maxBufferedLines) this.#write();
+  }
+
+  /**
+   * Makes sure that every ask noted so far is on file.
+   *
+   * @throws SluiceError `STORE_FAILED` when the file could not be written, now or before.
+   */
+  flush(): void {
+    this.#write();
+    if (this.#failure) throw this.#failure;
+  }
+
+  /** Writes what is noted and lets go of the file. */
+  close(): void {
+    if (this.#isClosed) return;
+    this.#write();
+    this.#isClosed = true;
+    closeSync(this.#file);
+  }
+
+  #write(): void {
+    if (this.#lines.length === 0 || this.#isClosed) return;
+    const bytes = Buffer.from(this.#lines.join(""));
+    this.#lines = [];
+    try {
+      for (let written = 0; written < bytes.length; ) {
+        written += writeSync(this.#file, bytes, written);
+      }
+    } catch (cause) {
+      // Kept for `flush`: thrown here, in a microtask of its own, it would end the process.
+      const detail = (cause as Error).message;
+      this.#failure = new SluiceError("STORE_FAILED", detail, { cause, file: this.#path });
+    }
+  }
+}

@@ -1,0 +1,72 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import type { InferenceRequest } from "../../foundation/inference.ts";
+import { mix32 } from "../../foundation/random.ts";
+import type { FakeModelOptions, fakeFailureKinds } from "../model-options.ts";
+
+/** How an ask can end badly. */
+export type FakeFailureKind = (typeof fakeFailureKinds)[number];
+
+type FaultOptions = Pick<FakeModelOptions, "seed" | "failureRate" | "failures">;
+
+/**
+ * Decides which asks fail, and how, by the seed: never by the order of asking. What is asked again
+ * after a retryable failure is counted, so that `failureRate` is a share of asks, and a failure by
+ * `rate` of kind `retryable` strikes a request once.
+ */
+export class FakeFaults {
+  readonly #options: FaultOptions;
+  readonly #counts = new Map<string, number>();
+  readonly #isCounting: boolean;
+
+  /** @throws SluiceError `JOB_INVALID` when a failure names neither a row nor a rate, or both. */
+  constructor(options: FaultOptions) {
+    for (const [position, { row, rate }] of options.failures.entries()) {
+      if ((row === undefined) !== (rate === undefined)) continue;
+      throw new SluiceError("JOB_INVALID", "give exactly one of row and rate", {
+        field: `model.failures.${position}`,
+      });
+    }
+    this.#options = options;
+    this.#isCounting =
+      options.failureRate > 0 ||
+      options.failures.some(({ rate, kind }) => rate !== undefined && kind === "retryable");
+  }
+
+  /** How this ask fails, or undefined when it is answered. To be called once an ask. */
+  next(request: InferenceRequest): FakeFailureKind | undefined {
+    if (!this.#isCounting) return this.#failureOf(request, 0);
+    const key = `${request.index} ${request.element ?? "-"} ${request.promptName}`;
+    const earlierAsks = this.#counts.get(key) ?? 0;
+    const kind = this.#failureOf(request, earlierAsks);
+    // Only requests that are still to be asked again are remembered.
+    if (kind === "retryable") this.#counts.set(key, earlierAsks + 1);
+    else this.#counts.delete(key);
+    return kind;
+  }
+
+  #failureOf(request: InferenceRequest, earlierAsks: number): FakeFailureKind | undefined {
+    const { seed, failureRate, failures } = this.#options;
+    for (const [position, { row, rate, kind }] of failures.entries()) {
+      if (row === request.index) return kind;
+      if (rate === undefined || (kind === "retryable" && earlierAsks > 0)) continue;
+      if (chance(seed, position, request.index) < rate) return kind;
+    }
+    if (failureRate === 0) return undefined;
+    const place = textHash(request.promptName) + (request.element ?? -1) * 31;
+    const drawn = chance(seed, -1, request.index, place, earlierAsks);
+    return drawn < failureRate ? "retryable" : undefined;
+  }
+}
+
+/** A number in [0, 1) that follows from the given ones. */
+function chance(...numbers: number[]): number {
+  let state = 0x2545f491;
+  for (const value of numbers) state = mix32((state + Math.imul(value | 0, 0x9e3779b1)) | 0);
+  return state / 0x1_0000_0000;
+}
+
+function textHash(text: string): number {
+  let hash = 0;
+  for (const character of text) hash = Math.imul(hash ^ character.codePointAt(0)!, 0x01000193);
+  return hash;
+}

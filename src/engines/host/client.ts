@@ -1,0 +1,236 @@
+import { sleep } from "../../foundation/clock.ts";
+import { errorFromRecord, SluiceError } from "../../foundation/errors.ts";
+import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import type { Json } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
+import { backoffMs } from "../../foundation/retry.ts";
+import type { Spawn } from "../../foundation/subprocess.ts";
+import type { Engine, EngineContext } from "../engine.ts";
+import { type HostEnd, type HostProcess, startHostProcess } from "./process.ts";
+import { type Choices, type FromHost, type HostedKind, hostProtocol } from "./protocol.ts";
+
+/** Which engine to host, and how. */
+export interface HostedEngineOptions {
+  kind: HostedKind;
+  /** Handed to the implementation in the host. */
+  options: Json;
+  context: HostContext;
+  spawn?: Spawn;
+  /** Time the engine may take to get ready (a model may have to be loaded). */
+  readyTimeoutMs?: number;
+}
+
+/** What hosting needs of the outside world. */
+export type HostContext = Pick<
+  EngineContext,
+  "clock" | "random" | "logger" | "environment" | "hostCommand"
+>;
+
+/**
+ * Opens an engine that lives in a process of its own, so that whatever it does, this process lives
+ * on. When the host dies, every request that it held is rejected with `ENGINE_DIED`; the next
+ * `infer` starts it again, after a growing wait.
+ *
+ * @throws SluiceError the engine's own error when it refuses to open, `ENGINE_START_FAILED` with
+ *   its last lines when its process ends or hangs before it is ready.
+ */
+export async function openHostedEngine(options: HostedEngineOptions): Promise<Engine> {
+  const engine = new HostedEngineClient(options);
+  await engine.open();
+  return engine;
+}
+
+interface Held {
+  resolve: (response: InferenceResponse) => void;
+  reject: (error: unknown) => void;
+}
+
+class HostedEngineClient implements Engine {
+  name = "";
+  capacity = 1;
+  choices: Choices = {};
+  readonly #options: HostedEngineOptions;
+  readonly #held = new Map<number, Held>();
+  #nextId = 0;
+  /** The start that callers wait for, kept while its host lives. */
+  #host: Promise<HostProcess> | undefined;
+  /** The host that got ready and has not ended. */
+  #live: HostProcess | undefined;
+  readonly #closing = new AbortController();
+  /** Starts in a row that did not get ready. */
+  #failedStarts = 0;
+  /** Deaths in a row with no answer between them. */
+  #deaths = 0;
+
+  constructor(options: HostedEngineOptions) {
+    this.#options = options;
+  }
+
+  /** Starts the host for the first time: a failure is final at once, not tried again. */
+  async open(): Promise<void> {
+    this.#host = this.#start();
+    await this.#host;
+  }
+
+  async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
+    signal.throwIfAborted();
+    const { clock } = this.#options.context;
+    const askedAtMs = clock.monotonic();
+    const host = await this.#readyHost();
+    signal.throwIfAborted();
+    if (host !== this.#live) throw new SluiceError("ENGINE_DIED", "it ended while it was asked");
+    const id = this.#nextId++;
+    const stopAsking = () => {
+      host.channel.send({ type: "infer-abort", id });
+      this.#settle(id)?.reject(signal.reason);
+    };
+    signal.addEventListener("abort", stopAsking, { once: true });
+    try {
+      const response = await new Promise<InferenceResponse>((resolve, reject) => {
+        this.#held.set(id, { resolve, reject });
+        // The prompt is rendered; the row it came from would only be copied.
+        const { row: _row, ...needed } = request;
+        host.channel.send({ type: "infer", id, request: needed });
+      });
+      this.#deaths = 0;
+      return { ...response, seconds: (clock.monotonic() - askedAtMs) / 1000 };
+    } finally {
+      signal.removeEventListener("abort", stopAsking);
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#closing.signal.aborted) return;
+    this.#closing.abort(new SluiceError("ENGINE_DIED", "it was closed"));
+    this.#rejectAll(this.#closing.signal.reason);
+    const host = await this.#host?.catch(() => undefined);
+    if (host === undefined) return;
+    host.channel.send({ type: "host-close" });
+    const cancelKill = this.#options.context.clock.schedule(limits.stopGraceMs, host.kill);
+    await host.ended;
+    cancelKill();
+  }
+
+  /** The running host, started again if it died. Many callers share one start. */
+  #readyHost(): Promise<HostProcess> {
+    if (this.#closing.signal.aborted) return Promise.reject(this.#closing.signal.reason);
+    this.#host ??= this.#restart().catch((error) => {
+      this.#host = undefined;
+      throw error;
+    });
+    return this.#host;
+  }
+
+  async #restart(): Promise<HostProcess> {
+    const { clock, random, logger } = this.#options.context;
+    if (this.#deaths > limits.maxEngineDeaths) {
+      const detail = `it starts, but died ${this.#deaths} times in a row without an answer`;
+      throw new SluiceError("ENGINE_START_FAILED", detail);
+    }
+    for (;;) {
+      const delayMs = backoffMs(this.#deaths + this.#failedStarts, random);
+      await sleep(clock, delayMs, this.#closing.signal);
+      try {
+        return await this.#start();
+      } catch (error) {
+        const isLast = this.#failedStarts >= limits.maxEngineStarts;
+        if (isLast || !isEndedEarly(error)) throw error;
+        logger.log("warn", `engine host did not start, trying again: ${error.message}`);
+      }
+    }
+  }
+
+  async #start(): Promise<HostProcess> {
+    const { context, spawn, kind, options } = this.#options;
+    this.#failedStarts++;
+    const host = startHostProcess({
+      command: context.hostCommand,
+      environment: context.environment,
+      onLine: (line) => context.logger.log("debug", line, { host: kind }),
+      clock: context.clock,
+      spawn,
+    });
+    // Without its channel a host is of no use, whatever it still does.
+    host.channel.onClose(host.kill);
+    void host.ended.then((end) => this.#onEnd(host, end));
+    const ready = this.#awaitReady(host);
+    host.channel.send({ type: "host-open", protocol: hostProtocol, kind, options });
+    await ready;
+    this.#failedStarts = 0;
+    return host;
+  }
+
+  #awaitReady(host: HostProcess): Promise<void> {
+    const { clock } = this.#options.context;
+    const timeoutMs = this.#options.readyTimeoutMs ?? limits.workerReadyTimeoutMs;
+    return new Promise((resolve, reject) => {
+      const cancelTimeout = clock.schedule(timeoutMs, () => {
+        reject(new SluiceError("ENGINE_START_FAILED", `not ready after ${timeoutMs / 1000} s`));
+        host.kill();
+      });
+      const stop = () => host.kill();
+      this.#closing.signal.addEventListener("abort", stop, { once: true });
+      void host.ended.then(({ how, lines }) => {
+        cancelTimeout();
+        reject(new EndedEarly(how, lines));
+      });
+      host.channel.onMessage((message) => {
+        if (message.type === "host-ready") {
+          cancelTimeout();
+          this.#closing.signal.removeEventListener("abort", stop);
+          this.#live = host;
+          this.name = message.name;
+          this.capacity = message.capacity;
+          this.choices = message.choices;
+          resolve();
+        } else if (message.type === "host-failed") {
+          cancelTimeout();
+          reject(errorFromRecord(message.error));
+        } else this.#onAnswer(message);
+      });
+    });
+  }
+
+  #onAnswer(message: FromHost & { type: "infer-end" | "infer-fail" }): void {
+    const held = this.#settle(message.id);
+    if (message.type === "infer-end") held?.resolve(message.response);
+    else held?.reject(errorFromRecord(message.error));
+  }
+
+  #onEnd(host: HostProcess, { how, lines }: HostEnd): void {
+    // A host that never got ready rejects its start instead, and holds no requests.
+    if (host !== this.#live) return;
+    this.#live = undefined;
+    this.#host = undefined;
+    if (this.#closing.signal.aborted) return;
+    this.#deaths++;
+    const last = lines.at(-1);
+    const detail = `${how}${last === undefined ? "" : `; its last line: ${last}`}`;
+    this.#options.context.logger.log("warn", `engine host ended: ${detail}`, { pid: host.pid });
+    this.#rejectAll(new SluiceError("ENGINE_DIED", detail));
+  }
+
+  #settle(id: number): Held | undefined {
+    const held = this.#held.get(id);
+    this.#held.delete(id);
+    return held;
+  }
+
+  #rejectAll(error: unknown): void {
+    const all = [...this.#held.values()];
+    this.#held.clear();
+    for (const held of all) held.reject(error);
+  }
+}
+
+/** The host's process ended before it was ready. */
+class EndedEarly extends SluiceError {
+  constructor(how: string, lines: readonly string[]) {
+    const tail = lines.slice(-8).join("\n  ");
+    super("ENGINE_START_FAILED", tail === "" ? how : `${how}, after writing\n  ${tail}`);
+  }
+}
+
+function isEndedEarly(error: unknown): error is EndedEarly {
+  return error instanceof EndedEarly;
+}

@@ -1,0 +1,42 @@
+import type { ErrorRecord } from "../../foundation/errors.ts";
+import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import type { Json } from "../../foundation/json.ts";
+
+/** Version of the messages below; both ends must speak the same one. */
+export const hostProtocol = 1;
+
+/** File descriptor of the host on which the messages travel, as JSON lines in both directions. */
+export const hostChannelDescriptor = 3;
+
+/** Which implementation a host runs; `module` is one that is named by its address. */
+export type HostedKind = "llama" | "module";
+
+/** What a worker tells its engine host. */
+export type ToHost =
+  | { type: "host-open"; protocol: number; kind: HostedKind; options: Json }
+  | { type: "infer"; id: number; request: InferenceRequest }
+  | { type: "infer-abort"; id: number }
+  | { type: "host-close" };
+
+/** What an engine host tells its worker. */
+export type FromHost =
+  | { type: "host-ready"; protocol: number; name: string; capacity: number; choices: Choices }
+  | { type: "host-failed"; error: ErrorRecord }
+  | { type: "infer-end"; id: number; response: InferenceResponse }
+  | { type: "infer-fail"; id: number; error: ErrorRecord };
+
+/** What an engine chose for itself: threads, sequences, device. */
+export type Choices = Readonly<Record<string, Json>>;
+
+/** An engine as it lives inside a host. It may batch; the host hands it every request at once. */
+export interface HostedEngine {
+  readonly name: string;
+  readonly capacity: number;
+  readonly choices: Choices;
+  /** As `Engine.infer`; a failure that is no `SluiceError` ends the host. */
+  infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse>;
+  close(): Promise<void>;
+}
+
+/** What a module of hosted kind `module` exports as `openHosted`. */
+export type OpenHosted = (options: Json) => Promise<HostedEngine>;

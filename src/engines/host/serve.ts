@@ -1,0 +1,73 @@
+import type { Channel } from "../../foundation/channel.ts";
+import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import type { InferenceRequest } from "../../foundation/inference.ts";
+import type { Json } from "../../foundation/json.ts";
+import {
+  type FromHost,
+  type HostedEngine,
+  type HostedKind,
+  hostProtocol,
+  type ToHost,
+} from "./protocol.ts";
+
+/** What a host needs of its process. */
+export interface HostOptions {
+  channel: Channel<FromHost, ToHost>;
+  open: (kind: HostedKind, options: Json) => Promise<HostedEngine>;
+  /** Called when the engine is in a state that nobody can vouch for: the process must end. */
+  onFatal: (error: Error) => void;
+}
+
+/**
+ * Serves one engine over a channel until it is told to close. Failures of a request that are named
+ * errors go back to the asker; any other failure ends the host, for a native library that failed
+ * once cannot be trusted with the next row.
+ */
+export function serveHost({ channel, open, onFatal }: HostOptions): void {
+  let engine: HostedEngine | undefined;
+  const asked = new Map<number, AbortController>();
+
+  const start = async (kind: HostedKind, options: Json) => {
+    try {
+      engine = await open(kind, options);
+      const { name, capacity, choices } = engine;
+      channel.send({ type: "host-ready", protocol: hostProtocol, name, capacity, choices });
+    } catch (thrown) {
+      channel.send({ type: "host-failed", error: asSluiceError(thrown).toJSON() });
+      channel.close();
+    }
+  };
+
+  const infer = async (id: number, request: InferenceRequest) => {
+    const controller = new AbortController();
+    asked.set(id, controller);
+    try {
+      if (engine === undefined) throw new SluiceError("PROTOCOL", "asked before it was ready");
+      const response = await engine.infer(request, controller.signal);
+      channel.send({ type: "infer-end", id, response });
+    } catch (thrown) {
+      if (controller.signal.aborted) return;
+      if (!(thrown instanceof SluiceError)) return onFatal(thrown as Error);
+      channel.send({ type: "infer-fail", id, error: thrown.toJSON() });
+    } finally {
+      asked.delete(id);
+    }
+  };
+
+  const stop = async () => {
+    for (const controller of asked.values()) controller.abort();
+    await engine?.close();
+    channel.close();
+  };
+
+  channel.onMessage((message) => {
+    if (message.type === "host-open") {
+      if (message.protocol !== hostProtocol) {
+        const detail = `host speaks ${hostProtocol}, worker ${message.protocol}`;
+        channel.send({ type: "host-failed", error: new SluiceError("PROTOCOL", detail).toJSON() });
+      } else void start(message.kind, message.options);
+    } else if (message.type === "infer") void infer(message.id, message.request);
+    else if (message.type === "infer-abort") asked.get(message.id)?.abort();
+    else if (message.type === "host-close") void stop().catch(onFatal);
+  });
+}

@@ -1,0 +1,71 @@
+import type { ContextShape, GgufMetadata } from "./node-llama-cpp.ts";
+
+/** What a user may ask of the context. */
+export interface ShapeOptions {
+  sequences?: number;
+  contextTokens?: number;
+  batchTokens?: number;
+  threads?: number;
+}
+
+/** What the context has to fit. */
+export interface ShapeLimits {
+  metadata: GgufMetadata;
+  trainedTokens: number;
+  /** Bytes that may be taken for the context; undefined where the library sees to it (a GPU). */
+  freeBytes: number | undefined;
+  cores: number;
+}
+
+const defaultSequences = 16;
+const defaultContextTokens = 2048;
+const defaultBatchTokens = 512;
+/** Share of the free memory that the context may take; the rest is for the pages of the model. */
+const memoryShare = 0.5;
+
+/**
+ * The size of the context: 16 sequences of at most 2048 tokens, fewer sequences where memory is short,
+ * unless asked otherwise.
+ */
+export function contextShape(options: ShapeOptions, limits: ShapeLimits): ContextShape {
+  const contextTokens =
+    options.contextTokens ?? Math.min(limits.trainedTokens, defaultContextTokens);
+  const bytes = stateBytesPerToken(limits.metadata) * contextTokens;
+  const fitting =
+    limits.freeBytes === undefined || bytes === 0
+      ? Number.POSITIVE_INFINITY
+      : Math.max(1, Math.floor((limits.freeBytes * memoryShare) / bytes));
+  const sequences = options.sequences ?? Math.min(defaultSequences, fitting);
+  return {
+    sequences,
+    contextTokens,
+    batchTokens: Math.max(options.batchTokens ?? defaultBatchTokens, sequences),
+    threads: options.threads ?? limits.cores,
+  };
+}
+
+/** Bytes that one token of context takes (keys and values as 16-bit floats); 0 when unknown. */
+export function stateBytesPerToken(metadata: GgufMetadata): number {
+  const architecture = metadata[metadata.general?.architecture ?? ""] as Architecture | undefined;
+  const attention = architecture?.attention;
+  const heads = numberOf(attention?.head_count);
+  const layers = numberOf(architecture?.block_count);
+  if (attention === undefined || heads === 0 || layers === 0) return 0;
+  const headLength = numberOf(architecture?.embedding_length) / heads;
+  const perHead =
+    (numberOf(attention.key_length) || headLength) +
+    (numberOf(attention.value_length) || headLength);
+  return layers * (numberOf(attention.head_count_kv) || heads) * perHead * 2;
+}
+
+interface Architecture {
+  block_count?: unknown;
+  embedding_length?: unknown;
+  attention?: Record<string, unknown>;
+}
+
+/** A number of the metadata; of a list by layer, the largest. */
+function numberOf(value: unknown): number {
+  if (Array.isArray(value)) return Math.max(0, ...value.map(numberOf));
+  return typeof value === "number" && Number.isFinite(value) ? value : 0;
+}

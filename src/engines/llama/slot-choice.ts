@@ -1,0 +1,72 @@
+/** One sequence of the context, as far as choosing needs to know it. */
+export interface SlotView {
+  id: number;
+  isFree: boolean;
+  /** Tokens whose state the sequence holds. */
+  cached: readonly number[];
+  /** Tokens that a live slot will hold before it answers, the cached ones included. */
+  planned: readonly number[];
+}
+
+/** Where a request goes, and what it can take over. */
+export interface SlotChoice {
+  slot: number;
+  /** Sequence to copy from first, where another one holds more of the prompt. */
+  copyFrom?: number;
+  /** Tokens of the prompt that need not be computed. */
+  reused: number;
+}
+
+/** Fewer tokens are computed sooner than a sequence is copied. */
+export const minCopiedTokens = 32;
+
+/** How many leading tokens two texts share. */
+export function sharedPrefix(a: readonly number[], b: readonly number[]): number {
+  const length = Math.min(a.length, b.length);
+  let at = 0;
+  while (at < length && a[at] === b[at]) at++;
+  return at;
+}
+
+/**
+ * The slot for a prompt, or undefined when it should wait: either no slot is free, or a live one is
+ * just computing a long prefix of this very prompt, which can be copied in a moment.
+ *
+ * Live slots are kept contiguous from 0: llama.cpp computes only neighbouring sequences in one go. Among
+ * the free slots below the highest live one, that which already holds most of the prompt is taken.
+ */
+export function chooseSlot(
+  slots: readonly SlotView[],
+  prompt: readonly number[],
+): SlotChoice | undefined {
+  // The last token is always computed: its output is the first token of the answer.
+  const usable = prompt.length - 1;
+  const held = (tokens: readonly number[]) => Math.min(usable, sharedPrefix(tokens, prompt));
+  const highestLive = slots.findLastIndex((slot) => !slot.isFree);
+  const firstFree = slots.find((slot) => slot.isFree);
+  if (firstFree === undefined) return undefined;
+  const holes = slots.filter((slot) => slot.isFree && slot.id < highestLive);
+  const candidates = holes.length > 0 ? holes : [firstFree];
+  const own = best(candidates, (slot) => held(slot.cached));
+  const richest = best(slots, (slot) => held(slot.cached));
+  const soon = Math.max(...slots.map((slot) => (slot.isFree ? 0 : held(slot.planned))));
+  const reachable = Math.max(own.score, richest.score);
+  if (soon - reachable >= minCopiedTokens) return undefined;
+  if (richest.score - own.score >= minCopiedTokens) {
+    return { slot: own.slot.id, copyFrom: richest.slot.id, reused: richest.score };
+  }
+  return { slot: own.slot.id, reused: own.score };
+}
+
+/** The first slot of the highest score; there is at least one slot. */
+function best(
+  slots: readonly SlotView[],
+  score: (slot: SlotView) => number,
+): { slot: SlotView; score: number } {
+  let chosen = { slot: slots[0]!, score: score(slots[0]!) };
+  for (const slot of slots.slice(1)) {
+    const its = score(slot);
+    if (its > chosen.score) chosen = { slot, score: its };
+  }
+  return chosen;
+}

@@ -1,0 +1,148 @@
+import { mkdir, readdir, readFile, rename, rm, rmdir, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { SluiceError } from "../../foundation/errors.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
+import type { ModelReference } from "./model-reference.ts";
+import { fileBytes } from "./part-file.ts";
+
+/** What the cache knows of a model that lies in it. Stored as `model.json` beside the file. */
+export interface CacheRecord {
+  /** The name it was asked by. */
+  name: string;
+  file: string;
+  bytes: number;
+  sha256: string;
+  /** `hub`, `pypi`, `path` or `url`. */
+  source: string;
+}
+
+/** A model that can be downloaded, so anything but a plain path. */
+export type RemoteReference = Exclude<ModelReference, { kind: "path" }>;
+
+/** Where things of one model lie in the cache. */
+export interface CachePlace {
+  directory: string;
+  file: string;
+  record: string;
+  /** Held while something is fetched or removed; outside the directory, which may be removed. */
+  lock: string;
+  /** What the catalog pins; a cached file with another digest does not count. */
+  sha256?: string;
+}
+
+/** The folder of all models. */
+export function modelsDirectory(homeDirectory: string): string {
+  return join(homeDirectory, "models");
+}
+
+/** Where a model lies, whether it is there or not: by name for the catalog, else by digest. */
+export function cachePlace(homeDirectory: string, reference: RemoteReference): CachePlace {
+  const folder =
+    reference.kind === "catalog"
+      ? reference.name
+      : sha256Hex(canonicalName(reference)).slice(0, 16);
+  const file = reference.kind === "catalog" ? reference.entry.file : reference.file;
+  const directory = join(modelsDirectory(homeDirectory), folder);
+  return {
+    directory,
+    file: join(directory, file.split("/").at(-1)!),
+    record: join(directory, "model.json"),
+    lock: `${directory}.lock`,
+    ...(reference.kind === "catalog" ? { sha256: reference.entry.sha256 } : {}),
+  };
+}
+
+function canonicalName(reference: RemoteReference): string {
+  if (reference.kind !== "hub") return reference.name;
+  return `hf:${reference.repository}@${reference.revision}/${reference.file}`;
+}
+
+/** The record of a model that lies whole in the cache; undefined where it does not. */
+export async function readCached(place: CachePlace): Promise<CacheRecord | undefined> {
+  const record = await readRecord(place.record);
+  if (record === undefined || record.sha256 !== (place.sha256 ?? record.sha256)) return undefined;
+  return (await fileBytes(place.file)) === record.bytes ? record : undefined;
+}
+
+async function readRecord(path: string): Promise<CacheRecord | undefined> {
+  try {
+    return JSON.parse(await readFile(path, "utf8")) as CacheRecord;
+  } catch (error) {
+    const absent = ["ENOENT", "ENOTDIR"].includes((error as NodeJS.ErrnoException).code ?? "");
+    // A damaged record says no more than none: the model is fetched again.
+    if (absent || error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+/** Makes a finished `.part` file the model, and writes its record. */
+export async function publish(place: CachePlace, part: string, record: CacheRecord): Promise<void> {
+  await rename(part, place.file);
+  const temporary = `${place.record}.new`;
+  await writeFile(temporary, `${JSON.stringify(record, null, 2)}\n`);
+  await rename(temporary, place.record);
+}
+
+/** All models in the cache, sorted by name. */
+export async function listCached(
+  homeDirectory: string,
+): Promise<{ record: CacheRecord; path: string }[]> {
+  const root = modelsDirectory(homeDirectory);
+  let folders: string[] = [];
+  try {
+    const entries = await readdir(root, { withFileTypes: true });
+    folders = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+  }
+  const found: { record: CacheRecord; path: string }[] = [];
+  for (const folder of folders) {
+    const record = await readRecord(join(root, folder, "model.json"));
+    if (record === undefined) continue;
+    const path = join(root, folder, record.file);
+    if ((await fileBytes(path)) === record.bytes) found.push({ record, path });
+  }
+  return found.sort((a, b) => (a.record.name < b.record.name ? -1 : 1));
+}
+
+/** Makes the folder of a model. */
+export async function preparePlace(place: CachePlace): Promise<void> {
+  await mkdir(place.directory, { recursive: true });
+}
+
+/** Removes the folder of a model of which nothing came. */
+export async function tidyPlace(place: CachePlace): Promise<void> {
+  try {
+    await rmdir(place.directory);
+  } catch (error) {
+    if (!["ENOTEMPTY", "EEXIST", "ENOENT"].includes((error as NodeJS.ErrnoException).code ?? "")) {
+      throw error;
+    }
+  }
+}
+
+/** Removes all of a model, also what a broken download left; the bytes that are free again. */
+export async function clearPlace(place: CachePlace): Promise<number> {
+  let bytes = 0;
+  try {
+    for (const name of await readdir(place.directory)) {
+      bytes += (await stat(join(place.directory, name))).size;
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return 0;
+    throw error;
+  }
+  await rm(place.directory, { recursive: true, force: true });
+  return bytes;
+}
+
+/** Names what the file system refused while the cache was written. */
+export function cacheError(error: unknown, directory: string): unknown {
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  if (error instanceof SluiceError || syscall === undefined || code === undefined) return error;
+  if (code === "ENOSPC" || code === "EDQUOT") {
+    return new SluiceError("STORE_FULL", directory, { cause: error });
+  }
+  const hint = "set SLUICE_HOME to a folder that can be written";
+  return new SluiceError("STORE_FAILED", `${directory}: ${code}`, { cause: error, hint });
+}

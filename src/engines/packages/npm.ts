@@ -1,0 +1,67 @@
+import { basename, dirname } from "node:path";
+import { SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
+import { type CommandResult, runCommand } from "../../foundation/subprocess.ts";
+import type { ModelContext } from "../models/model-context.ts";
+
+/**
+ * Runs `npm ci` in a folder that holds a `package.json` and a `package-lock.json`: exactly those
+ * packages, each checked against its integrity, no install scripts.
+ *
+ * @throws SluiceError `ENGINE_INSTALL_FAILED` with npm's own reason.
+ */
+export async function npmCi(
+  directory: string,
+  context: Pick<ModelContext, "environment" | "spawn" | "signal">,
+): Promise<void> {
+  const { environment, spawn, signal } = context;
+  const [command, ...first] = npmCommand(environment);
+  const flags = ["--omit=dev", "--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund"];
+  const args = [...first, "ci", "--prefix", directory, ...flags, "--no-update-notifier"];
+  let result: CommandResult;
+  try {
+    result = await runCommand(command!, args, {
+      cwd: directory,
+      env: npmEnvironment(environment),
+      timeoutMs: limits.packageFetchTimeoutMs,
+      ...(signal ? { signal } : {}),
+      ...(spawn ? { spawn } : {}),
+    });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    throw new SluiceError("ENGINE_INSTALL_FAILED", "there is no npm on PATH", {
+      cause: error,
+      hint: "install npm, or put the engine's package into your project's node_modules",
+    });
+  }
+  if (result.code !== 0) throw new SluiceError("ENGINE_INSTALL_FAILED", npmReason(result));
+}
+
+/** The npm that runs the script we are part of, else the one on PATH. */
+function npmCommand(environment: ModelContext["environment"]): string[] {
+  const { npm_execpath: script, npm_node_execpath: node } = environment;
+  const isNpm = script !== undefined && basename(script) === "npm-cli.js";
+  if (isNpm && node !== undefined) return [node, script];
+  return ["npm"];
+}
+
+/** Inside an npm script the environment says which project that is; this is another one. */
+function npmEnvironment(environment: ModelContext["environment"]): ModelContext["environment"] {
+  const foreign = /^npm_(package_|lifecycle_|config_(local_prefix|global|workspaces?|dry_run)$)/i;
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => !foreign.test(name)));
+}
+
+function npmReason({ stderr, timedOut, code }: CommandResult): string {
+  if (timedOut) return "npm took too long";
+  const lines = stderr.split("\n").flatMap((line) => /^npm error (.+)/.exec(line)?.[1] ?? []);
+  const telling = lines.filter((line) => !/complete log|^\s*$|^\/|\.log$/.test(line));
+  const text = telling.slice(0, 3).join("; ") || `npm ended with code ${code}`;
+  return text.replaceAll(/\/\/[^/@\s]*@/g, "//").slice(0, 500);
+}
+
+/** Folders from `start` up to the root, nearest first. */
+export function foldersUpFrom(start: string): string[] {
+  const folders = [start];
+  for (let at = start; dirname(at) !== at; at = dirname(at)) folders.push(dirname(at));
+  return folders;
+}

@@ -1,0 +1,279 @@
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { SluiceError } from "../../foundation/errors.ts";
+import { cacheError } from "../models/cache.ts";
+import { withFileLock } from "../models/file-lock.ts";
+import { folderBytes, watchGrowth } from "../models/folder-size.ts";
+import type { ModelContext } from "../models/model-context.ts";
+import {
+  type EngineLock,
+  type Hardware,
+  lockFor,
+  type Machine,
+  type PackagedEngine,
+  packagedEngine,
+  packagedEngines,
+  pinnedModule,
+  thisMachine,
+} from "./lock.ts";
+import { foldersUpFrom, npmCi } from "./npm.ts";
+
+/** What adding engine packages may use of the outside world. An `EngineContext` is one. */
+export interface PackageContext extends ModelContext {
+  /** Default: the machine this runs on. */
+  machine?: Machine;
+}
+
+/** An engine package that is on this machine. */
+export interface LocatedEngine {
+  /** Folder of the module. */
+  directory: string;
+  /** Absolute path of the file to import. */
+  entry: string;
+  version: string;
+  /** `project`: the user's own node_modules; `home`: `SLUICE_HOME/engines`. */
+  source: "project" | "home";
+}
+
+/** How an engine package is looked for. */
+export interface LocateOptions {
+  /** Whether a package that is not here is added. */
+  install: boolean;
+  /** Which native package; default: what this machine has. */
+  hardware?: Hardware;
+  /** Called with the bytes on disk while the package is being added. */
+  onProgress?: (bytes: number) => void;
+  /** Called when another process is adding the package, before waiting for it. */
+  onWait?: () => void;
+}
+
+/**
+ * The package of an engine: the user's own `node_modules`, searched from the working directory up,
+ * where exactly the pinned version is there; else `SLUICE_HOME/engines`, added if need be. Safe to
+ * call from many processes at once.
+ *
+ * @throws SluiceError `ENGINE_MISSING` (not here and `install` is false, or no package for this
+ *   machine), `ENGINE_INSTALL_FAILED`, `USAGE` for an unknown name.
+ * @example
+ * const { entry } = await locateEnginePackage("llama", context, { install: true });
+ * const module = await import(pathToFileURL(entry).href);
+ */
+export async function locateEnginePackage(
+  name: string,
+  context: PackageContext,
+  options: LocateOptions,
+): Promise<LocatedEngine> {
+  const engine = packagedEngine(name);
+  const own = await findInProject(engine, context);
+  if (own) return own;
+  const lock = lockFor(engine, machineFor(context, options.hardware));
+  const installed = await findInHome(lock, context.homeDirectory);
+  if (installed) return installed;
+  if (!options.install) {
+    throw new SluiceError("ENGINE_MISSING", `${lock.module} ${lock.version} for engine ${name}`, {
+      hint: `run sluice engine add ${name}`,
+    });
+  }
+  return addToHome(lock, context, options);
+}
+
+/** Adds an engine's package if it is not here, and says which of the two it was. */
+export async function addEngine(
+  name: string,
+  context: PackageContext,
+  options: Omit<LocateOptions, "install"> = {},
+): Promise<{ located: LocatedEngine; added: boolean }> {
+  let added = false;
+  const onProgress = (bytes: number) => {
+    added = true;
+    options.onProgress?.(bytes);
+  };
+  const all = { ...options, onProgress, install: true };
+  const located = await locateEnginePackage(name, context, all);
+  return { located, added };
+}
+
+/** Removes an engine's packages of all versions from `SLUICE_HOME`; gives the bytes free again. */
+export async function removeEngine(name: string, context: PackageContext): Promise<number> {
+  const engine = packagedEngine(name);
+  const root = enginesDirectory(context.homeDirectory);
+  let bytes = 0;
+  for (const folder of await enginesIn(root, engine)) {
+    await withFileLock(lockPath(root, folder), context, async () => {
+      bytes += await folderBytes(join(root, folder));
+      await rm(join(root, folder), { recursive: true, force: true });
+    });
+  }
+  return bytes;
+}
+
+/** A line of `sluice engine list`. */
+export interface EngineListing {
+  engine: PackagedEngine;
+  module: string;
+  version: string;
+  /** Where it is used from; undefined where it is not here. */
+  located?: LocatedEngine;
+  /** Bytes of the packages in `SLUICE_HOME`. */
+  bytes: number;
+  /** Why it cannot be added here, where it cannot. */
+  refusal?: string;
+}
+
+/** All engines that come as packages, with what is here of them. */
+export async function listEngines(context: PackageContext): Promise<EngineListing[]> {
+  const root = enginesDirectory(context.homeDirectory);
+  const listings: EngineListing[] = [];
+  for (const engine of packagedEngines) {
+    const { module, version } = pinnedModule(engine);
+    let bytes = 0;
+    for (const folder of await enginesIn(root, engine))
+      bytes += await folderBytes(join(root, folder));
+    const state = await locateState(engine, context);
+    listings.push({ engine, module, version, bytes, ...state });
+  }
+  return listings;
+}
+
+async function locateState(
+  engine: PackagedEngine,
+  context: PackageContext,
+): Promise<Pick<EngineListing, "located" | "refusal">> {
+  try {
+    return { located: await locateEnginePackage(engine, context, { install: false }) };
+  } catch (error) {
+    if (!(error instanceof SluiceError) || error.code !== "ENGINE_MISSING") throw error;
+    const canBeAdded = error.hint.startsWith("run sluice");
+    return canBeAdded ? {} : { refusal: `${error.message}; ${error.hint}` };
+  }
+}
+
+function machineFor(context: PackageContext, hardware: Hardware | undefined): Machine {
+  const machine = context.machine ?? thisMachine();
+  return hardware === undefined ? machine : { ...machine, hardware };
+}
+
+function enginesDirectory(homeDirectory: string): string {
+  return join(homeDirectory, "engines");
+}
+
+function lockPath(root: string, folder: string): string {
+  return join(root, `${folder}.lock`);
+}
+
+async function enginesIn(root: string, engine: PackagedEngine): Promise<string[]> {
+  try {
+    const entries = await readdir(root, { withFileTypes: true });
+    const folders = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
+    return folders.filter((folder) => folder.startsWith(`${engine}-`)).sort();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw error;
+  }
+}
+
+async function findInProject(
+  engine: PackagedEngine,
+  context: PackageContext,
+): Promise<LocatedEngine | undefined> {
+  const { module, version, entry } = pinnedModule(engine);
+  for (const folder of foldersUpFrom(resolve(context.workingDirectory ?? "."))) {
+    const directory = join(folder, "node_modules", module);
+    const found = await moduleVersion(directory);
+    if (found === undefined) continue;
+    if (found === version) {
+      return { directory, entry: join(directory, entry), version, source: "project" };
+    }
+    // Node would import the nearest one as well, so a farther one is not looked for.
+    const facts = { found, pinned: version, directory };
+    context.logger.log("info", `${module} of the project is another version, not used`, facts);
+    return undefined;
+  }
+  return undefined;
+}
+
+async function moduleVersion(directory: string): Promise<string | undefined> {
+  try {
+    const text = await readFile(join(directory, "package.json"), "utf8");
+    return (JSON.parse(text) as { version?: string }).version;
+  } catch (error) {
+    const absent = ["ENOENT", "ENOTDIR"].includes((error as NodeJS.ErrnoException).code ?? "");
+    if (absent || error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+async function findInHome(
+  lock: EngineLock,
+  homeDirectory: string,
+): Promise<LocatedEngine | undefined> {
+  const folder = join(enginesDirectory(homeDirectory), lock.folder);
+  return (await isComplete(lock, folder)) ? located(lock, folder) : undefined;
+}
+
+function located(lock: EngineLock, folder: string): LocatedEngine {
+  const directory = join(folder, "node_modules", lock.module);
+  const { version } = lock;
+  return { directory, entry: join(directory, lock.entry), version, source: "home" };
+}
+
+async function isComplete(lock: EngineLock, folder: string): Promise<boolean> {
+  const modules = join(folder, "node_modules");
+  const names = [join(lock.module, lock.entry), ...lock.natives];
+  for (const name of names) {
+    try {
+      await stat(join(modules, name));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
+      throw error;
+    }
+  }
+  return (await moduleVersion(join(modules, lock.module))) === lock.version;
+}
+
+async function addToHome(
+  lock: EngineLock,
+  context: PackageContext,
+  options: LocateOptions,
+): Promise<LocatedEngine> {
+  const root = enginesDirectory(context.homeDirectory);
+  const waiting = { ...context, ...(options.onWait ? { onWait: options.onWait } : {}) };
+  try {
+    return await withFileLock(lockPath(root, lock.folder), waiting, async () => {
+      // Another process may have added it while this one waited for its turn.
+      const installed = await findInHome(lock, context.homeDirectory);
+      return installed ?? (await install(lock, root, context, options));
+    });
+  } catch (error) {
+    throw cacheError(error, root);
+  }
+}
+
+async function install(
+  lock: EngineLock,
+  root: string,
+  context: PackageContext,
+  { onProgress = () => {} }: LocateOptions,
+): Promise<LocatedEngine> {
+  const folder = join(root, lock.folder);
+  const temporary = join(root, `.adding-${lock.folder}`);
+  await rm(temporary, { recursive: true, force: true });
+  await mkdir(temporary, { recursive: true });
+  onProgress(0);
+  const stopWatching = watchGrowth(context.clock, temporary, onProgress);
+  try {
+    await writeFile(join(temporary, "package.json"), JSON.stringify(lock.packageJson));
+    await writeFile(join(temporary, "package-lock.json"), JSON.stringify(lock.packageLock));
+    await npmCi(temporary, context);
+    if (!(await isComplete(lock, temporary))) {
+      const detail = `npm left no ${lock.module}/${lock.entry}`;
+      throw new SluiceError("ENGINE_INSTALL_FAILED", detail);
+    }
+    await rm(folder, { recursive: true, force: true });
+    await rename(temporary, folder);
+  } finally {
+    stopWatching();
+    await rm(temporary, { recursive: true, force: true });
+  }
+  return located(lock, folder);
+}

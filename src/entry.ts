@@ -1,0 +1,22 @@
+import { fileURLToPath } from "node:url";
+
+/** The programs of this package that run as processes of their own. */
+export type EntryName = "cli/main" | "engines/host/main";
+
+/**
+ * Where a program of this package lies: beside this module and with its extension, which is `.ts`
+ * in the sources (Node strips their types) and `.js` in `dist`. The compiler leaves file names in
+ * `new URL("./x.ts", …)` as they are, so this is the one place that names such files.
+ *
+ * @example
+ * entryUrl("cli/main").pathname.endsWith("/cli/main.ts"); // true in the sources
+ */
+export function entryUrl(name: EntryName): URL {
+  const extension = import.meta.url.endsWith(".ts") ? ".ts" : ".js";
+  return new URL(`./${name}${extension}`, import.meta.url);
+}
+
+/** The command line that runs a program of this package with the Node at `nodePath`. */
+export function entryCommand(name: EntryName, nodePath: string): readonly string[] {
+  return [nodePath, fileURLToPath(entryUrl(name))];
+}

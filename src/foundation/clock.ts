@@ -1,0 +1,44 @@
+/**
+ * Where time comes from. Passed in everywhere below the CLI, so that a whole run can be simulated
+ * on a virtual clock.
+ */
+export interface Clock {
+  /** Wall time in milliseconds since 1970. Never compared across machines. */
+  now(): number;
+  /** Milliseconds that only grow, from an arbitrary start. For durations. */
+  monotonic(): number;
+  /** Calls back after `delayMs`; the returned function takes the timer back. */
+  schedule(delayMs: number, callback: () => void): () => void;
+}
+
+/** The clock of this machine. */
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  schedule(delayMs, callback) {
+    const timer = setTimeout(callback, delayMs);
+    return () => clearTimeout(timer);
+  },
+};
+
+/**
+ * Waits `delayMs` on `clock`.
+ *
+ * @throws the signal's reason, at once when it is aborted before or during the wait.
+ * @example
+ * await sleep(systemClock, 250, signal);
+ */
+export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const onAbort = () => {
+      cancel();
+      reject(signal?.reason);
+    };
+    const cancel = clock.schedule(delayMs, () => {
+      signal?.removeEventListener("abort", onAbort);
+      resolve();
+    });
+    signal?.addEventListener("abort", onAbort, { once: true });
+  });
+}

@@ -1,0 +1,75 @@
+import { SluiceError } from "./errors.ts";
+
+/** Whole numbers from `first` to `last`, both included. */
+export interface IndexRange {
+  first: number;
+  last: number;
+}
+
+/**
+ * Reads an index set such as `1,3-5,7`, the text form that Slurm, Kubernetes and IBM's fleets share.
+ * Ranges come back sorted and merged.
+ *
+ * @throws SluiceError `USAGE` when the text is no index set.
+ * @example
+ * parseIndexSet("7,1,3-5"); // [{first: 1, last: 1}, {first: 3, last: 5}, {first: 7, last: 7}]
+ */
+export function parseIndexSet(text: string): IndexRange[] {
+  const ranges = text.split(",").map((part) => {
+    const match = /^\s*(\d+)\s*(?:-\s*(\d+)\s*)?$/.exec(part);
+    const first = Number(match?.[1]);
+    const last = Number(match?.[2] ?? match?.[1]);
+    if (!match || last < first || !Number.isSafeInteger(last)) {
+      throw new SluiceError("USAGE", `"${text}" is no index set such as 1,3-5,7`);
+    }
+    return { first, last };
+  });
+  return mergeRanges(ranges);
+}
+
+/** Writes ranges in the form that `parseIndexSet` reads. */
+export function formatIndexSet(ranges: readonly IndexRange[]): string {
+  return ranges
+    .map(({ first, last }) => (first === last ? `${first}` : `${first}-${last}`))
+    .join(",");
+}
+
+/** The ranges that hold exactly these numbers, in ascending order. */
+export function rangesOf(numbers: Iterable<number>): IndexRange[] {
+  return mergeRanges([...numbers].map((number) => ({ first: number, last: number })));
+}
+
+/** Every number of the ranges, in order. */
+export function* eachIndex(ranges: readonly IndexRange[]): Generator<number> {
+  for (const { first, last } of ranges) {
+    for (let index = first; index <= last; index++) yield index;
+  }
+}
+
+/**
+ * The part of `total` tasks that share `index` (from 0) of `count` takes: contiguous, balanced to
+ * within one, and the parts of all shares together are all tasks.
+ *
+ * @example
+ * shareOf(10, 3, 16); // {first: 3, last: 3}; shares 10 to 15 are empty
+ */
+export function shareOf(total: number, index: number, count: number): IndexRange | undefined {
+  const base = Math.floor(total / count);
+  const remainder = total % count;
+  const first = index * base + Math.min(index, remainder);
+  const last = first + base + (index < remainder ? 1 : 0) - 1;
+  return last < first ? undefined : { first, last };
+}
+
+function mergeRanges(ranges: IndexRange[]): IndexRange[] {
+  const merged: IndexRange[] = [];
+  for (const range of ranges.toSorted((a, b) => a.first - b.first)) {
+    const previous = merged.at(-1);
+    if (previous && range.first <= previous.last + 1) {
+      previous.last = Math.max(previous.last, range.last);
+    } else {
+      merged.push({ ...range });
+    }
+  }
+  return merged;
+}

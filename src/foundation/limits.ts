@@ -1,0 +1,96 @@
+/**
+ * Every bound that Sluice works within, named once, units last. Those that a job may change are
+ * defaults; the job schema refers to them.
+ */
+export const limits = Object.freeze({
+  /** Longest line of an input file; a longer one becomes a dead letter. */
+  maxLineBytes: 16 * 1024 * 1024,
+  /** Bytes read from an input at a time. */
+  readChunkBytes: 256 * 1024,
+  /** Files that one job's globs may match. */
+  maxInputFiles: 1_000_000,
+  /** Rows of one shard when the planner chooses. */
+  maxShardRows: 50_000,
+  /** plan.json is read by every worker and stays small. */
+  maxPlanBytes: 1024 * 1024,
+  /** A commit record stays small enough that stores answer a lost race cleanly. */
+  maxCommitBytes: 64 * 1024,
+  /** Rows read ahead of the engine, a task. */
+  maxReadAheadRows: 4096,
+  /** Bytes of rows read ahead of the engine, a task. */
+  maxReadAheadBytes: 32 * 1024 * 1024,
+  /** Tasks that one worker holds open at once. */
+  maxOpenTasks: 64,
+  /** Elements that one `forEach` may give for one row. */
+  maxElements: 10_000,
+  /** Words of the text that a slot copies from; a grammar is made of their spans. */
+  maxSlotSourceWords: 1024,
+  /** The journal's buffer is written when it holds this much … */
+  maxJournalBufferBytes: 64 * 1024,
+  /** … or is this old. */
+  maxJournalBufferMs: 10,
+  /** The journal is forced to disk at least this often while rows finish. */
+  journalSyncIntervalMs: 1000,
+  /** Tries of one request, the first included. */
+  maxAttempts: 3,
+  /** First and longest wait between two tries of a request. */
+  retryBaseMs: 500,
+  retryMaxMs: 60_000,
+  /** Longest that an endpoint may ask to be left alone. */
+  maxRetryAfterMs: 600_000,
+  /** How long an endpoint may be down before the run gives up, resumable. */
+  maxEndpointDownMs: 600_000,
+  /** Time one request may take. */
+  requestTimeoutMs: 600_000,
+  /** Largest answer body taken from a server. */
+  maxResponseBytes: 64 * 1024 * 1024,
+  /** Requests at once to one server when nothing is said. */
+  defaultMaxInFlight: 64,
+  /** Extra tries of a task after its worker died. */
+  maxTaskRetries: 3,
+  /** Times a row may kill its engine alone before it is given up. */
+  maxRowKills: 3,
+  /** Starts of an engine host in a row of which none got ready. */
+  maxEngineStarts: 3,
+  /** Deaths of an engine host in a row without one answer between them. */
+  maxEngineDeaths: 16,
+  /** Lines of a host's output that are kept to explain its death. */
+  maxHostOutputLines: 40,
+  /** How long the output of an ended host is waited for. */
+  maxHostOutputWaitMs: 500,
+  /** Longest a worker may take to get ready (a model may have to be loaded). */
+  workerReadyTimeoutMs: 600_000,
+  /** Time a worker gets to flush and leave. */
+  stopGraceMs: 10_000,
+  /** Between two task-progress messages of a task. */
+  progressIntervalMs: 500,
+  /** Between two heartbeats of a worker or coordinator. */
+  heartbeatIntervalMs: 2000,
+  /** How long a coordinator on another host is watched before it counts as dead. */
+  coordinatorWatchMs: 10_000,
+  /** One message between processes. */
+  maxMessageBytes: 64 * 1024 * 1024,
+  /** The race by which a store is probed: rounds, and creators a round. */
+  probeRounds: 5,
+  probeCreators: 20,
+  /** Reads of a record after an unclear create. */
+  maxReadBacks: 5,
+  /** Time a mirror of models gets to take a connection, before the next one is tried. */
+  modelConnectTimeoutMs: 5000,
+  /** Time a download may stand still. */
+  modelStallTimeoutMs: 30_000,
+  /** Redirects followed for one file of a model. */
+  maxRedirects: 10,
+  /** Connections of one download that may break without a byte gained. */
+  maxDownloadAttempts: 3,
+  /** Time pip or npm may take to fetch a package. */
+  packageFetchTimeoutMs: 1_800_000,
+  /** A lock file's holder touches it this often … */
+  fileLockTouchMs: 2000,
+  /** … and one that stood still this long belongs to a dead process. */
+  fileLockStaleMs: 10_000,
+  /** Between two looks at a lock file that another process holds. */
+  fileLockPollMs: 200,
+  /** Output of a child program that is kept, a stream. */
+  maxCommandOutputBytes: 64 * 1024,
+});

@@ -1,0 +1,12 @@
+import type { z } from "zod";
+
+/**
+ * What changing a key of the job does to a run that already has answers: `answers` makes it another
+ * run, `layout` is taken from the stored plan, `operation` may change at any time.
+ */
+export type SettingKind = "answers" | "layout" | "operation";
+
+/** Marks a schema with what it means for resuming; keys inside inherit it. */
+export function setting<S extends z.ZodType>(kind: SettingKind, description: string, schema: S): S {
+  return schema.meta({ description, kind }) as S;
+}

@@ -1,0 +1,84 @@
+import { type SpawnOptions, spawn } from "node:child_process";
+import type { Readable } from "node:stream";
+import { limits } from "./limits.ts";
+
+/** How a child program is started; `spawn` of `node:child_process` unless a test passes its own. */
+export type Spawn = typeof spawn;
+
+/** How a program is run to its end. */
+export interface CommandOptions {
+  /** The whole environment of the child. */
+  env?: Readonly<Record<string, string | undefined>>;
+  /** Working directory; default: the caller's. */
+  cwd?: string;
+  /** The child is killed after this long; default: never. */
+  timeoutMs?: number;
+  /** Called for each line the child writes, to either stream. */
+  onLine?: (line: string) => void;
+  /** Kills the child when aborted; the promise then rejects with its reason. */
+  signal?: AbortSignal;
+  spawn?: Spawn;
+}
+
+/** How a program ended. */
+export interface CommandResult {
+  /** Exit code; null when a signal ended it. */
+  code: number | null;
+  /** The last `limits.maxCommandOutputBytes` characters of each stream. */
+  stdout: string;
+  stderr: string;
+  /** True when `timeoutMs` ran out. */
+  timedOut: boolean;
+}
+
+/**
+ * Runs a program to its end, with nothing on its stdin and no shell between.
+ *
+ * @throws the error of the system when the program cannot be started (`code` is `ENOENT` where it
+ *   does not exist).
+ * @example
+ * const { code, stdout } = await runCommand("python3", ["--version"]);
+ */
+export function runCommand(
+  command: string,
+  args: readonly string[],
+  options: CommandOptions = {},
+): Promise<CommandResult> {
+  const { cwd, timeoutMs, onLine, signal } = options;
+  const spawnOptions: SpawnOptions = {
+    cwd,
+    env: options.env as NodeJS.ProcessEnv | undefined,
+    stdio: ["ignore", "pipe", "pipe"],
+    windowsHide: true,
+    timeout: timeoutMs,
+    killSignal: "SIGKILL",
+    signal,
+  };
+  return new Promise((resolve, reject) => {
+    const child = (options.spawn ?? spawn)(command, args, spawnOptions);
+    const stdout = keepTail(child.stdout!, onLine);
+    const stderr = keepTail(child.stderr!, onLine);
+    child.on("error", (error) => reject(signal?.aborted ? signal.reason : error));
+    child.on("close", (code, endSignal) => {
+      const timedOut = endSignal === "SIGKILL" && timeoutMs !== undefined && child.killed;
+      resolve({ code, stdout: stdout(), stderr: stderr(), timedOut });
+    });
+  });
+}
+
+function keepTail(stream: Readable, onLine?: (line: string) => void): () => string {
+  let tail = "";
+  let line = "";
+  stream.setEncoding("utf8");
+  stream.on("data", (text: string) => {
+    tail = (tail + text).slice(-limits.maxCommandOutputBytes);
+    if (onLine === undefined) return;
+    const lines = (line + text).split(/\r?\n|\r/);
+    line = lines.pop()!.slice(-limits.maxCommandOutputBytes);
+    for (const whole of lines) onLine(whole);
+  });
+  stream.on("end", () => {
+    if (line !== "") onLine?.(line);
+  });
+  return () => tail;
+}

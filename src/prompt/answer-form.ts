@@ -1,0 +1,188 @@
+import { SluiceError } from "../foundation/errors.ts";
+import type { InferenceRequest, InferenceResponse, SlottedLine } from "../foundation/inference.ts";
+import { isJsonObject, type Json, type JsonObject } from "../foundation/json.ts";
+import { sourceWords, wholePattern } from "../foundation/spans.ts";
+import { nearest } from "../foundation/suggest.ts";
+import { compileExpression, type Expression } from "./expression.ts";
+import { wrongType } from "./field-errors.ts";
+import { type LineTemplate, parseLineTemplate, renderFilled, renderLine } from "./line-template.ts";
+import type { AnswerOptions } from "./prompt-options.ts";
+import { parseSlottedLine, type SlotValues } from "./slotted-line.ts";
+import { kindOf } from "./value-text.ts";
+
+/** The form of a prompt's answers: a line with slots that only copy. */
+export interface AnswerForm {
+  /** Names that its expressions take from the row, `item` and `loop`. */
+  readonly variables: readonly string[];
+  /** The line of one request, with the texts that its slots copy from. */
+  lineFor(row: JsonObject, extra: JsonObject | undefined): SlottedLine;
+  /**
+   * The response with each answer's `value`: `{text, slot: copied text or null, …}`.
+   *
+   * @throws SluiceError `ANSWER_INVALID`.
+   */
+  accept(request: InferenceRequest, response: InferenceResponse): InferenceResponse;
+  /** The answers of a `forEach` as they stand in the output: `omitEmptyElements`, then `join`. */
+  gather(values: readonly Json[]): Json;
+}
+
+/**
+ * Checks and compiles `answer` of a prompt.
+ *
+ * @param key of the job file, for messages: `prompts.measures.answer`.
+ * @throws SluiceError `JOB_INVALID` naming the key, `TEMPLATE_INVALID` for `copyFrom`.
+ */
+export function compileAnswerForm(
+  options: AnswerOptions,
+  key: string,
+  hasForEach: boolean,
+): AnswerForm {
+  const line = lineTemplate(options.line, `${key}.line`);
+  checkSlots(options, line, key);
+  if (!hasForEach) refuseWithoutForEach(options, key);
+  const join = options.join === undefined ? undefined : joinTemplate(options, line, key);
+  const sources = new Map<string, Expression>();
+  for (const [name, slot] of Object.entries(options.slots)) {
+    const place = { name: `${key}.slots.${name}.copyFrom` };
+    sources.set(name, compileExpression(slot.copyFrom, place));
+    checkPattern(slot.pattern, `${key}.slots.${name}.pattern`);
+  }
+  const textOf = (values: SlotValues) =>
+    options.omitEmptySlots
+      ? renderFilled(line, (name) => values[name]!)
+      : renderLine(line, (name) => values[name] ?? options.slots[name]!.orElse);
+  return {
+    variables: [...sources.values()].flatMap((source) => source.variables),
+    lineFor: (row, extra) => lineFor(options, line, sources, key, row, extra),
+    accept: (request, response) => acceptLine(request, response, textOf),
+    gather: (values) => gather(values, options, line, join),
+  };
+}
+
+function lineTemplate(source: string, key: string): LineTemplate {
+  try {
+    return parseLineTemplate(source);
+  } catch (cause) {
+    throw jobInvalid(key, (cause as Error).message);
+  }
+}
+
+/** Slots and line must name each other. */
+function checkSlots({ slots }: AnswerOptions, line: LineTemplate, key: string): void {
+  const known = Object.keys(slots);
+  if (line.names.length === 0) throw jobInvalid(`${key}.line`, "the line has no {slot}");
+  for (const [place, name] of line.names.entries()) {
+    if (!known.includes(name)) throw jobInvalid(`${key}.line`, notThere(`{${name}}`, name, known));
+    if (line.names.indexOf(name) !== place) throw jobInvalid(`${key}.line`, `{${name}} twice`);
+    if (place > 0 && line.texts[place] === "") {
+      throw jobInvalid(`${key}.line`, `nothing parts {${name}} from the slot before it`);
+    }
+  }
+  for (const name of known) {
+    const slotKey = `${key}.slots.${name}`;
+    if (!line.names.includes(name)) {
+      const meant = nearest(name, line.names);
+      const guess = meant === undefined ? "" : `; is ${meant} meant?`;
+      throw jobInvalid(slotKey, `{${name}} does not stand in the line${guess}`);
+    }
+    if (name === "text" || name === "n") {
+      throw jobInvalid(slotKey, `${name} has a meaning of its own; give the slot another name`);
+    }
+  }
+}
+
+function notThere(shown: string, name: string, known: readonly string[]): string {
+  const meant = nearest(name, known);
+  return `${shown} is none of ${known.join(", ")}${meant ? `; is ${meant} meant?` : ""}`;
+}
+
+function refuseWithoutForEach(options: AnswerOptions, key: string): void {
+  if (options.join !== undefined) throw jobInvalid(`${key}.join`, "join needs forEach");
+  if (options.omitEmptyElements) {
+    throw jobInvalid(`${key}.omitEmptyElements`, "omitEmptyElements needs forEach");
+  }
+}
+
+function joinTemplate(options: AnswerOptions, line: LineTemplate, key: string): LineTemplate {
+  const join = lineTemplate(options.join!, `${key}.join`);
+  const known = ["n", "text", ...line.names];
+  for (const name of join.names) {
+    if (!known.includes(name)) throw jobInvalid(`${key}.join`, notThere(`{${name}}`, name, known));
+  }
+  return join;
+}
+
+function checkPattern(pattern: string | undefined, key: string): void {
+  if (pattern === undefined) return;
+  try {
+    wholePattern(pattern);
+  } catch (cause) {
+    throw jobInvalid(key, (cause as Error).message);
+  }
+}
+
+/** A job that contradicts itself, with the key at fault. */
+export function jobInvalid(key: string, problem: string): SluiceError {
+  return new SluiceError("JOB_INVALID", problem, { field: key });
+}
+
+function lineFor(
+  options: AnswerOptions,
+  line: LineTemplate,
+  sources: ReadonlyMap<string, Expression>,
+  key: string,
+  row: JsonObject,
+  extra: JsonObject | undefined,
+): SlottedLine {
+  const slots = line.names.map((name) => {
+    const { orElse, maxWords, pattern, copyFrom } = options.slots[name]!;
+    const source = sources.get(name)!.evaluate(row, extra);
+    if (typeof source !== "string" && typeof source !== "number") {
+      const place = { name: `${key}.slots.${name}.copyFrom` };
+      throw wrongType(place, `${copyFrom} is ${kindOf(source)}, not a text`);
+    }
+    const slot = { name, source: String(source), orElse, maxWords };
+    sourceWords(slot);
+    return pattern === undefined ? slot : { ...slot, pattern };
+  });
+  return { line: options.line, slots };
+}
+
+function acceptLine(
+  request: InferenceRequest,
+  response: InferenceResponse,
+  textOf: (values: SlotValues) => string,
+): InferenceResponse {
+  const answers = response.answers.map((answer) => {
+    const parsed = parseSlottedLine(request.slottedLine!, answer.text);
+    if (!parsed.ok) throw new SluiceError("ANSWER_INVALID", parsed.problem);
+    return { ...answer, value: { text: textOf(parsed.values), ...parsed.values } };
+  });
+  return { ...response, answers };
+}
+
+function gather(
+  values: readonly Json[],
+  options: AnswerOptions,
+  line: LineTemplate,
+  join: LineTemplate | undefined,
+): Json {
+  const isEmpty = (value: Json): boolean =>
+    Array.isArray(value)
+      ? value.every(isEmpty)
+      : isJsonObject(value) && line.names.every((name) => (value[name] ?? null) === null);
+  const numbered = values.map((value, place) => ({ value, number: place + 1 }));
+  const kept = options.omitEmptyElements
+    ? numbered.filter(({ value }) => !isEmpty(value))
+    : numbered;
+  if (join === undefined) return kept.map(({ value }) => value);
+  const lines = kept.map(({ value, number }) => {
+    const first = Array.isArray(value) ? value[0] : value;
+    if (!isJsonObject(first)) return "";
+    return renderLine(join, (name) => {
+      if (name === "n") return String(number);
+      return String(first[name] ?? options.slots[name]?.orElse ?? "");
+    });
+  });
+  return lines.filter((text) => text !== "").join("\n");
+}

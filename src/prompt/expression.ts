@@ -1,0 +1,52 @@
+import type { Json, JsonObject } from "../foundation/json.ts";
+import { wrongType } from "./field-errors.ts";
+import { fieldReader } from "./field-path.ts";
+import { fromRuntime } from "./jinja-library.ts";
+import { scopeOf } from "./jinja-scope.ts";
+import { invalid, parseTemplate, type TemplateSource } from "./jinja-syntax.ts";
+import { StrictInterpreter } from "./strict-interpreter.ts";
+
+/** A Jinja expression, parsed once and evaluated for every row. */
+export interface Expression {
+  /**
+   * Its value for one row, as JSON; `extra` goes before the row's fields.
+   *
+   * @throws SluiceError `VARIABLE_MISSING`, `FIELD_TYPE`, `TEMPLATE_FAILED`, as `Template.render`.
+   */
+  evaluate(row: JsonObject, extra?: JsonObject): Json;
+  /** The names that it takes from the row or from `extra`. */
+  readonly variables: readonly string[];
+}
+
+const statements = new Set(["If", "For", "Set", "Macro", "CallStatement", "FilterStatement"]);
+
+/**
+ * Compiles what stands inside `{{ }}` in a template, such as `directions | sentences`.
+ *
+ * @throws SluiceError `TEMPLATE_INVALID` when it is no single expression.
+ * @example
+ * const steps = compileExpression("directions | sentences", { name: "prompts.steps.forEach" });
+ * steps.evaluate({ directions: "Mix. Bake." }); // ["Mix.", "Bake."]
+ */
+export function compileExpression(source: string, place: TemplateSource): Expression {
+  const program = parseTemplate(`{{ ${source} }}`, place);
+  const [node, ...more] = program.body ?? [];
+  if (node === undefined || more.length > 0 || statements.has(node.type)) {
+    throw invalid(place, `${source} is no single expression; write it without {{ }}`);
+  }
+  const scope = scopeOf(program);
+  const reader = fieldReader(node, place);
+  if (reader !== undefined) return { evaluate: reader, variables: scope.variables };
+  const interpreter = new StrictInterpreter(scope, place);
+  return {
+    evaluate(row, extra) {
+      const value = interpreter.over(node, row, extra);
+      try {
+        return fromRuntime(value);
+      } catch (cause) {
+        throw wrongType(place, `${source}: ${(cause as Error).message}`);
+      }
+    },
+    variables: scope.variables,
+  };
+}

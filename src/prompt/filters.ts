@@ -1,0 +1,73 @@
+import { isJsonObject, type Json } from "../foundation/json.ts";
+import { splitSentences } from "./sentences.ts";
+import { kindOf, printValue } from "./value-text.ts";
+
+/** Arguments of a filter, by place and by keyword. */
+export interface FilterArguments {
+  positional: readonly Json[];
+  named: Readonly<Record<string, Json>>;
+}
+
+type Filter = (input: Json, given: FilterArguments) => Json;
+
+/** Filters that the library knows; which value takes which is its own business. */
+const libraryFilters = [
+  ...["safe", "tojson", "list", "first", "last", "length", "reverse", "sort", "string", "unique"],
+  ...["upper", "lower", "title", "capitalize", "trim", "indent", "int", "float", "abs", "items"],
+  ...["bool", "default", "selectattr", "rejectattr", "map", "replace", "get", "keys", "values"],
+  "dictsort",
+];
+
+/**
+ * The filters that Sluice adds to Jinja, and those of which it has its own kind. They throw a plain
+ * `Error` whose message says what does not fit; the interpreter adds prompt and field.
+ *
+ * - `sentences`: a text, or a list of texts, as a list of sentences;
+ * - `words`: its words, parted by white space;
+ * - `lines`: its lines, trimmed, empty ones dropped;
+ * - `join(separator, attribute)`: as Jinja's, and lists or objects inside print as `{{ }}` does.
+ */
+export const ownFilters: Readonly<Record<string, Filter>> = Object.freeze({
+  sentences: (input) => textsOf("sentences", input).flatMap(splitSentences),
+  words: (input) => textsOf("words", input).flatMap((text) => text.match(/\S+/gu) ?? []),
+  lines: (input) => textsOf("lines", input).flatMap(splitLines),
+  join,
+});
+
+/** Every filter name that a template may use. */
+export const filterNames: readonly string[] = [...libraryFilters, "d", ...Object.keys(ownFilters)];
+
+/** The texts of a text or of a list of texts; null elements count as nothing. */
+function textsOf(name: string, input: Json): string[] {
+  const texts: string[] = [];
+  for (const text of Array.isArray(input) ? input : [input]) {
+    if (typeof text === "string") texts.push(text);
+    else if (text !== null || !Array.isArray(input)) {
+      throw new Error(`${name} takes a text or a list of texts, not ${kindOf(text)}`);
+    }
+  }
+  return texts;
+}
+
+function splitLines(text: string): string[] {
+  return text
+    .split(/\r\n|\r|\n/)
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+}
+
+function join(input: Json, { positional, named }: FilterArguments): Json {
+  const separator = positional[0] ?? named.separator ?? named.d ?? "";
+  const attribute = positional[1] ?? named.attribute ?? null;
+  if (typeof separator !== "string") throw new Error("join takes a text as separator");
+  if (typeof input === "string") return Array.from(input).join(separator);
+  if (!Array.isArray(input)) throw new Error(`join takes a list, not ${kindOf(input)}`);
+  const texts = input.map((element) => {
+    if (attribute === null) return printValue(element);
+    if (isJsonObject(element) && Object.hasOwn(element, String(attribute))) {
+      return printValue(element[String(attribute)]!);
+    }
+    throw new Error(`join by ${attribute}: ${kindOf(element)} without it`);
+  });
+  return texts.join(separator);
+}

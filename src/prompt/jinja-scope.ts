@@ -1,0 +1,97 @@
+import { filterArgumentsOf, filterNameOf, type JinjaNode, nodesOf } from "./jinja-syntax.ts";
+
+/** Names that stand for a value everywhere, whatever the row has. */
+export const constantNames: ReadonlySet<string> = new Set([
+  ...["true", "false", "none"],
+  ...["True", "False", "None"],
+]);
+
+/** Functions of the language; a field of the same name hides them. */
+export const functionNames: ReadonlySet<string> = new Set([
+  "range",
+  "namespace",
+  "raise_exception",
+]);
+
+/** Names that macros and call blocks bring with them. */
+const macroNames = new Set(["caller", "varargs", "kwargs"]);
+
+/** What a walk over a template finds out once, for every render. */
+export interface Scope {
+  /** Every name that the template looks up, wherever it comes from. */
+  names: readonly string[];
+  /** Those that nothing in the template declares: fields of the row, `item`; `loop` in any case. */
+  variables: readonly string[];
+  /** Expressions that may be undefined: guarded by `default(…)`, `is defined`, `is undefined`. */
+  guarded: ReadonlySet<JinjaNode>;
+  /** Expressions that are called. */
+  called: ReadonlySet<JinjaNode>;
+}
+
+/** Reads the scope of a parsed template. */
+export function scopeOf(program: JinjaNode): Scope {
+  const names = new Set<string>();
+  const declared = new Set<string>();
+  const guarded = new Set<JinjaNode>();
+  const called = new Set<JinjaNode>();
+  let hasMacros = false;
+  for (const node of nodesOf(program)) {
+    if (node.type === "Identifier") names.add(String(node.value));
+    if (node.callee !== undefined) called.add(node.callee);
+    if (node.type === "Macro" || node.type === "CallStatement") hasMacros = true;
+    for (const name of declaredBy(node)) declared.add(name);
+    if (isGuard(node)) guard(node.operand, guarded);
+  }
+  const isFree = (name: string) =>
+    !declared.has(name) &&
+    !constantNames.has(name) &&
+    !functionNames.has(name) &&
+    !(hasMacros && macroNames.has(name));
+  return { names: [...names], variables: [...names].filter(isFree), guarded, called };
+}
+
+function* declaredBy(node: JinjaNode): Generator<string> {
+  if (node.type === "For") yield* targetNames(node.loopvar);
+  if (node.type === "Set") yield* targetNames(node.assignee);
+  if (node.type === "Macro") yield String(node.name?.value);
+  const parameters =
+    node.type === "Macro" ? node.args : node.type === "CallStatement" ? node.callerArgs : [];
+  for (const parameter of parameters ?? []) yield* targetNames(parameter.key ?? parameter);
+}
+
+function* targetNames(target: JinjaNode | undefined): Generator<string> {
+  if (target?.type === "Identifier") yield String(target.value);
+  if (target?.type !== "TupleLiteral") return;
+  for (const inner of target.value as readonly JinjaNode[]) yield* targetNames(inner);
+}
+
+function isGuard(node: JinjaNode): boolean {
+  if (node.type === "FilterExpression") return isDefault(node);
+  return (
+    node.type === "TestExpression" && ["defined", "undefined"].includes(String(node.test?.value))
+  );
+}
+
+/** True for `| default`, `| default(…)` and their short form `d`. */
+export function isDefault(node: JinjaNode): boolean {
+  return ["default", "d"].includes(filterNameOf(node) ?? "");
+}
+
+/** Marks an expression and everything that its being defined hangs on. */
+function guard(node: JinjaNode | undefined, guarded: Set<JinjaNode>): void {
+  if (node === undefined || guarded.has(node)) return;
+  guarded.add(node);
+  if (node.type === "MemberExpression") guard(node.object, guarded);
+  if (node.type === "FilterExpression") guard(node.operand, guarded);
+  if (node.type === "FilterExpression" && isDefault(node)) {
+    for (const argument of filterArgumentsOf(node)) guard(argument, guarded);
+  }
+  if (["and", "or"].includes(node.operator?.value ?? "")) {
+    guard(node.left, guarded);
+    guard(node.right, guarded);
+  }
+  if (node.type === "Ternary") {
+    guard(node.trueExpr, guarded);
+    guard(node.falseExpr, guarded);
+  }
+}

@@ -1,0 +1,172 @@
+import { SluiceError } from "../foundation/errors.ts";
+import { nearest } from "../foundation/suggest.ts";
+import { filterNames } from "./filters.ts";
+import { parseJinja } from "./jinja-library.ts";
+import { findFault, findUse } from "./template-position.ts";
+
+/** A node of a parsed template, as far as this wing looks at it; the library exports no types of them. */
+export interface JinjaNode {
+  readonly type: string;
+  readonly value?: unknown;
+  readonly body?: readonly JinjaNode[];
+  /** MemberExpression */
+  readonly object?: JinjaNode;
+  readonly property?: JinjaNode;
+  readonly computed?: boolean;
+  /** FilterExpression, TestExpression, FilterStatement */
+  readonly operand?: JinjaNode;
+  readonly filter?: JinjaNode;
+  readonly test?: JinjaNode;
+  /** CallExpression */
+  readonly callee?: JinjaNode;
+  readonly args?: readonly JinjaNode[];
+  /** KeywordArgumentExpression */
+  readonly key?: JinjaNode;
+  /** BinaryExpression, Ternary, For, Set, Macro, UnaryExpression */
+  readonly operator?: { readonly value: string };
+  readonly left?: JinjaNode;
+  readonly right?: JinjaNode;
+  readonly argument?: JinjaNode;
+  readonly trueExpr?: JinjaNode;
+  readonly falseExpr?: JinjaNode;
+  readonly iterable?: JinjaNode;
+  readonly loopvar?: JinjaNode;
+  readonly assignee?: JinjaNode;
+  readonly name?: JinjaNode;
+  readonly callerArgs?: readonly JinjaNode[] | null;
+}
+
+/** Where a template stands, for messages: `prompt measures`, `prompts.measures.system`. */
+export interface TemplateSource {
+  /** Name of the prompt, or of the part of it. */
+  name: string;
+  /** The job file, where it is known. */
+  file?: string;
+}
+
+/** What the template language calls a test: `is defined`, and those of the library. */
+const testNames = [
+  ...["boolean", "callable", "odd", "even", "false", "true", "none", "string", "number", "integer"],
+  ...["iterable", "mapping", "sequence", "lower", "upper", "defined", "undefined"],
+];
+
+/**
+ * Parses a template as Jinja, with `trim_blocks` and `lstrip_blocks` on: a tag alone on its line
+ * leaves no empty line.
+ *
+ * @throws SluiceError `TEMPLATE_INVALID` with line and column, also for filters and tests that
+ *   do not exist.
+ */
+export function parseTemplate(source: string, place: TemplateSource): JinjaNode {
+  let program: JinjaNode;
+  try {
+    program = parseJinja(source);
+  } catch (cause) {
+    const fault = findFault(source, parseJinja, messageOf);
+    throw invalid(place, fault?.problem ?? messageOf(cause), fault?.at, source, cause);
+  }
+  for (const node of nodesOf(program)) checkNames(node, source, place);
+  return program;
+}
+
+/** A template error with its place in words, as `line 2, column 7`. */
+export function invalid(
+  place: TemplateSource,
+  problem: string,
+  at?: number,
+  source = "",
+  cause?: unknown,
+): SluiceError {
+  const where = at === undefined ? "" : ` at ${lineAndColumn(source, at)}`;
+  const detail = `${place.name}${where}: ${problem}`;
+  return new SluiceError("TEMPLATE_INVALID", detail, { file: place.file, cause });
+}
+
+function lineAndColumn(source: string, at: number): string {
+  const before = source.slice(0, at).split("\n");
+  return `line ${before.length}, column ${before.at(-1)!.length + 1}`;
+}
+
+function checkNames(node: JinjaNode, source: string, place: TemplateSource): void {
+  if (node.type === "FilterExpression" || node.type === "FilterStatement") {
+    const name = filterNameOf(node);
+    if (name !== undefined && !filterNames.includes(name)) {
+      const problem = unknownName("filter", name, filterNames);
+      throw invalid(place, problem, findUse(source, name), source);
+    }
+  }
+  if (node.type === "TestExpression") {
+    const name = String(node.test?.value);
+    if (!testNames.includes(name)) {
+      throw invalid(place, unknownName("test", name, testNames), findUse(source, name), source);
+    }
+  }
+}
+
+function unknownName(kind: string, name: string, known: readonly string[]): string {
+  const meant = nearest(name, known);
+  return `there is no ${kind} ${name}${meant === undefined ? "" : `; is ${meant} meant?`}`;
+}
+
+/** The name in `| name` or `| name(…)`. */
+export function filterNameOf(node: JinjaNode): string | undefined {
+  const called = node.filter?.type === "CallExpression" ? node.filter.callee : node.filter;
+  return called?.type === "Identifier" ? String(called.value) : undefined;
+}
+
+/** The arguments in `| name(…)`, none for `| name`. */
+export function filterArgumentsOf(node: JinjaNode): readonly JinjaNode[] {
+  return node.filter?.type === "CallExpression" ? (node.filter.args ?? []) : [];
+}
+
+/** Every statement and expression under `root`, itself first; names that are mere syntax left out. */
+export function* nodesOf(root: JinjaNode): Generator<JinjaNode> {
+  const waiting: JinjaNode[] = [root];
+  for (let node = waiting.pop(); node !== undefined; node = waiting.pop()) {
+    yield node;
+    waiting.push(...childrenOf(node));
+  }
+}
+
+/** A filter's name, a test's, a field after a dot and a keyword are syntax, not variables. */
+function childrenOf(node: JinjaNode): JinjaNode[] {
+  const syntax = new Set(["operator", "key"]);
+  if (node.type === "MemberExpression" && !node.computed) syntax.add("property");
+  if (node.type === "TestExpression") syntax.add("test");
+  if (node.type.startsWith("Filter")) syntax.add("filter");
+  const children: JinjaNode[] = [
+    ...(node.type.startsWith("Filter") ? filterArgumentsOf(node) : []),
+  ];
+  for (const [key, value] of Object.entries(node)) {
+    if (syntax.has(key)) continue;
+    const values: unknown[] =
+      value instanceof Map ? [...value.keys(), ...value.values()] : [value].flat();
+    for (const inner of values) {
+      if (typeof inner === "object" && inner !== null) children.push(inner as JinjaNode);
+    }
+  }
+  return children;
+}
+
+/** How an expression reads in a message: `order.items[0].name`; undefined for other than fields. */
+export function pathOf(node: JinjaNode | undefined): string | undefined {
+  if (node?.type === "Identifier") return String(node.value);
+  if (node?.type === "FilterExpression") return pathOf(node.operand);
+  if (node?.type !== "MemberExpression") return undefined;
+  const object = pathOf(node.object);
+  if (object === undefined) return undefined;
+  const { property } = node;
+  if (!node.computed && property?.type === "Identifier") return `${object}.${property.value}`;
+  if (property?.type === "StringLiteral") return `${object}.${property.value}`;
+  return property?.type === "IntegerLiteral" ? `${object}[${property.value}]` : `${object}[…]`;
+}
+
+/** The message of anything thrown, without the library's prefix. */
+export function messageOf(thrown: unknown): string {
+  if (thrown instanceof RangeError) return "it goes too deep, or takes too much memory";
+  const text = thrown instanceof Error ? thrown.message : String(thrown);
+  return text
+    .replace(/^Parser Error: /, "")
+    .replace(/, got \$\{.*?\} instead\./, "")
+    .replace(/\. (\w+) !== \w+\.$/, ", found $1");
+}

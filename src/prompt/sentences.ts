@@ -1,0 +1,132 @@
+const wordSet = (words: string) => new Set(words.split(" "));
+
+/** Abbreviations after which a sentence goes on, whatever follows. */
+const leading = wordSet(
+  "approx apprx appx e.g i.e eg ie vs ca cf fig dr mr mrs ms prof st mt esp incl",
+);
+
+/** Times, temperatures and the like: they often end a sentence, and then a capital follows. */
+const closing = wordSet("min mins hr hrs sec secs deg degs temp °f °c ºf ºc a.m p.m etc");
+
+/**
+ * Measures, packages and clipped words: what they measure follows, perhaps with a capital (`8 oz.
+ * Parmesan`). They end a sentence only before a word that begins instructions.
+ */
+const measuring = wordSet(
+  "tsp tsps tbs tbsp tbsps tblsp tbl tb oz ozs lb lbs pkg pkgs pt pts qt qts gal c t fl g kg ml l " +
+    "doz ea env ctn bch sm sml med lg lrg sq cont cond evap conf choc veg opt pwd hvy dbl cinn van",
+);
+
+/** Words that begin an instruction or another full sentence. */
+const beginning = wordSet(
+  "add allow arrange bake baste beat blend boil bring broil brown brush chill chop coat combine " +
+    "continue cook cool cover crush cut dip discard divide drain dredge drizzle drop fill flip " +
+    "flour fold form freeze fry garnish grease grill heat keep knead layer leave let lift line " +
+    "lower make marinate mash measure melt microwave mix pat peel pierce place poach pour preheat " +
+    "press process pulse push put reduce refrigerate remove repeat reserve rest return rinse roast " +
+    "roll rub saute sauté scatter scoop scrape sear season serve set shake shape sift simmer skim " +
+    "slice soak spoon spray spread sprinkle squeeze steam stir store strain stuff sweeten take " +
+    "taste test thin top toss transfer trim turn uncover use wait warm wash whip whisk wipe work " +
+    "wrap yield yields the this these that those then there if when while after before once as at " +
+    "in on with for to it you your do don't be meanwhile next now using carefully gently note",
+);
+
+/**
+ * Splits text into sentences, trimmed, white space made single spaces, empty ones dropped. Made for
+ * instructions: abbreviations, temperatures, decimals and numbered steps do not end a sentence,
+ * and text in brackets stays whole.
+ *
+ * @example
+ * splitSentences("Heat to 350 degrees F. Add 1 tsp. salt."); // two sentences
+ */
+export function splitSentences(text: string): string[] {
+  return paragraphsOf(text).flatMap(splitParagraph);
+}
+
+/** A line break ends a sentence unless the next line goes on in lower case. */
+function paragraphsOf(text: string): string[] {
+  return text
+    .replace(/([^.!?:\s])[^\S\n]*\r?\n[^\S\n]*(?=\p{Ll}(?![.)]))/gu, "$1 ")
+    .split(/[\r\n\u2028\u2029]+/)
+    .map((paragraph) =>
+      paragraph
+        .replace(/\s+/gu, " ")
+        .trim()
+        .replace(/^[•●▪◦‣*–-] /u, ""),
+    )
+    .filter((paragraph) => paragraph !== "");
+}
+
+function splitParagraph(paragraph: string): string[] {
+  const text = withMissingSpaces(paragraph);
+  const sentences: string[] = [];
+  let start = 0;
+  for (const match of text.matchAll(/([.!?…]+)(["'”’»)\]]*) /gu)) {
+    const end = match.index + match[0].length;
+    const before = text.slice(start, match.index);
+    const rest = text.slice(end);
+    if (isInsideBrackets(before + match[2]!, rest) || !isEnd(before, match[1]!, rest)) continue;
+    sentences.push(text.slice(start, end).trim());
+    start = end;
+  }
+  sentences.push(text.slice(start).trim());
+  return sentences.filter((sentence) => /[\p{L}\p{N}]/u.test(sentence));
+}
+
+/** `in the oven.Remove` lacks a space; addresses such as `www.example.com` do not. */
+function withMissingSpaces(text: string): string {
+  if (/:\/\/|www\.|@/.test(text)) return text;
+  return text.replace(/(\p{Ll}{3}[.!?])(?=\p{Lu}\p{Ll})/gu, "$1 ");
+}
+
+const maxBracketLength = 400;
+
+/** True between a bracket and its partner, where that is not far. */
+function isInsideBrackets(before: string, rest: string): boolean {
+  let depth = 0;
+  for (const character of before) {
+    if (character === "(") depth++;
+    else if (character === ")" && depth > 0) depth--;
+  }
+  if (depth === 0) return false;
+  for (const character of rest.slice(0, maxBracketLength)) {
+    if (character === "(") depth++;
+    else if (character === ")" && --depth === 0) return true;
+  }
+  return false;
+}
+
+/** Whether `before` + `marks` is a whole sentence when `rest` follows. */
+function isEnd(before: string, marks: string, rest: string): boolean {
+  const next = rest.replace(/^["'“‘«([]+/u, "");
+  const goesOnLower = /^\p{Ll}/u.test(next);
+  if (/[!?]/.test(marks)) return !goesOnLower;
+  if (marks !== ".") return /^\p{Lu}/u.test(next);
+  return !isListMarker(before) && endsAtPeriod(before, next, goesOnLower);
+}
+
+/** `1. Heat the oven`, `a. Heat the oven`, `Step 3. Heat the oven`. */
+function isListMarker(before: string): boolean {
+  return /^\W*(?:(?:step|note) )?(?:\d{1,2}|[a-hA-H])$/iu.test(before.trim());
+}
+
+function endsAtPeriod(before: string, next: string, goesOnLower: boolean): boolean {
+  const word = /[^\s("'“‘[]*$/u.exec(before)![0];
+  const key = word.toLowerCase();
+  if (leading.has(key)) return false;
+  if (/^nos?$/.test(key) && /^\d/.test(next)) return false;
+  if (closing.has(key) || isTemperature(before, word)) return !goesOnLower;
+  if (measuring.has(key.replace(/^[\d./-]*\d-?/, ""))) {
+    return /^\p{Lu}/u.test(next) && beginning.has(/^[\p{L}'’]*/u.exec(next)![0].toLowerCase());
+  }
+  if (/^\p{L}$/u.test(word)) return word === "I" && !goesOnLower;
+  if (/^(?:\p{L}\.)+\p{L}$/u.test(word)) return beginning.has(/^\S*/.exec(next)![0].toLowerCase());
+  // Sloppy text goes on in lower case after a full stop; an unknown abbreviation is short.
+  return !goesOnLower || /(?:\p{L}{3}|\d|[)\]])$/u.test(word);
+}
+
+/** `350 F`, `350°F`, `350 degrees C`, `350F`. */
+function isTemperature(before: string, word: string): boolean {
+  if (/^[\d–-]*\d[°º˚]?[FC]$/iu.test(word)) return true;
+  return /^[FC]$/u.test(word) && /(?:\d|[°º˚]|degrees?|deg\.?) ?[FC]$/iu.test(before);
+}

@@ -1,0 +1,144 @@
+import type { Slot, SlottedLine } from "../foundation/inference.ts";
+import { findSpan, isOrElse, wholePattern, wordsOf } from "../foundation/spans.ts";
+import { parseLineTemplate } from "./line-template.ts";
+
+export { candidateSpans } from "../foundation/spans.ts";
+
+/** What a slotted answer holds: the copied text of each slot, null where nothing was copied. */
+export type SlotValues = Record<string, string | null>;
+
+/** A slotted answer read back: its values, or what is wrong with it, in words for the model. */
+export type ParsedLine = { ok: true; values: SlotValues } | { ok: false; problem: string };
+
+/** Longest part of an answer or of a source that a problem repeats. */
+const maxShownLength = 300;
+
+/**
+ * Reads a model's text by the line that was asked for. The text may have other lines around it;
+ * letter case and white space do not matter. Each slot must hold `orElse`, or at most `maxWords`
+ * consecutive words of its source that match its pattern; what was copied comes back in the source's
+ * own spelling.
+ *
+ * @throws SluiceError `FIELD_TYPE` when a source is longer than `limits.maxSlotSourceWords`.
+ * @example
+ * const slot = { name: "time", source: "Bake 5 min.", orElse: "none", maxWords: 4 };
+ * parseSlottedLine({ line: "time={time}", slots: [slot] }, "Time=5 MIN");
+ * // { ok: true, values: { time: "5 min" } }
+ */
+export function parseSlottedLine(asked: SlottedLine, text: string): ParsedLine {
+  const literals = parseLineTemplate(asked.line).texts.map(literalPattern);
+  const lines = asked.line.includes("\n") ? [text] : text.split("\n");
+  let problem: string | undefined;
+  for (const line of lines) {
+    const parsed = new LineReader(asked.slots, literals, cleanLine(line)).read();
+    if (parsed?.ok) return parsed;
+    problem ??= parsed?.problem;
+  }
+  const form = asked.line.replace(/\{\{|\}\}/g, (brace) => brace[0]!);
+  const shown = clip(text.trim());
+  problem ??= `the answer must be one line of the form "${form}", it is "${shown}"`;
+  return { ok: false, problem };
+}
+
+/** The line without white space and without quotes or code marks around it. */
+function cleanLine(line: string): string {
+  const text = line.replace(/\s+/gu, " ").trim();
+  const quoted = /^(["'`*]+)(.*?)\1$/u.exec(text);
+  return quoted === null ? text : quoted[2]!.trim();
+}
+
+/** A regular expression for fixed text that forgives white space, and case. */
+function literalPattern(literal: string): string {
+  const trimmed = literal.trim();
+  if (trimmed === "") return literal === "" ? "" : "\\s+";
+  const hasMarks = /[^\p{L}\p{N}\s]/u.test(literal);
+  return literal
+    .replace(/[.*+?^${}()|[\]\\/-]/g, "\\$&")
+    .replace(/\s+/gu, hasMarks ? "\\s*" : "\\s+")
+    .replace(/[=:]/g, "\\s*$&\\s*");
+}
+
+/** Finds the cut of one line into slot texts in which every slot is right. */
+class LineReader {
+  readonly #slots: readonly Slot[];
+  readonly #text: string;
+  readonly #literals: readonly RegExp[];
+  /** Slot and place from which no right cut is known to follow. */
+  readonly #dead = new Set<string>();
+  #problem: { slot: number; text: string } | undefined;
+
+  constructor(slots: readonly Slot[], literals: readonly string[], text: string) {
+    this.#slots = slots;
+    this.#text = text;
+    this.#literals = literals.map((literal, place) => {
+      const isLast = place === literals.length - 1;
+      return new RegExp(place === 0 ? `^${literal}` : isLast ? `${literal}$` : literal, "giu");
+    });
+  }
+
+  /** Undefined when the line has not the form at all. */
+  read(): ParsedLine | undefined {
+    const opening = this.#literals[0]!.exec(this.#text);
+    if (opening === null) return undefined;
+    const values = this.#readFrom(0, opening[0].length);
+    if (values !== undefined) {
+      const entries = this.#slots.map((slot, place) => [slot.name, values[place]!] as const);
+      return { ok: true, values: Object.fromEntries(entries) };
+    }
+    return this.#problem && { ok: false, problem: this.#problem.text };
+  }
+
+  #readFrom(place: number, start: number): (string | null)[] | undefined {
+    const slot = this.#slots[place];
+    if (slot === undefined) return [];
+    const state = `${place}:${start}`;
+    if (this.#dead.has(state)) return undefined;
+    for (const [literal, end] of this.#literalsAfter(place + 1, start)) {
+      const read = readSlot(slot, this.#text.slice(start, end));
+      if (typeof read === "object") {
+        const rest = this.#readFrom(place + 1, end + literal.length);
+        if (rest !== undefined) return [read.value, ...rest];
+      } else if (this.#problem === undefined || this.#problem.slot < place) {
+        this.#problem = { slot: place, text: read };
+      }
+    }
+    this.#dead.add(state);
+    return undefined;
+  }
+
+  /** Where the fixed text behind a slot stands: the text found, and its offset. */
+  *#literalsAfter(place: number, from: number): Generator<[string, number]> {
+    const pattern = this.#literals[place]!;
+    for (let at = from; at <= this.#text.length; ) {
+      pattern.lastIndex = at;
+      const found = pattern.exec(this.#text);
+      if (found === null) return;
+      yield [found[0], found.index];
+      at = found.index + 1;
+    }
+  }
+}
+
+/** The value of a slot, or what is wrong with the text in it. */
+function readSlot(slot: Slot, text: string): { value: string | null } | string {
+  const { name, orElse, maxWords, pattern } = slot;
+  if (isOrElse(slot, text)) return { value: null };
+  const shown = `${name}="${clip(text.trim())}"`;
+  const otherwise = `write "${orElse}" where there is nothing to copy`;
+  if (text.trim() === "") return `${name} is empty; ${otherwise}`;
+  const span = findSpan(slot, text);
+  if (span === undefined || span === "") {
+    const source = clip(slot.source.replace(/\s+/gu, " ").trim());
+    return `${shown} is not copied word by word from "${source}"; ${otherwise}`;
+  }
+  const words = wordsOf(span).length;
+  if (words > maxWords) return `${shown} has ${words} words, at most ${maxWords} are allowed`;
+  if (pattern !== undefined && !wholePattern(pattern).test(span)) {
+    return `${shown} does not have the form ${pattern}; ${otherwise}`;
+  }
+  return { value: span };
+}
+
+function clip(text: string): string {
+  return text.length <= maxShownLength ? text : `${text.slice(0, maxShownLength)}…`;
+}

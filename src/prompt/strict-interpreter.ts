@@ -1,0 +1,291 @@
+import { SluiceError } from "../foundation/errors.ts";
+import type { Json, JsonObject } from "../foundation/json.ts";
+import { limits } from "../foundation/limits.ts";
+import { missing, wrongType } from "./field-errors.ts";
+import { type FilterArguments, ownFilters } from "./filters.ts";
+import {
+  type Environment,
+  fromRuntime,
+  JinjaEnvironment,
+  JinjaInterpreter,
+  kindNames,
+  type RuntimeValue,
+  toRuntime,
+} from "./jinja-library.ts";
+import { constantNames, functionNames, isDefault, type Scope } from "./jinja-scope.ts";
+import {
+  filterArgumentsOf,
+  filterNameOf,
+  type JinjaNode,
+  messageOf,
+  pathOf,
+  type TemplateSource,
+} from "./jinja-syntax.ts";
+
+const undefinedValue = toRuntime(undefined);
+
+const globals = new JinjaEnvironment();
+for (const [name, value] of [
+  ["true", true],
+  ["false", false],
+  ["none", null],
+] as const) {
+  globals.set(name, value);
+  globals.set(name[0]!.toUpperCase() + name.slice(1), value);
+}
+globals.set("range", range);
+globals.set("raise_exception", (message: unknown) => {
+  throw new Error(String(message));
+});
+
+function range(first: number, second?: number, step = 1): number[] {
+  const [start, stop] = second === undefined ? [0, first] : [first, second];
+  if (!Number.isInteger(step) || step === 0) throw new Error("range takes a whole step but 0");
+  const count = Math.max(0, Math.ceil((stop - start) / step));
+  if (!(count <= limits.maxElements)) throw new Error(`range gives over ${limits.maxElements}`);
+  return Array.from({ length: count }, (_, place) => start + place * step);
+}
+
+/**
+ * Jinja in which a name or field that is not there is an error, unless the template guards it. The
+ * library's own interpreter prints nothing for it.
+ */
+export class StrictInterpreter extends JinjaInterpreter {
+  readonly #scope: Scope;
+  readonly #place: TemplateSource;
+
+  constructor(scope: Scope, place: TemplateSource) {
+    super(globals);
+    this.#scope = scope;
+    this.#place = place;
+  }
+
+  /** Evaluates a node over a row; `extra` goes before the row's fields. */
+  over(node: JinjaNode, row: JsonObject, extra: JsonObject | undefined): RuntimeValue {
+    try {
+      return this.evaluate(node, this.#environmentOf(row, extra));
+    } catch (thrown) {
+      throw this.#failed(thrown);
+    }
+  }
+
+  #environmentOf(row: JsonObject, extra: JsonObject | undefined): Environment {
+    const environment = new JinjaEnvironment(globals);
+    for (const name of this.#scope.names) {
+      if (constantNames.has(name)) continue;
+      if (extra !== undefined && Object.hasOwn(extra, name)) {
+        environment.setVariable(name, toRuntime(extra[name]));
+      } else if (Object.hasOwn(row, name)) {
+        environment.setVariable(name, toRuntime(row[name]));
+      } else if (name === "row") environment.setVariable(name, toRuntime(row));
+    }
+    return environment;
+  }
+
+  override evaluate(node: JinjaNode | undefined, environment: Environment): RuntimeValue {
+    switch (node?.type) {
+      case "Evaluated":
+        return node.value as RuntimeValue;
+      case "Identifier":
+        return this.#identifier(node, environment);
+      case "MemberExpression":
+        return this.#member(node, environment);
+      case "FilterExpression":
+        return this.#filter(node, environment);
+      case "FilterStatement": {
+        const operand = this.#library({ type: "Program", body: node.body }, environment);
+        return this.#applyFilter(node, operand, environment);
+      }
+      case "BinaryExpression":
+        return this.#binary(node, environment);
+      case "UnaryExpression":
+        return this.#typed(node, pathOf(node.argument), environment);
+      case "TestExpression":
+        return this.#typed(node, pathOf(node.operand), environment);
+      case "For":
+        return this.#typed(node, pathOf(node.iterable), environment);
+      case "CallExpression":
+        return this.#call(node, environment);
+      default:
+        return this.#library(node, environment);
+    }
+  }
+
+  #library(node: JinjaNode | undefined, environment: Environment): RuntimeValue {
+    return super.evaluate(node, environment);
+  }
+
+  /** Lets the library evaluate; what it does not like is the row's type, not the template. */
+  #typed(node: JinjaNode, path: string | undefined, environment: Environment): RuntimeValue {
+    try {
+      return this.#library(node, environment);
+    } catch (thrown) {
+      if (!isPlainError(thrown)) throw thrown;
+      throw wrongType(this.#place, inWords(thrown), path);
+    }
+  }
+
+  #binary(node: JinjaNode, environment: Environment): RuntimeValue {
+    if (["and", "or"].includes(node.operator?.value ?? "")) return this.#library(node, environment);
+    const left = this.evaluate(node.left, environment);
+    const right = this.evaluate(node.right, environment);
+    const sides = [pathOf(node.left), pathOf(node.right)] as const;
+    const path = (right.type === "NullValue" ? sides[1] : undefined) ?? sides[0] ?? sides[1];
+    const known = { ...node, left: evaluated(left), right: evaluated(right) };
+    return this.#typed(known, path, environment);
+  }
+
+  #call(node: JinjaNode, environment: Environment): RuntimeValue {
+    try {
+      return this.#library(node, environment);
+    } catch (thrown) {
+      throw isPlainError(thrown) ? this.#failed(thrown) : thrown;
+    }
+  }
+
+  #failed(thrown: unknown): SluiceError {
+    if (thrown instanceof SluiceError) return thrown;
+    const detail = `${this.#place.name}: ${inWords(thrown)}`;
+    return new SluiceError("TEMPLATE_FAILED", detail, { cause: thrown });
+  }
+
+  #identifier(node: JinjaNode, environment: Environment): RuntimeValue {
+    const name = String(node.value);
+    const value = environment.lookupVariable(name);
+    const isField =
+      value.type === "FunctionValue"
+        ? this.#scope.called.has(node) || !functionNames.has(name)
+        : value.type !== "UndefinedValue" || isDeclared(name, environment);
+    if (isField) return value;
+    return this.#absent(node, name);
+  }
+
+  /** Undefined where the template guards the expression, an error elsewhere. */
+  #absent(node: JinjaNode, path: string): RuntimeValue {
+    if (this.#scope.guarded.has(node)) return undefinedValue;
+    throw missing(this.#place, path);
+  }
+
+  #member(node: JinjaNode, environment: Environment): RuntimeValue {
+    const object = this.evaluate(node.object, environment);
+    const path = pathOf(node) ?? "a field of an expression";
+    if (object.type === "UndefinedValue") return this.#absent(node, pathOf(node.object) ?? path);
+    let { property } = node;
+    if (node.computed && property?.type !== "SliceExpression") {
+      property = evaluated(this.evaluate(property, environment));
+    }
+    let value: RuntimeValue = undefinedValue;
+    try {
+      value = this.#library({ ...node, object: evaluated(object), property }, environment);
+    } catch (thrown) {
+      if (!isPlainError(thrown)) throw thrown;
+      if (this.#scope.guarded.has(node)) return undefinedValue;
+      throw wrongType(this.#place, inWords(thrown), path);
+    }
+    const isCalled = this.#scope.called.has(node);
+    if (isCalled && value.type !== "FunctionValue") {
+      // A field named like a method must not hide it: `order.items()`.
+      return object.builtins.get(String(property?.value)) ?? value;
+    }
+    if (value.type !== "UndefinedValue" && (isCalled || value.type !== "FunctionValue"))
+      return value;
+    return this.#noField(node, object, property, path);
+  }
+
+  #noField(
+    node: JinjaNode,
+    object: RuntimeValue,
+    property: JinjaNode | undefined,
+    path: string,
+  ): RuntimeValue {
+    const key = property?.type === "Evaluated" ? (property.value as RuntimeValue) : property;
+    if (object.value instanceof Map) {
+      const inner = object.value.get(String(key?.value)) as RuntimeValue | undefined;
+      return inner ?? this.#absent(node, path);
+    }
+    if (typeof key?.value === "number" || this.#scope.guarded.has(node)) {
+      return this.#absent(node, path);
+    }
+    throw wrongType(this.#place, noFieldText(object.type, String(key?.value)), path);
+  }
+
+  #filter(node: JinjaNode, environment: Environment): RuntimeValue {
+    const operand = this.evaluate(node.operand, environment);
+    if (isDefault(node)) return this.#default(node, operand, environment);
+    if (operand.type === "UndefinedValue") {
+      return this.#absent(node, pathOf(node) ?? `the input of ${filterNameOf(node)}`);
+    }
+    return this.#applyFilter(node, operand, environment);
+  }
+
+  /** As the library's, but the fallback is looked at only where it is needed. */
+  #default(node: JinjaNode, operand: RuntimeValue, environment: Environment): RuntimeValue {
+    const given = filterArgumentsOf(node);
+    const isMissing = operand.type === "UndefinedValue";
+    if (given.length === 0) return isMissing ? toRuntime("") : operand;
+    if (given.length === 1 && given[0]?.key === undefined && !isMissing) return operand;
+    const callee = { type: "Identifier", value: "default" };
+    const filter = { type: "CallExpression", callee, args: given };
+    const known = { ...node, operand: evaluated(operand), filter };
+    return this.#typed(known, pathOf(node.operand), environment);
+  }
+
+  #applyFilter(node: JinjaNode, operand: RuntimeValue, environment: Environment): RuntimeValue {
+    const name = filterNameOf(node) ?? "";
+    const own = Object.hasOwn(ownFilters, name) ? ownFilters[name] : undefined;
+    try {
+      if (own !== undefined) {
+        const input = fromRuntime(operand);
+        return toRuntime(own(input, this.#filterArguments(node, environment)));
+      }
+      const known = { ...node, type: "FilterExpression", operand: evaluated(operand) };
+      // `first` and `last` of an empty list are nothing at all in the library.
+      const value = this.#library(known, environment) as RuntimeValue | undefined;
+      return value ?? this.#absent(node, `${pathOf(node.operand) ?? "a list"} | ${name}`);
+    } catch (thrown) {
+      if (!isPlainError(thrown)) throw thrown;
+      throw wrongType(this.#place, inWords(thrown), pathOf(node.operand));
+    }
+  }
+
+  #filterArguments(node: JinjaNode, environment: Environment): FilterArguments {
+    const positional: Json[] = [];
+    const named: Record<string, Json> = {};
+    for (const argument of filterArgumentsOf(node)) {
+      const isNamed = argument.type === "KeywordArgumentExpression";
+      const inner = isNamed ? (argument.value as JinjaNode) : argument;
+      const value = fromRuntime(this.evaluate(inner, environment));
+      if (isNamed) named[String(argument.key?.value)] = value;
+      else positional.push(value);
+    }
+    return { positional, named };
+  }
+}
+
+function evaluated(value: RuntimeValue): JinjaNode {
+  return { type: "Evaluated", value };
+}
+
+function isDeclared(name: string, environment: Environment): boolean {
+  for (let at: Environment | undefined = environment; at !== undefined; at = at.parent) {
+    if (at.variables.has(name)) return true;
+  }
+  return false;
+}
+
+/** Not ours, and not what the library throws for `break` and `continue`. */
+function isPlainError(thrown: unknown): boolean {
+  return (
+    thrown instanceof Error &&
+    [Error, SyntaxError, TypeError].includes(thrown.constructor as ErrorConstructor)
+  );
+}
+
+function noFieldText(type: string, key: string): string {
+  return `${kindNames[type] ?? type} has no ${key}`;
+}
+
+/** The library's message with its class names in plain words. */
+function inWords(thrown: unknown): string {
+  return messageOf(thrown).replace(/\b[A-Z]\w+Value\b/g, (name) => kindNames[name] ?? name);
+}

@@ -1,0 +1,70 @@
+import type { JsonObject } from "../foundation/json.ts";
+import { type FieldReader, fieldReader } from "./field-path.ts";
+import { scopeOf } from "./jinja-scope.ts";
+import { type JinjaNode, parseTemplate, type TemplateSource } from "./jinja-syntax.ts";
+import { StrictInterpreter } from "./strict-interpreter.ts";
+import { printValue } from "./value-text.ts";
+
+/** A prompt template, parsed once and rendered for every row. */
+export interface Template {
+  /**
+   * The text for one row. `extra` holds variables that go before the row's fields (`item`, `loop`).
+   *
+   * @throws SluiceError `VARIABLE_MISSING` when the row lacks a field that is not guarded,
+   *   `FIELD_TYPE` when a field is of another type than the template needs, `TEMPLATE_FAILED` for
+   *   everything else.
+   */
+  render(row: JsonObject, extra?: JsonObject): string;
+  /** The names that the template takes from the row or from `extra`; `row` is the whole row. */
+  readonly variables: readonly string[];
+}
+
+/**
+ * Compiles a Jinja template. Fields of the row are variables, and `row` is the row itself, for fields
+ * whose names are no words: `{{ row["Cooking time"] }}`. Null is a value, printed as nothing.
+ *
+ * A template of text and fields only (`{{ a }}`, `{{ a.b[0] }}`) is joined without an interpreter.
+ *
+ * @throws SluiceError `TEMPLATE_INVALID` with line and column.
+ * @example
+ * const template = compileTemplate("Sum up: {{ text }}", { name: "prompt" });
+ * template.render({ text: "It rained." }); // "Sum up: It rained."
+ */
+export function compileTemplate(source: string, place: TemplateSource): Template {
+  const program = parseTemplate(source, place);
+  const scope = scopeOf(program);
+  const plain = compilePlain(program, place);
+  if (plain !== undefined) return { render: plain, variables: scope.variables };
+  const interpreter = new StrictInterpreter(scope, place);
+  return {
+    render: (row, extra) => interpreter.over(program, row, extra).value as string,
+    variables: scope.variables,
+  };
+}
+
+/** The render of a template that is text and fields only, undefined for any other. */
+function compilePlain(program: JinjaNode, place: TemplateSource): Template["render"] | undefined {
+  const readers: FieldReader[] = [];
+  /** texts[0], field 0, texts[1], field 1, …: one text more than fields. */
+  const texts = [""];
+  for (const node of program.body ?? []) {
+    if (node.type === "Comment") continue;
+    if (node.type === "StringLiteral") {
+      texts[texts.length - 1] += node.value as string;
+      continue;
+    }
+    const reader = fieldReader(node, place);
+    if (reader === undefined) return undefined;
+    readers.push(reader);
+    texts.push("");
+  }
+  return (row, extra) => {
+    let text = texts[0]!;
+    for (let field = 0; field < readers.length; field++) {
+      const value = readers[field]!(row, extra);
+      text += typeof value === "string" ? value : printValue(value);
+      text += texts[field + 1]!;
+    }
+    return text;
+  };
+}

@@ -1,0 +1,260 @@
+import type { InputRow } from "../../data/row.ts";
+import { readRows } from "../../data/slices.ts";
+import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import { sortableId } from "../../foundation/ids.ts";
+import { addUsage, type Usage } from "../../foundation/inference.ts";
+import type { Json } from "../../foundation/json.ts";
+import { attemptPaths, commitPath } from "../layout.ts";
+import { longestLineBytes, type Task } from "../plan.ts";
+import { readJson } from "../records.ts";
+import type { RunContext } from "../run-context.ts";
+import { type AttemptCounts, addErrors, type Commit, createCommit } from "./commit.ts";
+import { type JournalListener, JournalWriter } from "./journal.ts";
+import { answeredHead, type RequestRecord } from "./journal-line.ts";
+import { OutcomeTable } from "./outcomes.ts";
+import { publishTask } from "./publish.ts";
+import { replayJournals, type Suspicion } from "./replay.ts";
+import { writePart } from "./write-part.ts";
+
+/** How an attempt ended: its own commit stands, or another attempt's. */
+export interface AttemptEnd {
+  outcome: "committed" | "already-committed";
+  commit: Commit;
+}
+
+/** A row that could not be answered, as the executor knows it. */
+export interface RowFailure {
+  error: SluiceError;
+  attempts: number;
+  requests: readonly RequestRecord[];
+  planned: number;
+  partial?: Json;
+}
+
+/**
+ * One try at a task by one worker: reads the rows that no earlier attempt answered, keeps a journal
+ * of outcomes, and commits when every row has one.
+ */
+export class TaskAttempt {
+  readonly task: Task;
+  readonly id: string;
+  /** Rows that earlier attempts answered. */
+  readonly resumed: number;
+  /** How many of the first open rows must be asked with care, and how many of them at once. */
+  suspicion: Suspicion;
+  readonly #context: RunContext;
+  readonly #journal: JournalWriter;
+  readonly #outcomes: OutcomeTable;
+  readonly #startedAt: number;
+  readonly #startedMs: number;
+  #counts: AttemptCounts;
+  #usage: Usage;
+
+  private constructor(opened: OpenedAttempt) {
+    this.task = opened.task;
+    this.id = opened.id;
+    this.suspicion = opened.suspicion;
+    this.resumed = opened.resumed;
+    this.#context = opened.context;
+    this.#journal = opened.journal;
+    this.#outcomes = opened.outcomes;
+    this.#counts = opened.counts;
+    this.#usage = opened.counts.usage;
+    this.#startedAt = opened.context.clock.now();
+    this.#startedMs = opened.context.clock.monotonic();
+  }
+
+  /**
+   * Begins an attempt: finds whether the task is committed already, and replays earlier journals.
+   *
+   * @param suspects how many rows were with a worker that died; they are asked with care.
+   */
+  static async open(
+    context: RunContext,
+    task: Task,
+    suspects: number,
+    listener: JournalListener,
+  ): Promise<TaskAttempt | Commit> {
+    const { storage, plan, clock, random } = context;
+    const standing = await readJson<Commit>(storage, commitPath(task.task, plan));
+    if (standing) return standing;
+    const id = sortableId(clock, random);
+    const paths = attemptPaths(task.task, plan, id);
+    const outcomes = new OutcomeTable(task);
+    const journal = await JournalWriter.open(storage, paths.journal, clock, {
+      ...listener,
+      wholeLines: plan.job.output.include.length > 0,
+    });
+    try {
+      const replayed = await replayJournals(context, task, id, outcomes, journal);
+      const suspicion = replayed.suspicion ?? { rows: suspects, together: halfOf(suspects) };
+      return new TaskAttempt({ context, task, id, outcomes, journal, ...replayed, suspicion });
+    } catch (error) {
+      await journal.close();
+      throw error;
+    }
+  }
+
+  get done(): number {
+    const { answered, failed, filtered } = this.#counts.rows;
+    return answered + failed + filtered;
+  }
+
+  get failed(): number {
+    return this.#counts.rows.failed;
+  }
+
+  get usage(): Usage {
+    return this.#usage;
+  }
+
+  get errors(): AttemptCounts["errors"] {
+    return this.#counts.errors;
+  }
+
+  /** True when every planned row has an outcome. */
+  get complete(): boolean {
+    return this.#outcomes.open === 0;
+  }
+
+  /** Planned rows without an outcome. */
+  get openRows(): number {
+    return this.#outcomes.open;
+  }
+
+  get congested(): boolean {
+    return this.#journal.congested;
+  }
+
+  /** The rows without an outcome, in input order, in arrays of bounded size. */
+  async *readOpenRows(): AsyncGenerator<InputRow[]> {
+    const { openFile, plan } = this.#context;
+    const { slices, firstRow } = this.task;
+    const options = { maxLineBytes: longestLineBytes(plan), parse: true };
+    for await (const rows of readRows(slices, firstRow, openFile, options)) {
+      const open = rows.filter((row) => this.#outcomes.isOpen(row.index));
+      if (open.length > 0) yield open;
+    }
+  }
+
+  /** Notes that a row was answered. */
+  settleAnswered(index: number, requests: RequestRecord[], usage: Usage, answerJson: string): void {
+    const place = this.#journal.appendAnswer(answeredHead(index, requests), answerJson);
+    if (!this.#outcomes.settle(index, "answered", place)) throw twice(index);
+    const { rows, requests: asked } = this.#counts;
+    rows.answered++;
+    rows.results++;
+    asked.planned += requests.length;
+    asked.answered += requests.length;
+    this.#usage = addUsage(this.#usage, usage);
+  }
+
+  /** Notes that a row failed for good. */
+  settleFailed(index: number, failure: RowFailure): void {
+    const { error, attempts, partial } = failure;
+    const place = this.#journal.append({
+      index,
+      outcome: "failed",
+      error: { code: error.code, message: error.message },
+      attempts,
+      requests: [...failure.requests],
+      ...(partial === undefined ? {} : { partial }),
+    });
+    if (!this.#outcomes.settle(index, "failed", place)) throw twice(index);
+    const counts = this.#counts;
+    counts.rows.failed++;
+    counts.requests.planned += failure.planned;
+    counts.requests.answered += failure.requests.length;
+    counts.errors = addErrors(counts.errors, {
+      [error.code]: { count: 1, message: error.message },
+    });
+  }
+
+  /** Writes down that rows are about to be asked with care; resolves when that is on file. */
+  async noteAsked(indexes: readonly number[]): Promise<void> {
+    for (const index of indexes) {
+      this.#journal.append({ index, outcome: "asked", together: indexes.length });
+    }
+    await this.#journal.flush();
+  }
+
+  /** Resolves when every outcome so far has been written. */
+  flush(): Promise<void> {
+    return this.#journal.flush();
+  }
+
+  /** Leaves without a commit; what was journaled stays for the next attempt. */
+  close(): Promise<void> {
+    return this.#journal.close();
+  }
+
+  /**
+   * Writes part and dead letters, creates the commit, and publishes it if it is this attempt's.
+   *
+   * @throws SluiceError `ROWS_UNBALANCED` when a planned row has no outcome.
+   */
+  async commit(): Promise<AttemptEnd> {
+    const { storage, plan } = this.#context;
+    if (!this.complete) {
+      throw new SluiceError(
+        "ROWS_UNBALANCED",
+        `task ${this.task.task}: ${this.#outcomes.open} open`,
+      );
+    }
+    await this.#journal.sync();
+    await this.#journal.close();
+    const files = await writePart(this.#context, this.task, this.id, this.#outcomes);
+    const record = this.#commitRecord(files);
+    const { won, record: standing } = await createCommit(storage, plan, record);
+    if (won) await publishTask(this.#context, standing);
+    else await this.#removeFiles();
+    return { outcome: won ? "committed" : "already-committed", commit: standing };
+  }
+
+  #commitRecord(files: Pick<Commit, "part" | "deadLetters" | "ids">): Commit {
+    const { plan, clock, worker } = this.#context;
+    return {
+      task: this.task.task,
+      run: plan.runId,
+      generation: plan.generation,
+      attempt: this.id,
+      worker,
+      ...files,
+      ...this.#counts,
+      rows: { ...this.#counts.rows, total: this.task.onlyRows ?? this.task.rows },
+      usage: this.#usage,
+      startedAt: new Date(this.#startedAt).toISOString(),
+      committedAt: new Date(clock.now()).toISOString(),
+      busySeconds: (clock.monotonic() - this.#startedMs) / 1000,
+    };
+  }
+
+  // Only after another attempt's id was read from the commit: see DESIGN, "Primitive".
+  async #removeFiles(): Promise<void> {
+    const paths = attemptPaths(this.task.task, this.#context.plan, this.id);
+    for (const path of [paths.part, paths.deadLetters, paths.ids]) {
+      await this.#context.storage.remove(path).catch((error: unknown) => {
+        this.#context.logger.log("debug", asSluiceError(error).message);
+      });
+    }
+  }
+}
+
+interface OpenedAttempt {
+  context: RunContext;
+  task: Task;
+  id: string;
+  outcomes: OutcomeTable;
+  journal: JournalWriter;
+  resumed: number;
+  counts: AttemptCounts;
+  suspicion: Suspicion;
+}
+
+function halfOf(count: number): number {
+  return Math.max(1, Math.floor(count / 2));
+}
+
+function twice(index: number): SluiceError {
+  return new SluiceError("ROWS_UNBALANCED", `row ${index} ended twice`);
+}

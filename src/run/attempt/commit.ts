@@ -1,0 +1,104 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import type { ErrorCode } from "../../foundation/errors.ts";
+import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
+import { limits } from "../../foundation/limits.ts";
+import { commitPath, type Generation } from "../layout.ts";
+import type { PlannedFile } from "../plan.ts";
+import { createOnce, recordBytes } from "../records.ts";
+
+/** What became of rows. Each planned row is in exactly one of answered, filtered, failed. */
+export interface RowCounts {
+  total: number;
+  answered: number;
+  filtered: number;
+  failed: number;
+  /** Lines of the part: an answered row may give more than one. */
+  results: number;
+}
+
+/** Failures by code, with the first message of each. */
+export type ErrorCounts = Partial<Record<ErrorCode, { count: number; message: string }>>;
+
+/** What an attempt did, as counts. */
+export interface AttemptCounts {
+  rows: RowCounts;
+  /** Requests asked for the rows, and those of them that were answered. */
+  requests: { planned: number; answered: number };
+  usage: Usage;
+  errors: ErrorCounts;
+}
+
+/** THE record that makes an attempt's output the task's output. */
+export interface Commit extends AttemptCounts {
+  task: number;
+  run: string;
+  generation: number;
+  attempt: string;
+  worker: string;
+  part: PlannedFile;
+  deadLetters: PlannedFile | null;
+  /** Sorted (id hash, row) pairs, where the job names an id field. */
+  ids: PlannedFile | null;
+  /** ISO 8601. */
+  startedAt: string;
+  committedAt: string;
+  busySeconds: number;
+}
+
+export const noCounts: AttemptCounts = Object.freeze({
+  rows: { total: 0, answered: 0, filtered: 0, failed: 0, results: 0 },
+  requests: { planned: 0, answered: 0 },
+  usage: noUsage,
+  errors: {},
+});
+
+/** The sum of two counts. */
+export function addCounts(a: AttemptCounts, b: AttemptCounts): AttemptCounts {
+  const rows = { ...a.rows };
+  for (const key of Object.keys(rows) as (keyof RowCounts)[]) rows[key] += b.rows[key];
+  return {
+    rows,
+    requests: {
+      planned: a.requests.planned + b.requests.planned,
+      answered: a.requests.answered + b.requests.answered,
+    },
+    usage: addUsage(a.usage, b.usage),
+    errors: addErrors(a.errors, b.errors),
+  };
+}
+
+/** The sum of two failure tables; the message of the first that has one stays. */
+export function addErrors(a: ErrorCounts, b: ErrorCounts): ErrorCounts {
+  const sum = { ...a };
+  for (const [code, entry] of Object.entries(b) as [ErrorCode, ErrorCounts[ErrorCode]][]) {
+    const known = sum[code];
+    sum[code] = {
+      count: (known?.count ?? 0) + (entry?.count ?? 0),
+      message: known?.message ?? entry?.message ?? "",
+    };
+  }
+  return sum;
+}
+
+/**
+ * Creates the commit of a task, or finds that another attempt has.
+ *
+ * @returns the commit that stands, and whether it is this attempt's.
+ */
+export function createCommit(
+  storage: Storage,
+  of: Generation,
+  commit: Commit,
+): Promise<{ won: boolean; record: Commit }> {
+  return createOnce(storage, commitPath(commit.task, of), shortened(commit), (it) => it.attempt);
+}
+
+// Messages are the only part of a commit whose size depends on the input.
+function shortened(commit: Commit): Commit {
+  if (recordBytes(commit).length <= limits.maxCommitBytes) return commit;
+  const errors: ErrorCounts = {};
+  for (const [code, entry] of Object.entries(commit.errors) as [ErrorCode, { count: number }][]) {
+    errors[code] = { count: entry.count, message: "" };
+  }
+  return { ...commit, errors };
+}

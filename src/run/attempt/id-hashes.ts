@@ -1,0 +1,27 @@
+import { createHash } from "node:crypto";
+
+/** Bytes of one (id hash, row index) pair. */
+export const idPairBytes = 16;
+
+/** The first 64 bits of an id's SHA-256. A number and its text are different ids. */
+export function hashOfId(id: string | number): bigint {
+  return createHash("sha256").update(JSON.stringify(id)).digest().readBigUInt64BE(0);
+}
+
+/**
+ * Pairs of hash and row index as bytes, sorted by hash, then by row: what the seal merges to find
+ * ids that occur twice. `pairs` holds hash, index, hash, index, ….
+ */
+export function sortedIds(pairs: readonly bigint[]): Buffer {
+  const order = Array.from({ length: pairs.length / 2 }, (_, pair) => pair * 2);
+  order.sort((a, b) => {
+    const [left, right] = [pairs[a]!, pairs[b]!];
+    return left === right ? a - b : left < right ? -1 : 1;
+  });
+  const bytes = Buffer.alloc(order.length * idPairBytes);
+  order.forEach((pair, at) => {
+    bytes.writeBigUInt64BE(pairs[pair]!, at * idPairBytes);
+    bytes.writeBigUInt64BE(pairs[pair + 1]!, at * idPairBytes + 8);
+  });
+  return bytes;
+}

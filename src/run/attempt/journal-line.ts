@@ -1,0 +1,72 @@
+import type { ErrorCode } from "../../foundation/errors.ts";
+import type { InferenceResponse } from "../../foundation/inference.ts";
+import type { Json } from "../../foundation/json.ts";
+
+/** What a journal keeps of one request. */
+export interface RequestRecord {
+  promptTokens: number;
+  cachedTokens?: number;
+  /** Tokens of each answer. */
+  tokens: number[];
+  seconds: number;
+  finishReason: string;
+  /** Tries it took. */
+  attempts: number;
+}
+
+/** One line of a journal. The row itself is never in it: it is read again from the input. */
+export type JournalLine =
+  | { index: number; outcome: "answered"; requests: RequestRecord[]; answer: Json }
+  | {
+      index: number;
+      outcome: "failed";
+      error: { code: ErrorCode; message: string };
+      attempts: number;
+      requests: RequestRecord[];
+      partial?: Json;
+    }
+  /** Asked while suspected of ending its engine; `together` is how many were asked at once. */
+  | { index: number; outcome: "asked"; together: number };
+
+/** The record of one answered request. */
+export function requestRecord(response: InferenceResponse, attempts: number): RequestRecord {
+  const { usage, answers, seconds } = response;
+  return {
+    promptTokens: usage.promptTokens,
+    ...(usage.cachedTokens > 0 ? { cachedTokens: usage.cachedTokens } : {}),
+    tokens: answers.map((answer) => answer.tokens),
+    seconds: Math.round(seconds * 1e6) / 1e6,
+    finishReason: answers[0]?.finishReason ?? "stop",
+    attempts,
+  };
+}
+
+/** Text of a line up to its answer; `"answer":` is always its last member. */
+export function answeredHead(index: number, requests: readonly RequestRecord[]): string {
+  return `{"index":${index},"outcome":"answered","requests":${requestsJson(requests)},"answer":`;
+}
+
+// One plain request is what almost every row has; JSON.stringify costs three times as much for it.
+function requestsJson(requests: readonly RequestRecord[]): string {
+  const only = requests.length === 1 ? requests[0] : undefined;
+  if (only?.tokens.length !== 1 || only.cachedTokens !== undefined) {
+    return JSON.stringify(requests);
+  }
+  const { promptTokens, tokens, seconds, finishReason, attempts } = only;
+  return `[{"promptTokens":${promptTokens},"tokens":[${tokens[0]}],"seconds":${seconds},"finishReason":"${finishReason}","attempts":${attempts}}]`;
+}
+
+/**
+ * Reads one line of a journal.
+ *
+ * @returns undefined when the line was torn: it counts only if it ended in a newline and parses.
+ */
+export function parseJournalLine(text: string, endedInNewline: boolean): JournalLine | undefined {
+  if (!endedInNewline) return undefined;
+  try {
+    const line = JSON.parse(text) as JournalLine;
+    return Number.isSafeInteger(line?.index) ? line : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,198 @@
+import type { Appender, Storage } from "../../data/storage/storage.ts";
+import type { Clock } from "../../foundation/clock.ts";
+import { limits } from "../../foundation/limits.ts";
+import { type JournalLine, parseJournalLine } from "./journal-line.ts";
+
+/** Where an answer, or a whole line, stands in a journal. */
+export interface JournalPlace {
+  offset: number;
+  bytes: number;
+}
+
+/** What an attempt wants to know of its journal. */
+export interface JournalListener {
+  /** Called once, when a write failed: the attempt is over then. */
+  onFailure(error: unknown): void;
+  /** Called after each write; `congested` may have ended. */
+  onDrain(): void;
+}
+
+interface JournalOptions extends JournalListener {
+  /** Places of answers cover their whole lines, for joins that need the requests too. */
+  wholeLines: boolean;
+}
+
+/** A line together with its text, without the newline. */
+export interface JournalEntry {
+  line: JournalLine;
+  text: string;
+}
+
+/**
+ * Appends an attempt's lines. A line is kept in memory for at most `limits.maxJournalBufferMs` or
+ * `limits.maxJournalBufferBytes`; what a write returned for survives a killed process, what a sync
+ * returned for survives a power loss.
+ */
+export class JournalWriter {
+  readonly #appender: Appender;
+  readonly #clock: Clock;
+  readonly #onFailure: (error: unknown) => void;
+  readonly #onDrain: () => void;
+  readonly #wholeLines: boolean;
+  #buffer = Buffer.allocUnsafe(limits.maxJournalBufferBytes * 2);
+  #used = 0;
+  #flushedBytes = 0;
+  #queue: Uint8Array[] = [];
+  #queuedBytes = 0;
+  #writing: Promise<void> | undefined;
+  #cancelTimer: (() => void) | undefined;
+  #lastSyncMs: number;
+  #failure: unknown;
+
+  private constructor(appender: Appender, clock: Clock, options: JournalOptions) {
+    this.#appender = appender;
+    this.#clock = clock;
+    this.#onFailure = options.onFailure;
+    this.#onDrain = options.onDrain;
+    this.#wholeLines = options.wholeLines;
+    this.#lastSyncMs = clock.monotonic();
+  }
+
+  static async open(
+    storage: Storage,
+    path: string,
+    clock: Clock,
+    options: JournalOptions,
+  ): Promise<JournalWriter> {
+    return new JournalWriter(await storage.appender(path), clock, options);
+  }
+
+  /** True while more is waiting to be written than is good to hold. */
+  get congested(): boolean {
+    return this.#queuedBytes > limits.maxJournalBufferBytes * 16;
+  }
+
+  /** Appends a line whose last member is `answerJson`; says where the answer will stand. */
+  appendAnswer(head: string, answerJson: string): JournalPlace {
+    const offset = this.#flushedBytes + this.#used;
+    const written = this.#put(head) + this.#put(answerJson) + this.#put("}\n");
+    this.#afterPut();
+    if (this.#wholeLines) return { offset, bytes: written - 1 };
+    return { offset: offset + head.length, bytes: written - head.length - 2 };
+  }
+
+  /** Appends a whole line; says where it will stand. */
+  append(line: JournalLine): JournalPlace {
+    const offset = this.#flushedBytes + this.#used;
+    const bytes = this.#put(`${JSON.stringify(line)}\n`) - 1;
+    this.#afterPut();
+    return { offset, bytes };
+  }
+
+  /** Resolves when every line so far has been written. */
+  async flush(): Promise<void> {
+    this.#startWrite();
+    while (this.#writing) await this.#writing;
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  /** Resolves when every line so far survives a power loss. */
+  async sync(): Promise<void> {
+    await this.flush();
+    await this.#appender.sync();
+  }
+
+  async close(): Promise<void> {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    await this.flush().catch(() => {});
+    await this.#appender.close();
+  }
+
+  #put(text: string): number {
+    // A character is at most three bytes of UTF-8.
+    if (this.#buffer.length - this.#used < text.length * 3) this.#turnOver(text.length * 3);
+    const written = this.#buffer.write(text, this.#used);
+    this.#used += written;
+    return written;
+  }
+
+  #turnOver(neededBytes: number): void {
+    if (this.#used > 0) {
+      this.#queue.push(this.#buffer.subarray(0, this.#used));
+      this.#queuedBytes += this.#used;
+      this.#flushedBytes += this.#used;
+    }
+    const size = Math.max(limits.maxJournalBufferBytes * 2, neededBytes);
+    this.#buffer = Buffer.allocUnsafe(size);
+    this.#used = 0;
+  }
+
+  #afterPut(): void {
+    if (this.#used >= limits.maxJournalBufferBytes) {
+      this.#startWrite();
+    } else if (!this.#cancelTimer && !this.#writing) {
+      this.#cancelTimer = this.#clock.schedule(limits.maxJournalBufferMs, () => {
+        this.#cancelTimer = undefined;
+        this.#startWrite();
+      });
+    }
+  }
+
+  #startWrite(): void {
+    if (this.#used > 0) this.#turnOver(0);
+    if (this.#writing || this.#queue.length === 0 || this.#failure !== undefined) return;
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    this.#writing = this.#drain().finally(() => {
+      this.#writing = undefined;
+      if (this.#used > 0) this.#afterPut();
+      this.#onDrain();
+    });
+  }
+
+  async #drain(): Promise<void> {
+    try {
+      while (this.#queue.length > 0) {
+        const data = this.#queue.length === 1 ? this.#queue[0]! : Buffer.concat(this.#queue);
+        this.#queue = [];
+        await this.#appender.append(data);
+        this.#queuedBytes -= data.length;
+        if (this.#clock.monotonic() - this.#lastSyncMs >= limits.journalSyncIntervalMs) {
+          await this.#appender.sync();
+          this.#lastSyncMs = this.#clock.monotonic();
+        }
+      }
+    } catch (error) {
+      this.#failure = error;
+      this.#queue = [];
+      this.#onFailure(error);
+    }
+  }
+}
+
+/**
+ * Reads a journal's lines in order. A torn line ends it: what a killed writer left half done, and
+ * anything behind it, does not count.
+ */
+export async function* readJournal(storage: Storage, path: string): AsyncGenerator<JournalEntry> {
+  const reader = await storage.open(path);
+  try {
+    const decoder = new TextDecoder();
+    let pending = "";
+    for (let offset = 0; offset < reader.bytes; offset += limits.readChunkBytes) {
+      const chunk = await reader.read(offset, limits.readChunkBytes);
+      const parts = (pending + decoder.decode(chunk, { stream: true })).split("\n");
+      pending = parts.pop()!;
+      for (const text of parts) {
+        const line = parseJournalLine(text, true);
+        if (!line) return;
+        yield { line, text };
+      }
+    }
+    const last = pending === "" ? undefined : parseJournalLine(pending, false);
+    if (last) yield { line: last, text: pending };
+  } finally {
+    await reader.close();
+  }
+}

@@ -1,0 +1,78 @@
+import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
+import type { Task } from "../plan.ts";
+import type { JournalPlace } from "./journal.ts";
+
+/** What is known of a row: nothing yet, or how it ended. `excluded` rows are not part of the plan. */
+export type RowOutcome = "open" | "answered" | "filtered" | "failed" | "excluded";
+
+const codes: readonly RowOutcome[] = ["open", "answered", "filtered", "failed", "excluded"];
+
+/**
+ * The outcome of each row of a task and where it stands in the journal: 13 bytes a row, whatever
+ * the rows are like.
+ */
+export class OutcomeTable {
+  readonly firstRow: number;
+  readonly rows: number;
+  readonly #outcomes: Uint8Array;
+  readonly #offsets: Float64Array;
+  readonly #bytes: Uint32Array;
+  #open: number;
+  #failures = 0;
+
+  constructor(task: Task) {
+    this.firstRow = task.firstRow;
+    this.rows = task.rows;
+    this.#outcomes = new Uint8Array(task.rows);
+    this.#offsets = new Float64Array(task.rows);
+    this.#bytes = new Uint32Array(task.rows);
+    this.#open = task.rows;
+    if (task.only !== undefined) this.#excludeAllBut(task.only);
+  }
+
+  /** Rows without an outcome. */
+  get open(): number {
+    return this.#open;
+  }
+
+  /** Rows that failed. */
+  get failures(): number {
+    return this.#failures;
+  }
+
+  of(index: number): RowOutcome {
+    return codes[this.#outcomes[index - this.firstRow] ?? 4]!;
+  }
+
+  /** True where the row has no outcome yet. */
+  isOpen(index: number): boolean {
+    return this.#outcomes[index - this.firstRow] === 0;
+  }
+
+  /** Sets a row's outcome. A row has exactly one: false, and no change, where it already has. */
+  settle(index: number, outcome: "answered" | "filtered" | "failed", place: JournalPlace): boolean {
+    const at = index - this.firstRow;
+    if (this.#outcomes[at] !== 0) return false;
+    this.#outcomes[at] = codes.indexOf(outcome);
+    this.#offsets[at] = place.offset;
+    this.#bytes[at] = place.bytes;
+    this.#open--;
+    if (outcome === "failed") this.#failures++;
+    return true;
+  }
+
+  /** Where the row's answer, or the line of its failure, stands in the journal. */
+  place(index: number): JournalPlace {
+    const at = index - this.firstRow;
+    return { offset: this.#offsets[at]!, bytes: this.#bytes[at]! };
+  }
+
+  #excludeAllBut(only: string): void {
+    this.#outcomes.fill(4);
+    this.#open = 0;
+    for (const index of eachIndex(parseIndexSet(only))) {
+      this.#outcomes[index - this.firstRow] = 0;
+      this.#open++;
+    }
+  }
+}

@@ -1,0 +1,30 @@
+import { asSluiceError } from "../../foundation/errors.ts";
+import { deadLetterPath, partPath, partWidth } from "../layout.ts";
+import type { RunContext } from "../run-context.ts";
+import type { Commit } from "./commit.ts";
+
+/**
+ * Makes a committed task's files visible under their published names. Called by whoever created the
+ * commit, and again by the seal: doing it twice changes nothing. Only the first generation is
+ * published by task; a retry's parts are merged when it is sealed.
+ */
+export async function publishTask(context: RunContext, commit: Commit): Promise<void> {
+  const { storage, plan } = context;
+  if (plan.generation !== 1) return;
+  const width = partWidth(plan.tasks.count);
+  const wanted: [from: string, to: string][] = [];
+  // A merged file is made of the attempts' parts; parts beside it would hold every row twice.
+  if (plan.mergedFile === null) wanted.push([commit.part.path, partPath(commit.task, width)]);
+  if (commit.deadLetters) {
+    wanted.push([commit.deadLetters.path, deadLetterPath(commit.task, width)]);
+  }
+  for (const [from, to] of wanted) {
+    try {
+      await storage.publish(from, to);
+    } catch (error) {
+      // After `sluice clean` the attempt's file is gone and the published one stays.
+      const isPublished = asSluiceError(error).code === "NOT_FOUND" && (await storage.stat(to));
+      if (!isPublished) throw error;
+    }
+  }
+}

@@ -1,0 +1,154 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
+import { limits } from "../../foundation/limits.ts";
+import { taskAttemptsPrefix } from "../layout.ts";
+import type { Task } from "../plan.ts";
+import type { RunContext } from "../run-context.ts";
+import { type AttemptCounts, addErrors, noCounts } from "./commit.ts";
+import { type JournalWriter, readJournal } from "./journal.ts";
+import type { JournalLine, RequestRecord } from "./journal-line.ts";
+import type { OutcomeTable } from "./outcomes.ts";
+
+/** Rows to be asked with care because one of them may end the engine. */
+export interface Suspicion {
+  /** How many of the first open rows. */
+  rows: number;
+  /** How many of them at once. */
+  together: number;
+}
+
+/** What earlier attempts left. */
+export interface Replayed {
+  /** Rows that they answered. */
+  resumed: number;
+  counts: AttemptCounts;
+  suspicion?: Suspicion;
+}
+
+interface Asked {
+  attempt: string;
+  together: number;
+  /** Attempts that ended while it was asked alone. */
+  kills: number;
+}
+
+/**
+ * Takes over the answers of earlier attempts at the task, oldest first: of two answers for a row the
+ * first by attempt id counts. Each is copied into this attempt's journal, which thereby holds all
+ * that the commit needs. Failures are not taken over: they are asked again. Rows that were alone
+ * with the engine at the end of `limits.maxRowKills` attempts fail here.
+ */
+export async function replayJournals(
+  context: RunContext,
+  task: Task,
+  ownId: string,
+  outcomes: OutcomeTable,
+  journal: JournalWriter,
+): Promise<Replayed> {
+  const asked = new Map<number, Asked>();
+  const counts: AttemptCounts = structuredClone(noCounts);
+  let usage: Usage = noUsage;
+  for (const path of await earlierJournals(context, task, ownId)) {
+    for await (const { line, text } of readJournal(context.storage, path)) {
+      if (line.outcome === "asked") {
+        noteAsked(asked, line, path);
+      } else if (line.outcome === "answered" && outcomes.isOpen(line.index)) {
+        copyAnswer(line.index, text, outcomes, journal);
+        asked.delete(line.index);
+        counts.rows.answered++;
+        counts.rows.results++;
+        counts.requests.planned += line.requests.length;
+        counts.requests.answered += line.requests.length;
+        usage = addUsage(usage, usageOf(line.requests));
+      } else if (line.outcome === "failed") {
+        asked.delete(line.index);
+      }
+    }
+  }
+  const resumed = counts.rows.answered;
+  condemn(asked, outcomes, journal, counts);
+  return { resumed, counts: { ...counts, usage }, suspicion: suspicionOf(asked) };
+}
+
+async function earlierJournals(context: RunContext, task: Task, ownId: string): Promise<string[]> {
+  const prefix = taskAttemptsPrefix(task.task, context.plan);
+  const paths: string[] = [];
+  for await (const { path } of context.storage.list(prefix)) {
+    if (path.endsWith("/journal.jsonl") && !path.startsWith(`${prefix}${ownId}/`)) paths.push(path);
+  }
+  return paths.sort();
+}
+
+function noteAsked(
+  asked: Map<number, Asked>,
+  line: Extract<JournalLine, { outcome: "asked" }>,
+  attempt: string,
+): void {
+  const before = asked.get(line.index);
+  const kills = (before?.kills ?? 0) + (line.together === 1 ? 1 : 0);
+  asked.set(line.index, { attempt, together: line.together, kills });
+}
+
+function copyAnswer(
+  index: number,
+  text: string,
+  outcomes: OutcomeTable,
+  journal: JournalWriter,
+): void {
+  const mark = '"answer":';
+  // Before it stand only numbers and words of ours, so the first mark is the member.
+  const start = text.indexOf(mark) + mark.length;
+  outcomes.settle(
+    index,
+    "answered",
+    journal.appendAnswer(text.slice(0, start), text.slice(start, -1)),
+  );
+}
+
+function condemn(
+  asked: Map<number, Asked>,
+  outcomes: OutcomeTable,
+  journal: JournalWriter,
+  counts: AttemptCounts,
+): void {
+  for (const [index, { kills }] of asked) {
+    if (kills < limits.maxRowKills || !outcomes.isOpen(index)) continue;
+    const error = new SluiceError("ROW_KILLS_ENGINE", `row ${index}`);
+    const { code, message } = error;
+    const line: JournalLine = {
+      index,
+      outcome: "failed",
+      error: { code, message },
+      attempts: kills,
+      requests: [],
+    };
+    outcomes.settle(index, "failed", journal.append(line));
+    counts.rows.failed++;
+    counts.requests.planned++;
+    counts.errors = addErrors(counts.errors, { [code]: { count: 1, message } });
+    asked.delete(index);
+  }
+}
+
+// The rows that the last attempt asked with care and that nobody answered since.
+function suspicionOf(asked: Map<number, Asked>): Suspicion | undefined {
+  const last = [...asked.values()]
+    .map(({ attempt }) => attempt)
+    .sort()
+    .at(-1);
+  const group = [...asked.values()].filter(({ attempt }) => attempt === last);
+  if (group.length === 0) return undefined;
+  const together = Math.max(1, Math.floor(Math.min(...group.map((it) => it.together)) / 2));
+  return { rows: asked.size, together };
+}
+
+/** Tokens of journaled requests. */
+export function usageOf(requests: readonly RequestRecord[]): Usage {
+  let [promptTokens, cachedTokens, completionTokens] = [0, 0, 0];
+  for (const request of requests) {
+    promptTokens += request.promptTokens;
+    cachedTokens += request.cachedTokens ?? 0;
+    for (const tokens of request.tokens) completionTokens += tokens;
+  }
+  return { promptTokens, cachedTokens, completionTokens };
+}

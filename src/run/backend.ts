@@ -1,0 +1,38 @@
+import type { SluiceError } from "../foundation/errors.ts";
+import type { DispatchEnd } from "./dispatch.ts";
+import type { RunEvent } from "./events.ts";
+import type { JobSpec } from "./job/schema.ts";
+import type { RunContext } from "./run-context.ts";
+
+/** What a backend is to carry out: some tasks of one generation of one run. */
+export interface BackendRun {
+  context: RunContext;
+  /** The run directory, as a worker elsewhere can open it. */
+  location: string;
+  /** The job as it is to be carried out now. */
+  job: JobSpec;
+  /** Tasks without a commit, in order. */
+  tasks: readonly number[];
+  /** Planned rows of a task. */
+  rowsOf(task: number): number;
+  workers: number;
+  /** Failed rows at which the run stops; undefined = never. */
+  maxFailedRows: number | undefined;
+  failedBefore: number;
+  onEvent(event: RunEvent): void;
+  signal: AbortSignal;
+}
+
+/** Where tasks run. It dispatches at least once; the commits make that exactly once. */
+export interface Backend {
+  readonly name: string;
+  /** How many workers it would start for so many rows, and what a person should know about that. */
+  workersFor(job: JobSpec, rows: number): { workers: number; notices: string[] };
+  /** Runs until every task is committed, or the run had to stop. Never rejects. */
+  run(run: BackendRun): Promise<DispatchEnd>;
+}
+
+/** True when the run ended because somebody wished it, not because something is wrong. */
+export function isCancellation(error: SluiceError | undefined): boolean {
+  return error?.code === "RUN_CANCELED";
+}

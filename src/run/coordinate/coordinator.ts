@@ -1,0 +1,163 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import { type Clock, sleep } from "../../foundation/clock.ts";
+import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { JobSpec } from "../job/schema.ts";
+import { cancelPrefix, coordinatorPaths, coordinatorPrefix } from "../layout.ts";
+import { createOnce, readJson, recordBytes } from "../records.ts";
+import type { Processes, ProcessIdentity } from "./processes.ts";
+
+/** Who rules a run. The record with the highest number does. */
+export interface CoordinatorRecord extends ProcessIdentity {
+  number: number;
+  /** Unique, so that a record read back tells whose it is. */
+  id: string;
+  /** The job as it is carried out now; limits and endpoints may differ from the plan's. */
+  job: JobSpec;
+}
+
+interface Heartbeat {
+  beat: number;
+  /** True when the coordinator left of its own accord. */
+  ended: boolean;
+}
+
+export interface CoordinatorOptions {
+  storage: Storage;
+  clock: Clock;
+  processes: Processes;
+  id: string;
+  job: JobSpec;
+  signal?: AbortSignal;
+}
+
+/** The rule over one run: one coordinator at a time, on whatever host. */
+export class Coordinator {
+  readonly record: CoordinatorRecord;
+  readonly #options: CoordinatorOptions;
+  readonly #cancelsBefore: number;
+  #beat = 0;
+  #cancelTimer: (() => void) | undefined;
+  #beating: Promise<void> = Promise.resolve();
+  #hasEnded = false;
+
+  private constructor(record: CoordinatorRecord, options: CoordinatorOptions, cancels: number) {
+    this.record = record;
+    this.#options = options;
+    this.#cancelsBefore = cancels;
+  }
+
+  /**
+   * Takes the rule over a run, at once where the last coordinator is known to be dead.
+   *
+   * @throws SluiceError `COORDINATOR_LIVES` while another one is at work.
+   */
+  static async rule(options: CoordinatorOptions): Promise<Coordinator> {
+    const { storage, processes } = options;
+    for (;;) {
+      const standing = await rulingCoordinator(storage);
+      if (standing && (await lives(standing, options))) {
+        const { host, pid } = standing;
+        throw new SluiceError("COORDINATOR_LIVES", `process ${pid} on ${host}`);
+      }
+      const number = (standing?.number ?? 0) + 1;
+      const record = { number, ...processes.self(), id: options.id, job: options.job };
+      const { record: file } = coordinatorPaths(number);
+      const { won } = await createOnce(storage, file, record, (it) => it.id);
+      if (!won) continue;
+      const coordinator = new Coordinator(record, options, await countCancels(storage));
+      await coordinator.#writeHeartbeat();
+      return coordinator;
+    }
+  }
+
+  /** Keeps the heartbeat going; tells once when the rule is lost or the run was canceled. */
+  watch(onEnd: (error: SluiceError) => void): void {
+    this.#cancelTimer = this.#options.clock.schedule(limits.heartbeatIntervalMs, () => {
+      this.#beating = this.#tick().then(
+        () => {
+          if (!this.#hasEnded) this.watch(onEnd);
+        },
+        (error: unknown) => {
+          const failure = asSluiceError(error);
+          if (failure.code === "COORDINATOR_LOST" || failure.code === "RUN_CANCELED")
+            onEnd(failure);
+          // A heartbeat that a slow store refused is not the end: the next one may pass.
+          else if (!this.#hasEnded) this.watch(onEnd);
+        },
+      );
+    });
+  }
+
+  /** @throws SluiceError `COORDINATOR_LOST` when another process rules now. */
+  async assertRules(): Promise<void> {
+    const ruling = await rulingCoordinator(this.#options.storage);
+    if (ruling?.id === this.record.id) return;
+    throw new SluiceError("COORDINATOR_LOST", `process ${ruling?.pid} on ${ruling?.host}`);
+  }
+
+  /** Gives the rule up, so that the next coordinator need not wait. */
+  async end(): Promise<void> {
+    this.#hasEnded = true;
+    this.#cancelTimer?.();
+    await this.#beating;
+    await this.#writeHeartbeat().catch(() => {});
+  }
+
+  async #tick(): Promise<void> {
+    await this.assertRules();
+    if ((await countCancels(this.#options.storage)) > this.#cancelsBefore) {
+      throw new SluiceError("RUN_CANCELED");
+    }
+    await this.#writeHeartbeat();
+  }
+
+  async #writeHeartbeat(): Promise<void> {
+    const { heartbeat } = coordinatorPaths(this.record.number);
+    const state: Heartbeat = { beat: ++this.#beat, ended: this.#hasEnded };
+    await this.#options.storage.replace(heartbeat, recordBytes(state));
+  }
+}
+
+/** The coordinator with the highest number, dead or alive. */
+export async function rulingCoordinator(storage: Storage): Promise<CoordinatorRecord | undefined> {
+  let highest: string | undefined;
+  for await (const { path } of storage.list(coordinatorPrefix)) {
+    if (path.endsWith(".json")) highest = path;
+  }
+  return highest === undefined ? undefined : await readJson(storage, highest);
+}
+
+/** Asks the coordinator of a run, wherever it is, to stop. */
+export async function requestCancel(storage: Storage, id: string): Promise<void> {
+  for (let number = (await countCancels(storage)) + 1; ; number++) {
+    const path = `${cancelPrefix}${String(number).padStart(6, "0")}.json`;
+    const { won } = await createOnce(storage, path, { id }, (it) => it.id);
+    if (won) return;
+  }
+}
+
+/** Times that this run was canceled so far. */
+export async function countCancels(storage: Storage): Promise<number> {
+  let cancels = 0;
+  for await (const _file of storage.list(cancelPrefix)) cancels++;
+  return cancels;
+}
+
+async function lives(record: CoordinatorRecord, options: CoordinatorOptions): Promise<boolean> {
+  const { storage, clock, processes, signal } = options;
+  const { heartbeat } = coordinatorPaths(record.number);
+  const first = await readJson<Heartbeat>(storage, heartbeat);
+  if (first?.ended) return false;
+  const seen = processes.look(record);
+  if (seen !== "elsewhere") return seen === "alive";
+  // Clocks of two machines are never compared: only whether the heartbeat moves, on our own clock.
+  const start = clock.monotonic();
+  while (clock.monotonic() - start < limits.coordinatorWatchMs) {
+    await sleep(clock, limits.heartbeatIntervalMs / 2, signal);
+    const now = await readJson<Heartbeat>(storage, heartbeat);
+    if (now?.ended) return false;
+    if (now?.beat !== first?.beat) return true;
+  }
+  return false;
+}

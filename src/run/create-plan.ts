@@ -1,0 +1,153 @@
+import { expandInputs, type InputFile } from "../data/inputs.ts";
+import { estimateRows, scanSlices } from "../data/slices.ts";
+import type { Storage } from "../data/storage/storage.ts";
+import { SluiceError } from "../foundation/errors.ts";
+import { digestOf } from "../foundation/hashing.ts";
+import { formatIndexSet, rangesOf } from "../foundation/index-set.ts";
+import { limits } from "../foundation/limits.ts";
+import { type Random, randomInteger, seededRandom } from "../foundation/random.ts";
+import type { RunEvent } from "./events.ts";
+import type { JobSpec } from "./job/schema.ts";
+import type { InputSummary, StoredTasks, Task } from "./plan.ts";
+import { storeTasks } from "./plan.ts";
+
+export interface ScanOptions {
+  storage: Storage;
+  job: JobSpec;
+  /** Seed of `--sample`. */
+  seed: number;
+  /** Workers that the run will have; the default size of a shard follows from it. */
+  workers: number;
+  uniqueId: string;
+  onEvent(event: RunEvent): void;
+}
+
+/** The input as it lies there, before any of it was read. */
+export interface FoundInput {
+  files: readonly InputFile[];
+  bytes: number;
+  digest: string;
+  modifiedDigest: string;
+}
+
+/**
+ * Lists the inputs of a job.
+ *
+ * @throws SluiceError `INPUT_MISSING`, `INPUT_FORMAT`, `INPUT_TOO_MANY_FILES`.
+ */
+export async function findInput(job: JobSpec): Promise<FoundInput> {
+  const files = await expandInputs(job.input, "/");
+  return {
+    files,
+    bytes: files.reduce((sum, file) => sum + file.bytes, 0),
+    digest: digestOf(files.map(({ path, bytes, format }) => [path, bytes, format])),
+    modifiedDigest: digestOf(files.map(({ modifiedMs }) => modifiedMs)),
+  };
+}
+
+/** Rows a shard gets when the job does not say: enough shards to keep workers level at the end. */
+export function defaultShardRows(rows: number, workers: number): number {
+  return Math.max(1, Math.min(limits.maxShardRows, Math.ceil(rows / (workers * 16))));
+}
+
+/** One streaming pass over the input: cuts it into tasks, and stores them. */
+export async function scanInput(
+  found: FoundInput,
+  options: ScanOptions,
+  rowsPerTask: number,
+): Promise<{ tasks: StoredTasks; input: InputSummary }> {
+  const { job, storage, uniqueId, seed } = options;
+  const scan = scanTasks(found, options, rowsPerTask);
+  let tasks: StoredTasks;
+  let rows = 0;
+  if (job.sample === undefined) {
+    tasks = await storeTasks(storage, 1, uniqueId, scan);
+    rows = tasks.rows;
+  } else {
+    // The sample is drawn from all rows, and how many there are is known only after the pass.
+    const all: Task[] = [];
+    for await (const task of scan) all.push(task);
+    rows = all.reduce((sum, task) => sum + task.rows, 0);
+    const chosen = drawSample(rows, job.sample, seededRandom(seed));
+    tasks = await storeTasks(storage, 1, uniqueId, onlyChosen(all, chosen));
+  }
+  const { bytes, digest, modifiedDigest } = found;
+  const files = found.files.length;
+  return { tasks, input: { files, bytes, rows, rowsPerTask, digest, modifiedDigest } };
+}
+
+/** How many rows a shard gets, from the job or from a look at the files. */
+export async function shardRows(found: FoundInput, job: JobSpec, workers: number): Promise<number> {
+  if (job.shard.rows !== undefined) return job.shard.rows;
+  const estimated = await estimateRows(found.files);
+  return defaultShardRows(Math.min(estimated, job.limit ?? Infinity), workers);
+}
+
+async function* scanTasks(
+  found: FoundInput,
+  { job, onEvent }: ScanOptions,
+  rowsPerTask: number,
+): AsyncGenerator<Task> {
+  const idOf = new Map(found.files.map(({ path, source }) => [path, job.input[source]?.id]));
+  let task = 0;
+  const scan = scanSlices(found.files, {
+    rowsPerTask,
+    maxLineBytes: Math.max(...job.input.map((source) => source.maxLineBytes)),
+    ...(job.limit === undefined ? {} : { limit: job.limit }),
+    onProgress: (rows, bytes) =>
+      onEvent({ type: "plan-progress", rows, bytes, totalBytes: found.bytes }),
+  });
+  for await (const { slices, firstRow, rows } of scan) {
+    const identified = slices.map((slice) => {
+      const id = idOf.get(slice.file);
+      return id === undefined ? slice : { ...slice, id };
+    });
+    yield { task: task++, firstRow, rows, slices: identified };
+  }
+}
+
+/** `size` different row indexes below `rows`, evenly drawn, ascending (Floyd's method). */
+export function drawSample(rows: number, size: number, random: Random): number[] {
+  const chosen = new Set<number>();
+  for (let limit = Math.max(0, rows - size); limit < rows; limit++) {
+    const index = randomInteger(random, limit + 1);
+    chosen.add(chosen.has(index) ? limit : index);
+  }
+  return [...chosen].sort((a, b) => a - b);
+}
+
+/** The tasks that hold at least one of the chosen rows, numbered anew. */
+export function* onlyChosen(tasks: Iterable<Task>, chosen: readonly number[]): Generator<Task> {
+  let at = 0;
+  let number = 0;
+  for (const task of tasks) {
+    const rows: number[] = [];
+    for (; at < chosen.length && chosen[at]! < task.firstRow + task.rows; at++) {
+      rows.push(chosen[at]!);
+    }
+    if (rows.length === 0) continue;
+    const only = formatIndexSet(rangesOf(rows));
+    yield { ...task, task: number++, only, onlyRows: rows.length };
+  }
+}
+
+/** @throws SluiceError `INPUT_CHANGED` when the input is not the one that was planned. */
+export async function assertSameInput(
+  planned: InputSummary,
+  plannedTasks: StoredTasks | { file: { sha256: string } },
+  found: FoundInput,
+  options: ScanOptions,
+): Promise<void> {
+  if (found.digest !== planned.digest) {
+    throw new SluiceError(
+      "INPUT_CHANGED",
+      `planned were ${planned.files} files of ${planned.bytes} bytes, there are now ${found.files.length} of ${found.bytes}`,
+    );
+  }
+  // Equal times are taken as equal content; other times are worth a pass over the bytes.
+  if (found.modifiedDigest === planned.modifiedDigest) return;
+  const { tasks } = await scanInput(found, options, planned.rowsPerTask);
+  if (tasks.file.sha256 !== plannedTasks.file.sha256) {
+    throw new SluiceError("INPUT_CHANGED", "its content is another one (checksums differ)");
+  }
+}

@@ -1,0 +1,75 @@
+import type { ErrorCode, ErrorRecord } from "../foundation/errors.ts";
+import type { Usage } from "../foundation/inference.ts";
+import type { Json } from "../foundation/json.ts";
+
+/** What the attempts of one task have done so far. */
+export interface TaskCounts {
+  /** Rows with an outcome, resumed ones included. */
+  done: number;
+  failed: number;
+}
+
+/** What happens in a run, as it happens: for progress on a terminal, and `--json`. */
+export type RunEvent =
+  | { type: "plan-progress"; rows: number; bytes: number; totalBytes: number }
+  | {
+      type: "run-start";
+      runId: string;
+      output: string;
+      tasks: number;
+      rows: number;
+      /** Tasks and rows that earlier calls committed. */
+      resumedTasks: number;
+      resumedRows: number;
+    }
+  | {
+      type: "worker-start";
+      worker: string;
+      pid: number;
+      capacity: number;
+      engine: string;
+      choices: Record<string, Json>;
+    }
+  | { type: "worker-end"; worker: string; error?: ErrorRecord }
+  | { type: "task-start"; task: number; worker: string; rows: number; resumed: number }
+  | ({
+      type: "task-progress";
+      task: number;
+      worker: string;
+      inFlight: number;
+      usage: Usage;
+    } & TaskCounts)
+  | ({
+      type: "task-end";
+      task: number;
+      worker: string;
+      outcome: TaskOutcome;
+      usage: Usage;
+      error?: ErrorRecord;
+    } & TaskCounts)
+  | { type: "row-error"; code: ErrorCode; message: string; count: number }
+  | { type: "notice"; message: string }
+  | { type: "run-seal"; manifest: string; rows: number; failed: number };
+
+export type TaskOutcome = "committed" | "already-committed" | "failed" | "canceled";
+
+/** The last line of stdout: one JSON object, whatever else was shown. */
+export interface RunSummary {
+  status: "SUCCESS" | "FAILED" | "CANCELED";
+  run_id: string;
+  /** Planned: rows × prompts × elements. */
+  request_count: number;
+  /** Answered. */
+  response_count: number;
+  /** Of this call. */
+  run_time_sec: number;
+  prompt_tokens: number;
+  total_tokens_generated: number;
+  tokens_per_sec: number;
+  seed: number;
+  rows: { total: number; answered: number; failed: number; resumed: number };
+  errors: Record<string, { count: number; message: string }>;
+  output: string;
+  manifest: string | null;
+  sealed: boolean;
+}

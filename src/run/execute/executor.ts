@@ -1,0 +1,382 @@
+import type { InputRow } from "../../data/row.ts";
+import type { Engine } from "../../engines/engine.ts";
+import type { Clock } from "../../foundation/clock.ts";
+import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import type { Random } from "../../foundation/random.ts";
+import { backoffMs } from "../../foundation/retry.ts";
+import type { PromptSet } from "../../prompt/prompt-set.ts";
+import type { TaskAttempt } from "../attempt/attempt.ts";
+import { type Asking, Isolation } from "./isolation.ts";
+import { RowJob } from "./row-job.ts";
+import { RowSource } from "./row-source.ts";
+
+export interface ExecutorOptions {
+  engine: Engine;
+  promptSet: PromptSet;
+  clock: Clock;
+  random: Random;
+  /** Tries of one request, the first included. */
+  maxAttempts: number;
+  /** `onRowError: fail`: the first row that fails ends the run. */
+  failOnRowError: boolean;
+  /** Every row of the attempt has an outcome. */
+  onComplete(attempt: TaskAttempt): void;
+  /** The attempt cannot go on. An error of scope `run` is the end of the whole run. */
+  onFailure(attempt: TaskAttempt, error: SluiceError): void;
+  /** Fewer rows wait than the engine could take. */
+  onHungry(): void;
+}
+
+interface Open {
+  attempt: TaskAttempt;
+  source: RowSource;
+  abort: AbortController;
+  inFlight: number;
+  /** Rows taken from the source that have no outcome yet. */
+  rowsInPlay: number;
+}
+
+/**
+ * Keeps one engine busy with the rows of several attempts: a request enters as soon as one leaves,
+ * rows of the older task first. Never waits for a batch.
+ */
+export class Executor {
+  readonly #options: ExecutorOptions;
+  readonly #open = new Map<TaskAttempt, Open>();
+  readonly #isolation = new Isolation();
+  /** Rows whose later requests were not asked yet. */
+  #begun: RowJob[] = [];
+  /** Requests to be asked again, now. */
+  #again: Asking[] = [];
+  readonly #timers = new Set<() => void>();
+  #inFlight = 0;
+  #isStopping = false;
+  #isPumping = false;
+
+  constructor(options: ExecutorOptions) {
+    this.#options = options;
+  }
+
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  /** Requests of the attempt that are with the engine. */
+  inFlightOf(attempt: TaskAttempt): number {
+    return this.#open.get(attempt)?.inFlight ?? 0;
+  }
+
+  /** Rows of the attempt, or of all attempts, that nothing was asked for yet. */
+  waitingOf(attempt?: TaskAttempt): number {
+    let waiting = 0;
+    for (const open of this.#open.values()) {
+      if (attempt && open.attempt !== attempt) continue;
+      waiting += open.attempt.openRows - open.rowsInPlay;
+    }
+    for (const job of this.#begun) if (!attempt || job.attempt === attempt) waiting++;
+    return waiting;
+  }
+
+  /** Starts on an attempt's rows. */
+  add(attempt: TaskAttempt): void {
+    const source = new RowSource(attempt, () => this.#pump());
+    const abort = new AbortController();
+    this.#open.set(attempt, { attempt, source, abort, inFlight: 0, rowsInPlay: 0 });
+    if (attempt.complete) this.#leave(attempt, () => this.#options.onComplete(attempt));
+  }
+
+  /** Goes on after something outside made room (the journal was written). */
+  resume(): void {
+    this.#pump();
+  }
+
+  /** Gives an attempt up: what is in flight for it is aborted. */
+  remove(attempt: TaskAttempt, reason: SluiceError): void {
+    const open = this.#open.get(attempt);
+    if (!open) return;
+    this.#open.delete(attempt);
+    open.abort.abort(reason);
+    void open.source.close();
+    this.#begun = this.#begun.filter((job) => job.attempt !== attempt);
+    this.#again = this.#again.filter(({ job }) => job.attempt !== attempt);
+    this.#pump();
+  }
+
+  /** Takes no more rows; resolves when nothing is with the engine. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    this.#isolation.clear();
+    for (const cancel of this.#timers) cancel();
+    this.#timers.clear();
+    await new Promise<void>((resolve) => {
+      this.#onIdle = resolve;
+      this.#settleIdle();
+    });
+    for (const { source } of this.#open.values()) await source.close();
+  }
+
+  #onIdle: (() => void) | undefined;
+
+  #settleIdle(): void {
+    if (this.#inFlight === 0) this.#onIdle?.();
+  }
+
+  // Not re-entered: an engine that answers at once would nest a call a row.
+  #pump(): void {
+    if (this.#isStopping || this.#isPumping) return;
+    this.#isPumping = true;
+    try {
+      if (this.#isolation.isActive) this.#pumpIsolated();
+      if (!this.#isolation.isActive) this.#fill();
+      this.#checkSources();
+    } finally {
+      this.#isPumping = false;
+    }
+  }
+
+  #fill(): void {
+    const { capacity } = this.#options.engine;
+    while (this.#inFlight < capacity) {
+      const asking = this.#nextAsking();
+      if (!asking) break;
+      this.#ask(asking);
+    }
+    if (this.#inFlight < capacity) this.#options.onHungry();
+  }
+
+  #nextAsking(): Asking | undefined {
+    const again = this.#again.shift();
+    if (again) return again;
+    for (let job = this.#begun[0]; job; job = this.#begun[0]) {
+      const at = job.takeNext();
+      if (!job.hasNext) this.#begun.shift();
+      if (at !== undefined) return { job, at, request: job.requests[at]! };
+    }
+    for (const { attempt, source } of this.#open.values()) {
+      if (attempt.congested) continue;
+      if (attempt.suspicion.rows > 0) {
+        // Suspected rows go alone: whatever is in flight leaves first.
+        if (source.buffered > 0) this.#suspectFirstRows(attempt, source);
+        if (this.#isolation.isActive) return undefined;
+        continue;
+      }
+      const asking = this.#nextOf(attempt, source);
+      if (asking) return asking;
+    }
+    return undefined;
+  }
+
+  #nextOf(attempt: TaskAttempt, source: RowSource): Asking | undefined {
+    for (let row = source.take(); row; row = source.take()) {
+      const job = this.#prepare(attempt, row);
+      if (!job) {
+        if (!this.#open.has(attempt)) return undefined;
+        continue;
+      }
+      job.takeNext();
+      if (job.hasNext) this.#begun.push(job);
+      return { job, at: 0, request: job.requests[0]! };
+    }
+    return undefined;
+  }
+
+  /** The row's requests; undefined where it is settled already, because it is broken or asks nothing. */
+  #prepare(attempt: TaskAttempt, row: InputRow): RowJob | undefined {
+    let failure = row.error;
+    let requests: InferenceRequest[] = [];
+    if (!failure) {
+      try {
+        requests = this.#options.promptSet.requests(row.value!, row.index);
+      } catch (error) {
+        failure = located(asSluiceError(error), row);
+      }
+    }
+    const job = new RowJob(attempt, row.index, requests);
+    this.#open.get(attempt)!.rowsInPlay++;
+    if (failure) job.failure = failure;
+    if (!failure && requests.length > 0) return job;
+    this.#settle(job);
+    return undefined;
+  }
+
+  #ask(asking: Asking): void {
+    const { job, at, request } = asking;
+    const open = this.#open.get(job.attempt);
+    if (!open) return;
+    if (job.countTry(at) === 1) job.begin();
+    this.#inFlight++;
+    open.inFlight++;
+    this.#options.engine.infer(request, open.abort.signal).then(
+      (response) => this.#onResponse(asking, open, response),
+      (error: unknown) => this.#onError(asking, open, error),
+    );
+  }
+
+  #left(open: Open): boolean {
+    this.#inFlight--;
+    open.inFlight--;
+    this.#settleIdle();
+    return this.#open.has(open.attempt);
+  }
+
+  #onResponse(asking: Asking, open: Open, response: InferenceResponse): void {
+    if (!this.#left(open)) return;
+    const { job, at } = asking;
+    this.#isolation.resolved(asking);
+    try {
+      job.answered(at, this.#options.promptSet.accept(asking.request, response));
+      if (job.isDone) this.#settle(job);
+    } catch (error) {
+      this.#onInvalid(asking, response, asSluiceError(error));
+    }
+    this.#pump();
+  }
+
+  #onInvalid(asking: Asking, response: InferenceResponse, error: SluiceError): void {
+    const { job, at } = asking;
+    if (job.triesOf(at) >= this.#options.maxAttempts || !error.retryable) {
+      return this.#fail(asking, error);
+    }
+    const text = response.answers[0]?.text ?? "";
+    const request = this.#options.promptSet.reask(job.requests[at]!, text, error.message);
+    this.#again.push({ job, at, request });
+  }
+
+  #onError(asking: Asking, open: Open, thrown: unknown): void {
+    if (!this.#left(open)) return;
+    const error = asSluiceError(thrown);
+    const { job, at } = asking;
+    if (error.scope === "engine") {
+      job.forgetTry(at);
+      this.#isolation.fell(asking);
+      if (job.triesOf(at) === 0) job.withdraw();
+    } else {
+      this.#isolation.resolved(asking);
+      if (error.scope === "run") this.#options.onFailure(job.attempt, error);
+      else if (!error.retryable || job.triesOf(at) >= this.#options.maxAttempts) {
+        this.#fail(asking, error);
+      } else this.#askLater(asking, error);
+    }
+    this.#pump();
+  }
+
+  #askLater(asking: Asking, error: SluiceError): void {
+    const { clock, random } = this.#options;
+    const tries = asking.job.triesOf(asking.at);
+    const delayMs = backoffMs(tries, random, undefined, error.retryAfterMs);
+    const cancel = clock.schedule(delayMs, () => {
+      this.#timers.delete(cancel);
+      if (!this.#open.has(asking.job.attempt)) return;
+      this.#again.push(asking);
+      this.#pump();
+    });
+    this.#timers.add(cancel);
+  }
+
+  #fail({ job }: Asking, error: SluiceError): void {
+    job.failed(error);
+    if (job.isDone) this.#settle(job);
+  }
+
+  #settle(job: RowJob): void {
+    const { attempt } = job;
+    const open = this.#open.get(attempt);
+    if (!open) return;
+    open.rowsInPlay--;
+    try {
+      job.settle(this.#options.promptSet);
+    } catch (error) {
+      return this.#options.onFailure(attempt, asSluiceError(error));
+    }
+    if (job.failure && this.#options.failOnRowError) {
+      const { place } = job.failure;
+      const error = new SluiceError("ROW_FAILED", job.failure.message, {
+        ...place,
+        file: undefined,
+      });
+      return this.#options.onFailure(attempt, error);
+    }
+    if (attempt.complete) this.#leave(attempt, () => this.#options.onComplete(attempt));
+  }
+
+  #leave(attempt: TaskAttempt, then: () => void): void {
+    const open = this.#open.get(attempt);
+    this.#open.delete(attempt);
+    void open?.source.close();
+    then();
+  }
+
+  #checkSources(): void {
+    for (const { attempt, source, rowsInPlay } of this.#open.values()) {
+      if (source.error) {
+        this.#options.onFailure(attempt, source.error);
+      } else if (source.isExhausted && rowsInPlay === 0 && !attempt.complete) {
+        const detail = `task ${attempt.task.task}: the input has fewer rows than were planned`;
+        this.#options.onFailure(attempt, new SluiceError("INPUT_CHANGED", detail));
+      }
+    }
+  }
+
+  #suspectFirstRows(attempt: TaskAttempt, source: RowSource): void {
+    const { suspicion } = attempt;
+    const rows: Asking[][] = [];
+    const most = Math.min(suspicion.together, suspicion.rows);
+    for (let row = source.take(); row; row = source.take()) {
+      suspicion.rows--;
+      const job = this.#prepare(attempt, row);
+      if (job) rows.push(askAll(job));
+      if (rows.length >= most || !this.#open.has(attempt)) break;
+    }
+    if (source.isExhausted) suspicion.rows = 0;
+    if (rows.length > 0) this.#isolation.suspect(rows, suspicion.together);
+  }
+
+  #pumpIsolated(): void {
+    if (this.#inFlight > 0 || this.#isolation.isBusy) return;
+    const group = this.#isolation.nextGroup((askings, error) => this.#giveUp(askings, error));
+    if (!group) return;
+    this.#askGroup(group).catch((error: unknown) => {
+      this.#options.onFailure(group[0]!.job.attempt, asSluiceError(error));
+    });
+  }
+
+  async #askGroup(group: Asking[]): Promise<void> {
+    const attempts = new Set(group.map(({ job }) => job.attempt));
+    for (const attempt of attempts) {
+      const jobs = new Set(
+        group.filter(({ job }) => job.attempt === attempt).map(({ job }) => job),
+      );
+      await attempt.noteAsked([...jobs].map((job) => job.index));
+    }
+    for (const asking of group) {
+      if (this.#open.has(asking.job.attempt) && !this.#isStopping) this.#ask(asking);
+      else this.#isolation.resolved(asking);
+    }
+    this.#pump();
+  }
+
+  #giveUp(askings: readonly Asking[], error: SluiceError): void {
+    for (const { job, at } of askings) {
+      if (job.triesOf(at) > 0) job.failed(error);
+      else job.failure ??= error;
+    }
+    const [first] = askings;
+    if (first?.job.isDone) this.#settle(first.job);
+  }
+}
+
+function askAll(job: RowJob): Asking[] {
+  const askings: Asking[] = [];
+  for (let at = job.takeNext(); at !== undefined; at = job.takeNext()) {
+    askings.push({ job, at, request: job.requests[at]! });
+  }
+  return askings;
+}
+
+function located(error: SluiceError, row: InputRow): SluiceError {
+  if (error.place.file !== undefined) return error;
+  const placed = new SluiceError(error.code, "", { file: row.file, line: row.line });
+  placed.message = `${error.message} (${row.file}:${row.line})`;
+  return placed;
+}

@@ -1,0 +1,96 @@
+import type { InputRow } from "../../data/row.ts";
+import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { TaskAttempt } from "../attempt/attempt.ts";
+
+/** The open rows of one attempt, read ahead of the engine within limits. */
+export class RowSource {
+  readonly attempt: TaskAttempt;
+  readonly #batches: AsyncIterator<InputRow[]>;
+  readonly #onChange: () => void;
+  #rows: InputRow[] = [];
+  #at = 0;
+  #ahead: InputRow[][] = [];
+  #aheadRows = 0;
+  #aheadChars = 0;
+  #isReading = false;
+  #hasEnded = false;
+  error: SluiceError | undefined;
+
+  /** `onChange` is called when rows came, when there are no more, or when reading failed. */
+  constructor(attempt: TaskAttempt, onChange: () => void) {
+    this.attempt = attempt;
+    this.#batches = attempt.readOpenRows()[Symbol.asyncIterator]();
+    this.#onChange = onChange;
+    this.#readAhead();
+  }
+
+  /** The next row, or undefined when none is at hand (see `isExhausted`). */
+  take(): InputRow | undefined {
+    if (this.#at >= this.#rows.length && !this.#turn()) return undefined;
+    return this.#rows[this.#at++];
+  }
+
+  /** True when every row has been taken. */
+  get isExhausted(): boolean {
+    return this.#hasEnded && this.buffered === 0;
+  }
+
+  /** Rows at hand. */
+  get buffered(): number {
+    return this.#rows.length - this.#at + this.#aheadRows;
+  }
+
+  async close(): Promise<void> {
+    this.#hasEnded = true;
+    this.#rows = [];
+    this.#ahead = [];
+    this.#aheadRows = 0;
+    await this.#batches.return?.();
+  }
+
+  #turn(): boolean {
+    const batch = this.#ahead.shift();
+    if (!batch) return false;
+    this.#rows = batch;
+    this.#at = 0;
+    this.#aheadRows -= batch.length;
+    this.#aheadChars -= charsOf(batch);
+    this.#readAhead();
+    return true;
+  }
+
+  #readAhead(): void {
+    const isFull =
+      this.#aheadRows >= limits.maxReadAheadRows || this.#aheadChars >= limits.maxReadAheadBytes;
+    if (this.#isReading || this.#hasEnded || isFull) return;
+    this.#isReading = true;
+    this.#batches.next().then(
+      ({ done, value }) => {
+        this.#isReading = false;
+        if (this.#hasEnded) return;
+        if (done) {
+          this.#hasEnded = true;
+        } else {
+          this.#ahead.push(value);
+          this.#aheadRows += value.length;
+          this.#aheadChars += charsOf(value);
+        }
+        this.#readAhead();
+        this.#onChange();
+      },
+      (error: unknown) => {
+        this.#isReading = false;
+        this.#hasEnded = true;
+        this.error = asSluiceError(error);
+        this.#onChange();
+      },
+    );
+  }
+}
+
+function charsOf(rows: readonly InputRow[]): number {
+  let chars = 0;
+  for (const row of rows) chars += row.raw.length;
+  return chars;
+}

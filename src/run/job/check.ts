@@ -1,0 +1,184 @@
+import type { z } from "zod";
+import { isJsonObject, type Json } from "../../foundation/json.ts";
+import { nearest } from "../../foundation/suggest.ts";
+import type { JobDraft } from "./draft.ts";
+import type { Problem } from "./problem.ts";
+import { type JobSpec, jobSchema } from "./schema.ts";
+import { formOf, namesBelow, nodesAt } from "./schema-tree.ts";
+
+type Issue = z.core.$ZodIssue;
+
+/** The draft as a validated job, or all that is wrong with it. */
+export function checkJob(draft: JobDraft): { job: JobSpec } | { problems: Problem[] } {
+  const problems = findSecrets(draft);
+  const parsed = jobSchema.safeParse(draft.value);
+  if (parsed.success && problems.length === 0) return { job: parsed.data };
+  const issues = parsed.success ? [] : parsed.error.issues;
+  for (const issue of issues) problems.push(...explain(issue, [], draft));
+  const seen = new Set<string>();
+  return {
+    problems: problems.filter(({ path, message }) => {
+      const key = `${path.join(".")} ${message}`;
+      return seen.has(key) ? false : seen.add(key);
+    }),
+  };
+}
+
+const secretKeys = /^(api_?key|authorization|token|access_?token|secret|password|bearer)$/i;
+
+/** What looks like a secret in a job, which is written into the plan of every run. */
+function findSecrets(draft: JobDraft): Problem[] {
+  const model = draft.value.model;
+  if (!isJsonObject(model)) return [];
+  const hint = "set a variable, and name it in model.apiKeyEnv: apiKeyEnv: OPENAI_API_KEY";
+  const found = (key: string, message: string): Problem => {
+    const path = ["model", key];
+    return { code: "JOB_INVALID", path, message, origin: draft.originOf(path), hint };
+  };
+  const problems = Object.keys(model)
+    .filter((key) => secretKeys.test(key))
+    .map((key) => found(key, "a secret does not belong in a job, which is stored with its run"));
+  const { apiKeyEnv, baseUrl } = model;
+  if (typeof apiKeyEnv === "string" && !/^[A-Za-z_]\w*$/.test(apiKeyEnv)) {
+    problems.push(found("apiKeyEnv", "must be the name of a variable, not its value"));
+  }
+  if (typeof baseUrl === "string" && /^\w+:\/\/[^/]*@/.test(baseUrl)) {
+    problems.push(found("baseUrl", "must not hold a user or password"));
+  }
+  return problems;
+}
+
+function explain(issue: Issue, above: readonly string[], draft: JobDraft): Problem[] {
+  const path = [...above, ...issue.path.map(String)];
+  const at = (message: string, below: readonly string[] = path): Problem => ({
+    code: "JOB_INVALID",
+    path: below,
+    message,
+    origin: draft.originOf(below),
+  });
+  const value = valueAt(draft.value, path);
+  switch (issue.code) {
+    case "unrecognized_keys":
+      return issue.keys
+        .filter((key) => !(path[0] === "model" && secretKeys.test(key)))
+        .map((key) => at(unknownKey(key, path, draft), [...path, key]));
+    case "invalid_type":
+      return [
+        at(
+          value === undefined
+            ? missing(path)
+            : `must be ${article(issue.expected)}, not ${show(value)}`,
+        ),
+      ];
+    case "invalid_value":
+      return [at(value === undefined ? missing(path) : notOneOf(value, issue.values.map(String)))];
+    case "invalid_union":
+      return explainUnion(issue, path, value, draft);
+    case "too_small":
+      return [at(`must ${bound(issue.origin, "at least", issue.inclusive, issue.minimum)}`)];
+    case "too_big":
+      return [at(`must ${bound(issue.origin, "at most", issue.inclusive, issue.maximum)}`)];
+    case "invalid_format":
+      return [at(`${show(value)} is no ${issue.format === "url" ? "web address" : "valid value"}`)];
+    default:
+      return [at(issue.message)];
+  }
+}
+
+function explainUnion(
+  issue: Issue & { code: "invalid_union" },
+  path: readonly string[],
+  value: unknown,
+  draft: JobDraft,
+): Problem[] {
+  const engines = nodesAt(path).flatMap((node) =>
+    (node.oneOf ?? []).map((form) => String(form.properties?.engine?.const)),
+  );
+  if (issue.errors.length === 0 && engines.length > 0) {
+    const key = issue.path.at(-1) === "engine" ? path : [...path, "engine"];
+    const message =
+      value === undefined ? `is missing; one of ${engines.join(", ")}` : notOneOf(value, engines);
+    return [{ code: "JOB_INVALID", path: key, message, origin: draft.originOf(key) }];
+  }
+  // The form that was meant is the one whose own type fits: its faults lie deeper.
+  const isAbout = (inner: Issue) => inner.code === "invalid_type" && inner.path.length === 0;
+  const meant = issue.errors.find((issues) => !issues.some(isAbout));
+  if (meant) return meant.flatMap((inner) => explain(inner, path, draft));
+  const expected = issue.errors
+    .flat()
+    .flatMap((inner) => (inner.code === "invalid_type" ? [article(inner.expected)] : []));
+  const message =
+    value === undefined
+      ? missing(path)
+      : `must be ${[...new Set(expected)].join(" or ")}, not ${show(value)}`;
+  return [{ code: "JOB_INVALID", path, message, origin: draft.originOf(path) }];
+}
+
+function valueAt(value: Json, path: readonly string[]): Json | undefined {
+  let at: Json | undefined = value;
+  for (const key of path) {
+    if (typeof at !== "object" || at === null) return undefined;
+    at = (at as Record<string, Json>)[key];
+  }
+  return at;
+}
+
+const howToGive: Readonly<Record<string, string>> = {
+  input: "name what to read, as input: {path: rows.jsonl} or --input rows.jsonl",
+  model: "name a model, as model: {engine: llama, name: …} or --model NAME",
+};
+
+function missing(path: readonly string[]): string {
+  const how = howToGive[path.join(".")];
+  return how === undefined ? "is missing" : `is missing: ${how}`;
+}
+
+function unknownKey(key: string, path: readonly string[], draft: JobDraft): string {
+  const value = valueAt(draft.value, path);
+  const forms = nodesAt(path).flatMap((node) => formOf(node, value) ?? []);
+  const known = forms.flatMap((form) => Object.keys(form.properties ?? {}));
+  const everywhere = namesBelow(path);
+  const engine = path.join(".") === "model" && isJsonObject(value) ? value.engine : undefined;
+  if (engine !== undefined && everywhere.includes(key)) return `engine ${engine} has no such key`;
+  const meant = nearest(key, known.length > 0 ? known : everywhere);
+  return meant === undefined
+    ? `is no key here; known: ${known.join(", ")}`
+    : `is no key here; did you mean ${meant}?`;
+}
+
+function notOneOf(value: unknown, known: readonly string[]): string {
+  const meant = typeof value === "string" ? nearest(value, known) : undefined;
+  const suggestion = meant === undefined ? "" : `; did you mean ${meant}?`;
+  return `must be one of ${known.join(", ")}, not ${show(value)}${suggestion}`;
+}
+
+function bound(
+  origin: string,
+  side: string,
+  isInclusive: boolean | undefined,
+  limit: unknown,
+): string {
+  if (origin === "array") return `hold ${side} ${limit}`;
+  if (origin === "string") return `have ${side} ${limit} characters`;
+  if (isInclusive !== false) return `be ${side} ${limit}`;
+  return side === "at least" ? `be more than ${limit}` : `be less than ${limit}`;
+}
+
+function article(type: string): string {
+  const names: Readonly<Record<string, string>> = {
+    string: "a text",
+    number: "a number",
+    int: "a whole number",
+    boolean: "true or false",
+    array: "a list",
+    object: "an object",
+    record: "an object",
+    null: "null",
+  };
+  return names[type] ?? type;
+}
+
+function show(value: unknown): string {
+  const text = JSON.stringify(value) ?? "nothing";
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+}

@@ -1,0 +1,120 @@
+import { readFile } from "node:fs/promises";
+import type { Document, LineCounter, Pair } from "yaml";
+import { SluiceError } from "../../foundation/errors.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import type { Origin, Problem } from "./problem.ts";
+import { nodesAt, takesString } from "./schema-tree.ts";
+import { valueFromText } from "./value-text.ts";
+
+/** What a job file says, before it is checked against the schema. */
+export interface JobFile {
+  value: JsonObject;
+  origin: Origin & { from: "file" };
+  problems: Problem[];
+}
+
+/**
+ * Reads a job file, YAML or JSON, and fills in `${NAME}` from the environment.
+ *
+ * @throws SluiceError `JOB_INVALID` where the file cannot be read, is no YAML or is no mapping.
+ */
+export async function readJobFile(
+  file: string,
+  environment: Readonly<Record<string, string | undefined>>,
+): Promise<JobFile> {
+  const text = await readText(file);
+  const yaml = await import("yaml");
+  const lines = new yaml.LineCounter();
+  const document = yaml.parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const lineOf = (path: readonly string[]) => lineOfPath(document, lines, path, yaml.isMap);
+  const origin = { from: "file" as const, file, lineOf };
+  const [fault] = document.errors;
+  if (fault) {
+    const { line } = lines.linePos(fault.pos[0]);
+    throw new SluiceError("JOB_INVALID", fault.message, { file, line, cause: fault });
+  }
+  const value = (document.toJS({ maxAliasCount: 1000 }) ?? {}) as Json;
+  if (!isJsonObject(value)) {
+    throw new SluiceError("JOB_INVALID", "the file is no mapping of keys to values", { file });
+  }
+  const problems: Problem[] = [];
+  const expanded = await expand(value, [], { environment, origin, problems });
+  return { value: expanded as JsonObject, origin, problems };
+}
+
+async function readText(file: string): Promise<string> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (cause) {
+    const code = (cause as NodeJS.ErrnoException).code;
+    const detail = code === "ENOENT" ? "there is no such file" : `it cannot be read (${code})`;
+    throw new SluiceError("JOB_INVALID", detail, { file, cause, hint: "check the path" });
+  }
+}
+
+function lineOfPath(
+  document: Document,
+  lines: LineCounter,
+  path: readonly string[],
+  isMap: typeof import("yaml").isMap,
+): number | undefined {
+  for (let depth = path.length; depth > 0; depth--) {
+    const parent = document.getIn(path.slice(0, depth - 1), true);
+    const key = path[depth - 1]!;
+    if (isMap(parent)) {
+      const pair = parent.items.find((item: Pair) => String(item.key) === key);
+      const start = (pair?.key as { range?: [number] } | undefined)?.range?.[0];
+      if (start !== undefined) return lines.linePos(start).line;
+      continue;
+    }
+    const node = document.getIn(path.slice(0, depth), true) as { range?: [number] } | undefined;
+    if (node?.range) return lines.linePos(node.range[0]).line;
+  }
+  return undefined;
+}
+
+interface Expansion {
+  environment: Readonly<Record<string, string | undefined>>;
+  origin: Origin;
+  problems: Problem[];
+}
+
+const reference = /\$(\$?)\{([A-Za-z_]\w*)(?::-([^}]*))?\}/g;
+
+async function expand(value: Json, path: readonly string[], to: Expansion): Promise<Json> {
+  if (typeof value === "string") return expandText(value, path, to);
+  if (Array.isArray(value)) {
+    return Promise.all(value.map((inner, index) => expand(inner, [...path, `${index}`], to)));
+  }
+  if (!isJsonObject(value)) return value;
+  const entries: [string, Json][] = [];
+  for (const [key, inner] of Object.entries(value)) {
+    entries.push([key, await expand(inner, [...path, key], to)]);
+  }
+  return Object.fromEntries(entries);
+}
+
+async function expandText(text: string, path: readonly string[], to: Expansion): Promise<Json> {
+  let hasReference = false;
+  const replaced = text.replace(reference, (whole, dollar: string, name: string, orElse) => {
+    if (dollar) return whole.slice(1);
+    hasReference = true;
+    const found = to.environment[name];
+    if (orElse !== undefined) return found || orElse;
+    if (found === undefined) to.problems.push(missing(name, path, to.origin));
+    return found ?? "";
+  });
+  const nodes = nodesAt(path);
+  // `maxNewTokens: ${TOKENS}` is a text to YAML and a number to the schema.
+  return hasReference && !takesString(nodes) ? valueFromText(replaced, nodes) : replaced;
+}
+
+function missing(name: string, path: readonly string[], origin: Origin): Problem {
+  return {
+    code: "ENV_MISSING",
+    path,
+    message: `${name} is not set`,
+    origin,
+    hint: `set ${name}, write \${${name}:-fallback}, or $\${${name}} to mean the text itself`,
+  };
+}

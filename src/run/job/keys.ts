@@ -1,0 +1,111 @@
+import type { Json } from "../../foundation/json.ts";
+import type { SettingKind } from "../../foundation/setting.ts";
+import { formsOf, type SchemaNode, schemaTree, stepInto, typesOf } from "./schema-tree.ts";
+
+/** One key of the job, for flags, environment names, help and docs. */
+export interface JobKey {
+  /** Dotted, as `generation.maxNewTokens`; `NAME` is a name of one's own, `N` an index of a list. */
+  readonly path: string;
+  /** What it takes, for people: `integer`, `text or object`, `chat | completion`. */
+  readonly type: string;
+  readonly description: string;
+  readonly default: Json | undefined;
+  readonly kind: SettingKind;
+  /** Engines that know it; none named = all. */
+  readonly engines: readonly string[];
+  /** Its variable; none below `NAME`, whose letter case a variable would lose, and `N`. */
+  readonly environment: string | undefined;
+  readonly isSwitch: boolean;
+}
+
+/** The variable that sets a key: `generation.maxNewTokens` → `SLUICE_GENERATION__MAX_NEW_TOKENS`. */
+export function environmentName(path: string): string {
+  const words = path.replaceAll(/([a-z0-9])([A-Z])/g, "$1_$2").toUpperCase();
+  return `SLUICE_${words.replaceAll(".", "__")}`;
+}
+
+let keys: readonly JobKey[] | undefined;
+
+/** Every key of the schema, in its order; those of a union's forms merged. */
+export function jobKeys(): readonly JobKey[] {
+  if (!keys) {
+    const found = new Map<string, JobKey>();
+    collect([schemaTree()], [], "operation", undefined, found);
+    keys = [...found.values()];
+  }
+  return keys;
+}
+
+function collect(
+  nodes: readonly SchemaNode[],
+  path: readonly string[],
+  inherited: SettingKind,
+  engine: string | undefined,
+  found: Map<string, JobKey>,
+): void {
+  for (const node of nodes) {
+    const kind = node.kind ?? inherited;
+    if (path.length > 0) add(node, path, kind, engine, found);
+    for (const form of formsOf(node)) {
+      const owner = form.properties?.engine?.const;
+      const below = typeof owner === "string" ? owner : engine;
+      for (const name of Object.keys(form.properties ?? {})) {
+        collect(stepInto(form, name), [...path, name], kind, below, found);
+      }
+      // The elements of a list that may also be one object have the keys of that object.
+      const isAlsoObject = formsOf(node).some((other) => other.properties !== undefined);
+      if (form.items?.properties && !isAlsoObject) {
+        collect([form.items], [...path, "N"], kind, below, found);
+      }
+      if (typeof form.additionalProperties === "object") {
+        collect([form.additionalProperties], [...path, "NAME"], kind, below, found);
+      }
+    }
+  }
+}
+
+function add(
+  node: SchemaNode,
+  path: readonly string[],
+  kind: SettingKind,
+  engine: string | undefined,
+  found: Map<string, JobKey>,
+): void {
+  const dotted = path.join(".");
+  const known = found.get(dotted);
+  const separator = node.const === undefined ? " or " : " | ";
+  const type = [known?.type, ...formsOf(node).map(typeText)].filter(Boolean).join(separator);
+  const types = [...new Set(type.split(separator))].join(separator);
+  const hasOneDefault = !known || JSON.stringify(known.default) === JSON.stringify(node.default);
+  found.set(dotted, {
+    path: dotted,
+    type: types,
+    description: known?.description || node.description || "",
+    default: hasOneDefault ? node.default : undefined,
+    kind,
+    engines: engine ? [...new Set([...(known?.engines ?? []), engine])] : [],
+    environment: /\b(NAME|N)\b/.test(dotted) ? undefined : environmentName(dotted),
+    isSwitch: types === "true or false",
+  });
+}
+
+function typeText(form: SchemaNode): string {
+  if (form.const !== undefined) return String(form.const);
+  if (form.enum) return form.enum.join(" | ");
+  if (form.items) return `list of ${plural(formsOf(form.items).map(typeText))}`;
+  const names: Record<string, string> = {
+    string: "text",
+    boolean: "true or false",
+    integer: "whole number",
+  };
+  return typesOf(form)
+    .map((type) => names[type] ?? type)
+    .join(" or ");
+}
+
+function plural(types: readonly string[]): string {
+  return types
+    .map((type) => (/^(object|number)$/.test(type) ? `${type}s` : type))
+    .map((type) => (type === "text" ? "texts" : type))
+    .join(" or ");
+}

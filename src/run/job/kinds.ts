@@ -1,0 +1,87 @@
+import { canonicalJson, isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import type { SettingKind } from "../../foundation/setting.ts";
+import type { JobSpec } from "./schema.ts";
+import { formOf, formsOf, type SchemaNode, schemaTree, stepInto } from "./schema-tree.ts";
+
+/** One value of a job, with what changing it does to a run that already has answers. */
+export interface KindedValue {
+  path: readonly string[];
+  value: Json;
+  kind: SettingKind;
+}
+
+/**
+ * Every value of a job that is no object (a list counts as one value where the schema does not
+ * look into it), with its kind. A key that the schema does not mark has the kind of what is
+ * around it.
+ */
+export function settingKinds(job: JobSpec): readonly KindedValue[] {
+  const found: KindedValue[] = [];
+  visit(job as unknown as Json, schemaTree(), [], "operation", found);
+  return found;
+}
+
+function visit(
+  value: Json,
+  node: SchemaNode,
+  path: readonly string[],
+  inherited: SettingKind,
+  found: KindedValue[],
+): void {
+  const kind = node.kind ?? inherited;
+  const form = formOf(node, value);
+  const isList = Array.isArray(value) && formsOf(form?.items ?? {}).some((item) => item.properties);
+  if (!isJsonObject(value) && !isList) {
+    found.push({ path, value, kind });
+    return;
+  }
+  for (const [key, inner] of Object.entries(value as JsonObject)) {
+    if (inner === undefined) continue;
+    const [below = {}] = form ? stepInto(form, key) : [];
+    visit(inner, below, [...path, key], kind, found);
+  }
+}
+
+/** The part of a job that decides the answers: another value makes it another run. */
+export function answersOf(job: JobSpec): JsonObject {
+  return pick(job, "answers");
+}
+
+/** The part of a job that decides how its run lies on storage; taken from the stored plan. */
+export function layoutOf(job: JobSpec): JsonObject {
+  return pick(job, "layout");
+}
+
+function pick(job: JobSpec, kind: SettingKind): JsonObject {
+  const picked: JsonObject = {};
+  for (const { path, value, kind: own } of settingKinds(job)) {
+    if (own !== kind) continue;
+    let target = picked;
+    for (const key of path.slice(0, -1)) {
+      target[key] ??= {};
+      target = target[key] as JsonObject;
+    }
+    target[path.at(-1)!] = value;
+  }
+  return picked;
+}
+
+/**
+ * The dotted keys in which `current` would give other answers than `stored`, sorted. A seed that
+ * the current job leaves open is the one that was drawn.
+ *
+ * @example
+ * differingAnswers(plan.job, job); // ["generation.temperature", "prompts.measures.prompt"]
+ */
+export function differingAnswers(stored: JobSpec, current: JobSpec): string[] {
+  const before = answersByKey(stored);
+  const after = answersByKey(current);
+  if (!after.has("generation.seed")) before.delete("generation.seed");
+  const keys = new Set([...before.keys(), ...after.keys()]);
+  return [...keys].filter((key) => before.get(key) !== after.get(key)).sort();
+}
+
+function answersByKey(job: JobSpec): Map<string, string> {
+  const answers = settingKinds(job).filter(({ kind }) => kind === "answers");
+  return new Map(answers.map(({ path, value }) => [path.join("."), canonicalJson(value)]));
+}

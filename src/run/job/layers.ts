@@ -1,0 +1,173 @@
+import { asSluiceError } from "../../foundation/errors.ts";
+import { isJsonObject, type Json } from "../../foundation/json.ts";
+import { nearest } from "../../foundation/suggest.ts";
+import type { JobDraft } from "./draft.ts";
+import type { JobFile } from "./job-file.ts";
+import { jobKeys } from "./keys.ts";
+import { nearestKey } from "./nearest-key.ts";
+import type { Origin, Problem } from "./problem.ts";
+import { namesBelow, nodesAt } from "./schema-tree.ts";
+import { valueFromText } from "./value-text.ts";
+
+/** Variables of Sluice that are no key of the job. */
+export const reservedVariables: readonly string[] = Object.freeze([
+  "SLUICE_HOME",
+  "SLUICE_CONFIG",
+  "SLUICE_MODEL_PATH",
+]);
+
+/**
+ * What was given on a command line, by flag name without dashes: a short flag (`model`, `input`,
+ * `prompt`, `output`, `base-url`, `limit`, `sample`, `seed`, `env`) or a dotted key of the schema.
+ */
+export type JobFlags = Readonly<Record<string, string | boolean | readonly string[] | undefined>>;
+
+/** Flags whose name is not the key they set. */
+export const shortFlags: Readonly<Record<string, string>> = Object.freeze({
+  "base-url": "model.baseUrl",
+  output: "output.path",
+  seed: "generation.seed",
+});
+
+/** Lays the job file over the defaults. */
+export function applyFile(draft: JobDraft, file: JobFile): void {
+  for (const [key, value] of Object.entries(file.value)) draft.set([key], value, file.origin);
+}
+
+/** Lays the variables `SLUICE_<KEY>` over what is there. */
+export async function applyEnvironment(
+  draft: JobDraft,
+  environment: Readonly<Record<string, string | undefined>>,
+): Promise<Problem[]> {
+  const names = Object.keys(environment).filter(isOurs).sort();
+  if (names.length === 0) return [];
+  const paths = new Map<string, string>();
+  for (const key of jobKeys()) if (key.environment) paths.set(key.environment, key.path);
+  const problems: Problem[] = [];
+  for (const name of names) {
+    const text = environment[name];
+    const path = paths.get(name);
+    const origin: Origin = { from: "environment", name };
+    if (path === undefined) {
+      const meant = nearestKey(name, [...paths.keys(), ...reservedVariables], "__");
+      problems.push(unknown(origin, "is no setting of a job", meant));
+    } else if (text) {
+      problems.push(...(await applyText(draft, path, text, origin)));
+    }
+  }
+  return problems;
+}
+
+// Kubernetes sets these in every pod of a namespace that has a service named "sluice".
+const serviceVariable = /_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)$/;
+
+function isOurs(name: string): boolean {
+  if (!name.startsWith("SLUICE_") || reservedVariables.includes(name)) return false;
+  return !serviceVariable.test(name);
+}
+
+/** Lays flags over what is there: the short ones first, then those of one key, then `--set`. */
+export async function applyFlags(
+  draft: JobDraft,
+  flags: JobFlags,
+  sets: readonly string[],
+): Promise<Problem[]> {
+  const problems: Problem[] = [];
+  const isDotted = (name: string) => name.includes(".");
+  const names = Object.keys(flags).sort((a, b) => Number(isDotted(a)) - Number(isDotted(b)));
+  for (const name of names) {
+    const given = flags[name];
+    if (given === undefined) continue;
+    const origin: Origin = { from: "flag", name: `--${name}` };
+    const texts = [given].flat().map(String);
+    if (name === "env") applyEnv(draft, texts);
+    else if (name === "input" && texts.length > 1) {
+      draft.set(
+        ["input"],
+        texts.map((path) => ({ path })),
+        origin,
+      );
+    } else {
+      const path = shortFlags[name] ?? name;
+      problems.push(...(await applyText(draft, path, texts.at(-1)!, origin, flags)));
+    }
+  }
+  for (const text of sets) problems.push(...(await applySet(draft, text)));
+  return problems;
+}
+
+function applyEnv(draft: JobDraft, texts: readonly string[]): void {
+  for (const text of texts) {
+    const [, name = text, value] = /^([^=]*)=(.*)$/s.exec(text) ?? [];
+    draft.set(["env", name], value ?? null, { from: "flag", name: `--env ${name}` });
+  }
+}
+
+async function applySet(draft: JobDraft, text: string): Promise<Problem[]> {
+  const [, path, value] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
+  const origin: Origin = { from: "flag", name: `--set ${path ?? text}` };
+  if (path === undefined || value === undefined) {
+    return [{ code: "USAGE", path: [], message: "write it as --set key=value", origin }];
+  }
+  return applyText(draft, path, value, origin);
+}
+
+async function applyText(
+  draft: JobDraft,
+  dotted: string,
+  text: string,
+  origin: Origin,
+  flags: JobFlags = {},
+): Promise<Problem[]> {
+  const isOutputPath = dotted === "output" && !text.trim().startsWith("{");
+  const path = isOutputPath ? ["output", "path"] : dotted.split(".");
+  const nodes = nodesAt(path);
+  if (nodes.length === 0) return [unknownKey(path, origin)];
+  try {
+    if (dotted === "model") applyModel(draft, await modelFromText(text, flags), origin);
+    else draft.set(path, await valueFromText(text, nodes), origin);
+    return [];
+  } catch (thrown) {
+    const isOfList = thrown instanceof RangeError;
+    const { code, message } = isOfList
+      ? ({ code: "USAGE", message: thrown.message } as const)
+      : asSluiceError(thrown);
+    return [{ code, path, message, origin }];
+  }
+}
+
+/** `fake`, `openai:NAME`, a catalog name, a path, or a whole model as `{engine: …}`. */
+async function modelFromText(text: string, flags: JobFlags): Promise<Json> {
+  if (text.trim().startsWith("{")) return valueFromText(text, nodesAt(["model"]));
+  const [, engine, name] = /^(openai|llama|fake):(.+)$/s.exec(text) ?? [];
+  if (engine !== undefined && name !== undefined) return { engine, name };
+  if (text === "fake") return { engine: "fake" };
+  return { engine: flags["base-url"] === undefined ? "llama" : "openai", name: text };
+}
+
+/** Another model of the same engine keeps how that engine is driven; another engine starts anew. */
+function applyModel(draft: JobDraft, model: Json, origin: Origin): void {
+  const known = draft.value.model;
+  const isSame = isJsonObject(known) && isJsonObject(model) && known.engine === model.engine;
+  draft.set(["model"], isSame ? { ...known, ...model } : model, origin);
+}
+
+function unknownKey(path: readonly string[], origin: Origin): Problem {
+  let depth = path.length - 1;
+  while (depth > 0 && nodesAt(path.slice(0, depth)).length === 0) depth--;
+  const above = path.slice(0, depth);
+  const meant = nearest(path[depth]!, namesBelow(above));
+  const mended = meant === undefined ? [] : [...above, meant, ...path.slice(depth + 1)];
+  const isKnown = mended.length > 0 && nodesAt(mended).length > 0;
+  const suggestion = isKnown ? mended : meant === undefined ? undefined : [...above, meant];
+  return unknown(origin, `${path.join(".")} is no key of a job`, suggestion?.join("."));
+}
+
+function unknown(origin: Origin, what: string, meant: string | undefined): Problem {
+  return {
+    code: "OPTION_UNKNOWN",
+    path: [],
+    message: meant === undefined ? what : `${what}; did you mean ${meant}?`,
+    origin,
+  };
+}

@@ -1,0 +1,97 @@
+import { dirname, resolve } from "node:path";
+import { SluiceError } from "../../foundation/errors.ts";
+import { checkJob } from "./check.ts";
+import { JobDraft } from "./draft.ts";
+import { type JobFile, readJobFile } from "./job-file.ts";
+import { applyEnvironment, applyFile, applyFlags, type JobFlags } from "./layers.ts";
+import { trialOutput, withAbsolutePaths } from "./paths.ts";
+import { type Origin, type Problem, problemsError } from "./problem.ts";
+import type { JobSpec } from "./schema.ts";
+
+export interface JobSources {
+  /** The job file; default: the one that `SLUICE_CONFIG` names, or none. */
+  file?: string | undefined;
+  environment: Readonly<Record<string, string | undefined>>;
+  /** `key=value` texts of `--set`. */
+  sets?: readonly string[];
+  flags?: JobFlags;
+  workingDirectory: string;
+}
+
+export interface LoadedJob {
+  job: JobSpec;
+  /** The job file, absolute; undefined where the job came from flags and environment alone. */
+  file: string | undefined;
+  /** Where the value of a dotted key came from. */
+  originOf(key: string): Origin;
+}
+
+/**
+ * The job that a job file, the environment and flags make together: defaults < file < environment <
+ * flags. Paths become absolute: those of the file from its directory, all others from
+ * `workingDirectory`.
+ *
+ * @throws SluiceError `JOB_INVALID`, `OPTION_UNKNOWN` (a flag or variable that sets no key) or
+ *   `ENV_MISSING`, naming every problem there is, with file, line and key.
+ * @example
+ * const { job } = await loadJob({
+ *   file: "job.yaml",
+ *   environment: { SLUICE_LIMIT: "20" },
+ *   flags: { "generation.temperature": "0.3" },
+ *   workingDirectory: "/home/me/recipes",
+ * });
+ */
+export async function loadJob(sources: JobSources): Promise<LoadedJob> {
+  const { environment, workingDirectory, flags = {}, sets = [] } = sources;
+  const named = sources.file ?? (environment.SLUICE_CONFIG || undefined);
+  const file = named === undefined ? undefined : resolve(workingDirectory, named);
+  const draft = new JobDraft();
+  const problems: Problem[] = [];
+  if (file !== undefined) {
+    const read = await readJobFile(file, environment);
+    problems.push(...read.problems);
+    applyFile(draft, withShownName(read, named!));
+  }
+  problems.push(...(await applyEnvironment(draft, environment)));
+  problems.push(...(await applyFlags(draft, flags, sets)));
+  if (Object.keys(draft.value).length === 0 && problems.length === 0) throw nothingGiven();
+  const checked = checkJob(draft);
+  if ("problems" in checked) problems.push(...checked.problems);
+  if (problems.length > 0 || !("job" in checked)) throw problemsError(problems);
+
+  const baseOf = (path: readonly string[]) => {
+    const { from } = draft.originOf(path);
+    // A default is read as if it stood in the job file.
+    const isOfFile = file !== undefined && (from === "file" || from === "default");
+    return isOfFile ? dirname(file) : workingDirectory;
+  };
+  const absolute = withAbsolutePaths(checked.job, { baseOf, userDirectory: environment.HOME });
+  return {
+    job: withTrialOutput(absolute, draft),
+    file,
+    originOf: (key) => draft.originOf(key.split(".")),
+  };
+}
+
+/** Messages name the file as it was typed. */
+function withShownName(read: JobFile, name: string): JobFile {
+  return { ...read, origin: { ...read.origin, file: name } };
+}
+
+function withTrialOutput(job: JobSpec, draft: JobDraft): JobSpec {
+  if (draft.originOf(["output", "path"]).from === "flag") return job;
+  const isTrial = (key: "limit" | "sample") =>
+    job[key] !== undefined && !["file", "default"].includes(draft.originOf([key]).from);
+  const suffix = (["limit", "sample"] as const)
+    .filter(isTrial)
+    .map((key) => `${key}${job[key]}`)
+    .join("-");
+  if (suffix === "") return job;
+  return { ...job, output: { ...job.output, path: trialOutput(job.output.path, suffix) } };
+}
+
+function nothingGiven(): SluiceError {
+  return new SluiceError("USAGE", "there is no job", {
+    hint: "name a job file with -c, or give --input, --model, --prompt and --output; sluice init writes a first job",
+  });
+}

@@ -1,0 +1,60 @@
+import { join, resolve } from "node:path";
+import type { JobSpec } from "./schema.ts";
+
+/** Which directory a key's relative path starts from. */
+export type BaseOf = (path: readonly string[]) => string;
+
+interface PathRules {
+  baseOf: BaseOf;
+  /** The user's home directory, for `~/`. */
+  userDirectory: string | undefined;
+}
+
+/** True for what names a place elsewhere: `s3://…`, `hf:…`, `https://…`. */
+function isAddress(text: string): boolean {
+  return /^[A-Za-z][A-Za-z0-9+.-]+:/.test(text);
+}
+
+/** True for the name of a model that is a file of this machine. */
+export function isModelPath(name: string): boolean {
+  return /^(\.{0,2}\/|~\/)/.test(name) || (name.endsWith(".gguf") && !isAddress(name));
+}
+
+/** The job with every path made absolute, from the directory that the key's origin stands for. */
+export function withAbsolutePaths(job: JobSpec, rules: PathRules): JobSpec {
+  const absolute = (text: string, ...path: string[]): string => {
+    if (text === "-" || isAddress(text)) return text;
+    if (text.startsWith("~/") && rules.userDirectory) {
+      return join(rules.userDirectory, text.slice(2));
+    }
+    return resolve(rules.baseOf(path), text);
+  };
+  const input = job.input.map((source, index) => ({
+    ...source,
+    path: absolute(source.path, "input", `${index}`, "path"),
+  }));
+  const output = { ...job.output, path: absolute(job.output.path, "output", "path") };
+  return { ...job, input, output, model: withModelPaths(job.model, absolute) };
+}
+
+function withModelPaths(
+  model: JobSpec["model"],
+  absolute: (text: string, ...path: string[]) => string,
+): JobSpec["model"] {
+  if (model.engine === "llama" && isModelPath(model.name)) {
+    return { ...model, name: absolute(model.name, "model", "name") };
+  }
+  if (model.engine === "fake" && model.countFile !== undefined) {
+    return { ...model, countFile: absolute(model.countFile, "model", "countFile") };
+  }
+  return model;
+}
+
+/**
+ * The output of a trial of a job: `out` becomes `out-limit20`, `results.jsonl` becomes
+ * `results-limit20.jsonl`, so that a look at some rows never meets the real run.
+ */
+export function trialOutput(path: string, suffix: string): string {
+  const [, stem = path, ending = ""] = /^(.*[^/])(\.[a-z0-9]+)$/i.exec(path) ?? [];
+  return `${stem.replace(/\/+$/, "")}-${suffix}${ending}`;
+}

@@ -1,0 +1,65 @@
+import { type ErrorCode, SluiceError } from "../../foundation/errors.ts";
+
+/** Where a value of the job came from. */
+export type Origin =
+  | { from: "file"; file: string; lineOf(path: readonly string[]): number | undefined }
+  /** `name` is the variable. */
+  | { from: "environment"; name: string }
+  /** `name` is the flag as typed, as `--set limit`. */
+  | { from: "flag"; name: string }
+  | { from: "default" };
+
+/** One thing wrong with a job. */
+export interface Problem {
+  code: ErrorCode;
+  path: readonly string[];
+  message: string;
+  origin: Origin;
+  hint?: string;
+}
+
+/** One error for all that is wrong, a line each where there are several. */
+export function problemsError(problems: readonly Problem[]): SluiceError {
+  const [first] = problems;
+  if (first === undefined) throw new TypeError("there is no problem to report");
+  const hint = problems.find((problem) => problem.hint !== undefined)?.hint;
+  if (problems.length === 1) {
+    const { origin, path } = first;
+    const file = origin.from === "file" ? origin.file : undefined;
+    const line = origin.from === "file" ? origin.lineOf(path) : undefined;
+    return new SluiceError(first.code, withName(first), {
+      ...(file === undefined ? {} : { file }),
+      ...(line === undefined ? {} : { line }),
+      ...(path.length === 0 ? {} : { field: path.join(".") }),
+      ...(hint === undefined ? {} : { hint }),
+    });
+  }
+  const isOneCode = problems.every((problem) => problem.code === first.code);
+  const lines = problems.map((problem) => `\n  ${place(problem)}: ${problem.message}`);
+  return new SluiceError(
+    isOneCode ? first.code : "JOB_INVALID",
+    `${problems.length} problems${lines.join("")}`,
+    hint === undefined ? {} : { hint },
+  );
+}
+
+function withName({ path, message, origin }: Problem): string {
+  const key = path.join(".");
+  if (origin.from === "environment" || origin.from === "flag") return `${origin.name}: ${message}`;
+  return key === "" ? message : `${key}: ${message}`;
+}
+
+function place({ path, origin }: Problem): string {
+  const key = path.join(".");
+  switch (origin.from) {
+    case "file": {
+      const line = origin.lineOf(path);
+      return `${origin.file}${line === undefined ? "" : `:${line}`} ${key}`.trimEnd();
+    }
+    case "environment":
+    case "flag":
+      return origin.name;
+    case "default":
+      return key;
+  }
+}

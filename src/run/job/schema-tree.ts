@@ -1,0 +1,89 @@
+import { z } from "zod";
+import { isJsonObject, type Json } from "../../foundation/json.ts";
+import type { SettingKind } from "../../foundation/setting.ts";
+import { jobShape } from "./schema.ts";
+
+/** A place in the job's JSON Schema, as far as we read it. */
+export interface SchemaNode {
+  type?: string | string[];
+  description?: string;
+  kind?: SettingKind;
+  default?: Json;
+  const?: Json;
+  enum?: Json[];
+  properties?: Record<string, SchemaNode>;
+  additionalProperties?: SchemaNode | boolean;
+  items?: SchemaNode;
+  anyOf?: SchemaNode[];
+  oneOf?: SchemaNode[];
+}
+
+let tree: SchemaNode | undefined;
+
+/** The job's schema as a tree of plain objects. Made once, when it is first asked for. */
+export function schemaTree(): SchemaNode {
+  tree ??= z.toJSONSchema(jobShape, { io: "input" }) as SchemaNode;
+  return tree;
+}
+
+/** The forms a place may take: the members of a union, or the node itself. */
+export function formsOf(node: SchemaNode): readonly SchemaNode[] {
+  const members = node.anyOf ?? node.oneOf;
+  return members === undefined ? [node] : members.flatMap(formsOf);
+}
+
+/** Below this node, `key` (a name, or an index of a list) leads to these nodes. */
+export function stepInto(node: SchemaNode, key: string): readonly SchemaNode[] {
+  return formsOf(node).flatMap((form) => {
+    const named = form.properties?.[key];
+    if (named) return [named];
+    if (form.items) return /^\d+$/.test(key) ? [form.items] : stepInto(form.items, key);
+    return typeof form.additionalProperties === "object" ? [form.additionalProperties] : [];
+  });
+}
+
+/** The nodes at a key path; none where the schema has no such key. */
+export function nodesAt(path: readonly string[]): readonly SchemaNode[] {
+  let nodes: readonly SchemaNode[] = [schemaTree()];
+  for (const key of path) nodes = nodes.flatMap((node) => stepInto(node, key));
+  return nodes;
+}
+
+/** The names that are known right below a key path. */
+export function namesBelow(path: readonly string[]): readonly string[] {
+  const names = nodesAt(path).flatMap((node) =>
+    formsOf(node).flatMap((form) => Object.keys({ ...form.properties, ...form.items?.properties })),
+  );
+  return [...new Set(names)];
+}
+
+/** True where a string is one of the forms of the place. */
+export function takesString(nodes: readonly SchemaNode[]): boolean {
+  return nodes.flatMap(formsOf).some((form) => typesOf(form).includes("string"));
+}
+
+/** True where nothing but a string is a form of the place. */
+export function takesOnlyString(nodes: readonly SchemaNode[]): boolean {
+  const forms = nodes.flatMap(formsOf);
+  return forms.length > 0 && forms.every((form) => typesOf(form).every((t) => t === "string"));
+}
+
+/** JSON types of one form. */
+export function typesOf(form: SchemaNode): readonly string[] {
+  if (form.type !== undefined) return [form.type].flat();
+  const literals = form.enum ?? (form.const === undefined ? [] : [form.const]);
+  return [...new Set(literals.map((value) => typeof value))];
+}
+
+/**
+ * The form that a value of the job has among those the schema allows: by the engine where forms are
+ * told apart by it, else by the value's type.
+ */
+export function formOf(node: SchemaNode, value: unknown): SchemaNode | undefined {
+  const forms = formsOf(node);
+  if (Array.isArray(value)) return forms.find((form) => form.items !== undefined);
+  if (!isJsonObject(value)) return forms.find((form) => !form.properties && !form.items);
+  const objects = forms.filter((form) => form.properties ?? form.additionalProperties);
+  const engine = (form: SchemaNode) => form.properties?.engine?.const;
+  return objects.find((form) => engine(form) === value.engine) ?? objects[0];
+}

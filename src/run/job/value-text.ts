@@ -1,0 +1,49 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import { isJsonObject, type Json } from "../../foundation/json.ts";
+import { formsOf, type SchemaNode, takesOnlyString, takesString, typesOf } from "./schema-tree.ts";
+
+const number = /^[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?$/i;
+
+/**
+ * The value that a text from a flag or a variable stands for, at a place of the schema. Where only
+ * text fits it is taken as it is; where a list or an object fits too, `[…]` and `{…}` are read as
+ * YAML if its keys are known; `{{ … }}` and `{% … %}` are templates and stay text. `null` takes a value back.
+ *
+ * @throws SluiceError `USAGE` where the text is no YAML and the place takes no text.
+ */
+export async function valueFromText(text: string, nodes: readonly SchemaNode[]): Promise<Json> {
+  if (text === "null" && !takesOnlyString(nodes)) return null;
+  if (takesOnlyString(nodes)) return text;
+  const trimmed = text.trim();
+  const isFlow = /^(\[|\{(?![{%]))/.test(trimmed);
+  if (isFlow && takesCollection(nodes)) {
+    const value = await parseFlow(text, takesString(nodes));
+    if (value !== undefined && (!takesString(nodes) || isForm(value, nodes))) return value;
+  }
+  if (takesString(nodes)) return text;
+  if (trimmed === "true" || trimmed === "false") return trimmed === "true";
+  return number.test(trimmed) ? Number(trimmed) : text;
+}
+
+function takesCollection(nodes: readonly SchemaNode[]): boolean {
+  const types = nodes.flatMap(formsOf).flatMap(typesOf);
+  return types.includes("array") || types.includes("object");
+}
+
+/** A prompt such as `{a: b}` is a text, for no prompt has a key `a`. */
+function isForm(value: Json, nodes: readonly SchemaNode[]): boolean {
+  if (!isJsonObject(value)) return Array.isArray(value);
+  const known = nodes.flatMap(formsOf).flatMap((form) => Object.keys(form.properties ?? {}));
+  return Object.keys(value).every((key) => known.includes(key));
+}
+
+async function parseFlow(text: string, isTextTaken: boolean): Promise<Json | undefined> {
+  // Loaded only here: most texts are scalars, and a command's start should not wait for YAML.
+  const { parse } = await import("yaml");
+  try {
+    return parse(text) as Json;
+  } catch (cause) {
+    if (isTextTaken) return undefined;
+    throw new SluiceError("USAGE", `not a YAML value: ${text}`, { cause });
+  }
+}

@@ -1,0 +1,97 @@
+/**
+ * Where everything of a run lies, relative to the run directory. What is not a result starts with
+ * `_`, so that readers of data sets take the directory as it is.
+ */
+
+/** Which plan of a run something belongs to: the run itself is generation 1, retries come after. */
+export interface Generation {
+  runId: string;
+  /** 1 for the run itself. */
+  generation: number;
+}
+
+export const planPath = "_sluice/plan.json";
+export const manifestPath = "_manifest.json";
+export const successPath = "_SUCCESS";
+export const partPrefix = "part-";
+export const deadLetterPrefix = "_dead-letters/part-";
+export const commitPrefix = "_sluice/commits/";
+export const coordinatorPrefix = "_sluice/coordinators/";
+export const workerPrefix = "_sluice/workers/";
+export const cancelPrefix = "_sluice/cancel/";
+export const probePrefix = "_sluice/probe/";
+export const generationPrefix = "_sluice/generations/";
+export const attemptPrefix = "_sluice/attempts/";
+
+/** Digits in the names of parts: enough for the last task, never below five. */
+export function partWidth(tasks: number): number {
+  return Math.max(5, String(Math.max(0, tasks - 1)).length);
+}
+
+/** `part-00007.jsonl`. */
+export function partPath(task: number, width: number): string {
+  return `${partPrefix}${String(task).padStart(width, "0")}.jsonl`;
+}
+
+/** `_dead-letters/part-00007.jsonl`. */
+export function deadLetterPath(task: number, width: number): string {
+  return `${deadLetterPrefix}${String(task).padStart(width, "0")}.jsonl`;
+}
+
+/** Plan of a generation. */
+export function planPathOf(generation: number): string {
+  return generation === 1 ? planPath : `${generationPrefix}${generation}/plan.json`;
+}
+
+/** Manifest of a generation. */
+export function manifestPathOf(generation: number): string {
+  return generation === 1 ? manifestPath : `_manifest.g${generation}.json`;
+}
+
+/** Tasks of a plan; named by their digest, so that two planners never overwrite each other. */
+export function tasksPathOf(generation: number, sha256: string): string {
+  const folder = generation === 1 ? "_sluice/" : `${generationPrefix}${generation}/`;
+  return `${folder}tasks-${sha256.slice(0, 16)}.jsonl`;
+}
+
+/** THE record that makes an attempt's output the task's output. */
+export function commitPath(task: number, of: Generation): string {
+  const suffix = of.generation === 1 ? "" : `.g${of.generation}`;
+  return `${commitPrefix}${task}.${of.runId.toLowerCase()}${suffix}.json`;
+}
+
+/** The task that a commit's path names, or undefined when it is no commit of this generation. */
+export function taskOfCommit(path: string, of: Generation): number | undefined {
+  const task = Number(path.slice(commitPrefix.length).split(".", 1)[0]);
+  return Number.isSafeInteger(task) && path === commitPath(task, of) ? task : undefined;
+}
+
+/** Folder of all attempts at one task. */
+export function taskAttemptsPrefix(task: number, of: Generation): string {
+  return `${attemptPrefix}${of.runId.toLowerCase()}/g${of.generation}/${task}/`;
+}
+
+/** Files of one attempt. */
+export function attemptPaths(task: number, of: Generation, attempt: string) {
+  const folder = `${taskAttemptsPrefix(task, of)}${attempt}/`;
+  return {
+    journal: `${folder}journal.jsonl`,
+    part: `${folder}part.jsonl`,
+    deadLetters: `${folder}dead-letters.jsonl`,
+    ids: `${folder}ids.bin`,
+  };
+}
+
+/** Record of coordinator N, and the file it keeps changing while it lives. */
+export function coordinatorPaths(number: number) {
+  const name = String(number).padStart(6, "0");
+  return {
+    record: `${coordinatorPrefix}${name}.json`,
+    heartbeat: `${coordinatorPrefix}${name}.heartbeat`,
+  };
+}
+
+/** What a worker says of itself while it lives. */
+export function workerPath(worker: string): string {
+  return `${workerPrefix}${worker}.json`;
+}

@@ -1,0 +1,200 @@
+import type { RandomReader, Storage } from "../data/storage/storage.ts";
+import type { Clock } from "../foundation/clock.ts";
+import { SluiceError } from "../foundation/errors.ts";
+import { digestOf } from "../foundation/hashing.ts";
+import { runIdAt, sortableId } from "../foundation/ids.ts";
+import type { Logger } from "../foundation/logger.ts";
+import { type Random, randomInteger } from "../foundation/random.ts";
+import type { Processes } from "./coordinate/processes.ts";
+import { assertSameInput, findInput, scanInput, shardRows } from "./create-plan.ts";
+import type { RunEvent } from "./events.ts";
+import { differingAnswers } from "./job/kinds.ts";
+import type { JobSpec } from "./job/schema.ts";
+import { planPath } from "./layout.ts";
+import { locateRun, type RunLocation } from "./locate.ts";
+import { type Plan, planBytes } from "./plan.ts";
+import { probeStore } from "./probe.ts";
+import { createOnce, readJson } from "./records.ts";
+import { removeRun } from "./remove-run.ts";
+import type { RunContext } from "./run-context.ts";
+
+/** What the run floor may use of the outside world. */
+export interface RunDependencies {
+  clock: Clock;
+  random: Random;
+  logger: Logger;
+  processes: Processes;
+  openStorage(location: string): Storage;
+  openFile(path: string): Promise<RandomReader>;
+  /** Version of Sluice. */
+  software: string;
+}
+
+export interface OpenRunOptions {
+  /** Replace the run that is there. */
+  overwrite: boolean;
+  /** Write beside the run that is there, if it is another one. */
+  fork: boolean;
+  /** Workers the run will have, for a number of rows. */
+  workersFor(job: JobSpec, rows: number): number;
+  onEvent(event: RunEvent): void;
+}
+
+/** A run, found or newly planned. */
+export interface OpenedRun {
+  context: RunContext;
+  location: RunLocation;
+  /** The job as it is to be carried out: answers and layout as planned, operation as asked now. */
+  job: JobSpec;
+}
+
+/** The context of a run that exists. */
+export function runContext(
+  location: RunLocation,
+  plan: Plan,
+  dependencies: RunDependencies,
+  worker: string,
+): RunContext {
+  const { clock, random, logger, openStorage, openFile } = dependencies;
+  return {
+    storage: openStorage(location.directory),
+    outside: openStorage(location.outside),
+    plan,
+    openFile,
+    clock,
+    random,
+    logger,
+    worker,
+  };
+}
+
+/**
+ * Finds the run that the job's output holds, or plans a new one.
+ *
+ * @throws SluiceError `RUN_DIFFERS`, `OUTPUT_OCCUPIED`, `INPUT_CHANGED`, and what planning throws.
+ */
+export async function openOrPlan(
+  job: JobSpec,
+  dependencies: RunDependencies,
+  options: OpenRunOptions,
+): Promise<OpenedRun> {
+  const worker = sortableId(dependencies.clock, dependencies.random);
+  for (let copy = 1; ; copy++) {
+    const path = copy === 1 ? job.output.path : forkedPath(job.output.path, copy);
+    const wanted = copy === 1 ? job : { ...job, output: { ...job.output, path } };
+    const location = locateRun(path);
+    const storage = dependencies.openStorage(location.directory);
+    let plan = await readJson<Plan>(storage, planPath);
+    if (plan && options.overwrite) {
+      await removeRun(dependencies, location, plan);
+      plan = undefined;
+    }
+    if (plan) {
+      const isSame = await matches(wanted, plan, dependencies, options, storage);
+      if (!isSame && options.fork) continue;
+    } else {
+      await assertFree(storage, dependencies.openStorage(location.outside), location);
+      const planned = await planRun(wanted, location, storage, dependencies, options);
+      plan = planned.plan;
+      // Somebody else planned at the same moment: their plan stands, if it is the same job.
+      if (!planned.isOurs) await matches(wanted, plan, dependencies, options, storage);
+    }
+    const effective = effectiveJob(plan, wanted);
+    const context = runContext(location, { ...plan, job: effective }, dependencies, worker);
+    return { context, location, job: effective };
+  }
+}
+
+function forkedPath(path: string, copy: number): string {
+  return path.replace(/(\.[a-z]+)?\/*$/, (extension) => `-${copy}${extension}`);
+}
+
+/** The present job, with what the stored plan decides. */
+export function effectiveJob(plan: Plan, current: JobSpec): JobSpec {
+  return {
+    ...current,
+    shard: plan.job.shard,
+    output: plan.job.output,
+    generation: { ...current.generation, seed: plan.seed },
+  };
+}
+
+async function matches(
+  job: JobSpec,
+  plan: Plan,
+  dependencies: RunDependencies,
+  options: OpenRunOptions,
+  storage: Storage,
+): Promise<boolean> {
+  const differing = differingAnswers(plan.job, job);
+  if (differing.length > 0) {
+    if (options.fork) return false;
+    throw new SluiceError("RUN_DIFFERS", `it differs in ${differing.join(", ")}`, {
+      file: storage.location,
+    });
+  }
+  const scan = {
+    storage,
+    job,
+    seed: plan.seed,
+    workers: 1,
+    uniqueId: sortableId(dependencies.clock, dependencies.random),
+    onEvent: options.onEvent,
+  };
+  await assertSameInput(plan.input, { ...plan.tasks }, await findInput(job), scan);
+  return true;
+}
+
+async function assertFree(
+  storage: Storage,
+  outside: Storage,
+  location: RunLocation,
+): Promise<void> {
+  const { mergedFile } = location;
+  if (mergedFile !== null && (await outside.stat(mergedFile))) {
+    throw new SluiceError("OUTPUT_OCCUPIED", "the file exists", {
+      file: `${location.outside}/${mergedFile}`,
+    });
+  }
+  for await (const { path } of storage.list("")) {
+    // What an interrupted planner, or the spool of standard input, left is ours.
+    if (path.startsWith("_sluice/")) continue;
+    throw new SluiceError("OUTPUT_OCCUPIED", `it holds ${path}`, { file: location.directory });
+  }
+}
+
+async function planRun(
+  job: JobSpec,
+  location: RunLocation,
+  storage: Storage,
+  dependencies: RunDependencies,
+  options: OpenRunOptions,
+): Promise<{ plan: Plan; isOurs: boolean }> {
+  const { clock, random, software } = dependencies;
+  const uniqueId = sortableId(clock, random);
+  // The probe waits for the disk, the scan for the processor.
+  const probing = probeStore(storage, uniqueId);
+  probing.catch(() => {});
+  const found = await findInput(job);
+  const seed = job.generation.seed ?? randomInteger(random, 2 ** 31);
+  const workers = options.workersFor(job, Math.ceil(found.bytes / 100));
+  const scan = { storage, job, seed, workers, uniqueId, onEvent: options.onEvent };
+  const { tasks, input } = await scanInput(found, scan, await shardRows(found, job, workers));
+  await probing;
+  const plan: Plan = {
+    format: 1,
+    runId: runIdAt(clock.now()),
+    generation: 1,
+    software,
+    createdAt: new Date(clock.now()).toISOString(),
+    job,
+    seed,
+    tasks: { count: tasks.count, file: tasks.file, index: tasks.index },
+    rows: tasks.rows,
+    input,
+    mergedFile: location.mergedFile,
+  };
+  planBytes(plan);
+  const { won, record } = await createOnce(storage, planPath, plan, digestOf);
+  return { plan: record, isOurs: won };
+}

@@ -1,0 +1,195 @@
+import type { Slice } from "../data/row.ts";
+import type { RandomReader, Storage } from "../data/storage/storage.ts";
+import { SluiceError } from "../foundation/errors.ts";
+import { sha256Hex, sha256Stream } from "../foundation/hashing.ts";
+import { limits } from "../foundation/limits.ts";
+import type { JobSpec } from "./job/schema.ts";
+import { type Generation, planPathOf, tasksPathOf } from "./layout.ts";
+import { readJson } from "./records.ts";
+
+/** Unit of scheduling and commit: a contiguous range of input rows. */
+export interface Task {
+  task: number;
+  /** Stable index of its first row. */
+  firstRow: number;
+  /** Rows in its slices. */
+  rows: number;
+  slices: Slice[];
+  /** Only these rows of the range, as an index set: a sample, or the rows that a retry asks again. */
+  only?: string;
+  /** How many rows `only` names. */
+  onlyRows?: number;
+}
+
+/** A file as the plan refers to it. */
+export interface PlannedFile {
+  path: string;
+  sha256: string;
+  bytes: number;
+}
+
+/** What will be done: frozen, hashed, serializable. One a generation. */
+export interface Plan extends Generation {
+  format: 1;
+  /** Version of Sluice that made it. */
+  software: string;
+  /** ISO 8601. */
+  createdAt: string;
+  /** The job as it was when planned; paths absolute, no secrets. */
+  job: JobSpec;
+  /** Seed of sampling, given or drawn. */
+  seed: number;
+  tasks: { count: number; file: PlannedFile; index: PlannedFile };
+  /** Rows that will get an outcome. */
+  rows: number;
+  input: InputSummary;
+  /** Where one merged file is asked for: its name, beside the run directory. */
+  mergedFile: string | null;
+}
+
+/** The input as it was planned. */
+export interface InputSummary {
+  files: number;
+  bytes: number;
+  rows: number;
+  rowsPerTask: number;
+  /** Digest of paths and sizes. */
+  digest: string;
+  /** Digest of modification times: only a hint that a checksum is worth the reading. */
+  modifiedDigest: string;
+}
+
+/** Tasks on storage, as lines with a table of their offsets. */
+export interface StoredTasks {
+  count: number;
+  rows: number;
+  file: PlannedFile;
+  index: PlannedFile;
+}
+
+const pendingPath = "_sluice/tasks.pending";
+
+/**
+ * Writes the tasks of a plan: one JSON line each, and beside them a table of 8-byte little-endian
+ * offsets, so that any task is found by one read. Memory stays flat.
+ */
+export async function storeTasks(
+  storage: Storage,
+  generation: number,
+  uniqueId: string,
+  tasks: AsyncIterable<Task> | Iterable<Task>,
+): Promise<StoredTasks> {
+  const draft = `${pendingPath}-${uniqueId}`;
+  const writer = await storage.writer(draft);
+  const digest = sha256Stream();
+  const offsets: number[] = [];
+  let bytes = 0;
+  let rows = 0;
+  try {
+    for await (const task of tasks) {
+      const line = Buffer.from(`${JSON.stringify(task)}\n`);
+      offsets.push(bytes);
+      bytes += line.length;
+      rows += task.onlyRows ?? task.rows;
+      digest.update(line);
+      await writer.write(line);
+    }
+    await writer.close();
+  } catch (error) {
+    await writer.abort();
+    throw error;
+  }
+  const sha256 = digest.digest("hex");
+  const path = tasksPathOf(generation, sha256);
+  await storage.publish(draft, path);
+  await storage.remove(draft);
+  const table = Buffer.alloc(offsets.length * 8);
+  for (const [at, offset] of offsets.entries()) table.writeBigUInt64LE(BigInt(offset), at * 8);
+  const indexPath = `${path}.offsets`;
+  await storage.replace(indexPath, table);
+  return {
+    count: offsets.length,
+    rows,
+    file: { path, sha256, bytes },
+    index: { path: indexPath, sha256: sha256Hex(table), bytes: table.length },
+  };
+}
+
+/** Reads the plan of a generation. `NOT_A_RUN` where the directory holds none. */
+export async function readPlan(storage: Storage, generation = 1): Promise<Plan> {
+  const plan = await readJson<Plan>(storage, planPathOf(generation));
+  if (!plan) throw new SluiceError("NOT_A_RUN", storage.location);
+  if (plan.format !== 1) {
+    throw new SluiceError("NOT_A_RUN", `${storage.location} has plan format ${plan.format}`);
+  }
+  return plan;
+}
+
+/** The plan as bytes. */
+export function planBytes(plan: Plan): Buffer {
+  const bytes = Buffer.from(`${JSON.stringify(plan, null, 2)}\n`);
+  if (bytes.length > limits.maxPlanBytes) {
+    throw new SluiceError(
+      "PLAN_TOO_LARGE",
+      `${bytes.length} bytes, ${limits.maxPlanBytes} allowed`,
+    );
+  }
+  return bytes;
+}
+
+/** The longest line that any input of the job allows. */
+export function longestLineBytes(plan: Plan): number {
+  return Math.max(...plan.job.input.map((source) => source.maxLineBytes));
+}
+
+/** Finds any task of a plan by one small read. */
+export class TaskTable {
+  readonly #plan: Plan;
+  readonly #storage: Storage;
+  #readers: Promise<[RandomReader, RandomReader]> | undefined;
+
+  constructor(storage: Storage, plan: Plan) {
+    this.#plan = plan;
+    this.#storage = storage;
+  }
+
+  /** Task number `task` of the plan. */
+  async task(task: number): Promise<Task> {
+    const { file, count } = this.#plan.tasks;
+    if (task < 0 || task >= count) throw new SluiceError("USAGE", `there is no task ${task}`);
+    const [lines, table] = await this.#opened();
+    const entry = Buffer.from(await table.read(task * 8, 16));
+    const start = Number(entry.readBigUInt64LE(0));
+    const end = entry.length >= 16 ? Number(entry.readBigUInt64LE(8)) : file.bytes;
+    return JSON.parse(Buffer.from(await lines.read(start, end - start)).toString()) as Task;
+  }
+
+  /** Every task in order, read as one stream. */
+  async *all(): AsyncGenerator<Task> {
+    const [lines] = await this.#opened();
+    let pending = "";
+    const decoder = new TextDecoder();
+    for (let offset = 0; offset < lines.bytes; offset += limits.readChunkBytes) {
+      const chunk = await lines.read(offset, limits.readChunkBytes);
+      const parts = (pending + decoder.decode(chunk, { stream: true })).split("\n");
+      pending = parts.pop()!;
+      for (const line of parts) yield JSON.parse(line) as Task;
+    }
+  }
+
+  async close(): Promise<void> {
+    const readers = await this.#readers;
+    this.#readers = undefined;
+    await Promise.all(readers?.map((reader) => reader.close()) ?? []);
+  }
+
+  #opened(): Promise<[RandomReader, RandomReader]> {
+    this.#readers ??= this.#open();
+    return this.#readers;
+  }
+
+  async #open(): Promise<[RandomReader, RandomReader]> {
+    const { file, index } = this.#plan.tasks;
+    return [await this.#storage.open(file.path), await this.#storage.open(index.path)];
+  }
+}

@@ -1,0 +1,33 @@
+import type { Storage } from "../data/storage/storage.ts";
+import { SluiceError } from "../foundation/errors.ts";
+import { limits } from "../foundation/limits.ts";
+import { probePrefix } from "./layout.ts";
+import { createOnce } from "./records.ts";
+
+/**
+ * Refuses a store that does not let exactly one creator win. Twenty creators race for one key, five
+ * times: a store that passes two writes in a row may still fail the race, and one that ignores the
+ * condition lets all of them win.
+ *
+ * @throws SluiceError `STORE_UNSUITABLE`.
+ */
+export async function probeStore(storage: Storage, uniqueId: string): Promise<void> {
+  for (let round = 0; round < limits.probeRounds; round++) {
+    const path = `${probePrefix}${uniqueId}-${round}.json`;
+    const outcomes = await Promise.all(
+      Array.from({ length: limits.probeCreators }, (_, creator) =>
+        createOnce(storage, path, { creator: `${uniqueId}-${creator}` }, (it) => it.creator),
+      ),
+    );
+    const winners = outcomes.filter(({ won }) => won).length;
+    const names = new Set(outcomes.map(({ record }) => record.creator));
+    await storage.remove(path);
+    if (winners !== 1 || names.size !== 1) {
+      throw new SluiceError(
+        "STORE_UNSUITABLE",
+        `${winners} of ${limits.probeCreators} creators of one file believe that they made it`,
+        { file: storage.location },
+      );
+    }
+  }
+}

@@ -1,0 +1,21 @@
+import type { RandomReader, Storage } from "../data/storage/storage.ts";
+import type { Clock } from "../foundation/clock.ts";
+import type { Logger } from "../foundation/logger.ts";
+import type { Random } from "../foundation/random.ts";
+import type { Plan } from "./plan.ts";
+
+/** What everything that works on one generation of one run is given. */
+export interface RunContext {
+  /** Rooted at the run directory. */
+  storage: Storage;
+  /** Rooted where the run directory lies: merged files are written there. */
+  outside: Storage;
+  plan: Plan;
+  /** Opens an input file by the path that the plan has. */
+  openFile(path: string): Promise<RandomReader>;
+  clock: Clock;
+  random: Random;
+  logger: Logger;
+  /** Id of the worker, or of the process where there is none. */
+  worker: string;
+}

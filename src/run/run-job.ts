@@ -1,0 +1,260 @@
+import { asSluiceError, exitCodes, type SluiceError } from "../foundation/errors.ts";
+import { type AttemptCounts, addCounts, addErrors, noCounts } from "./attempt/commit.ts";
+import type { Backend } from "./backend.ts";
+import { Coordinator } from "./coordinate/coordinator.ts";
+import type { DispatchEnd } from "./dispatch.ts";
+import type { RunEvent, RunSummary } from "./events.ts";
+import type { JobSpec } from "./job/schema.ts";
+import { manifestPathOf } from "./layout.ts";
+import type { RunLocation } from "./locate.ts";
+import { type OpenedRun, openOrPlan, type RunDependencies } from "./open-run.ts";
+import { type Plan, TaskTable } from "./plan.ts";
+import type { RunContext } from "./run-context.ts";
+import { committedTasks, readCommits } from "./seal/commits.ts";
+import { type Manifest, readManifest } from "./seal/manifest.ts";
+import { sealRun } from "./seal/seal.ts";
+import { plainErrors, rate, rounded, sealedSummary } from "./summary.ts";
+
+export interface RunJobOptions {
+  backend: Backend;
+  overwrite: boolean;
+  fork: boolean;
+  /** Called before workers start, when there is something to do: fetches engine and model. */
+  prepare(job: JobSpec): Promise<void>;
+  onEvent(event: RunEvent): void;
+  /** Aborted to stop cleanly; its reason, if it is a SluiceError, says why. */
+  signal: AbortSignal;
+}
+
+/** How a call of `sluice run` ended. */
+export interface RunResult {
+  summary: RunSummary;
+  exitCode: number;
+  /** Why the run is not sealed. */
+  error?: SluiceError;
+  /** True when the run was sealed before this call, which did nothing. */
+  wasSealed: boolean;
+}
+
+/**
+ * Carries a job out: plans it or finds its run, has the backend run what is not committed yet, and
+ * seals. Running the same job again goes on where it stopped.
+ *
+ * @throws SluiceError for whatever prevents a start; what stops it later is in the result.
+ */
+export async function runJob(
+  job: JobSpec,
+  dependencies: RunDependencies,
+  options: RunJobOptions,
+): Promise<RunResult> {
+  const startedMs = dependencies.clock.monotonic();
+  const { backend, onEvent } = options;
+  const opened = await openOrPlan(job, dependencies, {
+    ...options,
+    workersFor: (spec, rows) => backend.workersFor(spec, rows).workers,
+  });
+  const { context, location } = opened;
+  const seconds = () => (dependencies.clock.monotonic() - startedMs) / 1000;
+  const sealed = await readManifest(context.storage);
+  if (sealed) {
+    const facts = { ...placesOf(location, sealed.generation), runTimeSec: seconds() };
+    const isSuccess = withinBudget(opened.job, context.plan, sealed.rows.failed);
+    const summary = sealedSummary(sealed, { ...facts, resumedRows: sealed.rows.total }, isSuccess);
+    return { summary, exitCode: codeOf(isSuccess), wasSealed: true };
+  }
+  const id = context.worker;
+  const { storage, clock } = context;
+  const { processes } = dependencies;
+  const present = withSharedLimits(opened, backend);
+  const coordinator = await Coordinator.rule({ storage, clock, processes, id, job: present.job });
+  try {
+    return await carryOut({ ...opened, ...present }, coordinator, options, seconds);
+  } catch (error) {
+    onEvent({ type: "notice", message: asSluiceError(error).message });
+    throw error;
+  } finally {
+    await coordinator.end();
+  }
+}
+
+interface PresentRun extends OpenedRun {
+  workers: number;
+  notices: string[];
+}
+
+/** The job as each worker is to see it: a limit on requests at once holds for all of them together. */
+function withSharedLimits({ context, job }: OpenedRun, backend: Backend) {
+  const { workers, notices } = backend.workersFor(job, context.plan.rows);
+  if (job.model.engine !== "openai") return { job, workers, notices };
+  const maxInFlight = Math.max(1, Math.ceil(job.model.maxInFlight / workers));
+  return { job: { ...job, model: { ...job.model, maxInFlight } }, workers, notices };
+}
+
+async function carryOut(
+  run: PresentRun,
+  coordinator: Coordinator,
+  options: RunJobOptions,
+  seconds: () => number,
+): Promise<RunResult> {
+  const { context, location, job } = run;
+  const { plan, storage } = context;
+  const { onEvent } = options;
+  for (const message of run.notices) onEvent({ type: "notice", message });
+  const committed = await committedTasks(storage, plan);
+  const pending = await pendingTasks(context, committed);
+  onEvent({
+    type: "run-start",
+    runId: plan.runId,
+    output: placesOf(location, plan.generation).output,
+    tasks: plan.tasks.count,
+    rows: plan.rows,
+    resumedTasks: committed.size,
+    resumedRows: pending.committedRows,
+  });
+  const stop = new AbortController();
+  const signal = AbortSignal.any([options.signal, stop.signal]);
+  coordinator.watch((error) => stop.abort(error));
+  let choices: Manifest["engine"] = null;
+  let end: DispatchEnd | undefined;
+  if (pending.tasks.length > 0) {
+    await options.prepare(job);
+    end = await options.backend.run({
+      context,
+      location: location.directory,
+      job,
+      tasks: pending.tasks,
+      rowsOf: pending.rowsOf,
+      workers: run.workers,
+      maxFailedRows: failedRowsAllowed(job, plan),
+      failedBefore: await failedBefore(context, job, committed),
+      onEvent: (event) => {
+        if (event.type === "worker-start") choices = { name: event.engine, choices: event.choices };
+        onEvent(event);
+      },
+      signal,
+    });
+  }
+  const facts = {
+    ...placesOf(location, plan.generation),
+    resumedRows: pending.committedRows + (end?.resumedRows ?? 0),
+  };
+  if (end?.error) return stopped(context, end, { ...facts, runTimeSec: seconds() });
+  const assertRules = () => coordinator.assertRules();
+  const manifest = await sealRun(context, { engine: choices, assertRules });
+  const { total, failed } = manifest.rows;
+  onEvent({ type: "run-seal", manifest: facts.manifestPath, rows: total, failed });
+  const isSuccess = withinBudget(job, plan, failed);
+  const summary = sealedSummary(manifest, { ...facts, runTimeSec: seconds() }, isSuccess);
+  return { summary, exitCode: codeOf(isSuccess), wasSealed: false };
+}
+
+interface Pending {
+  tasks: number[];
+  committedRows: number;
+  rowsOf(task: number): number;
+}
+
+async function pendingTasks(context: RunContext, committed: Set<number>): Promise<Pending> {
+  const { plan, storage } = context;
+  const table = new TaskTable(storage, plan);
+  const tasks: number[] = [];
+  const rows = new Map<number, number>();
+  let committedRows = 0;
+  try {
+    for await (const { task, rows: all, onlyRows } of table.all()) {
+      const planned = onlyRows ?? all;
+      if (committed.has(task)) committedRows += planned;
+      else {
+        tasks.push(task);
+        rows.set(task, planned);
+      }
+    }
+  } finally {
+    await table.close();
+  }
+  return { tasks, committedRows, rowsOf: (task) => rows.get(task) ?? 0 };
+}
+
+/** The summary of a run that stopped before its seal; what is done is counted. */
+async function stopped(
+  context: RunContext,
+  end: DispatchEnd,
+  facts: { runTimeSec: number; resumedRows: number; output: string },
+): Promise<RunResult> {
+  const { plan, storage } = context;
+  const error = end.error!;
+  const counts = await committedCounts(context, await committedTasks(storage, plan));
+  const completionTokens = counts.usage.completionTokens + end.partial.usage.completionTokens;
+  const summary: RunSummary = {
+    status: error.code === "RUN_CANCELED" ? "CANCELED" : "FAILED",
+    run_id: plan.runId,
+    request_count: plannedRequests(plan),
+    response_count: counts.requests.answered + end.partial.answered,
+    run_time_sec: rounded(facts.runTimeSec),
+    prompt_tokens: counts.usage.promptTokens + end.partial.usage.promptTokens,
+    total_tokens_generated: completionTokens,
+    tokens_per_sec: rate(completionTokens, facts.runTimeSec),
+    seed: plan.seed,
+    rows: {
+      total: plan.rows,
+      answered: counts.rows.answered + end.partial.answered,
+      failed: counts.rows.failed + end.partial.failed,
+      resumed: facts.resumedRows,
+    },
+    errors: plainErrors(addErrors(counts.errors, end.partial.errors)),
+    output: facts.output,
+    manifest: null,
+    sealed: false,
+  };
+  return { summary, exitCode: error.exitCode, error, wasSealed: false };
+}
+
+/** Requests as far as they are known before the rows were rendered: lists are counted once. */
+function plannedRequests(plan: Plan): number {
+  return plan.rows * Object.keys(plan.job.prompts ?? { answer: "" }).length;
+}
+
+async function committedCounts(
+  context: RunContext,
+  committed: Iterable<number>,
+): Promise<AttemptCounts> {
+  let counts = structuredClone(noCounts);
+  for await (const commit of readCommits(context.storage, context.plan, committed)) {
+    counts = addCounts(counts, commit);
+  }
+  return counts;
+}
+
+// Reading every commit is worth it only where a budget of failures is to be kept.
+async function failedBefore(
+  context: RunContext,
+  job: JobSpec,
+  committed: Set<number>,
+): Promise<number> {
+  if (job.maxFailedRows === undefined) return 0;
+  return (await committedCounts(context, committed)).rows.failed;
+}
+
+/** Failed rows that a run may have; a share is of all planned rows. */
+export function failedRowsAllowed(job: JobSpec, plan: Plan): number | undefined {
+  const { maxFailedRows } = job;
+  if (maxFailedRows === undefined || maxFailedRows >= 1) return maxFailedRows;
+  return Math.floor(maxFailedRows * plan.rows);
+}
+
+/** True when no more rows failed than the job allows; without a word on it, none may. */
+export function withinBudget(job: JobSpec, plan: Plan, failed: number): boolean {
+  return failed <= (failedRowsAllowed(job, plan) ?? 0);
+}
+
+function codeOf(isSuccess: boolean): number {
+  return isSuccess ? exitCodes.ok : exitCodes.failedRows;
+}
+
+function placesOf(location: RunLocation, generation: number) {
+  const { directory, outside, mergedFile } = location;
+  return {
+    output: mergedFile === null ? directory : `${outside}/${mergedFile}`,
+    manifestPath: `${directory}/${manifestPathOf(generation)}`,
+  };
+}

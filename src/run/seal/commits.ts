@@ -1,0 +1,46 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import type { Commit } from "../attempt/commit.ts";
+import { commitPath, commitPrefix, type Generation, taskOfCommit } from "../layout.ts";
+import { readJson } from "../records.ts";
+
+/** Numbers of the tasks that have a commit in this generation: one listing, no reads. */
+export async function committedTasks(storage: Storage, of: Generation): Promise<Set<number>> {
+  const tasks = new Set<number>();
+  for await (const { path } of storage.list(commitPrefix)) {
+    const task = taskOfCommit(path, of);
+    if (task !== undefined) tasks.add(task);
+  }
+  return tasks;
+}
+
+/** Reads a commit and checks that it is what its name says. */
+export async function readCommit(storage: Storage, of: Generation, task: number): Promise<Commit> {
+  const path = commitPath(task, of);
+  const commit = await readJson<Commit>(storage, path);
+  if (!commit) throw new SluiceError("RUN_DAMAGED", "the commit is missing", { file: path });
+  const { run, generation } = commit;
+  if (commit.task !== task || run !== of.runId || generation !== of.generation) {
+    throw new SluiceError("RUN_DAMAGED", "the commit is of another task", { file: path });
+  }
+  return commit;
+}
+
+const readsAtOnce = 32;
+
+/** Reads commits in the order of `tasks`, some at once. */
+export async function* readCommits(
+  storage: Storage,
+  of: Generation,
+  tasks: Iterable<number>,
+): AsyncGenerator<Commit> {
+  const pending: Promise<Commit>[] = [];
+  for (const task of tasks) {
+    const reading = readCommit(storage, of, task);
+    // Awaited later, in order; until then a failure must not count as unhandled.
+    reading.catch(() => {});
+    pending.push(reading);
+    if (pending.length >= readsAtOnce) yield await pending.shift()!;
+  }
+  for (const commit of pending) yield await commit;
+}

@@ -1,0 +1,58 @@
+import type { ErrorCounts } from "./attempt/commit.ts";
+import type { RunSummary } from "./events.ts";
+import type { Manifest } from "./seal/manifest.ts";
+
+interface CallFacts {
+  runTimeSec: number;
+  /** Rows that earlier calls had committed. */
+  resumedRows: number;
+  /** Absolute path of what was written. */
+  output: string;
+  /** Absolute path of the manifest. */
+  manifestPath: string;
+}
+
+/** The summary of a sealed run: counts are of the whole run, seconds and rates of this call. */
+export function sealedSummary(
+  manifest: Manifest,
+  facts: CallFacts,
+  isSuccess: boolean,
+): RunSummary {
+  const { rows, requests, usage, errors } = manifest;
+  return {
+    status: isSuccess ? "SUCCESS" : "FAILED",
+    run_id: manifest.runId,
+    request_count: requests.planned,
+    response_count: requests.answered,
+    run_time_sec: rounded(facts.runTimeSec),
+    prompt_tokens: usage.promptTokens,
+    total_tokens_generated: usage.completionTokens,
+    tokens_per_sec: rate(usage.completionTokens, facts.runTimeSec),
+    seed: manifest.seed,
+    rows: {
+      total: rows.total,
+      answered: rows.answered,
+      failed: rows.failed,
+      resumed: facts.resumedRows,
+    },
+    errors: plainErrors(errors),
+    output: facts.output,
+    manifest: facts.manifestPath,
+    sealed: true,
+  };
+}
+
+/** Failures as the summary has them. */
+export function plainErrors(errors: ErrorCounts): RunSummary["errors"] {
+  const entries = Object.entries(errors) as [string, { count: number; message: string }][];
+  return Object.fromEntries(entries);
+}
+
+export function rounded(value: number): number {
+  return Math.round(value * 1000) / 1000;
+}
+
+/** Something a second, to three digits. */
+export function rate(count: number, seconds: number): number {
+  return seconds > 0 ? rounded(count / seconds) : 0;
+}

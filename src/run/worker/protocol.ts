@@ -1,0 +1,53 @@
+import type { ErrorRecord } from "../../foundation/errors.ts";
+import type { Usage } from "../../foundation/inference.ts";
+import type { Json } from "../../foundation/json.ts";
+import type { ErrorCounts } from "../attempt/commit.ts";
+import type { TaskCounts, TaskOutcome } from "../events.ts";
+
+/** Version of the messages between a coordinator and its workers. */
+export const protocolVersion = 1;
+
+/** What a worker is told. */
+export type ToWorker =
+  | {
+      type: "task-run";
+      task: number;
+      /** Rows that were with a worker that died: as many of the first open rows are asked with care. */
+      suspects?: number;
+    }
+  | { type: "task-cancel"; task: number }
+  | { type: "worker-stop"; graceMs: number };
+
+/** What a worker tells. */
+export type FromWorker =
+  | {
+      type: "worker-ready";
+      worker: string;
+      pid: number;
+      protocol: number;
+      /** Requests its engine can usefully hold. */
+      capacity: number;
+      engine: string;
+      /** What the engine chose for itself. */
+      choices: Record<string, Json>;
+    }
+  /** It cannot start; it leaves after this. */
+  | { type: "worker-failed"; error: ErrorRecord }
+  | { type: "task-start"; task: number; attempt: string; rows: number; resumed: number }
+  | ({
+      type: "task-progress";
+      task: number;
+      /** Rows that nothing was asked for yet. */
+      waiting: number;
+      inFlight: number;
+      usage: Usage;
+      errors: ErrorCounts;
+    } & TaskCounts)
+  | ({
+      type: "task-end";
+      task: number;
+      outcome: TaskOutcome;
+      usage: Usage;
+      errors: ErrorCounts;
+      error?: ErrorRecord;
+    } & TaskCounts);

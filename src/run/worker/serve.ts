@@ -1,0 +1,106 @@
+import type { EngineContext } from "../../engines/engine.ts";
+import { openEngine } from "../../engines/registry.ts";
+import type { Channel } from "../../foundation/channel.ts";
+import { asSluiceError } from "../../foundation/errors.ts";
+import { sortableId } from "../../foundation/ids.ts";
+import { limits } from "../../foundation/limits.ts";
+import { compilePromptSet } from "../../prompt/prompt-set.ts";
+import { rulingCoordinator } from "../coordinate/coordinator.ts";
+import type { ProcessIdentity } from "../coordinate/processes.ts";
+import { workerPath } from "../layout.ts";
+import type { RunLocation } from "../locate.ts";
+import { effectiveJob, type RunDependencies, runContext } from "../open-run.ts";
+import { readPlan } from "../plan.ts";
+import { recordBytes } from "../records.ts";
+import type { RunContext } from "../run-context.ts";
+import type { FromWorker, ToWorker } from "./protocol.ts";
+import { Worker } from "./worker.ts";
+
+export interface ServeOptions {
+  location: RunLocation;
+  generation: number;
+  dependencies: RunDependencies;
+  engineContext: EngineContext;
+  channel: Channel<FromWorker, ToWorker>;
+}
+
+/** What a worker says of itself while it lives. */
+export interface WorkerRecord extends ProcessIdentity {
+  worker: string;
+  status: "running" | "successful";
+  engine: string;
+  device: string;
+  beat: number;
+}
+
+/**
+ * A worker's whole life: opens the run and the engine, obeys what comes over the channel, and
+ * leaves when it is told to or when the channel closes. An engine that cannot start is reported as
+ * `worker-failed`.
+ */
+export async function serveWorker(options: ServeOptions): Promise<void> {
+  const { channel, dependencies, engineContext } = options;
+  try {
+    const context = await openContext(options);
+    const { job } = context.plan;
+    const promptSet = compilePromptSet({
+      ...job,
+      generation: { ...job.generation, seed: context.plan.seed },
+    });
+    const engine = await openEngine(job.model, engineContext);
+    const { pid } = dependencies.processes.self();
+    const worker = new Worker({ context, engine, promptSet, channel, pid });
+    const device = String(engine.choices?.gpu || "cpu");
+    const endHeartbeat = keepHeartbeat(context, dependencies, { engine: engine.name, device });
+    worker.start();
+    await worker.stopped;
+    await endHeartbeat();
+    await engine.close();
+  } catch (error) {
+    channel.send({ type: "worker-failed", error: asSluiceError(error).toJSON() });
+    channel.close();
+  }
+}
+
+async function openContext({
+  location,
+  generation,
+  dependencies,
+}: ServeOptions): Promise<RunContext> {
+  const storage = dependencies.openStorage(location.directory);
+  const plan = await readPlan(storage, generation);
+  const ruling = generation === 1 ? await rulingCoordinator(storage) : undefined;
+  const job = effectiveJob(plan, ruling?.job ?? plan.job);
+  const worker = sortableId(dependencies.clock, dependencies.random);
+  return runContext(location, { ...plan, job }, dependencies, worker);
+}
+
+function keepHeartbeat(
+  { storage, clock, worker, logger }: RunContext,
+  { processes }: RunDependencies,
+  facts: { engine: string; device: string },
+): () => Promise<void> {
+  let beat = 0;
+  let cancel: () => void = () => {};
+  let writing: Promise<void> = Promise.resolve();
+  let hasEnded = false;
+  const write = async () => {
+    const status = hasEnded ? "successful" : "running";
+    const record: WorkerRecord = { worker, status, beat: beat++, ...facts, ...processes.self() };
+    await storage.replace(workerPath(worker), recordBytes(record)).catch((error: unknown) => {
+      // A heartbeat is only information; the next one may pass.
+      logger.log("debug", asSluiceError(error).message);
+    });
+  };
+  const tick = () => {
+    writing = write();
+    cancel = clock.schedule(limits.heartbeatIntervalMs, tick);
+  };
+  tick();
+  return async () => {
+    cancel();
+    hasEnded = true;
+    await writing;
+    await write();
+  };
+}

@@ -1,0 +1,230 @@
+import type { Engine } from "../../engines/engine.ts";
+import type { Channel } from "../../foundation/channel.ts";
+import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
+import { noUsage } from "../../foundation/inference.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { PromptSet } from "../../prompt/prompt-set.ts";
+import { TaskAttempt } from "../attempt/attempt.ts";
+import type { Commit } from "../attempt/commit.ts";
+import { Executor } from "../execute/executor.ts";
+import { TaskTable } from "../plan.ts";
+import type { RunContext } from "../run-context.ts";
+import { type FromWorker, protocolVersion, type ToWorker } from "./protocol.ts";
+
+export interface WorkerOptions {
+  context: RunContext;
+  engine: Engine;
+  promptSet: PromptSet;
+  channel: Channel<FromWorker, ToWorker>;
+  pid: number;
+}
+
+interface OpenTask {
+  attempt?: TaskAttempt;
+  /** Set once it may not go on: what its end will say. */
+  error?: SluiceError;
+  isCanceled: boolean;
+}
+
+/**
+ * Obeys a coordinator: runs the tasks it is told over one engine, reports, and commits. Several
+ * tasks are open at once, so that the engine never drains at a shard's end.
+ */
+export class Worker {
+  readonly #options: WorkerOptions;
+  readonly #tasks: TaskTable;
+  readonly #open = new Map<number, OpenTask>();
+  readonly #executor: Executor;
+  readonly #finishing = new Set<Promise<void>>();
+  #cancelProgress: (() => void) | undefined;
+  #wasHungry = false;
+  #isStopping = false;
+  #resolveStopped!: () => void;
+  /** Resolves when the worker was told to stop, or its channel closed, and all is on file. */
+  readonly stopped = new Promise<void>((resolve) => {
+    this.#resolveStopped = resolve;
+  });
+
+  constructor(options: WorkerOptions) {
+    this.#options = options;
+    const { context, engine, promptSet } = options;
+    this.#tasks = new TaskTable(context.storage, context.plan);
+    this.#executor = new Executor({
+      engine,
+      promptSet,
+      clock: context.clock,
+      random: context.random,
+      maxAttempts: context.plan.job.retries.maxAttempts,
+      failOnRowError: context.plan.job.onRowError === "fail",
+      onComplete: (attempt) => this.#finish(attempt),
+      onFailure: (attempt, error) => this.#fail(attempt.task.task, error),
+      onHungry: () => this.#onHungry(),
+    });
+  }
+
+  /** Says that it is ready and begins to obey. */
+  start(): void {
+    const { channel, engine, context, pid } = this.#options;
+    channel.onClose(() => void this.stop(limits.stopGraceMs));
+    channel.send({
+      type: "worker-ready",
+      worker: context.worker,
+      pid,
+      protocol: protocolVersion,
+      capacity: engine.capacity,
+      engine: engine.name,
+      choices: { ...engine.choices },
+    });
+    channel.onMessage((message) => this.#obey(message));
+    this.#scheduleProgress();
+  }
+
+  /** Takes no more rows, waits up to `graceMs` for what is asked, and puts all on file. */
+  async stop(graceMs: number): Promise<void> {
+    if (this.#isStopping) return;
+    this.#isStopping = true;
+    const { context, engine, channel } = this.#options;
+    this.#cancelProgress?.();
+    const cancelGrace = context.clock.schedule(graceMs, () => void engine.close().catch(() => {}));
+    await this.#executor.stop();
+    await Promise.allSettled(this.#finishing);
+    for (const [task, open] of this.#open) {
+      await open.attempt?.close().catch((error: unknown) => this.#log(error));
+      this.#sendEnd(task, open, "canceled");
+    }
+    cancelGrace();
+    await this.#tasks.close().catch((error: unknown) => this.#log(error));
+    channel.close();
+    this.#resolveStopped();
+  }
+
+  #obey(message: ToWorker): void {
+    if (message.type === "worker-stop") {
+      void this.stop(message.graceMs);
+    } else if (message.type === "task-cancel") {
+      const open = this.#open.get(message.task);
+      if (open) open.isCanceled = true;
+      if (open?.attempt) this.#abandon(message.task, open, "canceled");
+    } else if (!this.#isStopping && !this.#open.has(message.task)) {
+      const open: OpenTask = { isCanceled: false };
+      this.#open.set(message.task, open);
+      this.#track(this.#begin(message.task, open, message.suspects ?? 0));
+    }
+  }
+
+  async #begin(task: number, open: OpenTask, suspects: number): Promise<void> {
+    try {
+      const planned = await this.#tasks.task(task);
+      const attempt = await TaskAttempt.open(this.#options.context, planned, suspects, {
+        onFailure: (error) => this.#fail(task, asSluiceError(error)),
+        onDrain: () => this.#executor.resume(),
+      });
+      if (!(attempt instanceof TaskAttempt)) return this.#alreadyCommitted(task, attempt);
+      open.attempt = attempt;
+      if (this.#isStopping) return;
+      if (open.isCanceled) return this.#abandon(task, open, "canceled");
+      if (open.error) return this.#fail(task, open.error);
+      const { onlyRows, rows } = planned;
+      const { id, resumed } = attempt;
+      this.#send({ type: "task-start", task, attempt: id, rows: onlyRows ?? rows, resumed });
+      this.#executor.add(attempt);
+    } catch (error) {
+      this.#fail(task, asSluiceError(error));
+    }
+  }
+
+  #alreadyCommitted(task: number, { rows, usage, errors }: Commit): void {
+    this.#open.delete(task);
+    const done = rows.answered + rows.filtered + rows.failed;
+    const counts = { done, failed: rows.failed, usage, errors };
+    this.#send({ type: "task-end", task, outcome: "already-committed", ...counts });
+  }
+
+  #finish(attempt: TaskAttempt): void {
+    const task = attempt.task.task;
+    this.#track(
+      attempt.commit().then(
+        ({ outcome }) => {
+          const open = this.#open.get(task);
+          if (open) this.#sendEnd(task, open, outcome);
+          this.#open.delete(task);
+        },
+        (error: unknown) => this.#fail(task, asSluiceError(error)),
+      ),
+    );
+  }
+
+  #fail(task: number, error: SluiceError): void {
+    const open = this.#open.get(task);
+    if (!open || open.error) return;
+    open.error = error;
+    this.#abandon(task, open, "failed");
+  }
+
+  #abandon(task: number, open: OpenTask, outcome: "failed" | "canceled"): void {
+    this.#open.delete(task);
+    const { attempt, error } = open;
+    if (attempt) this.#executor.remove(attempt, error ?? asSluiceError("canceled"));
+    this.#track(
+      (attempt?.close() ?? Promise.resolve())
+        .catch((failure: unknown) => this.#log(failure))
+        .then(() => this.#sendEnd(task, open, outcome)),
+    );
+  }
+
+  #sendEnd(
+    task: number,
+    open: OpenTask,
+    outcome: "committed" | "already-committed" | "failed" | "canceled",
+  ): void {
+    this.#send({
+      type: "task-end",
+      task,
+      outcome,
+      ...countsOf(open.attempt),
+      ...(open.error ? { error: open.error.toJSON() } : {}),
+    });
+  }
+
+  #track(work: Promise<void>): void {
+    this.#finishing.add(work);
+    void work.finally(() => this.#finishing.delete(work));
+  }
+
+  // The coordinator sends the next task when it hears that few rows wait; it hears at once, not at
+  // the next tick, when the engine has room.
+  #onHungry(): void {
+    const isHungry = this.#executor.waitingOf() < this.#options.engine.capacity;
+    if (isHungry && !this.#wasHungry) this.#sendProgress();
+    this.#wasHungry = isHungry;
+  }
+
+  #scheduleProgress(): void {
+    this.#cancelProgress = this.#options.context.clock.schedule(limits.progressIntervalMs, () => {
+      this.#sendProgress();
+      this.#scheduleProgress();
+    });
+  }
+
+  #sendProgress(): void {
+    for (const [task, { attempt }] of this.#open) {
+      if (!attempt) continue;
+      const waiting = this.#executor.waitingOf(attempt);
+      const inFlight = this.#executor.inFlightOf(attempt);
+      this.#send({ type: "task-progress", task, waiting, inFlight, ...countsOf(attempt) });
+    }
+  }
+
+  #send(message: FromWorker): void {
+    this.#options.channel.send(message);
+  }
+
+  #log(error: unknown): void {
+    this.#options.context.logger.log("warn", asSluiceError(error).message);
+  }
+}
+
+function countsOf(attempt: TaskAttempt | undefined) {
+  const { done = 0, failed = 0, usage = noUsage, errors = {} } = attempt ?? {};
+  return { done, failed, usage, errors };
+}

@@ -1,0 +1,120 @@
+import { existsSync } from "node:fs";
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { localStorage } from "../../src/data/storage/local.ts";
+import { memoryStorage } from "../../src/data/storage/memory.ts";
+import { openStorage } from "../../src/data/storage/open.ts";
+import { SerialQueue } from "../../src/data/storage/serial-queue.ts";
+import type { Storage } from "../../src/data/storage/storage.ts";
+import { storageConformance } from "../../src/testing/storage-conformance.ts";
+
+let root = "";
+let made = 0;
+beforeAll(async () => {
+  root = await mkdtemp(join(tmpdir(), "sluice-storage-"));
+});
+afterAll(() => rm(root, { recursive: true, force: true }));
+const newDirectory = () => join(root, `storage-${made++}`);
+const framework = { describe, expect, it };
+
+async function pathsOf(storage: Storage): Promise<string[]> {
+  const paths: string[] = [];
+  for await (const file of storage.list("")) paths.push(file.path);
+  return paths;
+}
+
+storageConformance("local", () => localStorage(newDirectory()), framework);
+storageConformance(
+  "local, not durable",
+  () => localStorage(newDirectory(), { durable: false }),
+  framework,
+);
+storageConformance("memory", () => memoryStorage(), framework);
+
+describe("localStorage", () => {
+  it("leaves no temporary file behind and lists none that a dead process left", async () => {
+    const directory = newDirectory();
+    const storage = localStorage(directory);
+    await storage.createIfAbsent("a", Buffer.from("1"));
+    await storage.createIfAbsent("a", Buffer.from("2"));
+    await storage.replace("a", Buffer.from("3"));
+    await storage.publish("a", "b");
+    await storage.publish("a", "b");
+    const writer = await storage.writer("c");
+    await writer.close();
+    const aborted = await storage.writer("d");
+    await aborted.abort();
+    expect((await readdir(directory)).sort()).toEqual(["a", "b", "c"]);
+    await writeFile(join(directory, ".tmp-left"), "torn");
+    expect(await pathsOf(storage)).toEqual(["a", "b", "c"]);
+  });
+
+  it("makes a directory again that was removed under it", async () => {
+    const directory = newDirectory();
+    const storage = localStorage(directory);
+    await storage.replace("x/a", Buffer.from("1"));
+    await rm(directory, { recursive: true });
+    expect(await storage.createIfAbsent("x/a", Buffer.from("2"))).toBe("created");
+    await rm(directory, { recursive: true });
+    await (await storage.appender("x/b")).close();
+    await storage.publish("x/b", "y/b");
+    expect(await pathsOf(storage)).toEqual(["x/b", "y/b"]);
+  });
+
+  it("opens absolute paths from the root of the machine", async () => {
+    const file = join(root, "input.txt");
+    await writeFile(file, "text");
+    const reader = await localStorage("/").open(file);
+    expect(Buffer.from(await reader.read(1, 2)).toString()).toBe("ex");
+    await reader.close();
+  });
+
+  it("names the file and the system's reason where it fails", async () => {
+    const storage = localStorage(root);
+    await storage.replace("plain", Buffer.from("1"));
+    await expect(storage.replace("plain/below", Buffer.from("1"))).rejects.toMatchObject({
+      code: "STORE_FAILED",
+      message: expect.stringMatching(/(ENOTDIR|EEXIST).*plain/),
+    });
+    await expect(storage.open("")).rejects.toMatchObject({ code: "STORE_FAILED" });
+  });
+
+  it.skipIf(!existsSync("/dev/full"))("calls a full disk STORE_FULL, from then on", async () => {
+    const appender = await localStorage("/dev", { durable: false }).appender("full");
+    const full = { code: "STORE_FULL" };
+    await expect(appender.append(Buffer.from("1"))).rejects.toMatchObject(full);
+    await expect(appender.append(Buffer.from("2"))).rejects.toMatchObject(full);
+    await appender.close();
+  });
+});
+
+describe("SerialQueue", () => {
+  it("runs nothing after a failure", async () => {
+    const queue = new SerialQueue();
+    const ran: number[] = [];
+    const failing = queue.run(async () => {
+      throw new Error("torn");
+    });
+    const next = queue.run(async () => ran.push(1));
+    await expect(failing).rejects.toThrow("torn");
+    await expect(next).rejects.toThrow("torn");
+    expect(ran).toEqual([]);
+  });
+});
+
+describe("openStorage", () => {
+  it("opens paths and file URLs", () => {
+    expect(openStorage(root).location).toBe(root);
+    expect(openStorage(pathToFileURL(root).href).location).toBe(root);
+    expect(openStorage("a:b").location).toBe(join(process.cwd(), "a:b"));
+  });
+
+  it("refuses other schemes by name", () => {
+    expect(() => openStorage("s3://bucket/prefix")).toThrow(
+      expect.objectContaining({ code: "UNSUPPORTED", message: expect.stringContaining("s3:") }),
+    );
+  });
+});

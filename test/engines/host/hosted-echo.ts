@@ -1,0 +1,38 @@
+import { appendFileSync } from "node:fs";
+import type { OpenHosted } from "../../../src/engines/host/protocol.ts";
+import { SluiceError } from "../../../src/foundation/errors.ts";
+
+/** An engine for host tests: it does what the prompt says. */
+export const openHosted: OpenHosted = async (options) => {
+  const { mode, startFile } = options as { mode?: string; startFile?: string };
+  if (startFile) appendFileSync(startFile, `${process.pid}\n`);
+  if (mode === "refuse") throw new SluiceError("MODEL_CORRUPT", "not this one");
+  if (mode === "crash") {
+    process.stderr.write("native code says goodbye\n");
+    process.kill(process.pid, "SIGABRT");
+    await new Promise(() => {});
+  }
+  return {
+    name: "echo",
+    capacity: 3,
+    choices: { pid: process.pid, threads: process.env.UV_THREADPOOL_SIZE ?? "unset" },
+    async infer({ prompt = "", index }, signal) {
+      console.log(`asked ${prompt}`);
+      if (prompt === "die") process.kill(process.pid, "SIGKILL");
+      if (prompt === "throw") throw new TypeError("a bug of the engine");
+      if (prompt === "refuse") throw new SluiceError("PROMPT_TOO_LONG", "by far");
+      if (prompt === "hang" || prompt === "die") {
+        await new Promise((_, reject) => {
+          signal.addEventListener("abort", () => reject(signal.reason));
+        });
+      }
+      const text = `${index}: ${prompt}`;
+      return {
+        answers: [{ text, finishReason: "stop", tokens: 1 }],
+        usage: { promptTokens: 1, cachedTokens: 0, completionTokens: 1 },
+        seconds: 0,
+      };
+    },
+    async close() {},
+  };
+};

@@ -1,0 +1,49 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { entryCommand } from "../../../src/entry.ts";
+
+const holder = fileURLToPath(new URL("./host-holder.ts", import.meta.url));
+
+/** Starts a process that hosts an engine, and gives the pid of the host. */
+async function startHolder() {
+  const child = spawn(process.execPath, [holder], { stdio: ["ignore", "pipe", "inherit"] });
+  const [line] = (await once(child.stdout!, "data")) as [Buffer];
+  return { child, hostPid: Number(line.toString()) };
+}
+
+const isAlive = (pid: number) => {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+};
+
+async function untilGone(pid: number): Promise<void> {
+  while (isAlive(pid)) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
+describe("engine host", () => {
+  it("leaves when its worker is killed", async () => {
+    const { child, hostPid } = await startHolder();
+    expect(isAlive(hostPid)).toBe(true);
+    child.kill("SIGKILL");
+    await untilGone(hostPid);
+  });
+
+  it("ignores the signals that a whole process group gets", async () => {
+    const { child, hostPid } = await startHolder();
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.kill(hostPid, signal);
+    const [line] = (await once(child.stdout!, "data")) as [Buffer];
+    expect(line.toString().trim()).toBe("0: still here");
+    child.kill("SIGKILL");
+    await untilGone(hostPid);
+  });
+
+  it("is found beside the sources", () => {
+    const [, path] = entryCommand("engines/host/main", "node");
+    expect(path?.endsWith("main.ts")).toBe(true);
+  });
+});

@@ -1,0 +1,69 @@
+import { chmod, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { onTestFinished } from "vitest";
+import type { CatalogEntry } from "../../../src/engines/models/catalog.ts";
+import type { ModelContext } from "../../../src/engines/models/model-context.ts";
+import { systemClock } from "../../../src/foundation/clock.ts";
+import { sha256Hex } from "../../../src/foundation/hashing.ts";
+import { silentLogger } from "../../../src/foundation/logger.ts";
+import { mix32, seededRandom } from "../../../src/foundation/random.ts";
+
+/** A folder that is removed when the test ends. */
+export async function temporaryFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "sluice-test-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** A context with a home of its own; waits between tries are a thousandth of the real ones. */
+export async function modelContext(
+  environment: Record<string, string> = {},
+): Promise<ModelContext & { homeDirectory: string }> {
+  return {
+    clock: {
+      ...systemClock,
+      schedule: (delayMs, callback) => systemClock.schedule(delayMs / 1000, callback),
+    },
+    random: seededRandom(1),
+    logger: silentLogger,
+    environment,
+    homeDirectory: await temporaryFolder(),
+  };
+}
+
+/** Bytes that begin as a GGUF file does. */
+export function ggufBytes(length: number, seed = 1): Buffer {
+  const bytes = Buffer.from(
+    Array.from({ length }, (_, index) => mix32(seed * 65_536 + index) % 256),
+  );
+  bytes.write("GGUF", 0, "latin1");
+  return bytes;
+}
+
+/** A catalog of one model, whose file is `file`. */
+export function catalogOf(file: Buffer, mirrors: CatalogEntry["mirrors"]): [CatalogEntry] {
+  return [
+    {
+      name: "tiny",
+      description: "for tests",
+      file: "tiny.gguf",
+      bytes: file.length,
+      sha256: sha256Hex(file),
+      licence: "Apache-2.0",
+      page: "about:blank",
+      quantisation: "none",
+      contextTokens: 8,
+      mirrors,
+    },
+  ];
+}
+
+/** A PATH on which `name` is a shell script. */
+export async function pathWithProgram(name: string, script: string): Promise<string> {
+  const folder = join(await temporaryFolder(), "bin");
+  await mkdir(folder);
+  await writeFile(join(folder, name), `#!/bin/sh\n${script}\n`);
+  await chmod(join(folder, name), 0o755);
+  return [folder, "/usr/bin", "/bin"].join(delimiter);
+}

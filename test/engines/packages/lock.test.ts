@@ -1,0 +1,80 @@
+import { describe, expect, it } from "vitest";
+import { lockFor, packagedEngine, thisMachine } from "../../../src/engines/packages/lock.ts";
+
+const linux = { platform: "linux", architecture: "x64", hardware: "cpu" } as const;
+
+interface LockedPackage {
+  version: string;
+  integrity?: string;
+  resolved?: string;
+  dependencies?: Record<string, string>;
+}
+
+function packagesOf(lock: { packageLock: object }): Record<string, LockedPackage> {
+  return (lock.packageLock as { packages: Record<string, LockedPackage> }).packages;
+}
+
+describe("lockFor", () => {
+  it("pins every package by version and sha512, and names no registry", () => {
+    const { "": root, ...packages } = packagesOf(lockFor("llama", linux));
+    expect(Object.keys(packages).length).toBeGreaterThan(100);
+    for (const [path, { version, integrity, resolved }] of Object.entries(packages)) {
+      expect(version, path).toMatch(/^\d+\.\d+\.\d+/);
+      expect(integrity, path).toMatch(/^sha512-[A-Za-z0-9+/]{86}==$/);
+      expect(resolved, path).toBeUndefined();
+    }
+    expect(Object.values(root?.dependencies ?? {})).toEqual(["3.22.1", "3.22.1"]);
+  });
+
+  it("is closed: whatever a package needs is in it", () => {
+    const packages = packagesOf(lockFor("llama", linux));
+    for (const [path, { dependencies = {} }] of Object.entries(packages)) {
+      for (const name of Object.keys(dependencies)) {
+        const found = Object.keys(packages).some((known) => known.endsWith(`node_modules/${name}`));
+        expect(found, `${path} needs ${name}`).toBe(true);
+      }
+    }
+  });
+
+  it("takes only the native packages of the machine", () => {
+    const natives = (machine: Parameters<typeof lockFor>[1]) => lockFor("llama", machine).natives;
+    expect(natives(linux)).toEqual(["@node-llama-cpp/linux-x64"]);
+    expect(natives({ ...linux, architecture: "arm64" })).toEqual(["@node-llama-cpp/linux-arm64"]);
+    expect(natives({ ...linux, hardware: "cuda" })).toContain("@node-llama-cpp/linux-x64-cuda");
+  });
+
+  it("keeps machines apart by folder", () => {
+    expect(lockFor("llama", linux).folder).toBe("llama-3.22.1-linux-x64");
+    expect(lockFor("llama", { ...linux, hardware: "vulkan" }).folder).toBe(
+      "llama-3.22.1-linux-x64-vulkan",
+    );
+  });
+
+  it("refuses a machine it has no integrity for, and says what to do", () => {
+    const mac = { platform: "darwin", architecture: "arm64", hardware: "cpu" } as const;
+    expect(() => lockFor("llama", mac)).toThrow(
+      expect.objectContaining({
+        code: "ENGINE_MISSING",
+        message: expect.stringContaining("darwin-arm64"),
+        hint: expect.stringContaining("npm install node-llama-cpp@3.22.1"),
+      }),
+    );
+  });
+});
+
+describe("packagedEngine", () => {
+  it("names the nearest, and the ones that need no package", () => {
+    expect(packagedEngine("llama")).toBe("llama");
+    expect(() => packagedEngine("lama")).toThrow(/did you mean llama\?/);
+    expect(() => packagedEngine("openai")).toThrow(/needs no package/);
+  });
+});
+
+describe("thisMachine", () => {
+  it("is the machine that this runs on", () => {
+    expect(thisMachine()).toMatchObject({
+      platform: process.platform,
+      architecture: process.arch,
+    });
+  });
+});

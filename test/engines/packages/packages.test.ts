@@ -1,0 +1,156 @@
+import { chmod, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { describe, expect, it } from "vitest";
+import {
+  addEngine,
+  listEngines,
+  locateEnginePackage,
+  type PackageContext,
+  removeEngine,
+} from "../../../src/engines/packages/packages.ts";
+import { modelContext, pathWithProgram, temporaryFolder } from "../models/context.ts";
+
+const machine = { platform: "linux", architecture: "x64", hardware: "cpu" } as const;
+
+/** Puts a module that looks like the engine's into a folder. */
+async function placeModule(folder: string, version: string): Promise<string> {
+  const directory = join(folder, "node_modules", "node-llama-cpp");
+  await mkdir(join(directory, "dist"), { recursive: true });
+  await writeFile(join(directory, "package.json"), JSON.stringify({ version }));
+  await writeFile(join(directory, "dist", "index.js"), "export {};");
+  return directory;
+}
+
+/** An npm that "installs" by making the files, and writes down how it was called. */
+async function npmScript(log: string, version = "3.22.1"): Promise<string> {
+  return pathWithProgram(
+    "npm",
+    `echo "$*" >> ${log}
+test -f package-lock.json || exit 9
+mkdir -p node_modules/node-llama-cpp/dist node_modules/@node-llama-cpp/linux-x64
+echo '{"version":"${version}"}' > node_modules/node-llama-cpp/package.json
+echo 'export {};' > node_modules/node-llama-cpp/dist/index.js`,
+  );
+}
+
+async function packageContext(environment: Record<string, string> = {}): Promise<PackageContext> {
+  const workingDirectory = await temporaryFolder();
+  return { ...(await modelContext(environment)), workingDirectory, machine };
+}
+
+describe("locateEnginePackage", () => {
+  it("prefers the project's own node_modules, from any folder of the project", async () => {
+    const context = await packageContext();
+    const directory = await placeModule(context.workingDirectory!, "3.22.1");
+    const inside = join(context.workingDirectory!, "a", "b");
+    await mkdir(inside, { recursive: true });
+    const there = { ...context, workingDirectory: inside };
+    expect(await locateEnginePackage("llama", there, { install: false })).toEqual({
+      directory,
+      entry: join(directory, "dist", "index.js"),
+      version: "3.22.1",
+      source: "project",
+    });
+  });
+
+  it("does not use another version, and says so", async () => {
+    const lines: string[] = [];
+    const context = await packageContext();
+    const logger = { log: (_level: string, line: string) => lines.push(line) };
+    await placeModule(context.workingDirectory!, "3.20.0");
+    const locating = locateEnginePackage("llama", { ...context, logger }, { install: false });
+    await expect(locating).rejects.toMatchObject({
+      code: "ENGINE_MISSING",
+      hint: "run sluice engine add llama",
+    });
+    expect(lines).toEqual(["node-llama-cpp of the project is another version, not used"]);
+  });
+
+  it("adds it once for many askers at once", async () => {
+    const log = join(await temporaryFolder(), "log");
+    const context = await packageContext({ PATH: await npmScript(log) });
+    const asked = Array.from({ length: 4 }, () =>
+      locateEnginePackage("llama", context, { install: true }),
+    );
+    const entries = new Set((await Promise.all(asked)).map((located) => located.entry));
+    const folder = join(context.homeDirectory, "engines", "llama-3.22.1-linux-x64");
+    expect([...entries]).toEqual([join(folder, "node_modules/node-llama-cpp/dist/index.js")]);
+    expect(await readdir(join(context.homeDirectory, "engines"))).toEqual([
+      "llama-3.22.1-linux-x64",
+    ]);
+    const calls = (await readFile(log, "utf8")).trim().split("\n");
+    expect(calls).toHaveLength(1);
+    expect(calls[0]).toMatch(/^ci --prefix .*--ignore-scripts/);
+  });
+
+  it("adds again what is damaged", async () => {
+    const log = join(await temporaryFolder(), "log");
+    const context = await packageContext({ PATH: await npmScript(log) });
+    const { located } = await addEngine("llama", context);
+    await rm(located.entry);
+    expect(await addEngine("llama", context)).toEqual({ located, added: true });
+    expect(await addEngine("llama", context)).toEqual({ located, added: false });
+  });
+
+  it("leaves nothing and tells npm's reason when npm fails", async () => {
+    const npm =
+      "echo 'npm error code EINTEGRITY' >&2; echo 'npm error wanted sha512-x' >&2; exit 1";
+    const context = await packageContext({ PATH: await pathWithProgram("npm", npm) });
+    await expect(addEngine("llama", context)).rejects.toMatchObject({
+      code: "ENGINE_INSTALL_FAILED",
+      message: expect.stringContaining("code EINTEGRITY; wanted sha512-x"),
+    });
+    expect(await readdir(join(context.homeDirectory, "engines"))).toEqual([]);
+  });
+
+  it("does not believe an npm that installed nothing, or that is not there", async () => {
+    const idle = await packageContext({ PATH: await pathWithProgram("npm", "true") });
+    await expect(addEngine("llama", idle)).rejects.toThrow(/npm left no node-llama-cpp/);
+    const none = await packageContext({ PATH: "/nowhere" });
+    await expect(addEngine("llama", none)).rejects.toThrow(/there is no npm on PATH/);
+  });
+
+  it("uses the very npm that runs the script, without its project", async () => {
+    const folder = await temporaryFolder();
+    const script = join(folder, "npm-cli.js");
+    await writeFile(
+      script,
+      `const { npm_config_local_prefix: prefix, npm_config_cache: cache } = process.env;
+console.error("npm error saw", prefix, cache); process.exitCode = 1;`,
+    );
+    await chmod(script, 0o755);
+    const context = await packageContext({
+      npm_execpath: script,
+      npm_node_execpath: process.execPath,
+      npm_config_local_prefix: "/elsewhere",
+      npm_config_cache: "/kept",
+    });
+    await expect(addEngine("llama", context)).rejects.toThrow(/saw undefined \/kept/);
+  });
+});
+
+describe("listEngines and removeEngine", () => {
+  it("say what is here", async () => {
+    const log = join(await temporaryFolder(), "log");
+    const context = await packageContext({ PATH: await npmScript(log) });
+    const [before] = await listEngines(context);
+    expect(before).toEqual({
+      engine: "llama",
+      module: "node-llama-cpp",
+      version: "3.22.1",
+      bytes: 0,
+    });
+    const { located } = await addEngine("llama", context);
+    expect(await listEngines(context)).toMatchObject([{ located }]);
+    expect(await removeEngine("llama", context)).toBeGreaterThan(0);
+    expect(await removeEngine("llama", context)).toBe(0);
+    expect(await readdir(dirname(dirname(dirname(located.directory))))).toEqual([]);
+  });
+
+  it("say why an engine cannot be added here", async () => {
+    const context = await packageContext();
+    const other = { ...machine, platform: "win32" };
+    const [listing] = await listEngines({ ...context, machine: other });
+    expect(listing?.refusal).toMatch(/win32-x64 with cpu; run npm install node-llama-cpp@3\.22\.1/);
+  });
+});

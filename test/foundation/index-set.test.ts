@@ -1,0 +1,90 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  eachIndex,
+  formatIndexSet,
+  parseIndexSet,
+  rangesOf,
+  shareOf,
+} from "../../src/foundation/index-set.ts";
+
+const indexes = fc.uniqueArray(fc.nat({ max: 200 }), { minLength: 1, maxLength: 60 });
+const ascending = (numbers: readonly number[]) => numbers.toSorted((a, b) => a - b);
+
+describe("parseIndexSet", () => {
+  it("sorts and merges", () => {
+    expect(parseIndexSet(" 7, 1,3-5,4-6 ")).toEqual([
+      { first: 1, last: 1 },
+      { first: 3, last: 7 },
+    ]);
+  });
+
+  it("reads back what is written", () => {
+    fc.assert(
+      fc.property(indexes, (numbers) => {
+        const ranges = parseIndexSet(formatIndexSet(rangesOf(numbers)));
+        expect([...eachIndex(ranges)]).toEqual(ascending(numbers));
+      }),
+    );
+  });
+
+  it("refuses what is no index set", () => {
+    const texts = ["", ",", "1,", "a", "-1", "5-3", "1-2-3", "1.5", "1 2", `${2 ** 60}`, "0x1"];
+    for (const text of texts) {
+      expect(() => parseIndexSet(text), text).toThrow(
+        expect.objectContaining({ name: "SluiceError", code: "USAGE" }),
+      );
+    }
+  });
+});
+
+describe("rangesOf", () => {
+  it("joins neighbours, and forgets order and repetition", () => {
+    expect(rangesOf([3, 1, 2, 2, 9])).toEqual([
+      { first: 1, last: 3 },
+      { first: 9, last: 9 },
+    ]);
+    expect(rangesOf([])).toEqual([]);
+  });
+
+  it("is as short as it can be: ranges never touch", () => {
+    fc.assert(
+      fc.property(indexes, (numbers) => {
+        const ranges = rangesOf(numbers);
+        expect(ranges.slice(1).every(({ first }, at) => first > ranges[at]!.last + 1)).toBe(true);
+      }),
+    );
+  });
+});
+
+describe("shareOf", () => {
+  const totals = fc.nat({ max: 500 });
+  const counts = fc.integer({ min: 1, max: 40 });
+
+  it("partitions all tasks: none left out, none twice, in order", () => {
+    fc.assert(
+      fc.property(totals, counts, (total, count) => {
+        const shares = Array.from({ length: count }, (_, index) => shareOf(total, index, count));
+        const all = [...eachIndex(shares.filter((share) => share !== undefined))];
+        expect(all).toEqual(Array.from({ length: total }, (_, index) => index));
+      }),
+    );
+  });
+
+  it("balances to within one", () => {
+    fc.assert(
+      fc.property(totals, counts, (total, count) => {
+        const sizes = Array.from({ length: count }, (_, index) => {
+          const share = shareOf(total, index, count);
+          return share ? share.last - share.first + 1 : 0;
+        });
+        expect(Math.max(...sizes) - Math.min(...sizes)).toBeLessThanOrEqual(1);
+      }),
+    );
+  });
+
+  it("leaves the last shares empty when tasks are few", () => {
+    expect(shareOf(10, 3, 16)).toEqual({ first: 3, last: 3 });
+    expect(shareOf(10, 10, 16)).toBeUndefined();
+  });
+});

@@ -1,0 +1,185 @@
+import { execFile } from "node:child_process";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, dirname, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { committedFiles } from "../meta/committed.ts";
+import { root } from "../meta/source-tree.ts";
+
+/**
+ * The package as a user gets it: packed from a copy of the checkout (the checkout's own dist stays
+ * as it is), installed into an empty folder, and used there.
+ */
+const folder = mkdtempSync(join(tmpdir(), "sluice-pack-"));
+const copy = join(folder, "checkout");
+const user = join(folder, "user");
+
+interface Ended {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+function execute(program: string, parameters: string[], cwd: string): Promise<Ended> {
+  const path = `${dirname(process.execPath)}${delimiter}${process.env.PATH}`;
+  const env = { ...process.env, PATH: path, SLUICE_HOME: join(folder, "home") };
+  return new Promise((resolve) => {
+    const child = execFile(
+      program,
+      parameters,
+      { cwd, env, maxBuffer: 64 * 1024 * 1024 },
+      (error, stdout, stderr) => {
+        const code = error ? (typeof error.code === "number" ? error.code : 1) : 0;
+        resolve({ code, stdout, stderr });
+      },
+    );
+    child.stdin?.end();
+  });
+}
+
+async function succeed(program: string, parameters: string[], cwd = user): Promise<string> {
+  const { code, stdout, stderr } = await execute(program, parameters, cwd);
+  expect(code, `${program} ${parameters.join(" ")}\n${stdout}\n${stderr}`).toBe(0);
+  return stdout;
+}
+
+function copyCheckout(): void {
+  for (const path of committedFiles()) {
+    mkdirSync(dirname(join(copy, path)), { recursive: true });
+    cpSync(join(root, path), join(copy, path));
+  }
+  symlinkSync(join(root, "node_modules"), join(copy, "node_modules"));
+}
+
+const sluice = (...parameters: string[]) =>
+  succeed("npx", ["--no-install", "sluice", ...parameters]);
+const textOf = (name: string) => readFileSync(join(user, name), "utf8");
+const networkTrouble = /ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EAI_AGAIN|ENOTCACHED|E50\d/;
+
+describe("the packed package", () => {
+  let unreachable = "";
+  let packed: string[] = [];
+
+  beforeAll(async () => {
+    copyCheckout();
+    mkdirSync(user);
+    const listing = JSON.parse(
+      await succeed("npm", ["pack", "--json", "--silent"], copy),
+    ) as unknown;
+    const entry = (Array.isArray(listing) ? listing : Object.values(listing as object))[0] as {
+      filename: string;
+      files: { path: string }[];
+    };
+    packed = entry.files.map(({ path }) => path);
+    writeFileSync(join(user, "package.json"), '{"name":"user","private":true}\n');
+    const install = ["install", "--prefer-offline", "--no-audit", "--no-fund"];
+    const done = await execute("npm", [...install, join(copy, entry.filename)], user);
+    if (done.code !== 0 && networkTrouble.test(done.stderr)) {
+      unreachable = "the package registry cannot be reached";
+    } else {
+      expect(done.code, done.stderr).toBe(0);
+    }
+  });
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  it("holds what it needs and nothing of the workshop", () => {
+    expect(packed).toEqual(
+      expect.arrayContaining([
+        "LICENSE",
+        "README.md",
+        "bin/sluice.cjs",
+        "dist/index.js",
+        "dist/index.d.ts",
+        "dist/testing/index.d.ts",
+        "dist/cli/main.js",
+        "dist/engines/host/main.js",
+        "schema/job.json",
+      ]),
+    );
+    expect(packed.filter((path) => /^(src|test|bench|scripts|\.ci)\//.test(path))).toEqual([]);
+  });
+
+  it("prints its version", async (context) => {
+    context.skip(unreachable !== "", unreachable);
+    const { version } = JSON.parse(textOf("node_modules/sluice/package.json")) as {
+      version: string;
+    };
+    expect(await sluice("--version")).toContain(version);
+  });
+
+  it("runs a job in worker processes, and verifies it", async (context) => {
+    context.skip(unreachable !== "", unreachable);
+    const rows = Array.from({ length: 20 }, (_, index) => `{"text":"row ${index}"}\n`);
+    writeFileSync(join(user, "x.jsonl"), rows.join(""));
+    const asked = ["--input", "x.jsonl", "--model", "fake", "--prompt", "Say {{ text }}"];
+    const stdout = await sluice("run", ...asked, "--output", "y.jsonl", "--workers.max", "2");
+    const summary = JSON.parse(stdout.trimEnd().split("\n").at(-1)!) as Record<string, unknown>;
+    expect(summary).toMatchObject({ status: "SUCCESS", sealed: true, response_count: 20 });
+    const results = textOf("y.jsonl").trimEnd().split("\n");
+    expect(results.map((line) => (JSON.parse(line) as { text: string }).text)).toEqual(
+      rows.map((_, index) => `row ${index}`),
+    );
+    await sluice("verify", "y.jsonl");
+  });
+
+  it("is imported by a module, and finds an error of its own there", async (context) => {
+    context.skip(unreachable !== "", unreachable);
+    const program = [
+      'import * as sluice from "sluice";',
+      'import * as testing from "sluice/testing";',
+      "console.log(Object.keys(sluice).length > 0, Object.keys(testing).length > 0);",
+    ];
+    writeFileSync(join(user, "use.mjs"), program.join("\n"));
+    expect(await succeed(process.execPath, ["use.mjs"])).toBe("true true\n");
+  });
+
+  it("brings its types", async (context) => {
+    context.skip(unreachable !== "", unreachable);
+    const program = [
+      'import * as sluice from "sluice";',
+      'import * as testing from "sluice/testing";',
+      "export const names: string[] = [...Object.keys(sluice), ...Object.keys(testing)];",
+      "// @ts-expect-error a name that is not there is refused, so the types are real",
+      "sluice.noSuchName;",
+    ];
+    writeFileSync(join(user, "use.ts"), `${program.join("\n")}\n`);
+    const compilerOptions = {
+      target: "es2024",
+      module: "nodenext",
+      strict: true,
+      noEmit: true,
+      types: ["node"],
+      typeRoots: [join(root, "node_modules/@types")],
+      skipLibCheck: true,
+    };
+    writeFileSync(
+      join(user, "tsconfig.json"),
+      JSON.stringify({ compilerOptions, include: ["use.ts"] }),
+    );
+    const compiler = join(root, "node_modules/typescript/bin/tsc");
+    expect(await succeed(process.execPath, [compiler, "-p", user])).toBe("");
+  });
+
+  it("has nothing left of TypeScript's endings in its imports", () => {
+    const dist = join(copy, "dist");
+    const files = readdirSync(dist, { recursive: true, encoding: "utf8" });
+    const scripts = files.filter((name) => name.endsWith(".js"));
+    expect(scripts.length).toBeGreaterThanOrEqual(30);
+    const imports = scripts.flatMap((name) =>
+      [...readFileSync(join(dist, name), "utf8").matchAll(/^import .*? from "(\.[^"]+)";/gm)].map(
+        (match) => join(dist, dirname(name), match[1]!),
+      ),
+    );
+    expect(imports.filter((path) => !existsSync(path))).toEqual([]);
+  });
+});

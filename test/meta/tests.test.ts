@@ -1,0 +1,92 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import {
+  edgesOf,
+  filesUnder,
+  lineAt,
+  root,
+  type SourceFile,
+  sourceFiles,
+  walk,
+} from "./source-tree.ts";
+
+/** From this many lines of code on, a file of src needs a test that names it. */
+const minCodeLines = 60;
+const mirrored = ["src/foundation", "src/data", "src/prompt", "src/engines", "src/run"];
+
+/** Files that are tested through others, each with where. */
+const testedElsewhere: Record<string, string> = {};
+
+/** Lines that hold code: no blank ones, no comments. */
+function codeLines(file: SourceFile): number {
+  let text = file.text;
+  for (const { start, end } of file.comments.toReversed()) {
+    text = text.slice(0, start) + text.slice(end);
+  }
+  return text.split("\n").filter((line) => line.trim() !== "").length;
+}
+
+/**
+ * Calls that would leave tests out without a reason, such as `it.skip`, `describe.only` and
+ * `it.skipIf`. With one: `context.skip(condition, reason)` within the test.
+ */
+function silenced(file: SourceFile): string[] {
+  const found: string[] = [];
+  walk(file.program, (node) => {
+    if (node.type !== "MemberExpression") return;
+    const text = file.text.slice(node.start, node.end);
+    if (/^(it|test|describe)\.(only|todo|skip|skipIf|runIf)$/.test(text)) {
+      found.push(`${file.path}:${lineAt(file, node.start)}: ${text}`);
+    }
+  });
+  return found;
+}
+
+describe("tests", () => {
+  const sources = sourceFiles(...mirrored);
+  const tests = sourceFiles("test");
+
+  it("are seen", () => {
+    expect(sources.length).toBeGreaterThanOrEqual(35);
+    expect(tests.length).toBeGreaterThanOrEqual(30);
+  });
+
+  it("exist for every file of substance", () => {
+    const named = new Set(tests.flatMap(edgesOf).map(({ to }) => to));
+    const untested = sources
+      .filter((file) => codeLines(file) >= minCodeLines)
+      .map(({ path }) => path)
+      .filter((path) => !named.has(path) && !existsSync(join(root, mirrorOf(path))));
+    expect(untested.filter((path) => !(path in testedElsewhere))).toEqual([]);
+    expect(Object.keys(testedElsewhere).filter((path) => !untested.includes(path))).toEqual([]);
+  });
+
+  it("are named so that vitest runs them", () => {
+    const asserting = tests.filter(({ program, path }) => {
+      let calls = 0;
+      walk(program, (node) => {
+        if (node.type !== "CallExpression") return;
+        const callee = node.callee as { type: string; name?: string };
+        if (callee.type === "Identifier" && callee.name === "it") calls++;
+      });
+      return calls > 0 && !path.endsWith(".test.ts");
+    });
+    const suites = new Set(tests.flatMap(edgesOf).map(({ to }) => to));
+    expect(asserting.map(({ path }) => path).filter((path) => !suites.has(path))).toEqual([]);
+  });
+
+  it("lie in folders, where a project of vitest takes them", () => {
+    const top = filesUnder("test", (path) => /^test\/[^/]+\.test\.ts$/.test(path));
+    expect(top).toEqual([]);
+    expect(filesUnder("src", (path) => path.endsWith(".test.ts"))).toEqual([]);
+  });
+
+  it("are not switched off: a test that cannot run skips itself with a reason", () => {
+    expect(tests.flatMap(silenced)).toEqual([]);
+  });
+});
+
+function mirrorOf(path: string): string {
+  return path.replace(/^src\//, "test/").replace(/\.ts$/, ".test.ts");
+}

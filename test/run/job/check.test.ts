@@ -1,0 +1,97 @@
+import { describe, expect, it } from "vitest";
+import { jobFolder, small } from "./job-folder.ts";
+
+const { load, fail } = jobFolder();
+
+describe("a job with faults", () => {
+  it("names all of them, each with line and key", async () => {
+    const error = await fail(`modle: 3
+input: { path: rows.jsonl, fromat: jsonl }
+model: { engine: llama, name: a, latencyMs: 3 }
+prompts:
+  short:
+    promt: hi
+generation:
+  temperature: warm
+limit: 0
+onRowError: dead-leter
+`);
+    expect(error.code).toBe("JOB_INVALID");
+    const lines = error.message.split("\n").slice(1);
+    expect(lines).toEqual([
+      "  job.yaml:2 input.fromat: is no key here; did you mean format?",
+      "  job.yaml:9 limit: must be at least 1",
+      "  job.yaml:3 model.latencyMs: engine llama has no such key",
+      "  job.yaml:6 prompts.short.promt: is no key here; did you mean prompt?",
+      "  job.yaml:5 prompts.short: give exactly one of prompt and messages",
+      '  job.yaml:8 generation.temperature: must be a number, not "warm"',
+      '  job.yaml:10 onRowError: must be one of dead-letter, fail, not "dead-leter"; did you mean dead-letter?',
+      "  job.yaml:1 modle: is no key here; did you mean model?",
+    ]);
+  });
+
+  it("names file, line and field of a single one", async () => {
+    const error = await fail(small("workers:\n  max: 0"));
+    expect(error.place).toEqual({ file: "job.yaml", line: 5, field: "workers.max" });
+  });
+
+  it("says what is missing and how to give it", async () => {
+    const error = await fail("prompt: hi");
+    expect(error.message).toContain("--input rows.jsonl");
+    expect(error.message).toContain("--model NAME");
+  });
+
+  it("refuses an unknown engine with the nearest", async () => {
+    const error = await fail(small().replace("fake", "lama"));
+    expect(error.message).toContain("did you mean llama?");
+    expect(error.place.field).toBe("model.engine");
+  });
+
+  it("refuses prompt and prompts in one file, and lets a flag choose", async () => {
+    const both = small("prompts: { a: x }");
+    expect((await fail(both)).message).toContain("exactly one of prompt and prompts");
+    const { job } = await load(small().replace(/prompt:.*/, "prompts: { a: x }"), {
+      flags: { prompt: "y" },
+    });
+    expect(job.prompt?.prompt).toBe("y");
+    expect(job.prompts).toBeUndefined();
+  });
+
+  it("gives the line of broken YAML", async () => {
+    const error = await fail("input: [a\nmodel: 3\n");
+    expect(error.code).toBe("JOB_INVALID");
+    expect(error.place.line).toBeGreaterThan(0);
+  });
+
+  it("refuses a file that is no mapping", async () => {
+    expect((await fail("- a\n- b\n")).message).toContain("no mapping");
+  });
+
+  it("refuses a key given twice", async () => {
+    const error = await fail(small("limit: 1\nlimit: 2"));
+    expect(error.place.line).toBe(5);
+  });
+});
+
+describe("secrets", () => {
+  const server = (keys: string) =>
+    small().replace("{ engine: fake }", `{ engine: openai, name: a, ${keys} }`);
+
+  it("have no place in a job", async () => {
+    const error = await fail(server("apiKey: sk-1"));
+    expect(error.hint).toContain("apiKeyEnv");
+    expect(error.message).not.toContain("sk-1");
+  });
+
+  it("are not taken for the name of a variable, nor shown", async () => {
+    const error = await fail(server("apiKeyEnv: sk-live-2"));
+    expect(error.place.field).toBe("model.apiKeyEnv");
+    expect(error.message).not.toContain("sk-live-2");
+  });
+
+  it("may not hide in an address", async () => {
+    const error = await fail(server('baseUrl: "https://me:hush@host/v1"'));
+    expect(error.place.field).toBe("model.baseUrl");
+    expect(error.message).not.toContain("hush");
+  });
+});

@@ -1,0 +1,41 @@
+import { describe, expect, it } from "vitest";
+import { jobFolder, small } from "./job-folder.ts";
+
+const { load, fail } = jobFolder();
+const reference = (name: string) => `\${${name}}`;
+
+describe("variables in a job file", () => {
+  it("are filled in everywhere, prompts included", async () => {
+    const text = small(`name: "${reference("USER")}-${reference("TAG:-dev")}"`).replace(
+      "Say",
+      `${reference("GREETING")}:`,
+    );
+    const environment = { USER: "me", GREETING: "Hello", TAG: "" };
+    const { job } = await load(text, { environment });
+    expect(job.name).toBe("me-dev");
+    expect(job.prompt?.prompt).toBe("Hello: {{ text }}");
+  });
+
+  it("take the type of their key", async () => {
+    const text = small(`limit: ${reference("ROWS:-12")}`);
+    expect((await load(text)).job.limit).toBe(12);
+    expect((await load(text, { environment: { ROWS: "3" } })).job.limit).toBe(3);
+  });
+
+  it("are escaped by a second dollar, and other dollars stay", async () => {
+    const { job } = await load(small(`name: "$${reference("HOME")} costs $5, \${5}"`));
+    expect(job.name).toBe(`${reference("HOME")} costs $5, \${5}`);
+  });
+
+  it("must be set, or have a fallback", async () => {
+    const error = await fail(small(`name: ${reference("NOT_THERE")}`));
+    expect(error.code).toBe("ENV_MISSING");
+    expect(error.message).toContain("NOT_THERE");
+    expect(error.place).toEqual({ file: "job.yaml", line: 4, field: "name" });
+  });
+
+  it("are not looked for in values of the environment itself", async () => {
+    const environment = { SLUICE_NAME: reference("HOME"), HOME: "/x" };
+    expect((await load(small(), { environment })).job.name).toBe(reference("HOME"));
+  });
+});
