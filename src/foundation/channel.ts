@@ -1,6 +1,6 @@
 import type { Readable, Writable } from "node:stream";
 import { SluiceError } from "./errors.ts";
-import type { JsonObject } from "./json.ts";
+import { isJsonObject, type JsonObject } from "./json.ts";
 import { limits } from "./limits.ts";
 
 /**
@@ -32,9 +32,11 @@ export function jsonLinesChannel<Outgoing, Incoming>(
   let deliver: (message: Incoming) => void = () => {};
   let notifyClosed: (error?: Error) => void = () => {};
   let closed = false;
+  let closedBy: Error | undefined;
   const close = (error?: Error) => {
     if (closed) return;
     closed = true;
+    closedBy = error;
     notifyClosed(error);
   };
   // A dead reader is reported by the close of the input; a write to it must not end this process.
@@ -48,11 +50,14 @@ export function jsonLinesChannel<Outgoing, Incoming>(
     },
     onMessage(listener) {
       deliver = listener;
-      readJsonLines(input, (message) => deliver(message as Incoming), close);
+      const pass = (message: JsonObject) => {
+        if (!closed) deliver(message as Incoming);
+      };
+      readJsonLines(input, pass, close);
     },
     onClose(listener) {
       notifyClosed = listener;
-      if (closed) listener();
+      if (closed) listener(closedBy);
     },
     close() {
       output.end();
@@ -74,12 +79,9 @@ function readJsonLines(
       pending = "";
       start = end + 1;
       if (line.trim() === "") continue;
-      try {
-        deliver(JSON.parse(line) as JsonObject);
-      } catch (cause) {
-        if (!(cause instanceof SyntaxError)) throw cause;
-        fail(new SluiceError("PROTOCOL", `no JSON: ${line.slice(0, 200)}`, { cause }));
-      }
+      const message = parseObject(line);
+      if (message) deliver(message);
+      else fail(new SluiceError("PROTOCOL", `no JSON object: ${line.slice(0, 200)}`));
     }
     pending += chunk.slice(start);
     if (pending.length > limits.maxMessageBytes) {
@@ -87,6 +89,15 @@ function readJsonLines(
       fail(new SluiceError("PROTOCOL", `a message exceeds ${limits.maxMessageBytes} bytes`));
     }
   });
+}
+
+function parseObject(line: string): JsonObject | undefined {
+  try {
+    const value: unknown = JSON.parse(line);
+    return isJsonObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Two ends in one process; messages arrive in a later microtask, as JSON copies. */

@@ -311,7 +311,7 @@ export function asSluiceError(thrown: unknown): SluiceError {
 
 /** The error that `record` was made from, on the other side of a process border. */
 export function errorFromRecord(record: ErrorRecord): SluiceError {
-  const code = record.code in errorTable ? record.code : "INTERNAL";
+  const code = Object.hasOwn(errorTable, record.code) ? record.code : "INTERNAL";
   const error = new SluiceError(code, "", { hint: record.hint });
   error.message = record.message;
   return error;

@@ -47,7 +47,7 @@ export async function findInput(job: JobSpec): Promise<FoundInput> {
 
 /** Rows a shard gets when the job does not say: enough shards to keep workers level at the end. */
 export function defaultShardRows(rows: number, workers: number): number {
-  return Math.max(1, Math.min(limits.maxShardRows, Math.ceil(rows / (workers * 16))));
+  return Math.max(4, Math.min(limits.maxShardRows, Math.ceil(rows / (workers * 16))));
 }
 
 /** One streaming pass over the input: cuts it into tasks, and stores them. */

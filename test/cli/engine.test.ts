@@ -12,7 +12,8 @@ echo '{"version":"3.22.1"}' > $modules/package.json
 echo 'export {};' > $modules/dist/index.js`;
 
 describe("sluice engine", () => {
-  it.runIf(process.platform === "linux")("adds, lists and removes; twice is fine", async () => {
+  it("adds, lists and removes; twice is fine", async (context) => {
+    context.skip(process.platform !== "linux", "the lock list holds Linux packages only");
     const workingDirectory = await temporaryFolder();
     const environment = { SLUICE_HOME: "home", PATH: await pathWithProgram("npm", npm) };
     const run = (...args: string[]) =>

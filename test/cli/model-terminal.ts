@@ -65,6 +65,7 @@ export async function runOne(
       platform: process.platform,
       architecture: process.arch,
       userDirectory: setup.workingDirectory,
+      kill: () => {},
     },
   };
   const commands = [{ name, summary: name, load: async () => module }];

@@ -73,7 +73,7 @@ describe("expandInputs", () => {
 
   it.each([
     ["b.jsnl", "INPUT_MISSING", /did you mean .*b\.jsonl\?/],
-    ["*.jsnl", "INPUT_MISSING", /did you mean .*a\.jsonl\?/],
+    ["*.jsnl", "INPUT_MISSING", /did you mean .*\.jsonl\?/],
     ["dep/a.json", "INPUT_MISSING", /did you mean .*deep\?/],
     ["empty/none.json", "INPUT_MISSING", /empty holds nothing/],
     ["deep/er/*.parquet", "INPUT_MISSING", /er holds b\.json$/],

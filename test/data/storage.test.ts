@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -70,6 +70,21 @@ describe("localStorage", () => {
     const reader = await localStorage("/").open(file);
     expect(Buffer.from(await reader.read(1, 2)).toString()).toBe("ex");
     await reader.close();
+  });
+
+  it.skipIf(!existsSync("/dev/shm"))("publishes by a copy where no link can lead", async () => {
+    const directory = newDirectory();
+    const far = await mkdtemp("/dev/shm/sluice-far-");
+    try {
+      const storage = localStorage(directory);
+      await storage.replace("a", Buffer.from("1"));
+      await symlink(far, join(directory, "far"));
+      await storage.publish("a", "far/b");
+      expect(Buffer.from(await storage.read("far/b")).toString()).toBe("1");
+      expect(await readdir(far)).toEqual(["b"]);
+    } finally {
+      await rm(far, { recursive: true });
+    }
   });
 
   it("names the file and the system's reason where it fails", async () => {

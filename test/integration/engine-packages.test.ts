@@ -11,7 +11,7 @@ import { systemRandom } from "../../src/foundation/random.ts";
 const root = resolve(import.meta.dirname, "../..");
 
 describe("engine packages for real", () => {
-  it("adds llama by npm, and it can be imported and run", async (test) => {
+  it("adds llama by npm, and it can be imported and run", async (reached) => {
     const context = {
       clock: systemClock,
       random: systemRandom,
@@ -23,7 +23,7 @@ describe("engine packages for real", () => {
     const added = await addEngine("llama", context, { hardware: "cpu" }).catch(asSluiceError);
     if ("code" in added) {
       const isRefused = ["ENGINE_INSTALL_FAILED", "ENGINE_MISSING"].includes(added.code);
-      if (isRefused) return test.skip(`llama cannot be added here: ${added.message}`);
+      if (isRefused) return reached.skip(`llama cannot be added here: ${added.message}`);
       throw added;
     }
     const program = `const { getLlama } = await import(process.argv[2]);

@@ -13,7 +13,7 @@ import { sendFile, serve } from "../engines/models/serve.ts";
 const root = resolve(import.meta.dirname, "../..");
 
 describe("models for real", () => {
-  it("has the embedded model, from whichever mirror is reached", async (test) => {
+  it("has the embedded model, from whichever mirror is reached", async (reached) => {
     const context = {
       clock: systemClock,
       random: systemRandom,
@@ -24,7 +24,7 @@ describe("models for real", () => {
     const name = "smollm2-135m-instruct";
     const pulled = await pullModel(name, context).catch(asSluiceError);
     if ("code" in pulled && pulled.code === "MODEL_DOWNLOAD_FAILED") {
-      return test.skip(`no mirror is reached: ${pulled.message}`);
+      return reached.skip(`no mirror is reached: ${pulled.message}`);
     }
     expect(pulled).toMatchObject({ model: { name, bytes: 98_362_432 } });
     expect(await verifyModel(name, context)).toMatchObject({ isIntact: true });

@@ -33,12 +33,13 @@ export class RangeCutter {
 
   /** Ends the current range before `offset`, which lies on `line`. */
   cut(offset: number, line: number): void {
-    const { start, rows, firstLine } = {
+    this.#finished.push({
       start: this.#start,
+      end: offset,
       rows: this.#rows,
       firstLine: this.#firstLine,
-    };
-    this.#finished.push({ start, end: offset, rows, firstLine, sha256: this.#hash.digest("hex") });
+      sha256: this.#hash.digest("hex"),
+    });
     this.#start = offset;
     this.#firstLine = line;
     this.#rows = 0;

@@ -78,6 +78,7 @@ class HostedEngineClient implements Engine {
     const askedAtMs = clock.monotonic();
     const host = await this.#readyHost();
     signal.throwIfAborted();
+    this.#closing.signal.throwIfAborted();
     if (host !== this.#live) throw new SluiceError("ENGINE_DIED", "it ended while it was asked");
     const id = this.#nextId++;
     const stopAsking = () => {

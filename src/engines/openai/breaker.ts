@@ -1,5 +1,6 @@
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { Random } from "../../foundation/random.ts";
 import { backoffMs } from "../../foundation/retry.ts";
@@ -78,6 +79,7 @@ export class EndpointBreaker {
   succeed(isProbe: boolean): void {
     if (this.#downSinceMs === undefined && !isProbe) return;
     this.#downSinceMs = undefined;
+    if (this.#state === "open") this.#failures = 0;
     if (!isProbe) return;
     this.#failures = 0;
     this.#options.logger.log("info", "the endpoint answers again", {
@@ -95,18 +97,17 @@ export class EndpointBreaker {
     const nowMs = this.#options.clock.monotonic();
     this.#downSinceMs ??= nowMs;
     this.#lastFailure = failure.message;
+    const askedWaitMs = Math.min(failure.retryAfterMs ?? 0, limits.maxRetryAfterMs);
     if (this.#state !== "open" && !isProbe) {
-      this.#prolong(nowMs + (failure.retryAfterMs ?? 0));
+      this.#prolong(nowMs + askedWaitMs);
       return undefined;
     }
     const remainingMs = this.#downSinceMs + this.#options.maxEndpointDownMs - nowMs;
     if (remainingMs <= 0) return this.#giveUp();
     this.#failures++;
-    const { random } = this.#options;
     // The last probe comes before the time is up, unless the endpoint forbids it.
-    const jitterMs = Math.min(backoffMs(this.#failures, random), remainingMs);
-    const waitMs = backoffMs(1, { next: () => 0 }, undefined, failure.retryAfterMs);
-    this.#pause(Math.max(jitterMs, waitMs), failure.message);
+    const jitterMs = Math.min(backoffMs(this.#failures, this.#options.random), remainingMs);
+    this.#pause(Math.max(jitterMs, askedWaitMs), failure.message);
     return undefined;
   }
 

@@ -91,11 +91,12 @@ function explainUnion(
   value: unknown,
   draft: JobDraft,
 ): Problem[] {
-  const engines = nodesAt(path).flatMap((node) =>
+  const isAtEngine = issue.path.at(-1) === "engine";
+  const engines = nodesAt(isAtEngine ? path.slice(0, -1) : path).flatMap((node) =>
     (node.oneOf ?? []).map((form) => String(form.properties?.engine?.const)),
   );
   if (issue.errors.length === 0 && engines.length > 0) {
-    const key = issue.path.at(-1) === "engine" ? path : [...path, "engine"];
+    const key = isAtEngine ? path : [...path, "engine"];
     const message =
       value === undefined ? `is missing; one of ${engines.join(", ")}` : notOneOf(value, engines);
     return [{ code: "JOB_INVALID", path: key, message, origin: draft.originOf(key) }];

@@ -16,8 +16,7 @@ export class JobDraft {
 
   /** Sets the value at a path; null takes it back to the default. */
   set(path: readonly string[], value: Json, origin: Origin): void {
-    const [first = "", ...rest] = path;
-    if (rest.length === 0) this.#dropRival(first, origin);
+    this.#dropRival(path[0]!, origin);
     let target: JsonObject | Json[] = this.value;
     for (const [depth, key] of path.slice(0, -1).entries()) {
       target = enter(target, key, path.slice(0, depth + 1));
@@ -41,9 +40,14 @@ export class JobDraft {
   #dropRival(key: string, origin: Origin): void {
     const rival = key === "prompt" ? "prompts" : key === "prompts" ? "prompt" : undefined;
     // Both in one layer is a mistake, which the schema reports.
-    if (rival === undefined || this.#origins.get(rival)?.from === origin.from) return;
+    if (rival === undefined || this.#isOfLayer(rival, origin)) return;
     delete this.value[rival];
-    this.#origins.delete(rival);
+    this.#remember(rival, unset);
+  }
+
+  #isOfLayer(key: string, { from }: Origin): boolean {
+    const known = [...this.#origins].filter(([at]) => at === key || at.startsWith(`${key}.`));
+    return known.some(([, origin]) => origin.from === from);
   }
 
   #remember(key: string, origin: Origin): void {

@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { resolve } from "node:path";
 import type { Document, LineCounter, Pair } from "yaml";
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
@@ -14,15 +15,17 @@ export interface JobFile {
 }
 
 /**
- * Reads a job file, YAML or JSON, and fills in `${NAME}` from the environment.
+ * Reads a job file, YAML or JSON, and fills in `${NAME}` from the environment. Messages name the
+ * file as it is given.
  *
  * @throws SluiceError `JOB_INVALID` where the file cannot be read, is no YAML or is no mapping.
  */
 export async function readJobFile(
   file: string,
   environment: Readonly<Record<string, string | undefined>>,
+  workingDirectory = ".",
 ): Promise<JobFile> {
-  const text = await readText(file);
+  const text = await readText(resolve(workingDirectory, file), file);
   const yaml = await import("yaml");
   const lines = new yaml.LineCounter();
   const document = yaml.parseDocument(text, { lineCounter: lines, prettyErrors: false });
@@ -42,9 +45,9 @@ export async function readJobFile(
   return { value: expanded as JsonObject, origin, problems };
 }
 
-async function readText(file: string): Promise<string> {
+async function readText(path: string, file: string): Promise<string> {
   try {
-    return await readFile(file, "utf8");
+    return await readFile(path, "utf8");
   } catch (cause) {
     const code = (cause as NodeJS.ErrnoException).code;
     const detail = code === "ENOENT" ? "there is no such file" : `it cannot be read (${code})`;

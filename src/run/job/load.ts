@@ -2,7 +2,7 @@ import { dirname, resolve } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { checkJob } from "./check.ts";
 import { JobDraft } from "./draft.ts";
-import { type JobFile, readJobFile } from "./job-file.ts";
+import { readJobFile } from "./job-file.ts";
 import { applyEnvironment, applyFile, applyFlags, type JobFlags } from "./layers.ts";
 import { trialOutput, withAbsolutePaths } from "./paths.ts";
 import { type Origin, type Problem, problemsError } from "./problem.ts";
@@ -47,10 +47,10 @@ export async function loadJob(sources: JobSources): Promise<LoadedJob> {
   const file = named === undefined ? undefined : resolve(workingDirectory, named);
   const draft = new JobDraft();
   const problems: Problem[] = [];
-  if (file !== undefined) {
-    const read = await readJobFile(file, environment);
+  if (named !== undefined) {
+    const read = await readJobFile(named, environment, workingDirectory);
     problems.push(...read.problems);
-    applyFile(draft, withShownName(read, named!));
+    applyFile(draft, read);
   }
   problems.push(...(await applyEnvironment(draft, environment)));
   problems.push(...(await applyFlags(draft, flags, sets)));
@@ -71,11 +71,6 @@ export async function loadJob(sources: JobSources): Promise<LoadedJob> {
     file,
     originOf: (key) => draft.originOf(key.split(".")),
   };
-}
-
-/** Messages name the file as it was typed. */
-function withShownName(read: JobFile, name: string): JobFile {
-  return { ...read, origin: { ...read.origin, file: name } };
 }
 
 function withTrialOutput(job: JobSpec, draft: JobDraft): JobSpec {

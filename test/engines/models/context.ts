@@ -1,7 +1,8 @@
+import { spawnSync } from "node:child_process";
 import { chmod, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
-import { onTestFinished } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import type { CatalogEntry } from "../../../src/engines/models/catalog.ts";
 import type { ModelContext } from "../../../src/engines/models/model-context.ts";
 import { systemClock } from "../../../src/foundation/clock.ts";
@@ -66,4 +67,19 @@ export async function pathWithProgram(name: string, script: string): Promise<str
   await writeFile(join(folder, name), `#!/bin/sh\n${script}\n`);
   await chmod(join(folder, name), 0o755);
   return [folder, "/usr/bin", "/bin"].join(delimiter);
+}
+
+/** A `python3` whose pip "downloads" a wheel that holds `content`. */
+export async function pythonWithWheel(content: Buffer): Promise<string> {
+  const folder = await temporaryFolder();
+  await writeFile(join(folder, "content"), content);
+  const program = [
+    "import sys, zipfile",
+    "wheel = zipfile.ZipFile(sys.argv[1], 'w', zipfile.ZIP_DEFLATED)",
+    "wheel.write(sys.argv[2], 'tiny/tiny.gguf')",
+  ].join("\n");
+  const zipped = join(folder, "tiny.whl");
+  expect(spawnSync("python3", ["-c", program, zipped, join(folder, "content")]).status).toBe(0);
+  const script = `while [ "$1" != "-d" ]; do shift; done; cp ${zipped} "$2/tiny-1-any.whl"`;
+  return pathWithProgram("python3", script);
 }

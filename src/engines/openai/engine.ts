@@ -1,0 +1,180 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { Engine, EngineContext } from "../engine.ts";
+import type { OpenaiModelOptions } from "../model-options.ts";
+import { EndpointBreaker } from "./breaker.ts";
+import { type Failure, FailureReader } from "./failures.ts";
+import { readReply } from "./reply.ts";
+import { RequestWriter } from "./request-body.ts";
+import { basicCredentials, type HttpReply, Transport, TransportError } from "./transport.ts";
+import { isOpenaiItself } from "./unsupported.ts";
+
+/**
+ * Opens an engine that asks an OpenAI-compatible server. Nothing is sent before the first `infer`.
+ *
+ * @throws SluiceError `ENV_MISSING` when `apiKeyEnv` names a variable that is not set,
+ *   `JOB_INVALID` when `baseUrl` is not http or https, or the key could be in no header.
+ * @example
+ * const engine = openOpenai({ engine: "openai", name: "qwen", baseUrl: "http://127.0.0.1:8000/v1", … }, context);
+ * await engine.infer(request, signal);
+ */
+export function openOpenai(options: OpenaiModelOptions, context: EngineContext): Engine {
+  return new OpenaiEngine(options, context);
+}
+
+class OpenaiEngine implements Engine {
+  readonly name = "openai";
+  readonly capacity: number;
+  readonly #context: EngineContext;
+  readonly #contextTokens: number | undefined;
+  readonly #keyHint: string;
+  readonly #paths: { chat: string; completion: string };
+  readonly #writer: RequestWriter;
+  readonly #transport: Transport;
+  readonly #breaker: EndpointBreaker;
+  readonly #failures: FailureReader;
+  #closedBy: SluiceError | undefined;
+
+  constructor(options: OpenaiModelOptions, context: EngineContext) {
+    const address = addressOf(options.baseUrl);
+    const key = apiKey(options, context.environment);
+    const root = address.pathname.replace(/\/+$/, "");
+    this.capacity = options.maxInFlight;
+    this.#context = context;
+    this.#contextTokens = options.contextTokens;
+    this.#keyHint = keyHint(key);
+    this.#paths = {
+      chat: `${root}/chat/completions${address.search}`,
+      completion: `${root}/completions${address.search}`,
+    };
+    this.#writer = new RequestWriter(options.name, isOpenaiItself(options.baseUrl));
+    this.#failures = new FailureReader([key?.value ?? "", address.password], context.clock.now);
+    this.#breaker = new EndpointBreaker({
+      ...context,
+      endpoint: address.origin + root,
+      maxEndpointDownMs: options.maxEndpointDownMs,
+    });
+    this.#transport = new Transport({
+      ...context,
+      address,
+      headers: headersFor(key?.value, address),
+      maxConnections: options.maxInFlight,
+      timeoutMs: options.timeoutMs,
+      maxResponseBytes: limits.maxResponseBytes,
+    });
+  }
+
+  async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
+    const body = this.#writer.write(request);
+    const form = request.messages === undefined ? "completion" : "chat";
+    const askedMs = this.#context.clock.monotonic();
+    for (;;) {
+      if (signal.aborted) throw signal.reason;
+      if (this.#closedBy) throw this.#closedBy;
+      const isProbe = this.#breaker.isPaused && (await this.#breaker.pass(signal));
+      const reply = await this.#ask(this.#paths[form], body, signal, isProbe);
+      if (reply === undefined) continue;
+      const { answer, usage } = readReply(reply, form);
+      this.#checkContext(usage.promptTokens);
+      const seconds = (this.#context.clock.monotonic() - askedMs) / 1000;
+      return { answers: [answer], usage, seconds };
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#closedBy) return;
+    this.#closedBy = new SluiceError("ENGINE_DIED", "it was closed");
+    this.#breaker.close(this.#closedBy);
+    await this.#transport.close(this.#closedBy);
+  }
+
+  /** One try. Undefined when the endpoint failed and is to be asked again. */
+  async #ask(
+    path: string,
+    body: string,
+    signal: AbortSignal,
+    isProbe: boolean,
+  ): Promise<HttpReply | undefined> {
+    let failure: Failure;
+    try {
+      const reply = await this.#transport.post(path, body, signal);
+      if (reply.status >= 200 && reply.status < 300) {
+        this.#breaker.succeed(isProbe);
+        return reply;
+      }
+      failure = this.#failures.ofStatus(reply);
+    } catch (error) {
+      if (!(error instanceof TransportError)) {
+        if (isProbe) this.#breaker.abandon();
+        throw error;
+      }
+      failure = this.#failures.ofTransport(error);
+    }
+    if (failure.of === "request") {
+      this.#breaker.succeed(isProbe);
+      throw this.#withKeyHint(failure.error);
+    }
+    const down = this.#breaker.fail(failure.failure, isProbe);
+    if (down) throw down;
+    return undefined;
+  }
+
+  #withKeyHint(error: SluiceError): SluiceError {
+    if (error.code !== "AUTHENTICATION_FAILED") return error;
+    return Object.assign(error, { hint: this.#keyHint });
+  }
+
+  /** For servers that cut a prompt silently, where the job says what the context is. */
+  #checkContext(promptTokens: number): void {
+    if (this.#contextTokens === undefined || promptTokens <= this.#contextTokens) return;
+    const detail = `${promptTokens} tokens, contextTokens is ${this.#contextTokens}`;
+    throw new SluiceError("PROMPT_TOO_LONG", detail);
+  }
+}
+
+interface ApiKey {
+  variable: string;
+  value: string;
+}
+
+function apiKey(
+  { apiKeyEnv }: OpenaiModelOptions,
+  environment: EngineContext["environment"],
+): ApiKey | undefined {
+  const variable = apiKeyEnv ?? "OPENAI_API_KEY";
+  const value = environment[variable]?.trim();
+  if (!value) {
+    if (apiKeyEnv === undefined) return undefined;
+    throw new SluiceError("ENV_MISSING", apiKeyEnv, {
+      field: "model.apiKeyEnv",
+      hint: `set ${apiKeyEnv} to the API key, or leave model.apiKeyEnv out`,
+    });
+  }
+  if (/^[\x21-\x7e]+$/.test(value)) return { variable, value };
+  throw new SluiceError("JOB_INVALID", `${variable} holds characters that no API key has`);
+}
+
+function keyHint(key: ApiKey | undefined): string {
+  return key
+    ? `check the value of ${key.variable}`
+    : "set OPENAI_API_KEY, or name another variable with model.apiKeyEnv";
+}
+
+function addressOf(baseUrl: string): URL {
+  const address = new URL(baseUrl);
+  if (address.protocol === "http:" || address.protocol === "https:") return address;
+  throw new SluiceError("JOB_INVALID", `${address.protocol} is not http: or https:`, {
+    field: "model.baseUrl",
+  });
+}
+
+function headersFor(key: string | undefined, address: URL): Record<string, string> {
+  const authorization = key === undefined ? basicCredentials(address) : `Bearer ${key}`;
+  return {
+    "content-type": "application/json",
+    accept: "application/json",
+    "user-agent": "sluice",
+    ...(authorization === undefined ? {} : { authorization }),
+  };
+}

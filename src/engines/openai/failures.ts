@@ -1,0 +1,148 @@
+import { type ErrorCode, SluiceError } from "../../foundation/errors.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { parseRetryAfter } from "../../foundation/retry.ts";
+import type { EndpointFailure } from "./breaker.ts";
+import type { HttpReply, TransportError } from "./transport.ts";
+
+/** A failure is of one request, or of the endpoint: then the request has cost no attempt. */
+export type Failure =
+  | { of: "request"; error: SluiceError }
+  | { of: "endpoint"; failure: EndpointFailure };
+
+const maxDetailCharacters = 500;
+
+/** A certificate does not get better by waiting. */
+const certificateCodes = /^(ERR_TLS_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH)/;
+
+const tooLong =
+  /context_length_exceeded|exceed_context_size|maximum context length|exceeds the available context/i;
+const unknownModel =
+  /model_not_found|no such model|model\b.{0,200}?\b(not found|does not exist|not exist|unknown)/is;
+/** Said by servers that refuse one prompt, with a status that otherwise means the credentials. */
+const refusedContent = /moderation|flagged|content.?policy/i;
+/** Said with 429 where no waiting helps: by the account, and by a single request. */
+const quotaUsedUp = /insufficient_quota|insufficient.balance|exceeded your current quota/i;
+const requestTooLarge = /request too large/i;
+
+const hints: Partial<Record<ErrorCode, string>> = {
+  PROMPT_TOO_LONG: "shorten the prompt, or serve the model with a larger context",
+  MODEL_UNKNOWN: "ask the server for its models: GET <baseUrl>/models",
+};
+
+const codesByStatus: Record<number, ErrorCode> = {
+  401: "AUTHENTICATION_FAILED",
+  402: "ENDPOINT_DOWN",
+  403: "AUTHENTICATION_FAILED",
+  404: "ENDPOINT_PATH_UNKNOWN",
+  405: "ENDPOINT_PATH_UNKNOWN",
+  408: "TIMEOUT",
+  409: "SERVER_ERROR",
+  425: "SERVER_ERROR",
+};
+
+/**
+ * Names the failures of one endpoint. Whatever a server says goes through `redact` first, so that a
+ * key that it repeats is in no message.
+ */
+export class FailureReader {
+  readonly #secrets: readonly string[];
+  readonly #now: () => number;
+
+  /**
+   * @param secrets texts that no message may hold.
+   * @param now wall time, for Retry-After as a date.
+   */
+  constructor(secrets: readonly string[], now: () => number) {
+    this.#secrets = secrets.filter((secret) => secret !== "");
+    this.#now = now;
+  }
+
+  /** `text` without the secrets, on one line, cut to a readable length. */
+  redact(text: string): string {
+    let clean = text;
+    for (const secret of this.#secrets) clean = clean.replaceAll(secret, "[redacted]");
+    return clean.replace(/\s+/g, " ").trim().slice(0, maxDetailCharacters);
+  }
+
+  /** What an error of the transport means. */
+  ofTransport(error: TransportError): Failure {
+    const message = this.redact(error.message);
+    switch (error.kind) {
+      case "unreachable":
+        return certificateCodes.test(error.code)
+          ? request("ENDPOINT_DOWN", message, { hint: "mend the certificate, or trust its issuer" })
+          : { of: "endpoint", failure: { message } };
+      case "timeout":
+        return request("TIMEOUT", message);
+      case "lost":
+        return request("CONNECTION_LOST", message);
+      case "garbled":
+        return request("RESPONSE_MALFORMED", message);
+    }
+  }
+
+  /** What a reply with a status other than 2xx means. */
+  ofStatus(reply: HttpReply): Failure {
+    const { status } = reply;
+    const said = this.redact(messageOf(reply.text));
+    const message = said === "" ? `status ${status}` : `status ${status}: ${said}`;
+    const retryAfterMs = this.#retryAfterMs(reply);
+    if (status === 429) {
+      if (quotaUsedUp.test(reply.text)) return request("ENDPOINT_DOWN", message, quotaHint);
+      if (requestTooLarge.test(reply.text)) return request("REQUEST_REFUSED", message);
+      return { of: "endpoint", failure: { message, retryAfterMs } };
+    }
+    if (status === 503 && retryAfterMs !== undefined) {
+      return { of: "endpoint", failure: { message, retryAfterMs } };
+    }
+    const code = codeOf(status, reply.text);
+    return request(code, message, { hint: hints[code], retryAfterMs });
+  }
+
+  #retryAfterMs({ headers }: HttpReply): number | undefined {
+    const inMs = headers["retry-after-ms"];
+    if (typeof inMs === "string" && /^\d+(\.\d+)?$/.test(inMs)) return Number(inMs);
+    return parseRetryAfter(headers["retry-after"], this.#now());
+  }
+}
+
+const quotaHint = { hint: "look at the account's quota, then run the same command again" };
+
+function codeOf(status: number, text: string): ErrorCode {
+  if (status !== 401 && status !== 403) {
+    if (tooLong.test(text)) return "PROMPT_TOO_LONG";
+    if (status < 500 && unknownModel.test(text)) return "MODEL_UNKNOWN";
+  }
+  if (status === 403 && refusedContent.test(text)) return "REQUEST_REFUSED";
+  const code = codesByStatus[status];
+  if (code) return code;
+  if (status >= 500) return "SERVER_ERROR";
+  return status >= 400 ? "REQUEST_REFUSED" : "ENDPOINT_PATH_UNKNOWN";
+}
+
+/** The message inside an error body, by the forms that servers use; else the body. */
+function messageOf(text: string): string {
+  let body: Json;
+  try {
+    body = JSON.parse(text) as Json;
+  } catch {
+    return text;
+  }
+  if (!isJsonObject(body)) return text;
+  const error = isJsonObject(body.error) ? body.error : body;
+  const message = [error.message, body.error, body.detail].find((each) => typeof each === "string");
+  return message === undefined ? text : withCode(message as string, error);
+}
+
+function withCode(message: string, error: JsonObject): string {
+  const code = typeof error.code === "string" ? error.code : undefined;
+  return code === undefined || message.includes(code) ? message : `${message} (${code})`;
+}
+
+function request(
+  code: ErrorCode,
+  message: string,
+  options: { hint?: string; retryAfterMs?: number } = {},
+): Failure {
+  return { of: "request", error: new SluiceError(code, message, options) };
+}

@@ -1,0 +1,41 @@
+import { SluiceError } from "../../foundation/errors.ts";
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const defaultPorts: Record<string, string> = { "http:": "80", "https:": "443" };
+
+/**
+ * The proxy that the environment names for an address, or undefined: `HTTPS_PROXY` or `HTTP_PROXY`
+ * by the address's protocol, unless `NO_PROXY` lists its host (`*`, a domain with all below it,
+ * either with a port). Names in lower case count first.
+ *
+ * @throws SluiceError `JOB_INVALID` when the proxy is no http or https address.
+ */
+export function proxyFor(address: URL, environment: Environment): URL | undefined {
+  const name = address.protocol === "https:" ? "https_proxy" : "http_proxy";
+  const proxy = variable(environment, name);
+  if (!proxy || isExempt(address, variable(environment, "no_proxy") ?? "")) return undefined;
+  const text = proxy.includes("://") ? proxy : `http://${proxy}`;
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url && url.protocol in defaultPorts) return url;
+  throw new SluiceError("JOB_INVALID", `${name.toUpperCase()} is no http or https address`);
+}
+
+function variable(environment: Environment, name: string): string | undefined {
+  return environment[name] ?? environment[name.toUpperCase()];
+}
+
+function isExempt(address: URL, noProxy: string): boolean {
+  const port = address.port || defaultPorts[address.protocol];
+  return noProxy
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .filter(Boolean)
+    .some((entry) => {
+      if (entry === "*") return true;
+      const [, host = "", entryPort] = /^(.*?)(?::(\d+))?$/.exec(entry)!;
+      if (entryPort !== undefined && entryPort !== port) return false;
+      const domain = host.replace(/^\*?\./, "");
+      return address.hostname === domain || address.hostname.endsWith(`.${domain}`);
+    });
+}

@@ -1,0 +1,291 @@
+import { describe, expect, it } from "vitest";
+import { progressMode, showProgress } from "../../src/cli/progress.ts";
+import { initialProgress, reduceProgress, totalsOf } from "../../src/cli/progress-state.ts";
+import { duration, renderProgress, renderProgressLine } from "../../src/cli/progress-view.ts";
+import { textWidth } from "../../src/cli/table.ts";
+import type { Clock } from "../../src/foundation/clock.ts";
+import type { RunEvent } from "../../src/run/events.ts";
+
+const usage = (promptTokens: number, completionTokens: number) => ({
+  promptTokens,
+  cachedTokens: 0,
+  completionTokens,
+});
+const start: RunEvent = {
+  type: "run-start",
+  runId: "20300101T000000Z",
+  output: "/out",
+  tasks: 4,
+  rows: 2000,
+  resumedTasks: 1,
+  resumedRows: 500,
+};
+const worker: RunEvent = { type: "worker-start", worker: "w1", pid: 7, capacity: 8 };
+const task: RunEvent = { type: "task-start", task: 1, worker: "w1", rows: 500, resumed: 100 };
+const progress = (done: number, failed = 0): RunEvent => ({
+  type: "task-progress",
+  task: 1,
+  worker: "w1",
+  done,
+  failed,
+  inFlight: 8,
+  usage: usage((done - 100) * 10, (done - 100) * 2),
+});
+const end = (outcome: "committed" | "failed"): RunEvent => ({
+  type: "task-end",
+  task: 1,
+  worker: "w1",
+  outcome,
+  done: 500,
+  failed: 3,
+  usage: usage(4000, 800),
+});
+
+function after(events: readonly [at: number, event: RunEvent][]) {
+  return events.reduce(
+    (state, [at, event]) => reduceProgress(state, event, at),
+    initialProgress(0),
+  );
+}
+
+describe("reduceProgress", () => {
+  it("counts rows of earlier calls as done, and rates only those of this one", () => {
+    const state = after([
+      [0, start],
+      [0, worker],
+      [0, task],
+      [10_000, progress(300, 2)],
+    ]);
+    expect(totalsOf(state)).toEqual({
+      done: 800,
+      fresh: 200,
+      failed: 2,
+      inFlight: 8,
+      usage: usage(2000, 400),
+    });
+    const line = renderProgressLine(state, 10_000);
+    expect(line).toContain("800/2,000 rows, 1/4 tasks");
+    expect(line).toContain("20 rows/s");
+    expect(line).toContain("200 tokens/s in");
+    expect(line).toContain("40 tokens/s out");
+    expect(line).toContain("8 in flight, 2 failed, ETA 1m00s");
+  });
+
+  it("counts a committed task once", () => {
+    const events: [number, RunEvent][] = [
+      [0, start],
+      [0, worker],
+      [0, task],
+      [5000, progress(400)],
+      [9000, end("committed")],
+    ];
+    const state = after(events);
+    expect(totalsOf(state)).toMatchObject({ done: 1000, fresh: 400, failed: 3, inFlight: 0 });
+    expect(state.ended.tasks).toBe(1);
+  });
+
+  it("takes back what a failed task or a dead worker had open", () => {
+    const begun: [number, RunEvent][] = [
+      [0, start],
+      [0, worker],
+      [0, task],
+      [1000, progress(400)],
+    ];
+    expect(totalsOf(after([...begun, [2000, end("failed")]])).done).toBe(500);
+    const dead: RunEvent = { type: "worker-end", worker: "w1" };
+    const state = after([...begun, [2000, dead]]);
+    expect(totalsOf(state).done).toBe(500);
+    expect(state.workers.size).toBe(0);
+  });
+
+  it("sums errors by code and keeps the first message", () => {
+    const error = (message: string, count: number): RunEvent => ({
+      type: "row-error",
+      code: "TIMEOUT",
+      message,
+      count,
+    });
+    const state = after([
+      [0, start],
+      [1, error("first", 1)],
+      [2, error("second", 4)],
+    ]);
+    expect(state.errors.get("TIMEOUT")).toEqual({ count: 5, message: "first" });
+    expect(renderProgressLine(state, 3)).toContain("TIMEOUT 5");
+  });
+});
+
+describe("renderProgress", () => {
+  const state = after([
+    [0, start],
+    [0, worker],
+    [0, task],
+    [10_000, progress(300)],
+  ]);
+
+  it("draws a bar, the rates and a line a worker", () => {
+    const lines = renderProgress(state, 100, 10_000);
+    expect(lines).toHaveLength(3);
+    expect(lines[0]).toMatch(/^\[█{12}░{18}\] {2}40% {2}800\/2,000 rows$/);
+    expect(lines[2]).toBe("  w1  200 rows  task 1  8 in flight");
+  });
+
+  it("never draws a line wider than the terminal", () => {
+    for (const columns of [10, 20, 40, 80]) {
+      for (const line of renderProgress(state, columns, 10_000)) {
+        expect(textWidth(line)).toBeLessThanOrEqual(columns);
+      }
+    }
+  });
+
+  it("shows planning before the run", () => {
+    const event: RunEvent = { type: "plan-progress", rows: 1000, bytes: 30, totalBytes: 60 };
+    expect(renderProgress(after([[0, event]]), 80, 1)).toEqual(["planning   50%  1,000 rows"]);
+  });
+
+  it("names only so many workers", () => {
+    const events = Array.from({ length: 20 }, (_, index): [number, RunEvent] => [
+      0,
+      { type: "worker-start", worker: `w${index}`, pid: index, capacity: 1 },
+    ]);
+    const lines = renderProgress(after([[0, start], ...events]), 80, 1);
+    expect(lines).toHaveLength(2 + 8);
+    expect(lines.at(-1)).toBe("  and 13 more workers");
+  });
+});
+
+describe("duration", () => {
+  it("has two units at most", () => {
+    expect([42, 185, 7620, 360_000].map(duration)).toEqual(["42s", "3m05s", "2h07m", "4d04h"]);
+  });
+});
+
+/** A clock that stands still until it is moved; callbacks run in their order. */
+function handClock() {
+  let now = 0;
+  const waiting = new Map<object, { at: number; callback: () => void }>();
+  const clock: Clock = {
+    now: () => now,
+    monotonic: () => now,
+    schedule(delayMs, callback) {
+      const key = {};
+      waiting.set(key, { at: now + delayMs, callback });
+      return () => waiting.delete(key);
+    },
+  };
+  const pass = (ms: number) => {
+    now += ms;
+    for (const [key, { at, callback }] of waiting) {
+      if (at > now) continue;
+      waiting.delete(key);
+      callback();
+    }
+  };
+  return { clock, pass };
+}
+
+function shown(mode: "block" | "lines" | "json" | "quiet") {
+  const writes: string[] = [];
+  const { clock, pass } = handClock();
+  const stream = { write: (text: string) => writes.push(text) > 0 };
+  const view = showProgress({ mode, stream, columns: () => 80, clock });
+  return { view, writes, pass };
+}
+
+/** What stands on a terminal after such writes: moves up and clears below are all we use. */
+function screen(writes: readonly string[]): string[] {
+  const lines: string[] = [];
+  const up = new RegExp(`^${"\u001b"}\\[(\\d+)A\\r${"\u001b"}\\[J`);
+  for (const text of writes) {
+    const moved = up.exec(text);
+    if (moved) lines.splice(lines.length - Number(moved[1]));
+    lines.push(
+      ...text
+        .slice(moved?.[0].length ?? 0)
+        .split("\n")
+        .slice(0, -1),
+    );
+  }
+  return lines;
+}
+
+describe("showProgress", () => {
+  it("redraws one block in place, with logs above it", () => {
+    const { view, writes, pass } = shown("block");
+    view.onEvent(start);
+    view.onEvent(worker);
+    pass(100);
+    view.logger.log("warn", "the endpoint is slow");
+    view.onEvent(task);
+    view.onEvent(progress(300));
+    pass(100);
+    view.close();
+    const lines = screen(writes);
+    expect(lines).toHaveLength(5);
+    expect(lines[0]).toContain("run 20300101T000000Z: 2,000 rows in 4 tasks → /out");
+    expect(lines[0]).toContain("1 tasks with 500 rows are done already");
+    expect(lines[1]).toBe("warn: the endpoint is slow");
+    expect(lines[2]).toContain("800/2,000 rows");
+    expect(lines[4]).toContain("task 1");
+  });
+
+  it("draws at most ten times a second", () => {
+    const { view, writes, pass } = shown("block");
+    view.onEvent(start);
+    for (let done = 100; done < 400; done++) view.onEvent(progress(done));
+    expect(writes).toHaveLength(1);
+    pass(100);
+    expect(writes).toHaveLength(2);
+    view.close();
+  });
+
+  it("writes a line every ten seconds where there is no terminal", () => {
+    const { view, writes, pass } = shown("lines");
+    view.onEvent(start);
+    view.onEvent(task);
+    pass(9999);
+    expect(writes).toHaveLength(1);
+    view.onEvent(progress(300));
+    pass(1);
+    expect(writes).toHaveLength(2);
+    expect(writes.join("")).not.toContain("\u001b");
+    view.close();
+  });
+
+  it("says the same kind of row error only a few times", () => {
+    const { view, writes } = shown("lines");
+    for (let i = 0; i < 10; i++) {
+      view.onEvent({ type: "row-error", code: "TIMEOUT", message: `row ${i}`, count: 1 });
+    }
+    expect(writes).toHaveLength(3);
+    view.close();
+  });
+
+  it("writes events and logs as JSON lines", () => {
+    const { view, writes } = shown("json");
+    view.onEvent(worker);
+    view.logger.log("info", "hello", { a: 1 });
+    view.close();
+    expect(writes.map((text) => JSON.parse(text))).toEqual([
+      { time: 0, ...worker },
+      { time: 0, type: "log", level: "info", message: "hello", a: 1 },
+    ]);
+  });
+
+  it("shows only warnings and errors when it is to be quiet", () => {
+    const { view, writes, pass } = shown("quiet");
+    view.onEvent(start);
+    view.logger.log("info", "hello");
+    view.logger.log("error", "no");
+    pass(20_000);
+    view.close();
+    expect(writes).toEqual(["error: no\n"]);
+  });
+
+  it("is chosen by options and terminal", () => {
+    expect(progressMode({}, true)).toBe("block");
+    expect(progressMode({}, false)).toBe("lines");
+    expect(progressMode({ json: true, quiet: true }, true)).toBe("json");
+    expect(progressMode({ quiet: true }, true)).toBe("quiet");
+  });
+});

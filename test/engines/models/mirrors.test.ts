@@ -1,0 +1,65 @@
+import { describe, expect, it } from "vitest";
+import { hubEndpoint } from "../../../src/engines/models/mirrors.ts";
+import { resolveModel } from "../../../src/engines/models/models.ts";
+import { sha256Hex } from "../../../src/foundation/hashing.ts";
+import { ggufBytes, modelContext } from "./context.ts";
+import { sendFile, serve } from "./serve.ts";
+
+const file = ggufBytes(100_000);
+const download = true;
+
+describe("hubEndpoint", () => {
+  it("is the hub, or what HF_ENDPOINT names", () => {
+    expect(hubEndpoint({})).toBe("https://huggingface.co");
+    expect(hubEndpoint({ HF_ENDPOINT: "http://127.0.0.1:9/x//" })).toBe("http://127.0.0.1:9/x");
+  });
+});
+
+describe("resolveModel from the hub by name", () => {
+  it("sends HF_TOKEN to the hub and checks what the hub says of the file", async () => {
+    const far = await serve(sendFile(file));
+    const server = await serve((_request, response) => {
+      const tag = `"${sha256Hex(file)}"`;
+      response.writeHead(302, { location: `${far.origin}/x`, "x-linked-etag": tag }).end();
+    });
+    const context = await modelContext({ HF_ENDPOINT: server.origin, HF_TOKEN: "secret" });
+    const model = await resolveModel("hf:o/r@v1/q/a.gguf", context, { download });
+    expect(model).toMatchObject({ source: "hub", sha256: sha256Hex(file) });
+    expect(server.requests).toMatchObject([
+      { url: "/o/r/resolve/v1/q/a.gguf", headers: { authorization: "Bearer secret" } },
+    ]);
+    expect(far.requests[0]?.headers.authorization).toBeUndefined();
+  });
+
+  it("refuses a file that is not what the hub says", async () => {
+    const server = await serve((request, response) => {
+      response.setHeader("x-linked-etag", `"${"0".repeat(64)}"`);
+      sendFile(file)(request, response);
+    });
+    const context = await modelContext({ HF_ENDPOINT: server.origin });
+    await expect(resolveModel("hf:o/r/a.gguf", context, { download })).rejects.toMatchObject({
+      code: "MODEL_DOWNLOAD_FAILED",
+    });
+  });
+
+  it.each([
+    [401, {}, /then set HF_TOKEN/],
+    [403, { HF_TOKEN: "x" }, /accept the licence at .*\/o\/r with the account that HF_TOKEN/],
+  ])("names HF_TOKEN and the page on %i", async (status, environment, hint) => {
+    const server = await serve((_request, response) => void response.writeHead(status).end());
+    const context = await modelContext({ HF_ENDPOINT: server.origin, ...environment });
+    await expect(resolveModel("hf:o/r/a.gguf", context, { download })).rejects.toMatchObject({
+      code: "MODEL_FORBIDDEN",
+      message: expect.stringContaining(`${server.origin}/o/r`),
+      hint: expect.stringMatching(hint),
+    });
+  });
+
+  it("says that there is no such file", async () => {
+    const server = await serve((_request, response) => void response.writeHead(404).end());
+    const context = await modelContext({ HF_ENDPOINT: server.origin });
+    await expect(resolveModel("hf:o/r/a.gguf", context, { download })).rejects.toMatchObject({
+      code: "MODEL_UNKNOWN",
+    });
+  });
+});
