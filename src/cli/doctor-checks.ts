@@ -1,11 +1,11 @@
 import { mkdir, mkdtemp, rm, statfs, writeFile } from "node:fs/promises";
 import { availableParallelism, freemem, totalmem } from "node:os";
 import { join, resolve } from "node:path";
-import { localStorage } from "../data/storage/local.ts";
+import { openStorage } from "../data/storage/open.ts";
 import type { ModelContext } from "../engines/models/model-context.ts";
 import { listModels } from "../engines/models/models.ts";
 import { listEngines } from "../engines/packages/packages.ts";
-import { SluiceError } from "../foundation/errors.ts";
+import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import { sortableId } from "../foundation/ids.ts";
 import { silentLogger } from "../foundation/logger.ts";
 import { runCommand } from "../foundation/subprocess.ts";
@@ -33,14 +33,24 @@ export async function doctorChecks(io: CliIo, outputDirectory: string): Promise<
     [nodeCheck(io), machineCheck()],
     homeCheck(home),
     outputCheck(io, resolve(io.workingDirectory, outputDirectory)),
-    engineChecks(io, home),
-    modelChecks(io, home),
+    named("engines", () => engineChecks(io, home)),
+    named("models", () => modelChecks(io, home)),
     gpuCheck(io),
     programCheck(io, "npm", ["--version"], "adds engine packages"),
     programCheck(io, "python3", ["-m", "pip", "--version"], "fetches models where the hub is shut"),
     [proxyCheck(io), keyCheck(io)],
   ]);
   return groups.flat();
+}
+
+/** What cannot even be looked at is a finding, and must not hide the others. */
+async function named(name: string, look: () => Promise<Check[]>): Promise<Check[]> {
+  try {
+    return await look();
+  } catch (error) {
+    const { message, hint } = asSluiceError(error);
+    return [{ name, state: "missing", detail: message, hint }];
+  }
 }
 
 function nodeCheck(io: CliIo): Check {
@@ -79,7 +89,7 @@ async function outputCheck(io: CliIo, directory: string): Promise<Check> {
   try {
     made = await mkdir(directory, { recursive: true });
     place = await mkdtemp(join(directory, ".sluice-doctor-"));
-    await probeStore(localStorage(place), sortableId(io.clock, io.random));
+    await probeStore(openStorage(place), sortableId(io.clock, io.random));
     return { name, state: "ok", detail: `${directory}: a file is created exactly once` };
   } catch (error) {
     const isNamed = error instanceof SluiceError;

@@ -35,7 +35,7 @@ export function renderProgressLine(state: ProgressState, now: number): string {
   return `${done}, ${tasks}/${state.run.tasks} tasks, ${facts.replaceAll("  ", ", ")}`;
 }
 
-/** What an event says to a person, as a line of the log; undefined for what only moves the block. */
+/** What an event says to a person, as a line; undefined for what only moves the block. */
 export function eventMessage(event: RunEvent): string | undefined {
   switch (event.type) {
     case "notice":

@@ -48,8 +48,8 @@ export function clip(text: string, width: number): string {
 }
 
 /**
- * A text table: a line of titles, then a line a row, columns aligned, two spaces between them. Cells
- * are shown in one line each. No line is longer than `columns`: the last column gives way.
+ * A text table: a line of titles, then a line a row, columns aligned, two spaces between them. A
+ * cell is shown in one line. No line is longer than `columns`: the last column gives way.
  *
  * @example
  * table([{ title: "task" }, { title: "rows", align: "right" }], [["0", "500"]]);

@@ -3,7 +3,7 @@ import { wrongType } from "./field-errors.ts";
 import { fieldReader } from "./field-path.ts";
 import { fromRuntime } from "./jinja-library.ts";
 import { scopeOf } from "./jinja-scope.ts";
-import { invalid, parseTemplate, type TemplateSource } from "./jinja-syntax.ts";
+import { invalid, messageOf, parseTemplate, type TemplateSource } from "./jinja-syntax.ts";
 import { StrictInterpreter } from "./strict-interpreter.ts";
 
 /** A Jinja expression, parsed once and evaluated for every row. */
@@ -44,7 +44,7 @@ export function compileExpression(source: string, place: TemplateSource): Expres
       try {
         return fromRuntime(value);
       } catch (cause) {
-        throw wrongType(place, `${source}: ${(cause as Error).message}`);
+        throw wrongType(place, `${source}: ${messageOf(cause)}`);
       }
     },
     variables: scope.variables,

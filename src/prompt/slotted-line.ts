@@ -1,5 +1,5 @@
 import type { Slot, SlottedLine } from "../foundation/inference.ts";
-import { findSpan, isOrElse, wholePattern, wordsOf } from "../foundation/spans.ts";
+import { findSpan, isOrElse, trimSpan, wholePattern, wordsOf } from "../foundation/spans.ts";
 import { parseLineTemplate } from "./line-template.ts";
 
 export { candidateSpans } from "../foundation/spans.ts";
@@ -29,8 +29,11 @@ export function parseSlottedLine(asked: SlottedLine, text: string): ParsedLine {
   const literals = parseLineTemplate(asked.line).texts.map(literalPattern);
   const lines = asked.line.includes("\n") ? [text] : text.split("\n");
   let problem: string | undefined;
+  const longest = longestLine(asked);
   for (const line of lines) {
-    const parsed = new LineReader(asked.slots, literals, cleanLine(line)).read();
+    const cleaned = cleanLine(line);
+    if (cleaned.length > longest) continue;
+    const parsed = new LineReader(asked.slots, literals, cleaned).read();
     if (parsed?.ok) return parsed;
     problem ??= parsed?.problem;
   }
@@ -38,6 +41,15 @@ export function parseSlottedLine(asked: SlottedLine, text: string): ParsedLine {
   const shown = clip(text.trim());
   problem ??= `the answer must be one line of the form "${form}", it is "${shown}"`;
   return { ok: false, problem };
+}
+
+/** No right answer is longer: every slot holds part of its source, or `orElse`. */
+function longestLine({ line, slots }: SlottedLine): number {
+  const slack = 100;
+  return slots.reduce(
+    (length, { source, orElse }) => length + source.length + orElse.length,
+    line.length * 2 + slack,
+  );
 }
 
 /** The line without white space and without quotes or code marks around it. */
@@ -94,13 +106,16 @@ class LineReader {
     const state = `${place}:${start}`;
     if (this.#dead.has(state)) return undefined;
     for (const [literal, end] of this.#literalsAfter(place + 1, start)) {
-      const read = readSlot(slot, this.#text.slice(start, end));
+      const text = this.#text.slice(start, end);
+      const read = readSlot(slot, text);
       if (typeof read === "object") {
         const rest = this.#readFrom(place + 1, end + literal.length);
         if (rest !== undefined) return [read.value, ...rest];
       } else if (this.#problem === undefined || this.#problem.slot < place) {
         this.#problem = { slot: place, text: read };
       }
+      // What is too long already only grows; this bounds the work on a text full of commas.
+      if (wordCount(text) > slot.maxWords && !isOrElse(slot, text)) break;
     }
     this.#dead.add(state);
     return undefined;
@@ -126,17 +141,21 @@ function readSlot(slot: Slot, text: string): { value: string | null } | string {
   const shown = `${name}="${clip(text.trim())}"`;
   const otherwise = `write "${orElse}" where there is nothing to copy`;
   if (text.trim() === "") return `${name} is empty; ${otherwise}`;
+  const words = wordCount(text);
+  if (words > maxWords) return `${shown} has ${words} words, at most ${maxWords} are allowed`;
   const span = findSpan(slot, text);
   if (span === undefined || span === "") {
     const source = clip(slot.source.replace(/\s+/gu, " ").trim());
     return `${shown} is not copied word by word from "${source}"; ${otherwise}`;
   }
-  const words = wordsOf(span).length;
-  if (words > maxWords) return `${shown} has ${words} words, at most ${maxWords} are allowed`;
   if (pattern !== undefined && !wholePattern(pattern).test(span)) {
     return `${shown} does not have the form ${pattern}; ${otherwise}`;
   }
   return { value: span };
+}
+
+function wordCount(text: string): number {
+  return wordsOf(trimSpan(text)).length;
 }
 
 function clip(text: string): string {

@@ -1,7 +1,8 @@
-import type { JsonObject } from "../foundation/json.ts";
+import { SluiceError } from "../foundation/errors.ts";
+import type { Json, JsonObject } from "../foundation/json.ts";
 import { type FieldReader, fieldReader } from "./field-path.ts";
 import { scopeOf } from "./jinja-scope.ts";
-import { type JinjaNode, parseTemplate, type TemplateSource } from "./jinja-syntax.ts";
+import { type JinjaNode, messageOf, parseTemplate, type TemplateSource } from "./jinja-syntax.ts";
 import { StrictInterpreter } from "./strict-interpreter.ts";
 import { printValue } from "./value-text.ts";
 
@@ -62,9 +63,17 @@ function compilePlain(program: JinjaNode, place: TemplateSource): Template["rend
     let text = texts[0]!;
     for (let field = 0; field < readers.length; field++) {
       const value = readers[field]!(row, extra);
-      text += typeof value === "string" ? value : printValue(value);
+      text += typeof value === "string" ? value : printed(value, place);
       text += texts[field + 1]!;
     }
     return text;
   };
+}
+
+function printed(value: Json, place: TemplateSource): string {
+  try {
+    return printValue(value);
+  } catch (cause) {
+    throw new SluiceError("TEMPLATE_FAILED", `${place.name}: ${messageOf(cause)}`, { cause });
+  }
 }

@@ -41,6 +41,9 @@ export function stubIo(changes: Partial<CliIo> = {}) {
       platform: "linux",
       architecture: "x64",
       userDirectory: "/home/me",
+      kill() {
+        throw new Error("no command under test ends this process");
+      },
     },
     ...changes,
   };

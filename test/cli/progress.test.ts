@@ -20,7 +20,15 @@ const start: RunEvent = {
   resumedTasks: 1,
   resumedRows: 500,
 };
-const worker: RunEvent = { type: "worker-start", worker: "w1", pid: 7, capacity: 8 };
+const workerStart = (name: string): RunEvent => ({
+  type: "worker-start",
+  worker: name,
+  pid: 7,
+  capacity: 8,
+  engine: "fake",
+  choices: {},
+});
+const worker = workerStart("w1");
 const task: RunEvent = { type: "task-start", task: 1, worker: "w1", rows: 500, resumed: 100 };
 const progress = (done: number, failed = 0): RunEvent => ({
   type: "task-progress",
@@ -146,7 +154,7 @@ describe("renderProgress", () => {
   it("names only so many workers", () => {
     const events = Array.from({ length: 20 }, (_, index): [number, RunEvent] => [
       0,
-      { type: "worker-start", worker: `w${index}`, pid: index, capacity: 1 },
+      workerStart(`w${index}`),
     ]);
     const lines = renderProgress(after([[0, start], ...events]), 80, 1);
     expect(lines).toHaveLength(2 + 8);

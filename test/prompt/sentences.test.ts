@@ -21,7 +21,7 @@ describe("splitSentences", () => {
     ["Pour in 1.5 cups and .25 l more. Mix.", ["Pour in 1.5 cups and .25 l more.", "Mix."]],
     ["Wait... then stir. Wait… Serve.", ["Wait... then stir.", "Wait…", "Serve."]],
     ["1. Heat oil. 2. Fry it.", ["1. Heat oil.", "2. Fry it."]],
-    ["Chill (do not stir. It splits.) Serve.", ["Chill (do not stir. It splits.) Serve."]],
+    ["Chill (do not stir. It splits.) Serve.", ["Chill (do not stir. It splits.)", "Serve."]],
     ["Cool first (never skip. Then cut.", ["Cool first (never skip.", "Then cut."]],
     ["Bake at 350. remove the pan.", ["Bake at 350.", "remove the pan."]],
     ["Pour into glasses.For garnish use mint.", ["Pour into glasses.", "For garnish use mint."]],

@@ -182,7 +182,7 @@ class HostedEngineClient implements Engine {
           this.#live = host;
           this.name = message.name;
           this.capacity = message.capacity;
-          this.choices = message.choices;
+          this.choices = { ...message.choices, pid: host.pid ?? null };
           resolve();
         } else if (message.type === "host-failed") {
           cancelTimeout();

@@ -107,17 +107,20 @@ export class LineSpeller {
    * the model is used to.
    */
   #forcedTokens(): readonly number[] {
-    const text = this.#forcedText();
+    const forced = this.#forcedBytes();
+    // A run may end inside a character, where two of them begin with the same byte.
+    const text = new TextDecoder().decode(forced, { stream: true });
     if (text === "") return [];
     const tokens = [...this.#tokenize(text)];
     const bytes = Buffer.concat(tokens.map((token) => this.#vocabulary.bytes(token)));
-    if (!bytes.equals(Buffer.from(text))) return [];
+    // A run that begins inside a character is no text; it is written byte by byte.
+    if (!bytes.equals(forced.subarray(0, bytes.length))) return [];
     const endsLine = stepAll(this.#states, bytes).every((node) => node.isEnd);
     if (!endsLine && /[\p{L}\p{N}\s]$/u.test(text)) tokens.pop();
     return tokens;
   }
 
-  #forcedText(): string {
+  #forcedBytes(): Uint8Array {
     const bytes: number[] = [];
     let states: readonly Node[] = this.#states;
     while (!states.some((node) => node.isEnd)) {
@@ -126,8 +129,7 @@ export class LineSpeller {
       bytes.push(following[0]!);
       states = step(states, following[0]!);
     }
-    // A run may end inside a character, where two of them begin with the same byte.
-    return new TextDecoder().decode(Uint8Array.from(bytes), { stream: true });
+    return Uint8Array.from(bytes);
   }
 }
 

@@ -34,6 +34,7 @@ class OpenaiEngine implements Engine {
   readonly #transport: Transport;
   readonly #breaker: EndpointBreaker;
   readonly #failures: FailureReader;
+  readonly #redact = (text: string) => this.#failures.redact(text);
   #closedBy: SluiceError | undefined;
 
   constructor(options: OpenaiModelOptions, context: EngineContext) {
@@ -75,7 +76,7 @@ class OpenaiEngine implements Engine {
       const isProbe = this.#breaker.isPaused && (await this.#breaker.pass(signal));
       const reply = await this.#ask(this.#paths[form], body, signal, isProbe);
       if (reply === undefined) continue;
-      const { answer, usage } = readReply(reply, form);
+      const { answer, usage } = readReply(reply, form, this.#redact);
       this.#checkContext(usage.promptTokens);
       const seconds = (this.#context.clock.monotonic() - askedMs) / 1000;
       return { answers: [answer], usage, seconds };
@@ -129,7 +130,7 @@ class OpenaiEngine implements Engine {
   #checkContext(promptTokens: number): void {
     if (this.#contextTokens === undefined || promptTokens <= this.#contextTokens) return;
     const detail = `${promptTokens} tokens, contextTokens is ${this.#contextTokens}`;
-    throw new SluiceError("PROMPT_TOO_LONG", detail);
+    throw new SluiceError("PROMPT_TOO_LONG", detail, { hint: "shorten the prompt" });
   }
 }
 

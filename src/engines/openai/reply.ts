@@ -22,9 +22,14 @@ const finishReasons: Record<string, FinishReason> = {
  *
  * @throws SluiceError `RESPONSE_MALFORMED` when it is no such reply, `ANSWER_EMPTY` when it holds
  *   no choice, or a choice without text.
+ * @param redact takes secrets out of what is quoted from the body.
  */
-export function readReply(reply: HttpReply, form: "chat" | "completion"): ReadReply {
-  const body = parse(reply);
+export function readReply(
+  reply: HttpReply,
+  form: "chat" | "completion",
+  redact: (text: string) => string,
+): ReadReply {
+  const body = parse(reply, redact);
   if (!Array.isArray(body.choices)) throw malformed(`choices is ${kindOf(body.choices)}`);
   const choice = body.choices[0];
   if (choice === undefined) throw new SluiceError("ANSWER_EMPTY");
@@ -41,13 +46,13 @@ export function readReply(reply: HttpReply, form: "chat" | "completion"): ReadRe
   return { answer: { text, finishReason, tokens: usage.completionTokens }, usage };
 }
 
-function parse({ text, headers }: HttpReply): JsonObject {
+function parse({ text, headers }: HttpReply, redact: (text: string) => string): JsonObject {
   let body: Json;
   try {
     body = JSON.parse(text) as Json;
   } catch (error) {
     const type = headers["content-type"] ?? "no content type";
-    const start = text.slice(0, 80).replace(/\s+/g, " ");
+    const start = redact(text).slice(0, 80);
     throw malformed(`${(error as Error).name}, ${type}, begins with ${JSON.stringify(start)}`);
   }
   if (!isJsonObject(body)) throw malformed(`the body is ${kindOf(body)}`);

@@ -248,8 +248,10 @@ class Exchange implements Dispatcher.DispatchHandler, Abortable {
 
 const timeoutCodes = new Set(["UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT"]);
 
-function transportError(error: Error & { code?: unknown }, wasSent: boolean): TransportError {
+function transportError(error: Error & { code?: unknown }, wasSent: boolean): Error {
   const code = typeof error.code === "string" ? error.code : "";
+  // A fault of ours, which no waiting mends.
+  if (code === "UND_ERR_INVALID_ARG") return error;
   const message =
     code === "" || error.message.includes(code) ? error.message : `${code}: ${error.message}`;
   if (!wasSent) return new TransportError("unreachable", message, code);

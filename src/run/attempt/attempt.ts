@@ -2,7 +2,7 @@ import type { InputRow } from "../../data/row.ts";
 import { readRows } from "../../data/slices.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
-import { addUsage, type Usage } from "../../foundation/inference.ts";
+import type { Usage } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { attemptPaths, commitPath } from "../layout.ts";
 import { longestLineBytes, type Task } from "../plan.ts";
@@ -13,7 +13,7 @@ import { type JournalListener, JournalWriter } from "./journal.ts";
 import { answeredHead, type RequestRecord } from "./journal-line.ts";
 import { OutcomeTable } from "./outcomes.ts";
 import { publishTask } from "./publish.ts";
-import { replayJournals, type Suspicion } from "./replay.ts";
+import { addRequests, replayJournals, type Suspicion } from "./replay.ts";
 import { writePart } from "./write-part.ts";
 
 /** How an attempt ended: its own commit stands, or another attempt's. */
@@ -48,7 +48,7 @@ export class TaskAttempt {
   readonly #startedAt: number;
   readonly #startedMs: number;
   #counts: AttemptCounts;
-  #usage: Usage;
+  readonly #usage: Usage;
 
   private constructor(opened: OpenedAttempt) {
     this.task = opened.task;
@@ -59,7 +59,7 @@ export class TaskAttempt {
     this.#journal = opened.journal;
     this.#outcomes = opened.outcomes;
     this.#counts = opened.counts;
-    this.#usage = opened.counts.usage;
+    this.#usage = { ...opened.counts.usage };
     this.#startedAt = opened.context.clock.now();
     this.#startedMs = opened.context.clock.monotonic();
   }
@@ -105,7 +105,7 @@ export class TaskAttempt {
   }
 
   get usage(): Usage {
-    return this.#usage;
+    return { ...this.#usage };
   }
 
   get errors(): AttemptCounts["errors"] {
@@ -138,7 +138,7 @@ export class TaskAttempt {
   }
 
   /** Notes that a row was answered. */
-  settleAnswered(index: number, requests: RequestRecord[], usage: Usage, answerJson: string): void {
+  settleAnswered(index: number, requests: readonly RequestRecord[], answerJson: string): void {
     const place = this.#journal.appendAnswer(answeredHead(index, requests), answerJson);
     if (!this.#outcomes.settle(index, "answered", place)) throw twice(index);
     const { rows, requests: asked } = this.#counts;
@@ -146,7 +146,7 @@ export class TaskAttempt {
     rows.results++;
     asked.planned += requests.length;
     asked.answered += requests.length;
-    this.#usage = addUsage(this.#usage, usage);
+    addRequests(this.#usage, requests);
   }
 
   /** Notes that a row failed for good. */
@@ -222,7 +222,7 @@ export class TaskAttempt {
       ...files,
       ...this.#counts,
       rows: { ...this.#counts.rows, total: this.task.onlyRows ?? this.task.rows },
-      usage: this.#usage,
+      usage: this.usage,
       startedAt: new Date(this.#startedAt).toISOString(),
       committedAt: new Date(clock.now()).toISOString(),
       busySeconds: (clock.monotonic() - this.#startedMs) / 1000,

@@ -31,14 +31,15 @@ export type JournalLine =
 /** The record of one answered request. */
 export function requestRecord(response: InferenceResponse, attempts: number): RequestRecord {
   const { usage, answers, seconds } = response;
-  return {
+  const record: RequestRecord = {
     promptTokens: usage.promptTokens,
-    ...(usage.cachedTokens > 0 ? { cachedTokens: usage.cachedTokens } : {}),
-    tokens: answers.map((answer) => answer.tokens),
+    tokens: answers.length === 1 ? [answers[0]!.tokens] : answers.map((answer) => answer.tokens),
     seconds: Math.round(seconds * 1e6) / 1e6,
     finishReason: answers[0]?.finishReason ?? "stop",
     attempts,
   };
+  if (usage.cachedTokens > 0) record.cachedTokens = usage.cachedTokens;
+  return record;
 }
 
 /** Text of a line up to its answer; `"answer":` is always its last member. */

@@ -75,7 +75,7 @@ export class JournalWriter {
   /** Appends a line whose last member is `answerJson`; says where the answer will stand. */
   appendAnswer(head: string, answerJson: string): JournalPlace {
     const offset = this.#flushedBytes + this.#used;
-    const written = this.#put(head) + this.#put(answerJson) + this.#put("}\n");
+    const written = this.#put(`${head}${answerJson}}\n`);
     this.#afterPut();
     if (this.#wholeLines) return { offset, bytes: written - 1 };
     return { offset: offset + head.length, bytes: written - head.length - 2 };

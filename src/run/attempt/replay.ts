@@ -1,5 +1,5 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
+import { noUsage, type Usage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import { taskAttemptsPrefix } from "../layout.ts";
 import type { Task } from "../plan.ts";
@@ -47,7 +47,7 @@ export async function replayJournals(
 ): Promise<Replayed> {
   const asked = new Map<number, Asked>();
   const counts: AttemptCounts = structuredClone(noCounts);
-  let usage: Usage = noUsage;
+  const usage: Usage = { ...noUsage };
   for (const path of await earlierJournals(context, task, ownId)) {
     for await (const { line, text } of readJournal(context.storage, path)) {
       if (line.outcome === "asked") {
@@ -59,7 +59,7 @@ export async function replayJournals(
         counts.rows.results++;
         counts.requests.planned += line.requests.length;
         counts.requests.answered += line.requests.length;
-        usage = addUsage(usage, usageOf(line.requests));
+        addRequests(usage, line.requests);
       } else if (line.outcome === "failed") {
         asked.delete(line.index);
       }
@@ -142,13 +142,11 @@ function suspicionOf(asked: Map<number, Asked>): Suspicion | undefined {
   return { rows: asked.size, together };
 }
 
-/** Tokens of journaled requests. */
-export function usageOf(requests: readonly RequestRecord[]): Usage {
-  let [promptTokens, cachedTokens, completionTokens] = [0, 0, 0];
+/** Adds the tokens of journaled requests to `usage`. */
+export function addRequests(usage: Usage, requests: readonly RequestRecord[]): void {
   for (const request of requests) {
-    promptTokens += request.promptTokens;
-    cachedTokens += request.cachedTokens ?? 0;
-    for (const tokens of request.tokens) completionTokens += tokens;
+    usage.promptTokens += request.promptTokens;
+    usage.cachedTokens += request.cachedTokens ?? 0;
+    for (const tokens of request.tokens) usage.completionTokens += tokens;
   }
-  return { promptTokens, cachedTokens, completionTokens };
 }

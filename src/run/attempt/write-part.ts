@@ -1,3 +1,4 @@
+import { isAscii } from "node:buffer";
 import type { Hash } from "node:crypto";
 import type { InputRow } from "../../data/row.ts";
 import { readRows } from "../../data/slices.ts";
@@ -224,6 +225,8 @@ const windowBytes = 1024 * 1024;
 class JournalText {
   readonly #reader: RandomReader;
   #window: Buffer = Buffer.alloc(0);
+  /** The window as text, where every byte is one character: slices of it cost nearly nothing. */
+  #ascii: string | undefined;
   #start = 0;
 
   constructor(reader: RandomReader) {
@@ -234,7 +237,7 @@ class JournalText {
   cached({ offset, bytes }: JournalPlace): string | undefined {
     const at = offset - this.#start;
     if (at < 0 || at + bytes > this.#window.length) return undefined;
-    return this.#window.toString("utf8", at, at + bytes);
+    return this.#ascii?.slice(at, at + bytes) ?? this.#window.toString("utf8", at, at + bytes);
   }
 
   async read(place: JournalPlace): Promise<string> {
@@ -244,6 +247,7 @@ class JournalText {
     this.#start = Math.max(0, place.offset - windowBytes / 4);
     const length = Math.max(windowBytes, place.offset + place.bytes - this.#start);
     this.#window = Buffer.from(await this.#reader.read(this.#start, length));
+    this.#ascii = isAscii(this.#window) ? this.#window.toString("latin1") : undefined;
     const text = this.cached(place);
     if (text === undefined) throw new SluiceError("RUN_DAMAGED", "a journal is too short");
     return text;

@@ -28,22 +28,13 @@ export interface ExecutorOptions {
   onHungry(): void;
 }
 
-interface Open {
-  attempt: TaskAttempt;
-  source: RowSource;
-  abort: AbortController;
-  inFlight: number;
-  /** Rows taken from the source that have no outcome yet. */
-  rowsInPlay: number;
-}
-
 /**
  * Keeps one engine busy with the rows of several attempts: a request enters as soon as one leaves,
  * rows of the older task first. Never waits for a batch.
  */
 export class Executor {
   readonly #options: ExecutorOptions;
-  readonly #open = new Map<TaskAttempt, Open>();
+  readonly #open = new Map<TaskAttempt, RowSource>();
   readonly #isolation = new Isolation();
   /** Rows whose later requests were not asked yet. */
   #begun: RowJob[] = [];
@@ -80,9 +71,7 @@ export class Executor {
 
   /** Starts on an attempt's rows. */
   add(attempt: TaskAttempt): void {
-    const source = new RowSource(attempt, () => this.#pump());
-    const abort = new AbortController();
-    this.#open.set(attempt, { attempt, source, abort, inFlight: 0, rowsInPlay: 0 });
+    this.#open.set(attempt, new RowSource(attempt, () => this.#pump()));
     if (attempt.complete) this.#leave(attempt, () => this.#options.onComplete(attempt));
   }
 
@@ -97,7 +86,7 @@ export class Executor {
     if (!open) return;
     this.#open.delete(attempt);
     open.abort.abort(reason);
-    void open.source.close();
+    void open.close();
     this.#begun = this.#begun.filter((job) => job.attempt !== attempt);
     this.#again = this.#again.filter(({ job }) => job.attempt !== attempt);
     this.#pump();
@@ -113,7 +102,7 @@ export class Executor {
       this.#onIdle = resolve;
       this.#settleIdle();
     });
-    for (const { source } of this.#open.values()) await source.close();
+    for (const source of this.#open.values()) await source.close();
   }
 
   #onIdle: (() => void) | undefined;
@@ -153,25 +142,26 @@ export class Executor {
       if (!job.hasNext) this.#begun.shift();
       if (at !== undefined) return { job, at, request: job.requests[at]! };
     }
-    for (const { attempt, source } of this.#open.values()) {
+    for (const source of this.#open.values()) {
+      const { attempt } = source;
       if (attempt.congested) continue;
       if (attempt.suspicion.rows > 0) {
         // Suspected rows go alone: whatever is in flight leaves first.
-        if (source.buffered > 0) this.#suspectFirstRows(attempt, source);
+        if (source.buffered > 0) this.#suspectFirstRows(source);
         if (this.#isolation.isActive) return undefined;
         continue;
       }
-      const asking = this.#nextOf(attempt, source);
+      const asking = this.#nextOf(source);
       if (asking) return asking;
     }
     return undefined;
   }
 
-  #nextOf(attempt: TaskAttempt, source: RowSource): Asking | undefined {
+  #nextOf(source: RowSource): Asking | undefined {
     for (let row = source.take(); row; row = source.take()) {
-      const job = this.#prepare(attempt, row);
+      const job = this.#prepare(source, row);
       if (!job) {
-        if (!this.#open.has(attempt)) return undefined;
+        if (!source.isOpen) return undefined;
         continue;
       }
       job.takeNext();
@@ -182,7 +172,7 @@ export class Executor {
   }
 
   /** The row's requests; undefined where it is settled already, because it is broken or asks nothing. */
-  #prepare(attempt: TaskAttempt, row: InputRow): RowJob | undefined {
+  #prepare(source: RowSource, row: InputRow): RowJob | undefined {
     let failure = row.error;
     let requests: InferenceRequest[] = [];
     if (!failure) {
@@ -192,8 +182,8 @@ export class Executor {
         failure = located(asSluiceError(error), row);
       }
     }
-    const job = new RowJob(attempt, row.index, requests);
-    this.#open.get(attempt)!.rowsInPlay++;
+    const job = new RowJob(source, row.index, requests);
+    source.rowsInPlay++;
     if (failure) job.failure = failure;
     if (!failure && requests.length > 0) return job;
     this.#settle(job);
@@ -202,26 +192,27 @@ export class Executor {
 
   #ask(asking: Asking): void {
     const { job, at, request } = asking;
-    const open = this.#open.get(job.attempt);
-    if (!open) return;
+    const { source } = job;
+    if (!source.isOpen) return;
     if (job.countTry(at) === 1) job.begin();
     this.#inFlight++;
-    open.inFlight++;
-    this.#options.engine.infer(request, open.abort.signal).then(
-      (response) => this.#onResponse(asking, open, response),
-      (error: unknown) => this.#onError(asking, open, error),
+    source.inFlight++;
+    this.#options.engine.infer(request, source.abort.signal).then(
+      (response) => this.#onResponse(asking, response),
+      (error: unknown) => this.#onError(asking, error),
     );
   }
 
-  #left(open: Open): boolean {
+  /** Notes that a request left the engine; false where nobody waits for it any more. */
+  #left(source: RowSource): boolean {
     this.#inFlight--;
-    open.inFlight--;
+    source.inFlight--;
     this.#settleIdle();
-    return this.#open.has(open.attempt);
+    return source.isOpen;
   }
 
-  #onResponse(asking: Asking, open: Open, response: InferenceResponse): void {
-    if (!this.#left(open)) return;
+  #onResponse(asking: Asking, response: InferenceResponse): void {
+    if (!this.#left(asking.job.source)) return;
     const { job, at } = asking;
     this.#isolation.resolved(asking);
     try {
@@ -243,8 +234,8 @@ export class Executor {
     this.#again.push({ job, at, request });
   }
 
-  #onError(asking: Asking, open: Open, thrown: unknown): void {
-    if (!this.#left(open)) return;
+  #onError(asking: Asking, thrown: unknown): void {
+    if (!this.#left(asking.job.source)) return;
     const error = asSluiceError(thrown);
     const { job, at } = asking;
     if (error.scope === "engine") {
@@ -267,7 +258,7 @@ export class Executor {
     const delayMs = backoffMs(tries, random, undefined, error.retryAfterMs);
     const cancel = clock.schedule(delayMs, () => {
       this.#timers.delete(cancel);
-      if (!this.#open.has(asking.job.attempt)) return;
+      if (!asking.job.source.isOpen) return;
       this.#again.push(asking);
       this.#pump();
     });
@@ -280,10 +271,9 @@ export class Executor {
   }
 
   #settle(job: RowJob): void {
-    const { attempt } = job;
-    const open = this.#open.get(attempt);
-    if (!open) return;
-    open.rowsInPlay--;
+    const { attempt, source } = job;
+    if (!source.isOpen) return;
+    source.rowsInPlay--;
     try {
       job.settle(this.#options.promptSet);
     } catch (error) {
@@ -301,14 +291,15 @@ export class Executor {
   }
 
   #leave(attempt: TaskAttempt, then: () => void): void {
-    const open = this.#open.get(attempt);
+    const source = this.#open.get(attempt);
     this.#open.delete(attempt);
-    void open?.source.close();
+    void source?.close();
     then();
   }
 
   #checkSources(): void {
-    for (const { attempt, source, rowsInPlay } of this.#open.values()) {
+    for (const source of this.#open.values()) {
+      const { attempt, rowsInPlay } = source;
       if (source.error) {
         this.#options.onFailure(attempt, source.error);
       } else if (source.isExhausted && rowsInPlay === 0 && !attempt.complete) {
@@ -318,15 +309,15 @@ export class Executor {
     }
   }
 
-  #suspectFirstRows(attempt: TaskAttempt, source: RowSource): void {
-    const { suspicion } = attempt;
+  #suspectFirstRows(source: RowSource): void {
+    const { suspicion } = source.attempt;
     const rows: Asking[][] = [];
     const most = Math.min(suspicion.together, suspicion.rows);
     for (let row = source.take(); row; row = source.take()) {
       suspicion.rows--;
-      const job = this.#prepare(attempt, row);
+      const job = this.#prepare(source, row);
       if (job) rows.push(askAll(job));
-      if (rows.length >= most || !this.#open.has(attempt)) break;
+      if (rows.length >= most || !source.isOpen) break;
     }
     if (source.isExhausted) suspicion.rows = 0;
     if (rows.length > 0) this.#isolation.suspect(rows, suspicion.together);
@@ -350,7 +341,7 @@ export class Executor {
       await attempt.noteAsked([...jobs].map((job) => job.index));
     }
     for (const asking of group) {
-      if (this.#open.has(asking.job.attempt) && !this.#isStopping) this.#ask(asking);
+      if (asking.job.source.isOpen && !this.#isStopping) this.#ask(asking);
       else this.#isolation.resolved(asking);
     }
     this.#pump();

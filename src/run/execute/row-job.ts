@@ -1,21 +1,17 @@
 import type { SluiceError } from "../../foundation/errors.ts";
-import {
-  addUsage,
-  type InferenceRequest,
-  type InferenceResponse,
-  noUsage,
-} from "../../foundation/inference.ts";
+import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { TaskAttempt } from "../attempt/attempt.ts";
 import { type RequestRecord, requestRecord } from "../attempt/journal-line.ts";
+import type { RowSource } from "./row-source.ts";
 
 /** One row on its way through the engine: its requests, and what has come back. */
 export class RowJob {
-  readonly attempt: TaskAttempt;
+  readonly source: RowSource;
   readonly index: number;
   readonly requests: InferenceRequest[];
   readonly #responses: (InferenceResponse | undefined)[];
-  readonly #tries: Uint8Array;
+  readonly #tries: number[];
   #next = 0;
   #outstanding = 0;
   #answered = 0;
@@ -23,12 +19,18 @@ export class RowJob {
   /** Times the engine ended while this row was alone with it. */
   kills = 0;
 
-  constructor(attempt: TaskAttempt, index: number, requests: InferenceRequest[]) {
-    this.attempt = attempt;
+  constructor(source: RowSource, index: number, requests: InferenceRequest[]) {
+    this.source = source;
     this.index = index;
     this.requests = requests;
-    this.#responses = new Array(requests.length);
-    this.#tries = new Uint8Array(requests.length);
+    // Almost every row has one request; a literal is several times cheaper than a filled array.
+    const isOne = requests.length === 1;
+    this.#responses = isOne ? [undefined] : new Array(requests.length);
+    this.#tries = isOne ? [0] : new Array(requests.length).fill(0);
+  }
+
+  get attempt(): TaskAttempt {
+    return this.source.attempt;
   }
 
   /** Number of the next request that was not asked yet, or undefined. */
@@ -86,15 +88,13 @@ export class RowJob {
   /** Journals the row's outcome. */
   settle(promptSet: PromptSet): void {
     const records: RequestRecord[] = [];
-    let usage = noUsage;
-    this.#responses.forEach((response, at) => {
-      if (!response) return;
-      records.push(requestRecord(response, this.#tries[at]!));
-      usage = records.length === 1 ? response.usage : addUsage(usage, response.usage);
-    });
+    for (let at = 0; at < this.#responses.length; at++) {
+      const response = this.#responses[at];
+      if (response) records.push(requestRecord(response, this.#tries[at]!));
+    }
     if (!this.failure) {
       const answer = promptSet.answer(this.requests, this.#responses as InferenceResponse[]);
-      this.attempt.settleAnswered(this.index, records, usage, JSON.stringify(answer));
+      this.attempt.settleAnswered(this.index, records, JSON.stringify(answer));
       return;
     }
     this.attempt.settleFailed(this.index, {

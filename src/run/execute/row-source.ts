@@ -3,9 +3,17 @@ import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { TaskAttempt } from "../attempt/attempt.ts";
 
-/** The open rows of one attempt, read ahead of the engine within limits. */
+/** An attempt at work: its open rows, read ahead of the engine within limits, and what is asked. */
 export class RowSource {
   readonly attempt: TaskAttempt;
+  /** Aborts what is in flight for the attempt. */
+  readonly abort = new AbortController();
+  /** Requests with the engine. */
+  inFlight = 0;
+  /** Rows taken that have no outcome yet. */
+  rowsInPlay = 0;
+  /** False once the attempt has left: what comes back for it is dropped. */
+  isOpen = true;
   readonly #batches: AsyncIterator<InputRow[]>;
   readonly #onChange: () => void;
   #rows: InputRow[] = [];
@@ -42,6 +50,7 @@ export class RowSource {
   }
 
   async close(): Promise<void> {
+    this.isOpen = false;
     this.#hasEnded = true;
     this.#rows = [];
     this.#ahead = [];

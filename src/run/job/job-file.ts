@@ -107,9 +107,10 @@ async function expandText(text: string, path: readonly string[], to: Expansion):
     if (found === undefined) to.problems.push(missing(name, path, to.origin));
     return found ?? "";
   });
+  if (!hasReference) return replaced;
   const nodes = nodesAt(path);
   // `maxNewTokens: ${TOKENS}` is a text to YAML and a number to the schema.
-  return hasReference && !takesString(nodes) ? valueFromText(replaced, nodes) : replaced;
+  return takesString(nodes) ? replaced : valueFromText(replaced, nodes);
 }
 
 function missing(name: string, path: readonly string[], origin: Origin): Problem {

@@ -4,7 +4,7 @@ import { formsOf, type SchemaNode, schemaTree, stepInto, typesOf } from "./schem
 
 /** One key of the job, for flags, environment names, help and docs. */
 export interface JobKey {
-  /** Dotted, as `generation.maxNewTokens`; `NAME` is a name of one's own, `N` an index of a list. */
+  /** Dotted, as `generation.topP`; `NAME` is a name of one's own, `N` an index of a list. */
   readonly path: string;
   /** What it takes, for people: `integer`, `text or object`, `chat | completion`. */
   readonly type: string;
@@ -18,7 +18,7 @@ export interface JobKey {
   readonly isSwitch: boolean;
 }
 
-/** The variable that sets a key: `generation.maxNewTokens` → `SLUICE_GENERATION__MAX_NEW_TOKENS`. */
+/** The variable that sets a key: `model.maxInFlight` → `SLUICE_MODEL__MAX_IN_FLIGHT`. */
 export function environmentName(path: string): string {
   const words = path.replaceAll(/([a-z0-9])([A-Z])/g, "$1_$2").toUpperCase();
   return `SLUICE_${words.replaceAll(".", "__")}`;

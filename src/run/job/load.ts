@@ -87,6 +87,6 @@ function withTrialOutput(job: JobSpec, draft: JobDraft): JobSpec {
 
 function nothingGiven(): SluiceError {
   return new SluiceError("USAGE", "there is no job", {
-    hint: "name a job file with -c, or give --input, --model, --prompt and --output; sluice init writes a first job",
+    hint: "name a job file with -c, or give --input, --model and --prompt; sluice init writes one",
   });
 }

@@ -7,7 +7,8 @@ const number = /^[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?$/i;
 /**
  * The value that a text from a flag or a variable stands for, at a place of the schema. Where only
  * text fits it is taken as it is; where a list or an object fits too, `[…]` and `{…}` are read as
- * YAML if its keys are known; `{{ … }}` and `{% … %}` are templates and stay text. `null` takes a value back.
+ * YAML if its keys are known; `{{ … }}` and `{% … %}` are templates and stay text. `null` takes a
+ * value back.
  *
  * @throws SluiceError `USAGE` where the text is no YAML and the place takes no text.
  */

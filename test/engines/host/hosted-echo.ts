@@ -15,7 +15,7 @@ export const openHosted: OpenHosted = async (options) => {
   return {
     name: "echo",
     capacity: 3,
-    choices: { pid: process.pid, threads: process.env.UV_THREADPOOL_SIZE ?? "unset" },
+    choices: { threads: process.env.UV_THREADPOOL_SIZE ?? "unset" },
     async infer({ prompt = "", index }, signal) {
       console.log(`asked ${prompt}`);
       if (prompt === "die") process.kill(process.pid, "SIGKILL");

@@ -2,18 +2,16 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { planBatch } from "../../../src/engines/llama/batch-plan.ts";
 
-const waiting = fc
-  .uniqueArray(fc.nat(31), { minLength: 1 })
-  .chain((sequences) =>
-    fc.tuple(
-      ...sequences.map((sequence) =>
-        fc.record({
-          sequence: fc.constant(sequence),
-          pendingTokens: fc.integer({ min: 1, max: 900 }),
-        }),
-      ),
+const waiting = fc.uniqueArray(fc.nat(31), { minLength: 1 }).chain((sequences) =>
+  fc.tuple(
+    ...sequences.map((sequence) =>
+      fc.record({
+        sequence: fc.constant(sequence),
+        pendingTokens: fc.integer({ min: 1, max: 900 }),
+      }),
     ),
-  );
+  ),
+);
 
 describe("planBatch", () => {
   it("gives every sequence a token, never more than the pass or the sequence has", () => {

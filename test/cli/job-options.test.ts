@@ -1,0 +1,68 @@
+import { Command } from "commander";
+import { describe, expect, it } from "vitest";
+import { declareJobOptions, jobFromOptions, jobKeysHelp } from "../../src/cli/job-options.ts";
+import { jobKeys } from "../../src/run/job/keys.ts";
+import { jobFolder, small } from "../run/job/job-folder.ts";
+
+const { folder, load } = jobFolder();
+
+async function jobOf(...args: string[]) {
+  const command = declareJobOptions(new Command("run")).exitOverride();
+  let options: Record<string, unknown> = {};
+  command.action((given: Record<string, unknown>) => {
+    options = given;
+  });
+  await command.parseAsync(args, { from: "user" });
+  const environment = { SLUICE_GENERATION__TOP_K: "5" };
+  return (await jobFromOptions(options, { environment, workingDirectory: folder })).job;
+}
+
+describe("options that shape a job", () => {
+  it("take every short flag", async () => {
+    const job = await jobOf(
+      ...["--input", "a.jsonl", "--input", "b.jsonl", "--model", "qwen", "--prompt", "{{ x }}"],
+      ...["--base-url", "http://127.0.0.1:1/v1", "--output", "r.jsonl", "--limit", "3"],
+      ...["--sample", "2", "--seed", "7", "--env", "A=1", "--env", "B"],
+    );
+    expect(job).toMatchObject({
+      input: [{ path: `${folder}/a.jsonl` }, { path: `${folder}/b.jsonl` }],
+      model: { engine: "openai", name: "qwen", baseUrl: "http://127.0.0.1:1/v1" },
+      prompt: { prompt: "{{ x }}" },
+      output: { path: `${folder}/r.jsonl` },
+      limit: 3,
+      sample: 2,
+      generation: { seed: 7, topK: 5 },
+      env: { A: "1", B: null },
+    });
+  });
+
+  it("have one for each key, over file and environment", async () => {
+    await load(small("generation: { topK: 4, topP: 0.4 }"));
+    const flags = ["--generation.topK", "6", "--model.capacity=9", "--keepJournals"];
+    const job = await jobOf("-c", "job.yaml", ...flags, "--set", "workers.max=2");
+    expect(job).toMatchObject({
+      generation: { topK: 6, topP: 0.4 },
+      model: { capacity: 9 },
+      keepJournals: true,
+      workers: { max: 2 },
+    });
+  });
+
+  it("are all listed by --help, with default and variable", () => {
+    const command = declareJobOptions(new Command("run"));
+    let help = "";
+    command.configureOutput({
+      writeOut: (text) => {
+        help += text;
+      },
+    });
+    command.outputHelp();
+    const missing = jobKeys().filter(({ path }) => !help.includes(`${path} <`));
+    expect(missing).toEqual([]);
+    const flat = jobKeysHelp(1000);
+    for (const { environment, default: value } of jobKeys()) {
+      if (environment !== undefined) expect(flat).toContain(`[env: ${environment}]`);
+      if (value !== undefined) expect(flat).toContain(`[default: ${JSON.stringify(value)}]`);
+    }
+  });
+});

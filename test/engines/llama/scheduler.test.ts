@@ -1,0 +1,115 @@
+import { describe, expect, it } from "vitest";
+import { Generation } from "../../../src/engines/llama/generation.ts";
+import type { BatchItem } from "../../../src/engines/llama/node-llama-cpp.ts";
+import { Scheduler, type SequenceRunner } from "../../../src/engines/llama/scheduler.ts";
+import { endToken, tinyVocabulary } from "./tiny-vocabulary.ts";
+
+const vocabulary = tinyVocabulary();
+const never = new AbortController().signal;
+const byteOf = (token: number) => vocabulary.size - 256 + token;
+
+/** A model that counts: after token n comes n + 1, and the end after the tenth byte token. */
+class CountingModel implements SequenceRunner {
+  readonly held: number[][] = [];
+  readonly passes: BatchItem[][] = [];
+  copies = 0;
+  #outputs: number[] = [];
+
+  async decode(items: readonly BatchItem[]) {
+    this.passes.push([...items]);
+    this.#outputs = [];
+    return items.map(({ sequence, start, tokens, wantsOutput }) => {
+      this.held[sequence] ??= [];
+      expect(this.held[sequence]).toHaveLength(start);
+      this.held[sequence].push(...tokens);
+      if (!wantsOutput) return undefined;
+      return this.#outputs.push(this.held[sequence].at(-1)!) - 1;
+    });
+  }
+
+  async sample(output: number) {
+    const last = this.#outputs[output]!;
+    return last >= byteOf(75) ? endToken : last + 1;
+  }
+
+  createSampler = () => ({ applyConfig() {}, dispose() {} });
+
+  truncate(sequence: number, keep: number) {
+    this.held[sequence]!.length = keep;
+    return true;
+  }
+
+  async copy(source: number, target: number) {
+    this.copies++;
+    this.held[target] = [...this.held[source]!];
+  }
+}
+
+const parameters = {
+  ...{ maxNewTokens: 100, temperature: 0, topP: 1, topK: 0, minP: 0, repetitionPenalty: 1 },
+  ...{ presencePenalty: 0, frequencyPenalty: 0, seed: 0, stop: [] as string[] },
+};
+
+function setUp(shape = { sequences: 4, batchTokens: 64 }) {
+  const model = new CountingModel();
+  const failures: unknown[] = [];
+  const scheduler = new Scheduler(model, shape, (error) => failures.push(error));
+  const ask = (prompt: number[], signal = never) =>
+    scheduler.run(new Generation({ prompt, parameters, vocabulary }), signal);
+  return { model, scheduler, ask, failures };
+}
+
+describe("Scheduler", () => {
+  it("answers more prompts than it has sequences, each its own", async () => {
+    const { ask } = setUp();
+    const starts = Array.from({ length: 20 }, (_, at) => 65 + (at % 10));
+    const answers = await Promise.all(starts.map((start) => ask([byteOf(start)])));
+    expect(answers.map(({ answer }) => answer.text)).toEqual(
+      starts.map((start) => "BCDEFGHIJK".slice(start - 65)),
+    );
+  });
+
+  it("computes a shared beginning once and copies it", async () => {
+    const { ask, model } = setUp();
+    const prefix = Array.from({ length: 60 }, (_, at) => byteOf(at));
+    const answers = await Promise.all(
+      [65, 66, 67, 68].map((start) => ask([...prefix, byteOf(start)])),
+    );
+    expect(answers.map(({ answer }) => answer.text[0])).toEqual(["B", "C", "D", "E"]);
+    expect(answers.map(({ usage }) => usage.cachedTokens)).toEqual([0, 60, 60, 60]);
+    expect(model.copies).toBe(3);
+  });
+
+  it("keeps passes within the limit, with live sequences in ascending order", async () => {
+    const { ask, model } = setUp({ sequences: 4, batchTokens: 8 });
+    await Promise.all(
+      [30, 3, 17, 1, 40].map((length, at) =>
+        ask(Array.from({ length }, (_, token) => byteOf((at * 50 + token) % 60))),
+      ),
+    );
+    for (const items of model.passes) {
+      expect(items.reduce((sum, item) => sum + item.tokens.length, 0)).toBeLessThanOrEqual(8);
+      const ids = items.map((item) => item.sequence);
+      expect(ids).toEqual([...ids].sort((a, b) => a - b));
+    }
+  });
+
+  it("drops an aborted request, waiting or live, and answers the others", async () => {
+    const { ask } = setUp({ sequences: 1, batchTokens: 8 });
+    const controller = new AbortController();
+    const live = ask([byteOf(0)], controller.signal);
+    const waiting = ask([byteOf(0)], controller.signal);
+    const other = ask([byteOf(70)]);
+    controller.abort(new Error("enough"));
+    await expect(live).rejects.toThrow("enough");
+    await expect(waiting).rejects.toThrow("enough");
+    expect((await other).answer.text).toBe("GHIJK");
+  });
+
+  it("reports a failing model once, and stops", async () => {
+    const { ask, model, failures } = setUp();
+    model.decode = () => Promise.reject(new Error("decode failed"));
+    void ask([byteOf(65)]);
+    await expect.poll(() => failures.length).toBe(1);
+  });
+});

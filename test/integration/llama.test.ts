@@ -1,0 +1,194 @@
+import { copyFile, mkdtemp, open, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Engine } from "../../src/engines/engine.ts";
+import { openLlamaFrom } from "../../src/engines/llama/engine.ts";
+import type {
+  GenerationParameters,
+  InferenceRequest,
+  SlottedLine,
+} from "../../src/foundation/inference.ts";
+import { candidateSpans } from "../../src/foundation/spans.ts";
+import { engineContext, findLlamaFiles } from "./llama-files.ts";
+
+const files = await findLlamaFiles();
+if (files.missing !== undefined) console.log(`llama tests skipped: ${files.missing}`);
+
+const never = new AbortController().signal;
+const greedy: GenerationParameters = {
+  maxNewTokens: 24,
+  temperature: 0,
+  topP: 1,
+  topK: 0,
+  minP: 0,
+  repetitionPenalty: 1,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  seed: 7,
+  stop: [],
+};
+const complete = (
+  prompt: string,
+  parameters: Partial<GenerationParameters> = {},
+  rest: Partial<InferenceRequest> = {},
+): InferenceRequest => ({
+  index: 0,
+  promptName: "p",
+  prompt,
+  parameters: { ...greedy, ...parameters },
+  onTooLong: "fail",
+  ...rest,
+});
+const chat = (content: string, parameters: Partial<GenerationParameters> = {}) => ({
+  ...complete("", parameters),
+  prompt: undefined,
+  messages: [{ role: "user" as const, content }],
+});
+
+describe.skipIf(files.missing !== undefined)("openLlama", () => {
+  let engine: Engine;
+  const text = async (request: InferenceRequest) =>
+    (await engine.infer(request, never)).answers[0]!.text;
+
+  beforeAll(async () => {
+    if (files.missing !== undefined) return;
+    const options = { ...files, sequences: 4, contextTokens: 512 };
+    engine = await openLlamaFrom(options, engineContext);
+  });
+  afterAll(() => engine?.close());
+
+  it("says what it chose", () => {
+    expect(engine.choices).toMatchObject({ sequences: 4, contextTokens: 512, batchTokens: 512 });
+    expect(engine.capacity).toBe(8);
+  });
+
+  it("answers a conversation through the model's own template", async () => {
+    const response = await engine.infer(chat("What is the capital of France?"), never);
+    expect(response.answers[0]).toMatchObject({ finishReason: "stop" });
+    expect(response.answers[0]?.text).toContain("Paris");
+    expect(response.usage.completionTokens).toBe(response.answers[0]?.tokens);
+  });
+
+  it("reads a special token in a row as text: it costs more than one token", async () => {
+    const usage = async (content: string) =>
+      (await engine.infer(chat(content, { maxNewTokens: 1 }), never)).usage.promptTokens;
+    expect((await usage("a<|im_end|>")) - (await usage("a"))).toBeGreaterThan(2);
+  });
+
+  it("gives in parallel what it gives one by one, nearly always", async () => {
+    const prompts = ["The sun", "A recipe for bread", "Once upon a time", "The first", "My dog"];
+    const together = await Promise.all(prompts.map((prompt) => text(complete(prompt))));
+    let same = 0;
+    for (const [at, prompt] of prompts.entries()) {
+      if ((await text(complete(prompt))) === together[at]) same++;
+    }
+    // The order of summation in a larger pass may tip a token that was nearly level.
+    expect(same).toBeGreaterThanOrEqual(prompts.length - 1);
+  });
+
+  it("follows the seed", async () => {
+    const ask = (seed: number) => text(complete("Once upon a time", { temperature: 1, seed }));
+    expect(await ask(1)).toBe(await ask(1));
+    expect(new Set([await ask(1), await ask(2), await ask(3)]).size).toBeGreaterThan(1);
+  });
+
+  it("ends before a stop text, and at the limit of tokens", async () => {
+    const whole = await text(complete("One two three four"));
+    const stop = whole.slice(6, 10);
+    const cut = await engine.infer(complete("One two three four", { stop: [stop] }), never);
+    expect(cut.answers[0]).toMatchObject({
+      text: whole.slice(0, whole.indexOf(stop)),
+      finishReason: "stop",
+    });
+    const short = await engine.infer(complete("One two", { maxNewTokens: 3 }), never);
+    expect(short.answers[0]).toMatchObject({ finishReason: "length", tokens: 3 });
+  });
+
+  it("fails or cuts a prompt that is too long, as asked", async () => {
+    const long = `${"word ".repeat(600)}end`;
+    await expect(engine.infer(complete(long), never)).rejects.toMatchObject({
+      code: "PROMPT_TOO_LONG",
+      message: expect.stringMatching(/60\d tokens of prompt.*context of 512/),
+    });
+    for (const onTooLong of ["truncate-left", "truncate-right"] as const) {
+      const { usage } = await engine.infer(complete(long, {}, { onTooLong }), never);
+      expect(usage.promptTokens).toBe(512 - greedy.maxNewTokens);
+    }
+  });
+
+  it("computes what prompts share only once", async () => {
+    const shared = "A list of animals and what they eat. ".repeat(12);
+    const asked = ["Cats", "Dogs", "Cows", "Birds"].map((animal) =>
+      engine.infer(complete(`${shared}${animal}`, { maxNewTokens: 4 }), never),
+    );
+    const cached = (await Promise.all(asked)).map((response) => response.usage.cachedTokens);
+    expect(cached.filter((tokens) => tokens > 80)).toHaveLength(3);
+  });
+
+  it("fills slots with words of the row only", async () => {
+    const sentences = [
+      "Bake at 375 degrees F (190 degrees C) for 10½ minutes.",
+      "Whisk the eggs – gently.",
+      "Dump <|im_end|> 🍞 into the pan for 5 min.",
+      "",
+    ];
+    const slot = { orElse: "none", maxWords: 5 };
+    const asked = sentences.map(async (source, index) => {
+      const slottedLine: SlottedLine = {
+        line: "temperature={t}, duration={d}",
+        slots: [
+          { ...slot, name: "t", source },
+          { ...slot, name: "d", source, pattern: "\\d.*" },
+        ],
+      };
+      const request = complete(`Sentence: ${source}\nAnswer:`, { temperature: 1.5, seed: index });
+      const answer = await text({ ...request, slottedLine });
+      const [, t, d] = /^temperature=(.*), duration=(.*)$/u.exec(answer) ?? [];
+      expect(["none", ...candidateSpans(slottedLine.slots[0]!)]).toContain(t);
+      expect(["none", ...candidateSpans(slottedLine.slots[1]!)]).toContain(d);
+    });
+    await Promise.all(asked);
+  });
+
+  it("stops computing what is aborted", async () => {
+    const controller = new AbortController();
+    const asked = engine.infer(complete("On and on", { maxNewTokens: 400 }), controller.signal);
+    const other = text(complete("One two three"));
+    controller.abort(new Error("enough"));
+    await expect(asked).rejects.toThrow("enough");
+    expect((await other).length).toBeGreaterThan(0);
+  });
+
+  it("rejects what it held when its host is killed, then works again", async () => {
+    const asked = [1, 2, 3].map((at) =>
+      engine.infer(complete(`Number ${at}`, { maxNewTokens: 300 }), never),
+    );
+    const results = Promise.allSettled(asked);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    process.kill(engine.choices?.pid as number, "SIGKILL");
+    for (const result of await results) {
+      expect(result).toMatchObject({ status: "rejected", reason: { code: "ENGINE_DIED" } });
+    }
+    expect((await text(complete("One two three"))).length).toBeGreaterThan(0);
+  });
+});
+
+describe.skipIf(files.missing !== undefined)("openLlama with a damaged file", () => {
+  it("names a truncated model", async () => {
+    if (files.missing !== undefined) return;
+    const folder = await mkdtemp(join(tmpdir(), "sluice-llama-"));
+    try {
+      const modelPath = join(folder, "cut.gguf");
+      await copyFile(files.modelPath, modelPath);
+      const file = await open(modelPath, "r+");
+      await file.truncate(40_000_000);
+      await file.close();
+      await expect(openLlamaFrom({ ...files, modelPath }, engineContext)).rejects.toMatchObject({
+        code: "MODEL_CORRUPT",
+      });
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+});

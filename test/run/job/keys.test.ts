@@ -1,0 +1,46 @@
+import { describe, expect, it } from "vitest";
+import { jobKeys } from "../../../src/run/job/keys.ts";
+import { nearestKey } from "../../../src/run/job/nearest-key.ts";
+import { nodesAt } from "../../../src/run/job/schema-tree.ts";
+
+const keyOf = (path: string) => jobKeys().find((key) => key.path === path);
+
+describe("jobKeys", () => {
+  it("merges the forms of a union", () => {
+    expect(keyOf("model.engine")?.type).toBe("llama | openai | fake");
+    expect(keyOf("model.contextTokens")?.engines).toEqual(["llama", "openai"]);
+    expect(keyOf("model.name")?.default).toBeUndefined();
+    expect(keyOf("input")?.type).toBe("text or object or list of objects");
+    expect(keyOf("input.N.path")).toBeUndefined();
+  });
+
+  it("knows default, kind and variable", () => {
+    expect(keyOf("generation.maxNewTokens")).toMatchObject({
+      default: 256,
+      kind: "answers",
+      environment: "SLUICE_GENERATION__MAX_NEW_TOKENS",
+    });
+    expect(keyOf("output.path")?.kind).toBe("layout");
+    expect(keyOf("prompts.NAME.api")?.environment).toBeUndefined();
+    expect(keyOf("model.failures.N.kind")?.environment).toBeUndefined();
+    expect(keyOf("keepJournals")?.isSwitch).toBe(true);
+  });
+
+  it("has keys that the schema leads to", () => {
+    const lost = jobKeys().filter(({ path }) => {
+      const parts = path.split(".").map((part) => (part === "N" ? "0" : part));
+      return nodesAt(parts).length === 0;
+    });
+    expect(lost).toEqual([]);
+  });
+});
+
+describe("nearestKey", () => {
+  it("prefers the last level, then the whole, then the last level nearly", () => {
+    const keys = ["model.seed", "generation.temperature", "prompt", "prompts"];
+    expect(nearestKey("temperature", keys, ".")).toBe("generation.temperature");
+    expect(nearestKey("promt", keys, ".")).toBe("prompt");
+    expect(nearestKey("gen.temprature", keys, ".")).toBe("generation.temperature");
+    expect(nearestKey("zzzzzzzz", keys, ".")).toBeUndefined();
+  });
+});
