@@ -42,9 +42,9 @@ export function eventMessage(event: RunEvent): string | undefined {
       return event.message;
     case "run-start": {
       const { runId, rows, tasks, output, resumedRows, resumedTasks } = event;
-      const begun = `run ${runId}: ${grouped(rows)} rows in ${tasks} tasks → ${output}`;
+      const begun = `run ${runId}: ${plural(rows, "row")} in ${plural(tasks, "task")} → ${output}`;
       const isResumed = resumedRows > 0 || resumedTasks > 0;
-      const skipped = `; ${resumedTasks} tasks with ${grouped(resumedRows)} rows are done already`;
+      const skipped = `; done already: ${plural(resumedTasks, "task")}, ${plural(resumedRows, "row")}`;
       return isResumed ? begun + skipped : begun;
     }
     case "worker-end":
@@ -120,6 +120,10 @@ function percent(share: number): string {
 
 function grouped(count: number): string {
   return String(count).replaceAll(/\B(?=(\d{3})+$)/g, ",");
+}
+
+function plural(count: number, noun: string): string {
+  return `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 function rate(perSecond: number): string {

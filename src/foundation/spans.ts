@@ -109,8 +109,8 @@ export function isOrElse(slot: Pick<Slot, "orElse">, text: string): boolean {
 }
 
 /**
- * The words that a slot may copy from. Calling it for nothing but the error keeps a text that is too
- * long away from an engine.
+ * The words that a slot may copy from. Calling it for nothing but the error keeps a text that is
+ * too long away from an engine.
  *
  * @throws SluiceError `FIELD_TYPE` when there are more than `limits.maxSlotSourceWords`.
  */
@@ -126,16 +126,17 @@ export function sourceWords(slot: Slot): Word[] {
 
 /**
  * Every text that a slot may be filled with by copying: each distinct run of 1 to `maxWords`
- * consecutive words of `source`, trimmed by `trimSpan`, that matches `pattern`. In the order in which
- * they begin, shorter ones first. Left out are runs that cut a pair of brackets and the text of
- * `orElse`, which stands for "nothing copied".
+ * consecutive words of `source`, trimmed by `trimSpan`, that matches `pattern`. In the order in
+ * which they begin, shorter ones first. Left out are runs that cut a pair of brackets and the text
+ * of `orElse`, which stands for "nothing copied".
  *
  * `slot.orElse` itself is always allowed besides. An engine that enforces a slotted line builds its
  * grammar from these texts; what it then writes is accepted by `parseSlottedLine`.
  *
  * @throws SluiceError `FIELD_TYPE` when the source has more than `limits.maxSlotSourceWords` words.
  * @example
- * candidateSpans({ name: "time", source: "Bake 5 min.", orElse: "none", maxWords: 2, pattern: "\\d.*" });
+ * const slot = { name: "time", source: "Bake 5 min.", orElse: "none", maxWords: 2 };
+ * candidateSpans({ ...slot, pattern: "\\d.*" });
  * // ["5", "5 min"]
  */
 export function candidateSpans(slot: Slot): string[] {
@@ -155,10 +156,10 @@ export function candidateSpans(slot: Slot): string[] {
 }
 
 /**
- * The run of consecutive words of `slot.source` that `copied` repeats, in the source's own spelling,
- * or undefined when the words do not stand there. Punctuation around words and white space do not
- * matter; equal letter case is preferred and not demanded. Neither `maxWords` nor `pattern` is looked
- * at.
+ * The run of consecutive words of `slot.source` that `copied` repeats, in the source's own
+ * spelling, or undefined when the words do not stand there. Punctuation around words and white
+ * space do not matter; equal letter case is preferred and not demanded. Neither `maxWords` nor
+ * `pattern` is looked at.
  *
  * @throws SluiceError `FIELD_TYPE` when the source has more than `limits.maxSlotSourceWords` words.
  */

@@ -20,9 +20,9 @@ interface MessageTemplate {
 }
 
 /**
- * One prompt of a job, compiled. With `forEach`, templates and `copyFrom` may use `item`, the element,
- * and `loop`, as Jinja's own loops have it: `loop.index` from 1, `index0`, `first`, `last`, `length`,
- * and `previtem` and `nextitem` where there are such.
+ * One prompt of a job, compiled. With `forEach`, templates and `copyFrom` may use `item`, the
+ * element, and `loop`, as Jinja's own loops have it: `loop.index` from 1, `index0`, `first`,
+ * `last`, `length`, and `previtem` and `nextitem` where there are such.
  */
 export class CompiledPrompt {
   readonly name: string;
@@ -87,7 +87,7 @@ export class CompiledPrompt {
       throw wrongType(place, `it gives ${kindOf(elements)}, not a list`);
     }
     if (elements.length <= limits.maxElements) return elements;
-    const detail = `${place.name} gives ${elements.length}, at most ${limits.maxElements} are asked`;
+    const detail = `${place.name} gives ${elements.length}, the most is ${limits.maxElements}`;
     throw new SluiceError("ELEMENTS_TOO_MANY", detail);
   }
 

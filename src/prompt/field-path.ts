@@ -1,7 +1,8 @@
 import { isJsonObject, type Json, type JsonObject } from "../foundation/json.ts";
 import { missing, wrongType } from "./field-errors.ts";
+import type { JinjaNode } from "./jinja-library.ts";
 import { constantNames } from "./jinja-scope.ts";
-import { type JinjaNode, pathOf, type TemplateSource } from "./jinja-syntax.ts";
+import { pathOf, type TemplateSource } from "./jinja-syntax.ts";
 import { kindOf } from "./value-text.ts";
 
 /**
@@ -18,8 +19,8 @@ interface Step {
 }
 
 /**
- * The reader of a plain chain of fields, such as `title`, `order.items[0]`; undefined when `node` is
- * anything else.
+ * The reader of a plain chain of fields, such as `title`, `order.items[0]`; undefined when `node`
+ * is anything else.
  */
 export function fieldReader(node: JinjaNode, place: TemplateSource): FieldReader | undefined {
   const steps: Step[] = [];

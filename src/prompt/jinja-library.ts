@@ -1,9 +1,40 @@
 import * as library from "@huggingface/jinja";
 import type { Json } from "../foundation/json.ts";
-import type { JinjaNode } from "./jinja-syntax.ts";
 
 // The library's type files name each other without endings, which `nodenext` does not resolve; what
 // is used of it is declared here, and this is the one file that imports it.
+
+/** A node of a parsed template, as far as this wing looks at it. */
+export interface JinjaNode {
+  readonly type: string;
+  readonly value?: unknown;
+  readonly body?: readonly JinjaNode[];
+  /** MemberExpression */
+  readonly object?: JinjaNode;
+  readonly property?: JinjaNode;
+  readonly computed?: boolean;
+  /** FilterExpression, TestExpression, FilterStatement */
+  readonly operand?: JinjaNode;
+  readonly filter?: JinjaNode;
+  readonly test?: JinjaNode;
+  /** CallExpression */
+  readonly callee?: JinjaNode;
+  readonly args?: readonly JinjaNode[];
+  /** KeywordArgumentExpression */
+  readonly key?: JinjaNode;
+  /** BinaryExpression, Ternary, For, Set, Macro, UnaryExpression */
+  readonly operator?: { readonly value: string };
+  readonly left?: JinjaNode;
+  readonly right?: JinjaNode;
+  readonly argument?: JinjaNode;
+  readonly trueExpr?: JinjaNode;
+  readonly falseExpr?: JinjaNode;
+  readonly iterable?: JinjaNode;
+  readonly loopvar?: JinjaNode;
+  readonly assignee?: JinjaNode;
+  readonly name?: JinjaNode;
+  readonly callerArgs?: readonly JinjaNode[] | null;
+}
 
 /** A value inside the template library. */
 export interface RuntimeValue {

@@ -1,4 +1,5 @@
-import { filterArgumentsOf, filterNameOf, type JinjaNode, nodesOf } from "./jinja-syntax.ts";
+import type { JinjaNode } from "./jinja-library.ts";
+import { filterArgumentsOf, filterNameOf, nodesOf } from "./jinja-syntax.ts";
 
 /** Names that stand for a value everywhere, whatever the row has. */
 export const constantNames: ReadonlySet<string> = new Set([

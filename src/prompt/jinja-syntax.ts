@@ -1,40 +1,8 @@
 import { SluiceError } from "../foundation/errors.ts";
 import { nearest } from "../foundation/suggest.ts";
 import { filterNames } from "./filters.ts";
-import { parseJinja } from "./jinja-library.ts";
+import { type JinjaNode, parseJinja } from "./jinja-library.ts";
 import { findFault, findUse } from "./template-position.ts";
-
-/** A node of a parsed template, as far as this wing looks at it; the library exports no types of them. */
-export interface JinjaNode {
-  readonly type: string;
-  readonly value?: unknown;
-  readonly body?: readonly JinjaNode[];
-  /** MemberExpression */
-  readonly object?: JinjaNode;
-  readonly property?: JinjaNode;
-  readonly computed?: boolean;
-  /** FilterExpression, TestExpression, FilterStatement */
-  readonly operand?: JinjaNode;
-  readonly filter?: JinjaNode;
-  readonly test?: JinjaNode;
-  /** CallExpression */
-  readonly callee?: JinjaNode;
-  readonly args?: readonly JinjaNode[];
-  /** KeywordArgumentExpression */
-  readonly key?: JinjaNode;
-  /** BinaryExpression, Ternary, For, Set, Macro, UnaryExpression */
-  readonly operator?: { readonly value: string };
-  readonly left?: JinjaNode;
-  readonly right?: JinjaNode;
-  readonly argument?: JinjaNode;
-  readonly trueExpr?: JinjaNode;
-  readonly falseExpr?: JinjaNode;
-  readonly iterable?: JinjaNode;
-  readonly loopvar?: JinjaNode;
-  readonly assignee?: JinjaNode;
-  readonly name?: JinjaNode;
-  readonly callerArgs?: readonly JinjaNode[] | null;
-}
 
 /** Where a template stands, for messages: `prompt measures`, `prompts.measures.system`. */
 export interface TemplateSource {
@@ -119,7 +87,7 @@ export function filterArgumentsOf(node: JinjaNode): readonly JinjaNode[] {
   return node.filter?.type === "CallExpression" ? (node.filter.args ?? []) : [];
 }
 
-/** Every statement and expression under `root`, itself first; names that are mere syntax left out. */
+/** Every statement and expression under `root`, itself first, without names that are syntax. */
 export function* nodesOf(root: JinjaNode): Generator<JinjaNode> {
   const waiting: JinjaNode[] = [root];
   for (let node = waiting.pop(); node !== undefined; node = waiting.pop()) {

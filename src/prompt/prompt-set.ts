@@ -84,7 +84,7 @@ export function compilePromptSet(spec: PromptSetSpec): PromptSet {
 
 function refuseFullText(options: PromptOptions, key: string): void {
   if (options.api !== "completion") {
-    const problem = `it puts a prompt before its continuation, and ${key} is a chat; set api: completion`;
+    const problem = `${key} is a chat, not a prompt with its continuation; set api: completion`;
     throw jobInvalid("generation.returnFullText", problem);
   }
   if (options.answer !== undefined) {

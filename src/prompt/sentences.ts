@@ -13,22 +13,24 @@ const closing = wordSet("min mins hr hrs sec secs deg degs temp °f °c ºf ºc 
  * Parmesan`). They end a sentence only before a word that begins instructions.
  */
 const measuring = wordSet(
-  "tsp tsps tbs tbsp tbsps tblsp tbl tb oz ozs lb lbs pkg pkgs pt pts qt qts gal c t fl g kg ml l " +
-    "doz ea env ctn bch sm sml med lg lrg sq cont cond evap conf choc veg opt pwd hvy dbl cinn van",
+  "tsp tsps tbs tbsp tbsps tblsp tbl tb oz ozs lb lbs pkg pkgs pt pts qt qts gal c t fl g kg " +
+    "ml l doz ea env ctn bch sm sml med lg lrg sq cont cond evap conf choc veg opt pwd hvy dbl " +
+    "cinn van",
 );
 
 /** Words that begin an instruction or another full sentence. */
 const beginning = wordSet(
-  "add allow arrange bake baste beat blend boil bring broil brown brush chill chop coat combine " +
-    "continue cook cool cover crush cut dip discard divide drain dredge drizzle drop fill flip " +
-    "flour fold form freeze fry garnish grease grill heat keep knead layer leave let lift line " +
-    "lower make marinate mash measure melt microwave mix pat peel pierce place poach pour preheat " +
-    "press process pulse push put reduce refrigerate remove repeat reserve rest return rinse roast " +
-    "roll rub saute sauté scatter scoop scrape sear season serve set shake shape sift simmer skim " +
-    "slice soak spoon spray spread sprinkle squeeze steam stir store strain stuff sweeten take " +
-    "taste test thin top toss transfer trim turn uncover use wait warm wash whip whisk wipe work " +
-    "wrap yield yields the this these that those then there if when while after before once as at " +
-    "in on with for to it you your do don't be meanwhile next now using carefully gently note",
+  "add allow arrange bake baste beat blend boil bring broil brown brush chill chop coat " +
+    "combine continue cook cool cover crush cut dip discard divide drain dredge drizzle drop " +
+    "fill flip flour fold form freeze fry garnish grease grill heat keep knead layer leave let " +
+    "lift line lower make marinate mash measure melt microwave mix pat peel pierce place poach " +
+    "pour preheat press process pulse push put reduce refrigerate remove repeat reserve rest " +
+    "return rinse roast roll rub saute sauté scatter scoop scrape sear season serve set shake " +
+    "shape sift simmer skim slice soak spoon spray spread sprinkle squeeze steam stir store " +
+    "strain stuff sweeten take taste test thin top toss transfer trim turn uncover use wait " +
+    "warm wash whip whisk wipe work wrap yield yields the this these that those then there if " +
+    "when while after before once as at in on with for to it you your do don't be meanwhile " +
+    "next now using carefully gently note",
 );
 
 /**

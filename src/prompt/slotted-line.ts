@@ -16,8 +16,8 @@ const maxShownLength = 300;
 /**
  * Reads a model's text by the line that was asked for. The text may have other lines around it;
  * letter case and white space do not matter. Each slot must hold `orElse`, or at most `maxWords`
- * consecutive words of its source that match its pattern; what was copied comes back in the source's
- * own spelling.
+ * consecutive words of its source that match its pattern; what was copied comes back in the
+ * source's own spelling.
  *
  * @throws SluiceError `FIELD_TYPE` when a source is longer than `limits.maxSlotSourceWords`.
  * @example

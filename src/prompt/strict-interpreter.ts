@@ -8,6 +8,7 @@ import {
   fromRuntime,
   JinjaEnvironment,
   JinjaInterpreter,
+  type JinjaNode,
   kindNames,
   type RuntimeValue,
   toRuntime,
@@ -16,7 +17,6 @@ import { constantNames, functionNames, isDefault, type Scope } from "./jinja-sco
 import {
   filterArgumentsOf,
   filterNameOf,
-  type JinjaNode,
   messageOf,
   pathOf,
   type TemplateSource,

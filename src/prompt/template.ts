@@ -1,8 +1,9 @@
 import { SluiceError } from "../foundation/errors.ts";
 import type { Json, JsonObject } from "../foundation/json.ts";
 import { type FieldReader, fieldReader } from "./field-path.ts";
+import type { JinjaNode } from "./jinja-library.ts";
 import { scopeOf } from "./jinja-scope.ts";
-import { type JinjaNode, messageOf, parseTemplate, type TemplateSource } from "./jinja-syntax.ts";
+import { messageOf, parseTemplate, type TemplateSource } from "./jinja-syntax.ts";
 import { StrictInterpreter } from "./strict-interpreter.ts";
 import { printValue } from "./value-text.ts";
 
@@ -21,8 +22,9 @@ export interface Template {
 }
 
 /**
- * Compiles a Jinja template. Fields of the row are variables, and `row` is the row itself, for fields
- * whose names are no words: `{{ row["Cooking time"] }}`. Null is a value, printed as nothing.
+ * Compiles a Jinja template. Fields of the row are variables, and `row` is the row itself, for
+ * fields whose names are no words: `{{ row["Cooking time"] }}`. Null is a value, printed as
+ * nothing.
  *
  * A template of text and fields only (`{{ a }}`, `{{ a.b[0] }}`) is joined without an interpreter.
  *

@@ -79,6 +79,19 @@ export function attemptPaths(task: number, of: Generation, attempt: string) {
     part: `${folder}part.jsonl`,
     deadLetters: `${folder}dead-letters.jsonl`,
     ids: `${folder}ids.bin`,
+    cutRows: `${folder}cut-rows.txt`,
+  };
+}
+
+/** Files of a retry before they are published. */
+export function retryPaths(generation: number) {
+  const folder = `${generationPrefix}${generation}/`;
+  return {
+    part: (task: number) => `${folder}part-${task}.jsonl`,
+    deadLetters: (task: number) => `${folder}dead-letters-${task}.jsonl`,
+    merged: `${folder}merged.jsonl`,
+    /** Written when all of them are complete: from then on they are only published. */
+    ready: `${folder}ready.json`,
   };
 }
 

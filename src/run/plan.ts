@@ -19,6 +19,8 @@ export interface Task {
   only?: string;
   /** How many rows `only` names. */
   onlyRows?: number;
+  /** In a retry: the task of the first generation whose rows these are. */
+  of?: number;
 }
 
 /** A file as the plan refers to it. */

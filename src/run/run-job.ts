@@ -67,8 +67,10 @@ export async function runJob(
   const { processes } = dependencies;
   const present = withSharedLimits(opened, backend);
   const coordinator = await Coordinator.rule({ storage, clock, processes, id, job: present.job });
+  const seal = (engine: Manifest["engine"]) =>
+    sealRun(context, { engine, assertRules: () => coordinator.assertRules() });
   try {
-    return await carryOut({ ...opened, ...present }, coordinator, options, seconds);
+    return await carryOut({ ...opened, ...present, seal }, coordinator, options, seconds);
   } catch (error) {
     onEvent({ type: "notice", message: asSluiceError(error).message });
     throw error;
@@ -77,23 +79,27 @@ export async function runJob(
   }
 }
 
-interface PresentRun extends OpenedRun {
+/** A run with what is settled for this call. */
+export interface PresentRun extends OpenedRun {
   workers: number;
   notices: string[];
+  /** Called once every task is committed. */
+  seal(engine: Manifest["engine"]): Promise<Manifest>;
 }
 
 /** The job as each worker is to see it: a limit on requests at once holds for all of them together. */
-function withSharedLimits({ context, job }: OpenedRun, backend: Backend) {
+export function withSharedLimits({ context, job }: OpenedRun, backend: Backend) {
   const { workers, notices } = backend.workersFor(job, context.plan.rows);
   if (job.model.engine !== "openai") return { job, workers, notices };
   const maxInFlight = Math.max(1, Math.ceil(job.model.maxInFlight / workers));
   return { job: { ...job, model: { ...job.model, maxInFlight } }, workers, notices };
 }
 
-async function carryOut(
+/** Has the backend run what is not committed yet, and seals. */
+export async function carryOut(
   run: PresentRun,
   coordinator: Coordinator,
-  options: RunJobOptions,
+  options: Pick<RunJobOptions, "backend" | "prepare" | "onEvent" | "signal">,
   seconds: () => number,
 ): Promise<RunResult> {
   const { context, location, job } = run;
@@ -139,8 +145,7 @@ async function carryOut(
     resumedRows: pending.committedRows + (end?.resumedRows ?? 0),
   };
   if (end?.error) return stopped(context, end, { ...facts, runTimeSec: seconds() });
-  const assertRules = () => coordinator.assertRules();
-  const manifest = await sealRun(context, { engine: choices, assertRules });
+  const manifest = await run.seal(choices);
   const { total, failed } = manifest.rows;
   onEvent({ type: "run-seal", manifest: facts.manifestPath, rows: total, failed });
   const isSuccess = withinBudget(job, plan, failed);

@@ -231,7 +231,7 @@ describe("showProgress", () => {
     const lines = screen(writes);
     expect(lines).toHaveLength(5);
     expect(lines[0]).toContain("run 20300101T000000Z: 2,000 rows in 4 tasks → /out");
-    expect(lines[0]).toContain("1 tasks with 500 rows are done already");
+    expect(lines[0]).toContain("done already: 1 task, 500 rows");
     expect(lines[1]).toBe("warn: the endpoint is slow");
     expect(lines[2]).toContain("800/2,000 rows");
     expect(lines[4]).toContain("task 1");

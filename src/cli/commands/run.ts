@@ -1,13 +1,13 @@
 import type { Command } from "commander";
-import { SluiceError } from "../../foundation/errors.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
-import { type RunResult, runJob } from "../../run/run-job.ts";
-import { type CliIo, type StopSignal, write } from "../io.ts";
+import { runJob } from "../../run/run-job.ts";
+import { type CliIo, write } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
 import { localPool } from "../local-pool.ts";
 import { report } from "../program.ts";
 import { type Progress, progressMode, showProgress } from "../progress.ts";
 import { engineContext, runDependencies } from "../run-dependencies.ts";
+import { untilSignal } from "../until-signal.ts";
 
 interface RunOptions {
   overwrite?: boolean;
@@ -38,14 +38,15 @@ async function run(options: RunOptions & JobOptionValues, io: CliIo): Promise<vo
   const mode = progressMode(options, io.isTerminal);
   const progress = showProgress({ mode, stream, columns: io.columns, clock });
   const dependencies = runDependencies(io, progress.logger);
-  let result: RunResult;
+  let ended: Awaited<ReturnType<typeof carryOut>>;
   try {
     const { spoolStdin } = await import("../spool.ts");
     const job = await spoolStdin(asked, dependencies, io);
-    result = await runUntilStopped(job, dependencies, options, io, progress);
+    ended = await carryOut(job, dependencies, options, io, progress);
   } finally {
     progress.close();
   }
+  const { result, exitCode } = ended;
   if (result.wasSealed) {
     io.stderr.write(`this run is sealed, there is nothing to do: ${result.summary.output}\n`);
   }
@@ -56,42 +57,28 @@ async function run(options: RunOptions & JobOptionValues, io: CliIo): Promise<vo
   }
   if (result.error) report(result.error, io);
   await write(io, `${JSON.stringify(result.summary)}\n`);
-  io.setExitCode(result.exitCode);
+  io.setExitCode(exitCode ?? result.exitCode);
 }
 
-const signalCodes: Record<StopSignal, number> = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
-
-/** Ctrl-C once stops cleanly; twice leaves now. Either way nothing answered is lost. */
-async function runUntilStopped(
+function carryOut(
   job: JobSpec,
   dependencies: ReturnType<typeof runDependencies>,
   options: RunOptions,
   io: CliIo,
   progress: Progress,
-): Promise<RunResult> {
-  const stop = new AbortController();
-  let received: StopSignal | undefined;
-  const ignore = io.onSignal((signal) => {
-    if (received) return io.process.kill();
-    received = signal;
-    progress.logger.log("info", "stopping: no more rows are asked; once more to leave at once");
-    stop.abort(new SluiceError("RUN_CANCELED", `by ${signal}`));
-  });
-  try {
-    const result = await runJob(job, dependencies, {
+) {
+  return untilSignal(io, progress.logger, (signal) =>
+    runJob(job, dependencies, {
       backend: localPool(io, progress.logger),
       overwrite: options.overwrite ?? false,
       fork: options.fork ?? false,
       prepare: async (present) => {
         const { prepareEngine } = await import("../prepare-engine.ts");
-        const context = engineContext(io, progress.logger);
-        await prepareEngine(present, { ...context, signal: stop.signal }, io, options.install);
+        const context = { ...engineContext(io, progress.logger), signal };
+        await prepareEngine(present, context, io, options.install);
       },
       onEvent: progress.onEvent,
-      signal: stop.signal,
-    });
-    return received ? { ...result, exitCode: signalCodes[received] } : result;
-  } finally {
-    ignore();
-  }
+      signal,
+    }),
+  );
 }

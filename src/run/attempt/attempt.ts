@@ -10,11 +10,11 @@ import { readJson } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
 import { type AttemptCounts, addErrors, type Commit, createCommit } from "./commit.ts";
 import { type JournalListener, JournalWriter } from "./journal.ts";
-import { answeredHead, type RequestRecord } from "./journal-line.ts";
+import { answeredHead, isCut, type RequestRecord } from "./journal-line.ts";
 import { OutcomeTable } from "./outcomes.ts";
 import { publishTask } from "./publish.ts";
 import { addRequests, replayJournals, type Suspicion } from "./replay.ts";
-import { writePart } from "./write-part.ts";
+import { type PartFiles, writePart } from "./write-part.ts";
 
 /** How an attempt ended: its own commit stands, or another attempt's. */
 export interface AttemptEnd {
@@ -141,6 +141,7 @@ export class TaskAttempt {
   settleAnswered(index: number, requests: readonly RequestRecord[], answerJson: string): void {
     const place = this.#journal.appendAnswer(answeredHead(index, requests), answerJson);
     if (!this.#outcomes.settle(index, "answered", place)) throw twice(index);
+    if (isCut(requests)) this.#outcomes.cut.push(index);
     const { rows, requests: asked } = this.#counts;
     rows.answered++;
     rows.results++;
@@ -211,7 +212,7 @@ export class TaskAttempt {
     return { outcome: won ? "committed" : "already-committed", commit: standing };
   }
 
-  #commitRecord(files: Pick<Commit, "part" | "deadLetters" | "ids">): Commit {
+  #commitRecord(files: PartFiles): Commit {
     const { plan, clock, worker } = this.#context;
     return {
       task: this.task.task,
@@ -232,7 +233,7 @@ export class TaskAttempt {
   // Only after another attempt's id was read from the commit: see DESIGN, "Primitive".
   async #removeFiles(): Promise<void> {
     const paths = attemptPaths(this.task.task, this.#context.plan, this.id);
-    for (const path of [paths.part, paths.deadLetters, paths.ids]) {
+    for (const path of [paths.part, paths.deadLetters, paths.ids, paths.cutRows]) {
       await this.#context.storage.remove(path).catch((error: unknown) => {
         this.#context.logger.log("debug", asSluiceError(error).message);
       });

@@ -42,6 +42,12 @@ export function requestRecord(response: InferenceResponse, attempts: number): Re
   return record;
 }
 
+/** True where an answer ended at its limit of tokens. */
+export function isCut(requests: readonly RequestRecord[]): boolean {
+  for (const request of requests) if (request.finishReason === "length") return true;
+  return false;
+}
+
 /** Text of a line up to its answer; `"answer":` is always its last member. */
 export function answeredHead(index: number, requests: readonly RequestRecord[]): string {
   return `{"index":${index},"outcome":"answered","requests":${requestsJson(requests)},"answer":`;

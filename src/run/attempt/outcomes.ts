@@ -19,6 +19,8 @@ export class OutcomeTable {
   readonly #bytes: Uint32Array;
   #open: number;
   #failures = 0;
+  /** Rows with an answer that ended at its limit of tokens. */
+  readonly cut: number[] = [];
 
   constructor(task: Task) {
     this.firstRow = task.firstRow;

@@ -6,7 +6,7 @@ import type { Task } from "../plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { type AttemptCounts, addErrors, noCounts } from "./commit.ts";
 import { type JournalWriter, readJournal } from "./journal.ts";
-import type { JournalLine, RequestRecord } from "./journal-line.ts";
+import { isCut, type JournalLine, type RequestRecord } from "./journal-line.ts";
 import type { OutcomeTable } from "./outcomes.ts";
 
 /** Rows to be asked with care because one of them may end the engine. */
@@ -55,6 +55,7 @@ export async function replayJournals(
       } else if (line.outcome === "answered" && outcomes.isOpen(line.index)) {
         copyAnswer(line.index, text, outcomes, journal);
         asked.delete(line.index);
+        if (isCut(line.requests)) outcomes.cut.push(line.index);
         counts.rows.answered++;
         counts.rows.results++;
         counts.requests.planned += line.requests.length;

@@ -6,6 +6,7 @@ import { spliceField } from "../../data/splice.ts";
 import type { RandomReader, Storage, Writer } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex, sha256Stream } from "../../foundation/hashing.ts";
+import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import { attemptPaths } from "../layout.ts";
 import { longestLineBytes, type PlannedFile, type Task } from "../plan.ts";
@@ -31,6 +32,9 @@ export interface DeadLetter {
   partial?: unknown;
 }
 
+/** The files of an attempt that its commit names. */
+export type PartFiles = Pick<Commit, "part" | "deadLetters" | "ids" | "cutRows">;
+
 /**
  * Writes an attempt's part and dead letters in input order: reads the slice once more and joins it
  * with the journal. Rows are never held, only their places in the journal.
@@ -40,7 +44,7 @@ export async function writePart(
   task: Task,
   attempt: string,
   outcomes: OutcomeTable,
-): Promise<Pick<Commit, "part" | "deadLetters" | "ids">> {
+): Promise<PartFiles> {
   const { storage, plan } = context;
   const paths = attemptPaths(task.task, plan, attempt);
   const part = new PartFile(storage, paths.part);
@@ -63,7 +67,8 @@ export async function writePart(
     return {
       part: await part.close(),
       deadLetters: deadLetters.isOpen ? await deadLetters.close() : null,
-      ids: idField ? await storeIds(storage, paths.ids, ids) : null,
+      ids: idField ? await storeFile(storage, paths.ids, sortedIds(ids)) : null,
+      cutRows: await storeCutRows(storage, paths.cutRows, outcomes.cut),
     };
   } catch (error) {
     await Promise.all([part.abort(), deadLetters.abort()]);
@@ -266,8 +271,16 @@ function collectIds(rows: readonly InputRow[], task: Task, ids: bigint[]): void 
   }
 }
 
-async function storeIds(storage: Storage, path: string, ids: bigint[]): Promise<PlannedFile> {
-  const bytes = sortedIds(ids);
+async function storeCutRows(
+  storage: Storage,
+  path: string,
+  rows: readonly number[],
+): Promise<PlannedFile | null> {
+  if (rows.length === 0) return null;
+  return storeFile(storage, path, Buffer.from(formatIndexSet(rangesOf(rows))));
+}
+
+async function storeFile(storage: Storage, path: string, bytes: Buffer): Promise<PlannedFile> {
   await storage.replace(path, bytes);
   return { path, sha256: sha256Hex(bytes), bytes: bytes.length };
 }

@@ -18,6 +18,8 @@ export interface ManifestTask {
   /** Null where the results are in the merged file. */
   part: PlannedFile | null;
   deadLetters: PlannedFile | null;
+  /** What retries did to it, oldest first. */
+  retried?: { commit: PlannedFile; generation: number; recovered: number }[];
 }
 
 /** The seal of a finished run: counts, checksums, usage, proof. */
@@ -29,7 +31,10 @@ export interface Manifest extends AttemptCounts {
   name: string | null;
   sealedAt: string;
   seed: number;
+  /** Plan of the first generation. */
   plan: PlannedFile;
+  /** Plans of the retries, oldest first. */
+  retries?: { generation: number; plan: PlannedFile }[];
   input: InputSummary;
   /** How the engine was driven. */
   engine: { name: string; choices: Record<string, Json> } | null;

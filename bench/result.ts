@@ -1,0 +1,13 @@
+/** One figure of a benchmark, beside what the same machine does without Sluice in the same run. */
+export interface BenchResult {
+  name: string;
+  /** What Sluice reached, in `unit`. */
+  value: number;
+  unit: string;
+  /** What the baseline reached, in the same unit. */
+  baseline: number;
+  /** How Sluice does against the baseline; above 1 is better. */
+  ratio: number;
+  /** The ratio that is aimed at. */
+  goal?: number;
+}

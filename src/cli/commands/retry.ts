@@ -1,0 +1,75 @@
+import { resolve } from "node:path";
+import type { Command } from "commander";
+import { Option } from "commander";
+import { SluiceError } from "../../foundation/errors.ts";
+import { changedJob } from "../../run/job/change.ts";
+import { locateRun } from "../../run/locate.ts";
+import type { RetryWhere } from "../../run/retry/plan-retry.ts";
+import { runRetry } from "../../run/retry/run-retry.ts";
+import { type CliIo, write } from "../io.ts";
+import { localPool } from "../local-pool.ts";
+import { report } from "../program.ts";
+import { progressMode, showProgress } from "../progress.ts";
+import { engineContext, runDependencies } from "../run-dependencies.ts";
+import { untilSignal } from "../until-signal.ts";
+
+interface RetryOptions {
+  where: RetryWhere;
+  set?: readonly string[];
+  install: boolean;
+  json?: boolean;
+  quiet?: boolean;
+}
+
+const collect = (text: string, before: readonly string[] = []) => [...before, text];
+
+/** `sluice retry DIR`: asks the failed rows of a sealed run again. */
+export function register(command: Command, io: CliIo): void {
+  command
+    .argument("<run>", "the run directory, or the results file")
+    .addOption(
+      new Option("--where <rows>", "which rows are asked again")
+        .choices(["failed", "finish_reason=length"])
+        .default("failed"),
+    )
+    .option("--set <key=value>", "change one key, as generation.maxNewTokens=400", collect)
+    .option("--no-install", "fetch neither engine packages nor models")
+    .option("--json", "progress as JSON lines on stderr")
+    .option("--quiet", "no progress")
+    .action((run: string, options: RetryOptions) => retry(run, options, io));
+}
+
+async function retry(run: string, options: RetryOptions, io: CliIo): Promise<void> {
+  const { stderr: stream, clock } = io;
+  const mode = progressMode(options, io.isTerminal);
+  const progress = showProgress({ mode, stream, columns: io.columns, clock });
+  const dependencies = runDependencies(io, progress.logger);
+  const location = locateRun(resolve(io.workingDirectory, run));
+  try {
+    const { result, exitCode } = await untilSignal(io, progress.logger, (signal) =>
+      runRetry(location, dependencies, {
+        where: options.where,
+        change: (stored) => changedJob(stored, {}, options.set ?? []),
+        backend: localPool(io, progress.logger),
+        prepare: async (job) => {
+          const { prepareEngine } = await import("../prepare-engine.ts");
+          const context = { ...engineContext(io, progress.logger), signal };
+          await prepareEngine(job, context, io, options.install);
+        },
+        onEvent: progress.onEvent,
+        signal,
+      }),
+    );
+    progress.close();
+    if (!result) {
+      throw new SluiceError("USAGE", `no row of this run is ${options.where}`, {
+        hint: "sluice status DIR says what the run holds",
+      });
+    }
+    if (result.error) report(result.error, io);
+    await write(io, `${JSON.stringify(result.summary)}\n`);
+    io.setExitCode(exitCode ?? result.exitCode);
+  } finally {
+    progress.close();
+  }
+}

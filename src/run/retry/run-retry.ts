@@ -1,0 +1,48 @@
+import { sortableId } from "../../foundation/ids.ts";
+import { Coordinator } from "../coordinate/coordinator.ts";
+import type { JobSpec } from "../job/schema.ts";
+import type { RunLocation } from "../locate.ts";
+import { type RunDependencies, runContext } from "../open-run.ts";
+import { carryOut, type RunJobOptions, type RunResult, withSharedLimits } from "../run-job.ts";
+import type { Manifest } from "../seal/manifest.ts";
+import { planRetry, type RetryWhere } from "./plan-retry.ts";
+import { sealRetry } from "./seal-retry.ts";
+
+export interface RunRetryOptions
+  extends Pick<RunJobOptions, "backend" | "prepare" | "onEvent" | "signal"> {
+  where: RetryWhere;
+  /** The job as it is to be asked now, from the one that was asked last. */
+  change(stored: JobSpec): Promise<JobSpec>;
+}
+
+/**
+ * Asks rows of a sealed run again, as its next generation, and seals that. A row's result is only
+ * replaced by a success. Running the same retry again goes on where it stopped.
+ *
+ * @returns undefined when there is no row to ask.
+ * @throws SluiceError what `planRetry` throws, and `COORDINATOR_LIVES`.
+ */
+export async function runRetry(
+  location: RunLocation,
+  dependencies: RunDependencies,
+  options: RunRetryOptions,
+): Promise<RunResult | undefined> {
+  const { clock, random, processes, openStorage } = dependencies;
+  const startedMs = clock.monotonic();
+  const storage = openStorage(location.directory);
+  const found = await planRetry(storage, dependencies, options.where, options.change);
+  if (!found) return undefined;
+  const id = sortableId(clock, random);
+  const context = runContext(location, found.plan, dependencies, id);
+  const opened = { context, location, job: found.plan.job };
+  const present = withSharedLimits(opened, options.backend);
+  const coordinator = await Coordinator.rule({ storage, clock, processes, id, job: present.job });
+  const seal = (engine: Manifest["engine"]) =>
+    sealRetry(context, found.base, { engine, assertRules: () => coordinator.assertRules() });
+  try {
+    const seconds = () => (clock.monotonic() - startedMs) / 1000;
+    return await carryOut({ ...opened, ...present, seal }, coordinator, options, seconds);
+  } finally {
+    await coordinator.end();
+  }
+}

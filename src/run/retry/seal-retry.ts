@@ -1,0 +1,255 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
+import { addUsage } from "../../foundation/inference.ts";
+import { limits } from "../../foundation/limits.ts";
+import { addErrors, type Commit, type ErrorCounts } from "../attempt/commit.ts";
+import type { DeadLetter } from "../attempt/write-part.ts";
+import {
+  commitPath,
+  deadLetterPath,
+  partPath,
+  partWidth,
+  planPathOf,
+  retryPaths,
+} from "../layout.ts";
+import { readLines } from "../lines.ts";
+import { type Plan, type PlannedFile, readPlan, type Task, TaskTable } from "../plan.ts";
+import { readJson, recordBytes } from "../records.ts";
+import type { RunContext } from "../run-context.ts";
+import { committedTasks, readCommit } from "../seal/commits.ts";
+import type { Manifest, ManifestTask } from "../seal/manifest.ts";
+import { type SealOptions, writeSeal } from "../seal/seal.ts";
+import { LineSink, type MergedTask, mergeTask } from "./merge-task.ts";
+
+/** The retry's part in one task of the first generation. */
+interface Retried {
+  task: Task;
+  commit: Commit;
+}
+
+/** What the merge made, written down once all of it is on storage. */
+interface Ready {
+  tasks: Record<string, MergedTask & { part: PlannedFile | null }>;
+  merged: PlannedFile | null;
+}
+
+/**
+ * Seals a retry: merges its answers into the results as they stand, publishes them, and writes a
+ * manifest of its own. Earlier generations are never edited. A kill at any point is mended by the
+ * same call: until everything is merged nothing is published, and publishing twice changes nothing.
+ */
+export async function sealRetry(
+  context: RunContext,
+  base: Manifest,
+  options: SealOptions,
+): Promise<Manifest> {
+  const { storage, plan } = context;
+  const committed = await committedTasks(storage, plan);
+  if (committed.size !== plan.tasks.count) {
+    const detail = `${committed.size} of ${plan.tasks.count} tasks of the retry are committed`;
+    throw new SluiceError("ROWS_UNBALANCED", detail);
+  }
+  const first = await readPlan(storage);
+  const retried = await retriedTasks(context);
+  const paths = retryPaths(plan.generation);
+  let ready = await readJson<Ready>(storage, paths.ready);
+  if (!ready) {
+    ready =
+      first.mergedFile === null
+        ? await mergeIntoParts(storage, first, base, retried, plan)
+        : await mergeIntoFile(context, first, base, retried);
+    await storage.replace(paths.ready, recordBytes(ready));
+  }
+  await options.assertRules();
+  await publish(context, first, ready);
+  const manifest = await retryManifest(context, base, ready, retried, options);
+  await writeSeal(context, manifest);
+  return manifest;
+}
+
+async function retriedTasks({ storage, plan }: RunContext): Promise<Map<number, Retried>> {
+  const retried = new Map<number, Retried>();
+  const table = new TaskTable(storage, plan);
+  try {
+    for await (const task of table.all()) {
+      retried.set(task.of!, { task, commit: await readCommit(storage, plan, task.task) });
+    }
+  } finally {
+    await table.close();
+  }
+  return retried;
+}
+
+async function mergeIntoParts(
+  storage: Storage,
+  first: Plan,
+  base: Manifest,
+  retried: Map<number, Retried>,
+  { generation }: Plan,
+): Promise<Ready> {
+  const paths = retryPaths(generation);
+  const table = new TaskTable(storage, first);
+  const ready: Ready = { tasks: {}, merged: null };
+  try {
+    for (const [of, changed] of retried) {
+      const { part, deadLetters } = base.tasks[of]!;
+      const results = readLines(storage, part!.path);
+      const sink = await LineSink.open(storage, paths.part(of));
+      const source = { task: await table.task(of), results, deadLetters, retried: changed };
+      const merged = await mergeTask(storage, source, sink, paths.deadLetters(of));
+      ready.tasks[of] = { ...merged, part: await sink.end() };
+    }
+  } finally {
+    await table.close();
+  }
+  return ready;
+}
+
+async function mergeIntoFile(
+  { storage, outside, plan }: RunContext,
+  first: Plan,
+  base: Manifest,
+  retried: Map<number, Retried>,
+): Promise<Ready> {
+  const paths = retryPaths(plan.generation);
+  const results = readLines(outside, first.mergedFile!);
+  const sink = await LineSink.open(storage, paths.merged);
+  const table = new TaskTable(storage, first);
+  const ready: Ready = { tasks: {}, merged: null };
+  try {
+    for await (const task of table.all()) {
+      const changed = retried.get(task.task);
+      const { deadLetters } = base.tasks[task.task]!;
+      if (!changed) {
+        await copyLines(results, sink, base.tasks[task.task]!.results);
+        continue;
+      }
+      const source = { task, results, deadLetters, retried: changed };
+      const merged = await mergeTask(storage, source, sink, paths.deadLetters(task.task));
+      ready.tasks[task.task] = { ...merged, part: null };
+    }
+  } finally {
+    await table.close();
+  }
+  return { ...ready, merged: await sink.end() };
+}
+
+async function copyLines(
+  lines: AsyncIterator<string>,
+  sink: LineSink,
+  count: number,
+): Promise<void> {
+  for (let line = 0; line < count; line++) await sink.add((await lines.next()).value!);
+}
+
+async function publish({ storage, outside }: RunContext, first: Plan, ready: Ready): Promise<void> {
+  const width = partWidth(first.tasks.count);
+  for (const [of, { part, deadLetters }] of Object.entries(ready.tasks)) {
+    const task = Number(of);
+    if (part) await storage.publish(part.path, partPath(task, width));
+    if (deadLetters) await storage.publish(deadLetters.path, deadLetterPath(task, width));
+    else await storage.remove(deadLetterPath(task, width));
+  }
+  if (!ready.merged) return;
+  const reader = await storage.open(ready.merged.path);
+  const writer = await outside.writer(first.mergedFile!);
+  try {
+    for (let offset = 0; offset < reader.bytes; offset += limits.readChunkBytes) {
+      await writer.write(await reader.read(offset, limits.readChunkBytes));
+    }
+    await writer.close();
+  } catch (error) {
+    await writer.abort();
+    throw error;
+  } finally {
+    await reader.close();
+  }
+}
+
+async function retryManifest(
+  { storage, plan, clock }: RunContext,
+  base: Manifest,
+  ready: Ready,
+  retried: Map<number, Retried>,
+  options: SealOptions,
+): Promise<Manifest> {
+  const tasks = base.tasks.map((entry) => mergedEntry(entry, plan, ready, retried));
+  const sum = (key: "results" | "failed") => tasks.reduce((all, entry) => all + entry[key], 0);
+  const failed = sum("failed");
+  const commits = [...retried.values()].map(({ commit }) => commit);
+  const planFile = await storage.read(planPathOf(plan.generation));
+  const planned = {
+    path: planPathOf(plan.generation),
+    sha256: sha256Hex(planFile),
+    bytes: planFile.length,
+  };
+  return {
+    ...base,
+    generation: plan.generation,
+    software: plan.software,
+    sealedAt: new Date(clock.now()).toISOString(),
+    seed: plan.seed,
+    retries: [...(base.retries ?? []), { generation: plan.generation, plan: planned }],
+    engine: options.engine,
+    rows: { ...base.rows, answered: base.rows.total - failed, failed, results: sum("results") },
+    requests: { ...base.requests, answered: answeredRequests(base, commits) },
+    usage: commits.reduce((all, { usage }) => addUsage(all, usage), base.usage),
+    errors: await errorsOf(storage, tasks),
+    busySeconds: commits.reduce((all, commit) => all + commit.busySeconds, base.busySeconds),
+    tasks,
+    merged: ready.merged ? { ...ready.merged, path: base.merged!.path } : base.merged,
+  };
+}
+
+/** A row that was answered before and is now answered anew counts once. */
+export function answeredRequests(base: Manifest, commits: readonly Commit[]): number {
+  const { planned, answered } = base.requests;
+  return Math.min(
+    planned,
+    commits.reduce((all, { requests }) => all + requests.answered, answered),
+  );
+}
+
+function mergedEntry(
+  entry: ManifestTask,
+  plan: Plan,
+  ready: Ready,
+  retried: Map<number, Retried>,
+): ManifestTask {
+  const merged = ready.tasks[entry.task];
+  const changed = retried.get(entry.task);
+  if (!merged || !changed) return entry;
+  const { results, failed, recovered, part, deadLetters } = merged;
+  const bytes = recordBytes(changed.commit);
+  const commit = {
+    path: commitPath(changed.task.task, plan),
+    sha256: sha256Hex(bytes),
+    bytes: bytes.length,
+  };
+  return {
+    ...entry,
+    results,
+    failed,
+    // A retry adds neither parts nor dead letters where there were none.
+    part: part && { ...part, path: entry.part!.path },
+    deadLetters: deadLetters && { ...deadLetters, path: entry.deadLetters!.path },
+    retried: [...(entry.retried ?? []), { commit, generation: plan.generation, recovered }],
+  };
+}
+
+/** Failures by code, counted from the dead letters as they stand. */
+export async function errorsOf(
+  storage: Storage,
+  tasks: readonly ManifestTask[],
+): Promise<ErrorCounts> {
+  let errors: ErrorCounts = {};
+  for (const { deadLetters } of tasks) {
+    if (!deadLetters) continue;
+    for await (const line of readLines(storage, deadLetters.path)) {
+      const { code, message } = JSON.parse(line) as DeadLetter;
+      errors = addErrors(errors, { [code]: { count: 1, message } });
+    }
+  }
+  return errors;
+}

@@ -1,0 +1,290 @@
+import type { Engine } from "../engines/engine.ts";
+import { type ErrorCode, errorTable, type SluiceError } from "../foundation/errors.ts";
+import type {
+  GenerationParameters,
+  InferenceRequest,
+  InferenceResponse,
+  SlottedLine,
+} from "../foundation/inference.ts";
+import { candidateSpans } from "../foundation/spans.ts";
+import type { TestFramework } from "./storage-conformance.ts";
+
+/** An engine and what is known of it. */
+export interface EngineUnderTest {
+  engine: Engine;
+  /** The same request gives the same answer, whatever else is asked at the time. */
+  isDeterministic: boolean;
+  /** It writes slotted lines as asked, rather than leaving that to checks and re-asking. */
+  enforcesSlots?: boolean;
+  /** A request that fails for good, and how. */
+  failing?: { request: InferenceRequest; code: ErrorCode };
+}
+
+/**
+ * Opens an engine for one test. Where `isSlow` is set, an answer must take so long that a caller can
+ * change its mind meanwhile (50 ms will do); a real model is slow enough as it is.
+ */
+export type MakeEngine = (needs: { isSlow: boolean }) => Promise<EngineUnderTest>;
+
+const parameters: GenerationParameters = {
+  maxNewTokens: 8,
+  temperature: 0,
+  topP: 1,
+  topK: 0,
+  minP: 0,
+  repetitionPenalty: 1,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  seed: 7,
+  stop: [],
+};
+
+/**
+ * A request such as the suite asks, for engines that need one to fail.
+ *
+ * @example
+ * conformanceRequest(999); // a chat request of row 999
+ */
+export function conformanceRequest(index: number): InferenceRequest {
+  return {
+    index,
+    promptName: "conformance",
+    messages: [{ role: "user", content: `Say a few words about the number ${index}.` }],
+    parameters,
+    onTooLong: "fail",
+  };
+}
+
+/**
+ * Tests every promise of `Engine` on one implementation.
+ *
+ * @param makeEngine opens a fresh engine; the suite closes it.
+ * @example
+ * import { describe, expect, it } from "vitest";
+ * engineConformance("mine", async () => ({ engine: openMine(), isDeterministic: true }), {
+ *   describe,
+ *   expect,
+ *   it,
+ * });
+ */
+export function engineConformance(
+  name: string,
+  makeEngine: MakeEngine,
+  framework: TestFramework,
+): void {
+  framework.describe(`engine conformance: ${name}`, () => {
+    for (const clauses of [answerClauses, crowdClauses, endClauses, optionalClauses]) {
+      clauses(makeEngine, framework);
+    }
+  });
+}
+
+type Clauses = (make: MakeEngine, framework: TestFramework) => void;
+
+const answerClauses: Clauses = (make, { it, expect }) => {
+  it("answers one request, with plausible tokens and usage", () =>
+    withEngine(make, async ({ engine }) => {
+      expect(Number.isInteger(engine.capacity) && engine.capacity >= 1).toBe(true);
+      const response = await engine.infer(conformanceRequest(0), never());
+      expect(response.answers.length).toBe(1);
+      expect(faultsOf(response)).toEqual([]);
+    }));
+
+  it("answers a bare prompt", () =>
+    withEngine(make, async ({ engine }) => {
+      const { messages: _, ...request } = conformanceRequest(0);
+      const response = await engine.infer({ ...request, prompt: "Once upon a time" }, never());
+      expect(faultsOf(response)).toEqual([]);
+    }));
+
+  it("counts more prompt tokens for a longer prompt", () =>
+    withEngine(make, async ({ engine }) => {
+      const content = "one two three four five six seven eight nine ten ".repeat(3);
+      const long = { ...conformanceRequest(0), messages: [{ role: "user" as const, content }] };
+      const short = await engine.infer(conformanceRequest(0), never());
+      const longer = await engine.infer(long, never());
+      expect(longer.usage.promptTokens > short.usage.promptTokens).toBe(true);
+    }));
+
+  it("obeys maxNewTokens", () =>
+    withEngine(make, async ({ engine }) => {
+      for (const maxNewTokens of [1, 2]) {
+        const request = { ...conformanceRequest(1), parameters: { ...parameters, maxNewTokens } };
+        const [answer] = (await engine.infer(request, never())).answers;
+        expect(answer!.tokens <= maxNewTokens).toBe(true);
+        // A model may end by itself on the very token that the limit is.
+        expect(["length", "stop"].includes(answer!.finishReason)).toBe(true);
+      }
+    }));
+};
+
+const crowdClauses: Clauses = (make, { it, expect }) => {
+  it("answers many at once, up to its capacity and beyond, each its own", () =>
+    withEngine(make, async ({ engine, isDeterministic }) => {
+      const count = Math.min(2 * engine.capacity + 1, 40);
+      const requests = Array.from({ length: count }, (_, index) => conformanceRequest(index));
+      const crowd = await Promise.all(requests.map((request) => engine.infer(request, never())));
+      expect(crowd.flatMap(faultsOf)).toEqual([]);
+      if (!isDeterministic) return;
+      for (const index of [0, Math.floor(count / 2), count - 1]) {
+        const alone = await engine.infer(requests[index]!, never());
+        expect(textOf(crowd[index]!)).toBe(textOf(alone));
+      }
+    }));
+
+  it("rejects aborted requests with the signal's reason and frees their places", () =>
+    withEngine(
+      make,
+      async ({ engine }) => {
+        const controller = new AbortController();
+        const reason = new Error("changed my mind");
+        const count = Math.min(engine.capacity + 2, 40);
+        const aborted = Array.from({ length: count }, (_, index) =>
+          settle(engine.infer(conformanceRequest(index), controller.signal)),
+        );
+        const kept = engine.infer(conformanceRequest(count), never());
+        controller.abort(reason);
+        expect((await Promise.all(aborted)).map(({ error }) => error === reason)).toEqual(
+          aborted.map(() => true),
+        );
+        expect(faultsOf(await kept)).toEqual([]);
+        const next = Array.from({ length: count }, (_, index) =>
+          engine.infer(conformanceRequest(index), never()),
+        );
+        expect((await Promise.all(next)).flatMap(faultsOf)).toEqual([]);
+      },
+      true,
+    ));
+
+  it("does not take a request whose signal is aborted already", () =>
+    withEngine(make, async ({ engine }) => {
+      const reason = new Error("too late");
+      const { error } = await settle(
+        engine.infer(conformanceRequest(0), AbortSignal.abort(reason)),
+      );
+      expect(error).toBe(reason);
+    }));
+};
+
+const endClauses: Clauses = (make, { it, expect }) => {
+  it("rejects what it holds when it is closed, and what comes after", () =>
+    withEngine(
+      make,
+      async ({ engine }) => {
+        const held = [0, 1, 2].map((index) =>
+          settle(engine.infer(conformanceRequest(index), never())),
+        );
+        await engine.close();
+        for (const { error } of await Promise.all(held)) expect(isNamed(error)).toBe(true);
+        const { error } = await settle(engine.infer(conformanceRequest(3), never()));
+        expect(isNamed(error)).toBe(true);
+        await engine.close();
+      },
+      true,
+    ));
+};
+
+/** What only some engines promise; where one does not, its test ends without a check. */
+const optionalClauses: Clauses = (make, { it, expect }) => {
+  it("gives the same answer to the same request where it says so", () =>
+    withEngine(make, async ({ engine, isDeterministic }) => {
+      if (!isDeterministic) return;
+      const first = await engine.infer(conformanceRequest(5), never());
+      const second = await engine.infer(conformanceRequest(5), never());
+      expect(second.answers).toEqual(first.answers);
+      expect(second.usage.completionTokens).toBe(first.usage.completionTokens);
+    }));
+
+  it("names a failure with its scope, and goes on", () =>
+    withEngine(make, async ({ engine, failing }) => {
+      if (!failing) return;
+      const { error } = await settle(engine.infer(failing.request, never()));
+      const { code, scope, retryable } = error as SluiceError;
+      const entry = errorTable[failing.code];
+      expect({ code, scope, retryable }).toEqual({
+        code: failing.code,
+        scope: entry.scope,
+        retryable: entry.retryable,
+      });
+      expect(faultsOf(await engine.infer(conformanceRequest(0), never()))).toEqual([]);
+    }));
+
+  it("fills the slots of a line by copying where it says so", () =>
+    withEngine(make, async ({ engine, enforcesSlots }) => {
+      if (!enforcesSlots) return;
+      const { text } = (
+        await engine.infer(
+          {
+            ...conformanceRequest(0),
+            slottedLine: ovenLine,
+            parameters: { ...parameters, maxNewTokens: 40 },
+          },
+          never(),
+        )
+      ).answers[0]!;
+      const values = ovenLine.slots.map((slot) => [slot.orElse, ...candidateSpans(slot)]);
+      const match = /^time=(.+), heat=(.+)$/.exec(text);
+      expect(match !== null).toBe(true);
+      expect(values.every((allowed, place) => allowed.includes(match![place + 1]!))).toBe(true);
+    }));
+};
+
+const source = "Bake at 350 degrees for 25 minutes.";
+const ovenLine: SlottedLine = {
+  line: "time={time}, heat={heat}",
+  slots: [
+    { name: "time", source, orElse: "none", maxWords: 2, pattern: "\\d+ minutes" },
+    { name: "heat", source, orElse: "none", maxWords: 2, pattern: "\\d+ degrees" },
+  ],
+};
+
+async function withEngine(
+  make: MakeEngine,
+  body: (under: EngineUnderTest) => Promise<void>,
+  isSlow = false,
+): Promise<void> {
+  const under = await make({ isSlow });
+  try {
+    await body(under);
+  } finally {
+    await under.engine.close();
+  }
+}
+
+function never(): AbortSignal {
+  return new AbortController().signal;
+}
+
+async function settle(promise: Promise<unknown>): Promise<{ error: unknown }> {
+  try {
+    await promise;
+    return { error: undefined };
+  } catch (error) {
+    return { error };
+  }
+}
+
+function isNamed(error: unknown): boolean {
+  return error instanceof Error && String((error as Partial<SluiceError>).code) in errorTable;
+}
+
+function textOf(response: InferenceResponse): string {
+  return response.answers.map(({ text }) => text).join("\n");
+}
+
+/** What is implausible about a response, in words; nothing when all is well. */
+function faultsOf({ answers, usage, seconds }: InferenceResponse): string[] {
+  const isCount = (value: number) => Number.isInteger(value) && value >= 0;
+  const answered = answers.reduce((sum, { tokens }) => sum + tokens, 0);
+  const checks: [boolean, string][] = [
+    [answers.length > 0, "no answer"],
+    [answers.every(({ text }) => typeof text === "string"), "an answer without text"],
+    [answers.every(({ tokens }) => isCount(tokens)), "tokens that are no count"],
+    [Object.values(usage).every(isCount), "usage that is no count"],
+    [usage.promptTokens > 0, "no prompt tokens"],
+    [usage.cachedTokens <= usage.promptTokens, "more cached tokens than prompt tokens"],
+    [usage.completionTokens >= answered, "fewer tokens paid for than answered"],
+    [seconds >= 0 && seconds < 600, `${seconds} seconds`],
+  ];
+  return checks.flatMap(([holds, fault]) => (holds ? [] : [fault]));
+}

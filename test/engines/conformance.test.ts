@@ -1,0 +1,75 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { modelOptions } from "../../src/engines/model-options.ts";
+import { openEngine } from "../../src/engines/registry.ts";
+import { conformanceRequest, engineConformance } from "../../src/testing/engine-conformance.ts";
+import { type FakeServer, startFakeServer } from "../../src/testing/fake-server.ts";
+import { engineContext } from "./engine-context.ts";
+
+const framework = { describe, it, expect };
+const failingRow = 999;
+
+engineConformance(
+  "fake, answering at once",
+  async ({ isSlow }) => ({
+    engine: await openEngine(
+      modelOptions.parse({ engine: "fake", capacity: 4, latencyMs: isSlow ? 50 : 0 }),
+      engineContext(),
+    ),
+    isDeterministic: true,
+    enforcesSlots: true,
+  }),
+  framework,
+);
+
+engineConformance(
+  "fake, with latency and failures",
+  async ({ isSlow }) => ({
+    engine: await openEngine(
+      modelOptions.parse({
+        engine: "fake",
+        capacity: 3,
+        latencyMs: isSlow ? 50 : { min: 0, max: 3 },
+        failures: [{ row: failingRow, kind: "refused" }],
+      }),
+      engineContext(),
+    ),
+    isDeterministic: true,
+    enforcesSlots: true,
+    failing: { request: conformanceRequest(failingRow), code: "REQUEST_REFUSED" },
+  }),
+  framework,
+);
+
+describe("openai", () => {
+  let fast: FakeServer;
+  let slow: FakeServer;
+  beforeAll(async () => {
+    fast = await startFakeServer({
+      behave: ({ body }) =>
+        body.includes(`number ${failingRow}`) ? { kind: "status", status: 500 } : undefined,
+    });
+    slow = await startFakeServer({ delayMs: 50 });
+  });
+  afterAll(async () => {
+    await fast.close();
+    await slow.close();
+  });
+
+  engineConformance(
+    "openai",
+    async ({ isSlow }) => ({
+      engine: await openEngine(
+        modelOptions.parse({
+          engine: "openai",
+          name: "any",
+          baseUrl: (isSlow ? slow : fast).baseUrl,
+          maxInFlight: 3,
+        }),
+        engineContext(),
+      ),
+      isDeterministic: true,
+      failing: { request: conformanceRequest(failingRow), code: "SERVER_ERROR" },
+    }),
+    framework,
+  );
+});

@@ -1,0 +1,72 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { FakeAnswers } from "../../../src/engines/fake/answers.ts";
+import type { SlottedLine } from "../../../src/foundation/inference.ts";
+import { candidateSpans } from "../../../src/foundation/spans.ts";
+import { chatRequest } from "../engine-context.ts";
+
+const textOf = (answers: FakeAnswers, request: ReturnType<typeof chatRequest>) =>
+  answers.respond(request, 0).answers[0]!.text;
+
+describe("FakeAnswers", () => {
+  it("follow from seed, request seed and prompt, not from the row", () => {
+    const answers = new FakeAnswers(1);
+    const request = chatRequest(1);
+    expect(textOf(new FakeAnswers(1), request)).toBe(textOf(answers, request));
+    expect(textOf(answers, { ...request, index: 50 })).toBe(textOf(answers, request));
+    expect(textOf(new FakeAnswers(2), request)).not.toBe(textOf(answers, request));
+    expect(textOf(answers, chatRequest(1, { seed: 4 }))).not.toBe(textOf(answers, request));
+  });
+
+  it("differ between prompts", () => {
+    const answers = new FakeAnswers(1);
+    const texts = Array.from({ length: 200 }, (_, index) => textOf(answers, chatRequest(index)));
+    expect(new Set(texts).size).toBeGreaterThanOrEqual(198);
+  });
+
+  it("count words as tokens", () => {
+    const response = new FakeAnswers(1).respond(chatRequest(12), 0.5);
+    const [answer] = response.answers;
+    expect(answer!.tokens).toBe(answer!.text.split(" ").length);
+    expect(response.usage).toEqual({
+      promptTokens: 5,
+      cachedTokens: 0,
+      completionTokens: answer!.tokens,
+    });
+    expect(response.seconds).toBe(0.5);
+  });
+
+  it("obey maxNewTokens", () => {
+    fc.assert(
+      fc.property(fc.nat(), fc.integer({ min: 1, max: 12 }), (index, maxNewTokens) => {
+        const request = chatRequest(index, { maxNewTokens });
+        const [answer] = new FakeAnswers(0).respond(request, 0).answers;
+        const whole = new FakeAnswers(0).respond(chatRequest(index), 0).answers[0]!;
+        expect(answer!.tokens).toBe(Math.min(whole.tokens, maxNewTokens));
+        expect(answer!.text.split(" ").length).toBe(answer!.tokens);
+        expect(answer!.finishReason).toBe(whole.tokens > maxNewTokens ? "length" : "stop");
+      }),
+    );
+  });
+
+  it("end before a stop text", () => {
+    const answers = new FakeAnswers(1);
+    const whole = textOf(answers, chatRequest(1));
+    const third = whole.split(" ")[2]!;
+    const text = textOf(answers, chatRequest(1, { stop: ["never said", third] }));
+    expect(whole.startsWith(text)).toBe(true);
+    expect(text).not.toContain(third);
+  });
+
+  it("fill slots by copying, differently for different rows", () => {
+    const source = "Bake at 350 degrees F for 25 to 30 minutes or until golden.";
+    const slot = { name: "time", source, orElse: "none", maxWords: 4, pattern: ".*minutes" };
+    const slottedLine: SlottedLine = { line: "time={time};", slots: [slot] };
+    const allowed = ["none", ...candidateSpans(slot)].map((span) => `time=${span};`);
+    const given = Array.from({ length: 50 }, (_, index) =>
+      textOf(new FakeAnswers(1), { ...chatRequest(index), slottedLine }),
+    );
+    expect(given.filter((text) => !allowed.includes(text))).toEqual([]);
+    expect(new Set(given).size).toBe(allowed.length);
+  });
+});

@@ -1,0 +1,40 @@
+import { describe, expect, it } from "vitest";
+import { jobSchema } from "../../../src/run/job/schema.ts";
+
+const least = { input: "rows.jsonl", model: { engine: "fake" }, prompt: "Say {{ text }}" };
+
+describe("jobSchema", () => {
+  it("fills in every default of the least job", () => {
+    expect(jobSchema.parse(least)).toMatchObject({
+      input: [{ path: "rows.jsonl", maxLineBytes: 16 * 1024 * 1024 }],
+      model: { engine: "fake", name: "fake", capacity: 64, seed: 0 },
+      prompt: { prompt: "Say {{ text }}", api: "chat", onTooLong: "fail" },
+      generation: { maxNewTokens: 256, temperature: 0, stop: [] },
+      output: { path: "out", field: "answer", include: [] },
+      retries: { maxAttempts: 3 },
+      tasks: { maxRetries: 3 },
+      onRowError: "dead-letter",
+      backend: "local",
+    });
+  });
+
+  it("gives the same job when it reads its own output", () => {
+    const job = jobSchema.parse({ ...least, generation: { stop: "END" } });
+    expect(job.generation.stop).toEqual(["END"]);
+    expect(jobSchema.parse(JSON.parse(JSON.stringify(job)))).toEqual(job);
+  });
+
+  it("takes memory as people write it, and shares below one", () => {
+    for (const memory of ["120G", "1.5 GiB", "512MB"]) {
+      expect(jobSchema.safeParse({ ...least, workers: { memory } }).success, memory).toBe(true);
+    }
+    expect(jobSchema.safeParse({ ...least, workers: { memory: "lots" } }).success).toBe(false);
+    expect(jobSchema.safeParse({ ...least, maxFailedRows: 0.01 }).success).toBe(true);
+    expect(jobSchema.safeParse({ ...least, maxFailedRows: 1.5 }).success).toBe(false);
+  });
+
+  it("wants exactly one of prompt and prompts", () => {
+    expect(jobSchema.safeParse({ ...least, prompts: { a: "x" } }).success).toBe(false);
+    expect(jobSchema.safeParse({ ...least, prompt: undefined }).success).toBe(false);
+  });
+});
