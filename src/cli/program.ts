@@ -1,7 +1,8 @@
 import { Command, CommanderError } from "commander";
-import { asSluiceError, exitCodes, type SluiceError } from "../foundation/errors.ts";
+import { asSluiceError, exitCodes } from "../foundation/errors.ts";
 import { type CommandEntry, commandTable } from "./command.ts";
 import type { CliIo } from "./io.ts";
+import { report } from "./report.ts";
 import { unknownCommand, usageError } from "./usage.ts";
 
 interface ProgramOptions {
@@ -72,14 +73,4 @@ function finish(thrown: unknown, program: Command, args: readonly string[], io: 
 function isClosedPipe(thrown: unknown): boolean {
   const name = thrown instanceof Error ? ((thrown as NodeJS.ErrnoException).code ?? "") : "";
   return ["EPIPE", "ERR_STREAM_DESTROYED", "ABORT_ERR"].includes(name);
-}
-
-/** Prints an error to stderr and sets its exit code. Faults of Sluice come with their stack. */
-export function report(error: SluiceError, io: Pick<CliIo, "stderr" | "setExitCode">): void {
-  io.stderr.write(`error ${error.code}: ${error.message}\n  hint: ${error.hint}\n`);
-  if (error.exitCode === exitCodes.bug) {
-    const origin = error.cause instanceof Error ? error.cause : error;
-    io.stderr.write(`${origin.stack ?? origin.message}\n`);
-  }
-  io.setExitCode(error.exitCode);
 }

@@ -3,7 +3,7 @@ import { openStorage } from "../data/storage/open.ts";
 import type { EngineContext } from "../engines/engine.ts";
 import { entryCommand } from "../entry.ts";
 import type { Logger } from "../foundation/logger.ts";
-import type { RunDependencies } from "../run/open-run.ts";
+import type { RunDependencies } from "../run/dependencies.ts";
 import { homeDirectory } from "./home.ts";
 import type { CliIo } from "./io.ts";
 import { systemProcesses } from "./process-table.ts";

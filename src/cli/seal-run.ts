@@ -1,7 +1,7 @@
 import { asSluiceError } from "../foundation/errors.ts";
 import { sortableId } from "../foundation/ids.ts";
 import { Coordinator } from "../run/coordinate/coordinator.ts";
-import { runContext } from "../run/open-run.ts";
+import { runContext } from "../run/dependencies.ts";
 import { readPlan } from "../run/plan.ts";
 import { committedTasks } from "../run/seal/commits.ts";
 import { type Manifest, readManifest } from "../run/seal/manifest.ts";

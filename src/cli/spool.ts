@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { sha256Stream } from "../foundation/hashing.ts";
 import { sortableId } from "../foundation/ids.ts";
+import type { RunDependencies } from "../run/dependencies.ts";
 import type { JobSpec } from "../run/job/schema.ts";
 import { locateRun } from "../run/locate.ts";
-import type { RunDependencies } from "../run/open-run.ts";
 import { stdinPrefix } from "../run/remove-run.ts";
 import type { CliIo } from "./io.ts";
 

@@ -1,4 +1,5 @@
 import { expandInputs, type InputFile } from "../data/inputs.ts";
+import type { OpenFile } from "../data/open-files.ts";
 import { estimateRows, scanSlices } from "../data/slices.ts";
 import type { Storage } from "../data/storage/storage.ts";
 import { SluiceError } from "../foundation/errors.ts";
@@ -19,6 +20,8 @@ export interface ScanOptions {
   /** Workers that the run will have; the default size of a shard follows from it. */
   workers: number;
   uniqueId: string;
+  /** Default: files of this machine. */
+  openFile?: OpenFile;
   onEvent(event: RunEvent): void;
 }
 
@@ -85,7 +88,7 @@ export async function shardRows(found: FoundInput, job: JobSpec, workers: number
 
 async function* scanTasks(
   found: FoundInput,
-  { job, onEvent }: ScanOptions,
+  { job, openFile, onEvent }: ScanOptions,
   rowsPerTask: number,
 ): AsyncGenerator<Task> {
   const idOf = new Map(found.files.map(({ path, source }) => [path, job.input[source]?.id]));
@@ -94,6 +97,7 @@ async function* scanTasks(
     rowsPerTask,
     maxLineBytes: Math.max(...job.input.map((source) => source.maxLineBytes)),
     ...(job.limit === undefined ? {} : { limit: job.limit }),
+    ...(openFile && { openFile }),
     onProgress: (rows, bytes) =>
       onEvent({ type: "plan-progress", rows, bytes, totalBytes: found.bytes }),
   });

@@ -1,11 +1,8 @@
-import type { RandomReader, Storage } from "../data/storage/storage.ts";
-import type { Clock } from "../foundation/clock.ts";
+import type { Storage } from "../data/storage/storage.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { digestOf } from "../foundation/hashing.ts";
 import { runIdAt, sortableId } from "../foundation/ids.ts";
-import type { Logger } from "../foundation/logger.ts";
-import { type Random, randomInteger } from "../foundation/random.ts";
-import type { Processes } from "./coordinate/processes.ts";
+import { randomInteger } from "../foundation/random.ts";
 import { assertSameInput, findInput, scanInput, shardRows } from "./create-plan.ts";
 import type { RunEvent } from "./events.ts";
 import { differingAnswers } from "./job/kinds.ts";
@@ -17,18 +14,6 @@ import { probeStore } from "./probe.ts";
 import { createOnce, readJson } from "./records.ts";
 import { removeRun } from "./remove-run.ts";
 import type { RunContext } from "./run-context.ts";
-
-/** What the run floor may use of the outside world. */
-export interface RunDependencies {
-  clock: Clock;
-  random: Random;
-  logger: Logger;
-  processes: Processes;
-  openStorage(location: string): Storage;
-  openFile(path: string): Promise<RandomReader>;
-  /** Version of Sluice. */
-  software: string;
-}
 
 export interface OpenRunOptions {
   /** Replace the run that is there. */
@@ -46,26 +31,6 @@ export interface OpenedRun {
   location: RunLocation;
   /** The job as it is to be carried out: answers and layout as planned, operation as asked now. */
   job: JobSpec;
-}
-
-/** The context of a run that exists. */
-export function runContext(
-  location: RunLocation,
-  plan: Plan,
-  dependencies: RunDependencies,
-  worker: string,
-): RunContext {
-  const { clock, random, logger, openStorage, openFile } = dependencies;
-  return {
-    storage: openStorage(location.directory),
-    outside: openStorage(location.outside),
-    plan,
-    openFile,
-    clock,
-    random,
-    logger,
-    worker,
-  };
 }
 
 /**
@@ -109,16 +74,6 @@ function forkedPath(path: string, copy: number): string {
   return path.replace(/(\.[a-z]+)?\/*$/, (extension) => `-${copy}${extension}`);
 }
 
-/** The present job, with what the stored plan decides. */
-export function effectiveJob(plan: Plan, current: JobSpec): JobSpec {
-  return {
-    ...current,
-    shard: plan.job.shard,
-    output: plan.job.output,
-    generation: { ...current.generation, seed: plan.seed },
-  };
-}
-
 async function matches(
   job: JobSpec,
   plan: Plan,
@@ -139,6 +94,7 @@ async function matches(
     seed: plan.seed,
     workers: 1,
     uniqueId: sortableId(dependencies.clock, dependencies.random),
+    openFile: dependencies.openFile,
     onEvent: options.onEvent,
   };
   await assertSameInput(plan.input, { ...plan.tasks }, await findInput(job), scan);
@@ -170,7 +126,7 @@ async function planRun(
   dependencies: RunDependencies,
   options: OpenRunOptions,
 ): Promise<{ plan: Plan; isOurs: boolean }> {
-  const { clock, random, software } = dependencies;
+  const { clock, random, software, openFile } = dependencies;
   const uniqueId = sortableId(clock, random);
   // The probe waits for the disk, the scan for the processor.
   const probing = probeStore(storage, uniqueId);
@@ -178,7 +134,8 @@ async function planRun(
   const found = await findInput(job);
   const seed = job.generation.seed ?? randomInteger(random, 2 ** 31);
   const workers = options.workersFor(job, Math.ceil(found.bytes / 100));
-  const scan = { storage, job, seed, workers, uniqueId, onEvent: options.onEvent };
+  const { onEvent } = options;
+  const scan = { storage, job, seed, workers, uniqueId, openFile, onEvent };
   const { tasks, input } = await scanInput(found, scan, await shardRows(found, job, workers));
   await probing;
   const plan: Plan = {

@@ -1,5 +1,6 @@
 import { sortableId } from "../foundation/ids.ts";
 import { Coordinator } from "./coordinate/coordinator.ts";
+import type { RunDependencies } from "./dependencies.ts";
 import {
   attemptPrefix,
   commitPrefix,
@@ -11,7 +12,6 @@ import {
   successPath,
 } from "./layout.ts";
 import type { RunLocation } from "./locate.ts";
-import type { RunDependencies } from "./open-run.ts";
 import type { Plan } from "./plan.ts";
 
 /**

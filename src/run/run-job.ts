@@ -2,12 +2,13 @@ import { asSluiceError, exitCodes, type SluiceError } from "../foundation/errors
 import { type AttemptCounts, addCounts, addErrors, noCounts } from "./attempt/commit.ts";
 import type { Backend } from "./backend.ts";
 import { Coordinator } from "./coordinate/coordinator.ts";
+import type { RunDependencies } from "./dependencies.ts";
 import type { DispatchEnd } from "./dispatch.ts";
 import type { RunEvent, RunSummary } from "./events.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { manifestPathOf } from "./layout.ts";
 import type { RunLocation } from "./locate.ts";
-import { type OpenedRun, openOrPlan, type RunDependencies } from "./open-run.ts";
+import { type OpenedRun, openOrPlan } from "./open-run.ts";
 import { type Plan, TaskTable } from "./plan.ts";
 import type { RunContext } from "./run-context.ts";
 import { committedTasks, readCommits } from "./seal/commits.ts";

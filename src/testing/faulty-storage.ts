@@ -23,7 +23,7 @@ export type StorageFault =
   | { kind: "lose-reply"; reply: "error" | "unclear" | "exists" }
   /** A create that does nothing and is answered by `"unclear"`. */
   | { kind: "conflict" }
-  /** A create or replace that is carried out later, whatever became of the caller meanwhile. */
+  /** It is carried out later, whatever becomes of the caller, who hears no clear word of it. */
   | { kind: "late"; delayMs: number }
   /** An append of which only this share of the bytes is written. */
   | { kind: "tear"; share: number; code: "STORE_FAILED" | "STORE_FULL" };
@@ -117,7 +117,10 @@ class FaultyStorage implements Storage {
     const call: StorageCall = { method: "appender", path };
     const appender = await this.#perform(call, () => this.#inner.appender(path));
     return {
-      append: (data) => this.#append(appender, path, data),
+      append: (data) =>
+        this.#perform({ method: "append", path }, (share) =>
+          appender.append(data.subarray(0, Math.floor(data.length * share))),
+        ),
       sync: () => this.#perform({ method: "sync", path }, () => appender.sync()),
       close: () => this.#perform({ method: "close", path }, () => appender.close()),
     };
@@ -140,46 +143,33 @@ class FaultyStorage implements Storage {
     return this.#perform({ method: "remove", path }, () => this.#inner.remove(path));
   }
 
-  async #append(appender: Appender, path: string, data: Uint8Array): Promise<void> {
-    let torn: StorageFault | undefined;
-    const visit = this.#visit({ method: "append", path }) ?? {};
-    if (visit.fault?.kind === "tear") torn = visit.fault;
-    await this.#carryOut({ ...visit, ...(torn ? { fault: undefined } : {}) }, path, () =>
-      appender.append(torn ? data.subarray(0, Math.floor(data.length * torn.share)) : data),
-    );
-    if (torn) throw new SluiceError(torn.code, "a simulated fault", { file: path });
-  }
-
   async #perform<T>(
     call: StorageCall,
-    effect: () => Promise<T>,
-    asReply?: (reply: "exists" | "unclear") => T,
-  ): Promise<T> {
-    await this.#process.alive();
-    return await this.#carryOut(this.#visit(call) ?? {}, call.path, effect, asReply);
-  }
-
-  async #carryOut<T>(
-    { fault, beforeMs = 0, afterMs = 0, onEffect }: VisitWithFault,
-    path: string,
-    effect: () => Promise<T>,
+    effect: (share: number) => Promise<T>,
     asReply?: (reply: "exists" | "unclear") => T,
   ): Promise<T> {
     const process = this.#process;
+    await process.alive();
+    const { fault, beforeMs = 0, afterMs = 0, onEffect } = this.#visit(call) ?? {};
     if (beforeMs > 0) await sleep(process.clock, beforeMs);
     await process.alive();
-    const error = (code: "STORE_FAILED" | "STORE_FULL") =>
-      new SluiceError(code, "a simulated fault", { file: path });
-    if (fault?.kind === "refuse") throw error(fault.code);
+    const failed = (code: FaultCode) => new SluiceError(code, "simulated", { file: call.path });
+    if (fault?.kind === "refuse") throw failed(fault.code);
     if (fault?.kind === "conflict" && asReply) return asReply("unclear");
-    const result = await effect();
+    if (fault?.kind === "late") {
+      process.outsideClock.schedule(fault.delayMs, () => void effect(1).catch(() => {}));
+      if (asReply) return asReply("unclear");
+      throw failed("STORE_FAILED");
+    }
+    const result = await effect(fault?.kind === "tear" ? fault.share : 1);
     onEffect?.();
     if (afterMs > 0) await sleep(process.clock, afterMs);
     await process.alive();
+    if (fault?.kind === "tear") throw failed(fault.code);
     if (fault?.kind !== "lose-reply") return result;
-    if (fault.reply === "error" || !asReply) throw error("STORE_FAILED");
+    if (fault.reply === "error" || !asReply) throw failed("STORE_FAILED");
     return asReply(fault.reply);
   }
 }
 
-type VisitWithFault = Omit<StorageVisit, "fault"> & { fault?: StorageFault | undefined };
+type FaultCode = "STORE_FAILED" | "STORE_FULL";

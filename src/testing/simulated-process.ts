@@ -14,6 +14,8 @@ import type { Clock } from "../foundation/clock.ts";
 export class SimulatedProcess {
   /** Timers of a killed process never fire; those of a paused one fire when it goes on. */
   readonly clock: Clock;
+  /** The clock of what goes on without it. */
+  readonly outsideClock: Clock;
   /** Resolves when it is killed. */
   readonly death: Promise<void>;
   #state: "running" | "paused" | "killed" = "running";
@@ -24,6 +26,7 @@ export class SimulatedProcess {
     this.death = new Promise((resolve) => {
       this.#resolveDeath = resolve;
     });
+    this.outsideClock = clock;
     this.clock = {
       now: () => clock.now(),
       monotonic: () => clock.monotonic(),

@@ -1,7 +1,7 @@
 import { copyFile, mkdtemp, open, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Engine } from "../../src/engines/engine.ts";
 import { openLlama, openLlamaFrom } from "../../src/engines/llama/engine.ts";
 import type {
@@ -14,7 +14,6 @@ import { engineConformance } from "../../src/testing/engine-conformance.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
 
 const files = await findLlamaFiles();
-if (files.missing !== undefined) console.log(`llama tests skipped: ${files.missing}`);
 
 const never = new AbortController().signal;
 const greedy: GenerationParameters = {
@@ -47,7 +46,9 @@ const chat = (content: string, parameters: Partial<GenerationParameters> = {}) =
   messages: [{ role: "user" as const, content }],
 });
 
-describe.skipIf(files.missing !== undefined)("openLlama", () => {
+describe("openLlama", () => {
+  beforeEach((context) => context.skip(files.missing !== undefined, files.missing));
+
   let engine: Engine;
   const text = async (request: InferenceRequest) =>
     (await engine.infer(request, never)).answers[0]!.text;
@@ -187,9 +188,9 @@ if (files.missing === undefined) {
   engineConformance("llama", open, { describe, expect, it });
 }
 
-describe.skipIf(files.missing !== undefined)("openLlama with a damaged file", () => {
-  it("names a truncated model", async () => {
-    if (files.missing !== undefined) return;
+describe("openLlama with a damaged file", () => {
+  it("names a truncated model", async (context) => {
+    if (files.missing !== undefined) return context.skip(files.missing);
     const folder = await mkdtemp(join(tmpdir(), "sluice-llama-"));
     try {
       const modelPath = join(folder, "cut.gguf");

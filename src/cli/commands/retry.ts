@@ -8,8 +8,8 @@ import type { RetryWhere } from "../../run/retry/plan-retry.ts";
 import { runRetry } from "../../run/retry/run-retry.ts";
 import { type CliIo, write } from "../io.ts";
 import { localPool } from "../local-pool.ts";
-import { report } from "../program.ts";
 import { progressMode, showProgress } from "../progress.ts";
+import { report } from "../report.ts";
 import { engineContext, runDependencies } from "../run-dependencies.ts";
 import { untilSignal } from "../until-signal.ts";
 

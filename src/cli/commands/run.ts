@@ -4,8 +4,8 @@ import { runJob } from "../../run/run-job.ts";
 import { type CliIo, write } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
 import { localPool } from "../local-pool.ts";
-import { report } from "../program.ts";
 import { type Progress, progressMode, showProgress } from "../progress.ts";
+import { report } from "../report.ts";
 import { engineContext, runDependencies } from "../run-dependencies.ts";
 import { untilSignal } from "../until-signal.ts";
 

@@ -3,8 +3,8 @@ import { SluiceError } from "../../foundation/errors.ts";
 import type { ChatMessage } from "../../foundation/inference.ts";
 
 /**
- * A piece of a rendered conversation. Special tokens are read in `template` pieces and only there: a
- * row that says `<|im_end|>` says it as text.
+ * A piece of a rendered conversation. Special tokens are read in `template` pieces and only
+ * there: a row that says `<|im_end|>` says it as text.
  */
 export type PromptPiece =
   | { kind: "template"; text: string }
@@ -37,11 +37,11 @@ export class ChatTemplate {
   }
 
   /**
-   * The conversation as the model was trained to see it, up to where its answer begins. It is rendered
-   * with placeholders for the contents, which are then put in as text.
+   * The conversation as the model was trained to see it, up to where its answer begins. It is
+   * rendered with placeholders for the contents, which are then put in as text.
    *
-   * @throws SluiceError `MODEL_TEMPLATE_UNUSABLE` when the template refuses the conversation, or does
-   *   something to contents that is more than trimming.
+   * @throws SluiceError `MODEL_TEMPLATE_UNUSABLE` when the template refuses the conversation, or
+   *   does something to contents that is more than trimming.
    */
   render(messages: readonly ChatMessage[]): PromptPiece[] {
     const rendered = this.#renderMarked(messages.map(({ role }) => role));

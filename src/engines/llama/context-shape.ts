@@ -24,8 +24,8 @@ const defaultBatchTokens = 512;
 const memoryShare = 0.5;
 
 /**
- * The size of the context: 16 sequences of at most 2048 tokens, fewer sequences where memory is short,
- * unless asked otherwise.
+ * The size of the context: 16 sequences of at most 2048 tokens, fewer sequences where memory is
+ * short, unless asked otherwise.
  */
 export function contextShape(options: ShapeOptions, limits: ShapeLimits): ContextShape {
   const contextTokens =

@@ -3,7 +3,10 @@ import type { SlottedLine } from "../../foundation/inference.ts";
 import { candidateSpans } from "../../foundation/spans.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
-/** One byte position of what may be written: which bytes may follow, and where the segment may end. */
+/**
+ * One byte position of what may be written: which bytes may follow, and where the segment may
+ * end.
+ */
 interface Node {
   edges: Map<number, Node>;
   /** Set where the segment may end: the start of the next one. */
@@ -24,9 +27,10 @@ export type NextTokens =
   | { kind: "end" };
 
 /**
- * Spells one slotted line, token by token. What may be written is a finite set of texts: the literal
- * parts of the line and, in each slot, `orElse` or a copied span. Any cut of such a text into tokens
- * is allowed, and nothing else is, so that a model can choose spans but cannot invent words.
+ * Spells one slotted line, token by token. What may be written is a finite set of texts: the
+ * literal parts of the line and, in each slot, `orElse` or a copied span. Any cut of such a text
+ * into tokens is allowed, and nothing else is, so that a model can choose spans but cannot invent
+ * words.
  */
 export class LineSpeller {
   readonly #vocabulary: Vocabulary;

@@ -2,8 +2,8 @@ import { pathToFileURL } from "node:url";
 import { SluiceError } from "../../foundation/errors.ts";
 
 // The only file that knows node-llama-cpp. The package is not a dependency: it is loaded from where
-// it was installed on demand, so what we use of it is declared here. `_ctx`, `_model` and `_bindings`
-// are private to it; the version is pinned by `engines/packages`.
+// it was installed on demand, so what we use of it is declared here. `_ctx`, `_model` and
+// `_bindings` are private to it; the version is pinned by `engines/packages`.
 
 /** A handle of the native library. */
 export interface NativeSampler {
@@ -122,7 +122,10 @@ export interface LoadedLlama {
   readonly gpu: string | false;
   readonly gpuLayers: number;
   readonly model: PackageModel;
-  /** Computes the items; gives for each the index of its output, or undefined where none is wanted. */
+  /**
+   * Computes the items; gives for each the index of its output, or undefined where none is
+   * wanted.
+   */
   decode(items: readonly BatchItem[]): Promise<(number | undefined)[]>;
   sample(output: number, sampler: NativeSampler): Promise<number>;
   createSampler(): NativeSampler;
@@ -154,8 +157,8 @@ export interface ContextShape {
 /**
  * Loads the library, the model and a context.
  *
- * @throws SluiceError `ENGINE_START_FAILED` when the library does not run here, `MODEL_CORRUPT` when it
- *   does not take the file.
+ * @throws SluiceError `ENGINE_START_FAILED` when the library does not run here, `MODEL_CORRUPT`
+ *   when it does not take the file.
  */
 export async function loadLlama(options: LoadOptions): Promise<LoadedLlama> {
   const lines: string[] = [];

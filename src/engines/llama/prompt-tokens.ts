@@ -21,7 +21,8 @@ export interface PromptLimit {
  * The tokens of a prompt, cut where it is too long and may be cut. Only contents are cut, never the
  * template around them: the longest content loses tokens first.
  *
- * @throws SluiceError `PROMPT_TOO_LONG` when it does not fit and may not be cut, or when nothing is left to cut.
+ * @throws SluiceError `PROMPT_TOO_LONG` when it does not fit and may not be cut, or when nothing
+ *   is left to cut.
  */
 export function promptTokens(
   pieces: readonly PromptPiece[],
@@ -53,6 +54,6 @@ export function promptTokens(
 }
 
 function tooLong(total: number, { contextTokens, maxNewTokens }: PromptLimit): SluiceError {
-  const detail = `${total} tokens of prompt and ${maxNewTokens} of answer, in a context of ${contextTokens}`;
-  return new SluiceError("PROMPT_TOO_LONG", detail);
+  const asked = `${total} tokens of prompt and ${maxNewTokens} of answer`;
+  return new SluiceError("PROMPT_TOO_LONG", `${asked}, in a context of ${contextTokens}`);
 }

@@ -5,8 +5,8 @@ import type { SamplerConfig } from "./node-llama-cpp.ts";
 export const penaltyWindowTokens = 64;
 
 /**
- * Added to the logits of the allowed tokens: far beyond any logit, and small enough that a float still
- * tells neighbours apart.
+ * Added to the logits of the allowed tokens: far beyond any logit, and small enough that a float
+ * still tells neighbours apart.
  */
 const allowedBias = 1000;
 

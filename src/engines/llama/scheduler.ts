@@ -38,12 +38,14 @@ interface Slot {
 }
 
 /**
- * Computes many answers at once in the parallel sequences of one context: each pass takes the waiting
- * tokens of every live sequence, then one token is chosen for each that is through its own.
+ * Computes many answers at once in the parallel sequences of one context: each pass takes the
+ * waiting tokens of every live sequence, then one token is chosen for each that is through its
+ * own.
  *
  * node-llama-cpp has a scheduler of its own; it starts the next pass before the sequence that was
- * sampled last has come back, and hands sequences over in the order they finish, which llama.cpp then
- * splits into several passes. Measured, it gives a third of the tokens per second at 16 sequences.
+ * sampled last has come back, and hands sequences over in the order they finish, which llama.cpp
+ * then splits into several passes. Measured, it gives a third of the tokens per second at 16
+ * sequences.
  */
 export class Scheduler {
   readonly #runner: SequenceRunner;

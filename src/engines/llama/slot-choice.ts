@@ -32,8 +32,9 @@ export function sharedPrefix(a: readonly number[], b: readonly number[]): number
  * The slot for a prompt, or undefined when it should wait: either no slot is free, or a live one is
  * just computing a long prefix of this very prompt, which can be copied in a moment.
  *
- * Live slots are kept contiguous from 0: llama.cpp computes only neighbouring sequences in one go. Among
- * the free slots below the highest live one, that which already holds most of the prompt is taken.
+ * Live slots are kept contiguous from 0: llama.cpp computes only neighbouring sequences in one
+ * go. Among the free slots below the highest live one, that which already holds most of the
+ * prompt is taken.
  */
 export function chooseSlot(
   slots: readonly SlotView[],

@@ -96,8 +96,8 @@ export class Vocabulary {
 }
 
 /**
- * Byte-level BPE writes each byte as one printable character: those that Latin-1 can print stand for
- * themselves, the others are moved to U+0100 and up, in order.
+ * Byte-level BPE writes each byte as one printable character: those that Latin-1 can print stand
+ * for themselves, the others are moved to U+0100 and up, in order.
  *
  * Source: Radford et al., "Language models are unsupervised multitask learners", 2019 (GPT-2).
  */

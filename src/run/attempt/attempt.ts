@@ -42,6 +42,7 @@ export class TaskAttempt {
   readonly resumed: number;
   /** How many of the first open rows must be asked with care, and how many of them at once. */
   suspicion: Suspicion;
+  readonly #hasIds: boolean;
   readonly #context: RunContext;
   readonly #journal: JournalWriter;
   readonly #outcomes: OutcomeTable;
@@ -55,6 +56,7 @@ export class TaskAttempt {
     this.id = opened.id;
     this.suspicion = opened.suspicion;
     this.resumed = opened.resumed;
+    this.#hasIds = opened.task.slices.some((slice) => slice.id !== undefined);
     this.#context = opened.context;
     this.#journal = opened.journal;
     this.#outcomes = opened.outcomes;
@@ -135,6 +137,16 @@ export class TaskAttempt {
       const open = rows.filter((row) => this.#outcomes.isOpen(row.index));
       if (open.length > 0) yield open;
     }
+  }
+
+  /** What is wrong with the row's id, where the job names an id field. */
+  idFault(row: InputRow): SluiceError | undefined {
+    if (!this.#hasIds) return undefined;
+    const field = this.task.slices.find((slice) => slice.file === row.file)?.id;
+    const id = field === undefined ? undefined : row.value?.[field];
+    if (id === undefined || typeof id === "string" || typeof id === "number") return undefined;
+    const { file, line } = row;
+    return new SluiceError("ID_INVALID", JSON.stringify(id).slice(0, 80), { file, line, field });
   }
 
   /** Notes that a row was answered. */

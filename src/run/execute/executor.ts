@@ -173,7 +173,7 @@ export class Executor {
 
   /** The row's requests; undefined where it is settled already, because it is broken or asks nothing. */
   #prepare(source: RowSource, row: InputRow): RowJob | undefined {
-    let failure = row.error;
+    let failure = row.error ?? source.attempt.idFault(row);
     let requests: InferenceRequest[] = [];
     if (!failure) {
       try {

@@ -1,8 +1,8 @@
 import { sortableId } from "../../foundation/ids.ts";
 import { Coordinator } from "../coordinate/coordinator.ts";
+import { type RunDependencies, runContext } from "../dependencies.ts";
 import type { JobSpec } from "../job/schema.ts";
 import type { RunLocation } from "../locate.ts";
-import { type RunDependencies, runContext } from "../open-run.ts";
 import { carryOut, type RunJobOptions, type RunResult, withSharedLimits } from "../run-job.ts";
 import type { Manifest } from "../seal/manifest.ts";
 import { planRetry, type RetryWhere } from "./plan-retry.ts";

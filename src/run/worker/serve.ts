@@ -7,9 +7,10 @@ import { limits } from "../../foundation/limits.ts";
 import { compilePromptSet } from "../../prompt/prompt-set.ts";
 import { rulingCoordinator } from "../coordinate/coordinator.ts";
 import type { ProcessIdentity } from "../coordinate/processes.ts";
+import { type RunDependencies, runContext } from "../dependencies.ts";
+import { effectiveJob } from "../effective-job.ts";
 import { workerPath } from "../layout.ts";
 import type { RunLocation } from "../locate.ts";
-import { effectiveJob, type RunDependencies, runContext } from "../open-run.ts";
 import { readPlan } from "../plan.ts";
 import { recordBytes } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
@@ -22,6 +23,8 @@ export interface ServeOptions {
   dependencies: RunDependencies;
   engineContext: EngineContext;
   channel: Channel<FromWorker, ToWorker>;
+  /** Default: by the registry of engines. */
+  openEngine?: typeof openEngine;
 }
 
 /** What a worker says of itself while it lives. */
@@ -47,7 +50,7 @@ export async function serveWorker(options: ServeOptions): Promise<void> {
       ...job,
       generation: { ...job.generation, seed: context.plan.seed },
     });
-    const engine = await openEngine(job.model, engineContext);
+    const engine = await (options.openEngine ?? openEngine)(job.model, engineContext);
     const { pid } = dependencies.processes.self();
     const worker = new Worker({ context, engine, promptSet, channel, pid });
     const device = String(engine.choices?.gpu || "cpu");

@@ -1,4 +1,5 @@
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -99,17 +100,12 @@ describe("fake engine", () => {
     const folder = await mkdtemp(join(tmpdir(), "sluice-fake-"));
     const countFile = join(folder, "asks");
     const onFile: string[] = [];
+    const killProcess = () => void onFile.push(readFileSync(countFile, "utf8"));
     const options = optionsOf({ countFile, failures: [{ row: 1, kind: "kill-worker" }] });
-    let kill = () => {};
-    const engine = openFake(options, engineContext({ killProcess: () => kill() }));
-    const killed = new Promise<void>((resolve) => {
-      kill = resolve;
-    });
-    const error = rejectionOf(engine.infer(chatRequest(1), never));
-    await killed;
-    onFile.push(await readFile(countFile, "utf8"));
+    const engine = openFake(options, engineContext({ killProcess }));
+    const error = await rejectionOf(engine.infer(chatRequest(1), never));
     expect(onFile).toEqual(["1 answer -\n"]);
-    expect(await error).toMatchObject({ code: "ENGINE_DIED" });
+    expect(error).toMatchObject({ code: "ENGINE_DIED" });
     await engine.close();
     await rm(folder, { recursive: true });
   });

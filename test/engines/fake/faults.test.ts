@@ -35,14 +35,14 @@ describe("FakeFaults", () => {
   });
 
   it("failureRate is a share of asks, asks again included", () => {
-    const faults = new FakeFaults({ ...none, failureRate: 0.5 });
+    const faults = new FakeFaults({ ...none, failureRate: 0.6 });
     let waiting = rows;
     const left: number[] = [];
     for (let round = 0; round < 3; round++) {
       waiting = waiting.filter((row) => faults.next(row) === "retryable");
       left.push(waiting.length / rows.length);
     }
-    expect(left.map((share) => share.toFixed(1))).toEqual(["0.5", "0.2", "0.1"]);
+    expect(left.map((share) => share.toFixed(1))).toEqual(["0.6", "0.4", "0.2"]);
   });
 
   it("failureRate decides for each prompt and element of a row by itself", () => {

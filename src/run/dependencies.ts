@@ -1,0 +1,40 @@
+import type { RandomReader, Storage } from "../data/storage/storage.ts";
+import type { Clock } from "../foundation/clock.ts";
+import type { Logger } from "../foundation/logger.ts";
+import type { Random } from "../foundation/random.ts";
+import type { Processes } from "./coordinate/processes.ts";
+import type { RunLocation } from "./locate.ts";
+import type { Plan } from "./plan.ts";
+import type { RunContext } from "./run-context.ts";
+
+/** What the run floor may use of the outside world. */
+export interface RunDependencies {
+  clock: Clock;
+  random: Random;
+  logger: Logger;
+  processes: Processes;
+  openStorage(location: string): Storage;
+  openFile(path: string): Promise<RandomReader>;
+  /** Version of Sluice. */
+  software: string;
+}
+
+/** The context of a run that exists. */
+export function runContext(
+  location: RunLocation,
+  plan: Plan,
+  dependencies: RunDependencies,
+  worker: string,
+): RunContext {
+  const { clock, random, logger, openStorage, openFile } = dependencies;
+  return {
+    storage: openStorage(location.directory),
+    outside: openStorage(location.outside),
+    plan,
+    openFile,
+    clock,
+    random,
+    logger,
+    worker,
+  };
+}

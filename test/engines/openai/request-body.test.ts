@@ -1,0 +1,67 @@
+import { describe, expect, it } from "vitest";
+import { RequestWriter } from "../../../src/engines/openai/request-body.ts";
+import { chatRequest } from "../engine-context.ts";
+
+const bodyOf = (request: ReturnType<typeof chatRequest>, isOpenaiItself = false) =>
+  JSON.parse(new RequestWriter('a "model"', isOpenaiItself).write(request));
+
+const unusual = {
+  topK: 40,
+  minP: 0.05,
+  repetitionPenalty: 1.1,
+  presencePenalty: 0.5,
+  frequencyPenalty: -0.5,
+  stop: ["\n", "END"],
+};
+
+describe("RequestWriter", () => {
+  it("sends every value, and leaves out what is neutral", () => {
+    expect(bodyOf(chatRequest(1))).toEqual({
+      model: 'a "model"',
+      messages: [{ role: "user", content: "What is said of 1?" }],
+      max_tokens: 20,
+      temperature: 0,
+      top_p: 1,
+      seed: 3,
+    });
+  });
+
+  it("sends what is set", () => {
+    expect(bodyOf(chatRequest(1, unusual))).toMatchObject({
+      top_k: 40,
+      min_p: 0.05,
+      repetition_penalty: 1.1,
+      presence_penalty: 0.5,
+      frequency_penalty: -0.5,
+      stop: ["\n", "END"],
+    });
+  });
+
+  it("sends a bare prompt as it is", () => {
+    const { messages: _, ...request } = chatRequest(1);
+    const body = bodyOf({ ...request, prompt: 'Once "upon"\n' });
+    expect(body).toMatchObject({ prompt: 'Once "upon"\n', max_tokens: 20 });
+    expect(body).not.toHaveProperty("messages");
+  });
+
+  it("keeps to what api.openai.com documents", () => {
+    const body = bodyOf(chatRequest(1, unusual), true);
+    expect(Object.keys(body).sort()).toEqual([
+      "frequency_penalty",
+      "max_completion_tokens",
+      "messages",
+      "model",
+      "presence_penalty",
+      "seed",
+      "stop",
+      "temperature",
+      "top_p",
+    ]);
+  });
+
+  it("notices new parameters", () => {
+    const writer = new RequestWriter("m", false);
+    const seeds = [1, 2, 1].map((seed) => JSON.parse(writer.write(chatRequest(1, { seed }))).seed);
+    expect(seeds).toEqual([1, 2, 1]);
+  });
+});

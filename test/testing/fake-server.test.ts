@@ -1,0 +1,47 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { startFakeServer } from "../../src/testing/fake-server.ts";
+
+const post = async (url: string, body: unknown) => {
+  const response = await fetch(url, { method: "POST", body: JSON.stringify(body) });
+  return { status: response.status, json: await response.json() };
+};
+const question = { model: "m", messages: [{ role: "user", content: "one two" }], max_tokens: 2 };
+
+describe("the stand-in server", () => {
+  it("gives the same answer to the same request, cut at max_tokens", async () => {
+    const server = await startFakeServer();
+    const url = `${server.baseUrl}/chat/completions`;
+    const [first, second] = [await post(url, question), await post(url, question)];
+    expect(second.json.choices).toEqual(first.json.choices);
+    expect(first.json.choices[0]).toMatchObject({ finish_reason: "length" });
+    expect(first.json.usage).toMatchObject({ prompt_tokens: 2, completion_tokens: 2 });
+    expect([...server.countsByBody]).toEqual([[JSON.stringify(question), 2]]);
+    await server.close();
+  });
+
+  it("answers completions, and refuses other paths and bodies", async () => {
+    const server = await startFakeServer();
+    const done = await post(`${server.baseUrl}/completions`, { prompt: "a b c" });
+    expect(done.json).toMatchObject({ object: "text_completion", usage: { prompt_tokens: 3 } });
+    expect((await post(`${server.baseUrl}/models`, {})).status).toBe(404);
+    expect((await post(`${server.baseUrl}/completions`, [])).status).toBe(400);
+    await server.close();
+  });
+
+  it("runs as a process that ends with the pipe to it", async () => {
+    const path = fileURLToPath(new URL("../../src/testing/fake-server-main.ts", import.meta.url));
+    const child = spawn(process.execPath, [path, "--delay-ms", "5"], {
+      stdio: ["pipe", "pipe", "inherit"],
+    });
+    const exited = once(child, "exit");
+    const [line] = await once(child.stdout, "data");
+    const { port, baseUrl } = JSON.parse(String(line));
+    expect(baseUrl).toBe(`http://127.0.0.1:${port}/v1`);
+    expect((await post(`${baseUrl}/chat/completions`, question)).status).toBe(200);
+    child.stdin.end();
+    expect(await exited).toEqual([0, null]);
+  });
+});
