@@ -57,7 +57,8 @@ async function compare(width: number, engine: Engine, baseline: ChildProcess) {
 }
 
 function promptOf(round: number, at: number): string {
-  return `Letter ${at * 31 + round} to a friend who asked how we grow ${at + 2} kinds of apples. Dear`;
+  const number = at * 31 + round;
+  return `Letter ${number} to a friend who asked how we grow ${at + 2} kinds of apples. Dear`;
 }
 
 const rate = ({ tokens, seconds }: Measured) => tokens / seconds;

@@ -4,6 +4,8 @@ import { digestOf } from "../foundation/hashing.ts";
 import { runIdAt, sortableId } from "../foundation/ids.ts";
 import { randomInteger } from "../foundation/random.ts";
 import { assertSameInput, findInput, scanInput, shardRows } from "./create-plan.ts";
+import { type RunDependencies, runContext } from "./dependencies.ts";
+import { effectiveJob } from "./effective-job.ts";
 import type { RunEvent } from "./events.ts";
 import { differingAnswers } from "./job/kinds.ts";
 import type { JobSpec } from "./job/schema.ts";

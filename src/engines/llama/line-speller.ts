@@ -22,7 +22,7 @@ export type Tokenize = (text: string) => readonly number[];
 export type NextTokens =
   /** These tokens and no others: nothing has to be asked of the model. */
   | { kind: "forced"; tokens: readonly number[] }
-  /** One of these; `ends` says that a line end is among them. */
+  /** One of these; line ends are among them where the line may end here. */
   | { kind: "choice"; tokens: Uint32Array }
   | { kind: "end" };
 

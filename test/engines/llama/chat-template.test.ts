@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { ChatTemplate } from "../../../src/engines/llama/chat-template.ts";
 
-const chatMl = `{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system
+const chatMl = `{% for message in messages %}
+{%- if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system
 Be kind<|im_end|>
 ' }}{% endif %}{{'<|im_start|>' + message['role'] + '
 ' + message['content'] + '<|im_end|>' + '

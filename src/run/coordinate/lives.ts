@@ -1,0 +1,124 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import { type Clock, sleep } from "../../foundation/clock.ts";
+import type { ErrorRecord } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
+import { coordinatorPaths, workerPrefix } from "../layout.ts";
+import { readJson } from "../records.ts";
+import type { WorkerRecord } from "../worker/serve.ts";
+import { type CoordinatorRecord, rulingCoordinator } from "./coordinator.ts";
+import type { Processes, ProcessIdentity } from "./processes.ts";
+
+/** What can be seen of a process that works on a run: its identity, and a file that it keeps changing. */
+interface Observed {
+  identity: ProcessIdentity;
+  /** Unique; sorts by the time it was made. */
+  id: string;
+  hasEnded: boolean;
+  beat: number | undefined;
+  /** Reads its beat anew. */
+  look(): Promise<{ hasEnded: boolean; beat: number | undefined }>;
+}
+
+/** A process that works on a run, or did. */
+export interface Life {
+  lives: boolean;
+  /** True when it left of its own accord; neither `lives` nor this: it died. */
+  hasEnded: boolean;
+}
+
+/** The processes of a run as they are seen from here. */
+export interface RunLives {
+  /** The ruling coordinator; undefined where the run never had one. */
+  coordinator: (Life & { record: CoordinatorRecord; error?: ErrorRecord }) | undefined;
+  workers: (Life & { record: WorkerRecord })[];
+}
+
+interface Heartbeat {
+  beat: number;
+  ended: boolean;
+  /** Why it left before the end, where it said so. */
+  error?: ErrorRecord;
+}
+
+export interface LookOptions {
+  processes: Processes;
+  clock: Clock;
+  signal?: AbortSignal;
+}
+
+/** How long a process of another host is watched: its heartbeat must move meanwhile. */
+const watchMs = limits.heartbeatIntervalMs * 2.5;
+
+/**
+ * Looks which processes work on a run. Those of this host are seen at once; for those of other
+ * hosts their heartbeats are watched on our own clock, for as long as it takes, 5 s at most.
+ */
+export async function lookAtLives(storage: Storage, options: LookOptions): Promise<RunLives> {
+  const record = await rulingCoordinator(storage);
+  const records: WorkerRecord[] = [];
+  for await (const { path } of storage.list(workerPrefix)) {
+    const worker = await readJson<WorkerRecord>(storage, path);
+    if (worker) records.push(worker);
+  }
+  const observed = records.map((worker) => observedWorker(storage, worker));
+  let error: ErrorRecord | undefined;
+  if (record) {
+    const { heartbeat } = coordinatorPaths(record.number);
+    const look = async () => {
+      const state = await readJson<Heartbeat>(storage, heartbeat);
+      error = state?.error;
+      return { hasEnded: state?.ended ?? false, beat: state?.beat };
+    };
+    observed.push({ identity: record, id: record.id, look, ...(await look()) });
+  }
+  const living = await whoLives(observed, options);
+  const lifeOf = (id: string): Life => {
+    const { hasEnded } = observed.find((process) => process.id === id)!;
+    return { lives: living.has(id), hasEnded };
+  };
+  return {
+    coordinator: record && { record, ...lifeOf(record.id), ...(error && { error }) },
+    workers: records.map((worker) => ({ record: worker, ...lifeOf(worker.worker) })),
+  };
+}
+
+function observedWorker(storage: Storage, worker: WorkerRecord): Observed {
+  const path = `${workerPrefix}${worker.worker}.json`;
+  const asSeen = (now: WorkerRecord | undefined) => ({
+    hasEnded: now?.status === "successful",
+    beat: now?.beat,
+  });
+  return {
+    identity: worker,
+    id: worker.worker,
+    ...asSeen(worker),
+    look: async () => asSeen(await readJson<WorkerRecord>(storage, path)),
+  };
+}
+
+async function whoLives(
+  observed: readonly Observed[],
+  { processes, clock, signal }: LookOptions,
+): Promise<Set<string>> {
+  const living = new Set<string>();
+  let unknown: Observed[] = [];
+  for (const process of observed) {
+    if (process.hasEnded) continue;
+    const seen = processes.look(process.identity);
+    if (seen === "alive") living.add(process.id);
+    else if (seen === "elsewhere") unknown.push(process);
+  }
+  const start = clock.monotonic();
+  while (unknown.length > 0 && clock.monotonic() - start < watchMs) {
+    await sleep(clock, limits.heartbeatIntervalMs / 4, signal);
+    const still: Observed[] = [];
+    for (const process of unknown) {
+      const now = await process.look();
+      if (now.hasEnded) process.hasEnded = true;
+      else if (now.beat === process.beat) still.push(process);
+      else living.add(process.id);
+    }
+    unknown = still;
+  }
+  return living;
+}
