@@ -1,6 +1,7 @@
 import { channelPair } from "../foundation/channel.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { eachIndex, parseIndexSet, shareOf } from "../foundation/index-set.ts";
+import { watchCancel } from "../run/coordinate/coordinator.ts";
 import { Dispatcher, type WorkerHandle } from "../run/dispatch.ts";
 import { type Plan, readPlan } from "../run/plan.ts";
 import { failedRowsAllowed } from "../run/run-job.ts";
@@ -28,6 +29,9 @@ export async function workOnTasks(
   const progress = showProgress({ mode, stream, columns: io.columns, clock });
   const stop = new AbortController();
   const ignore = io.onSignal(() => stop.abort(new SluiceError("RUN_CANCELED")));
+  const cancelWatch = await watchCancel(storage, clock, () => {
+    stop.abort(new SluiceError("RUN_CANCELED"));
+  });
   const committed = await committedTasks(storage, plan);
   const own = [...tasksOf(options, plan)];
   const tasks = own.filter((task) => !committed.has(task));
@@ -55,6 +59,7 @@ export async function workOnTasks(
     signal: stop.signal,
   }).run();
   ignore();
+  cancelWatch();
   if (!end.error) await sealIfComplete(serving, io, progress);
   progress.close();
   if (end.error) throw end.error;

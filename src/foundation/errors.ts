@@ -153,6 +153,11 @@ export const errorTable = Object.freeze({
     "the endpoint did not answer for too long",
     "start it, then run the same command again: nothing answered is asked twice",
   ),
+  ENDPOINT_UNUSABLE: run(
+    engineUnavailable,
+    "the endpoint cannot be used, and waiting does not help",
+    "mend what the message names, then run the same command again",
+  ),
   ENDPOINT_PATH_UNKNOWN: run(
     engineUnavailable,
     "the endpoint does not know the address that was asked",

@@ -68,7 +68,10 @@ export interface RunSummary {
   tokens_per_sec: number;
   seed: number;
   rows: { total: number; answered: number; failed: number; resumed: number };
-  errors: Record<string, { count: number; message: string }>;
+  /** Failed rows by error code. */
+  errors: Record<string, number>;
+  /** The first message of each of these codes. */
+  error_messages: Record<string, string>;
   output: string;
   manifest: string | null;
   sealed: boolean;

@@ -104,6 +104,11 @@ export function coordinatorPaths(number: number) {
   };
 }
 
+/** Log of what happened under coordinator N. */
+export function eventLogPath(number: number): string {
+  return `_sluice/events/${String(number).padStart(6, "0")}.jsonl`;
+}
+
 /** What a worker says of itself while it lives. */
 export function workerPath(worker: string): string {
   return `${workerPrefix}${worker}.json`;

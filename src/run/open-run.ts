@@ -52,6 +52,7 @@ export async function openOrPlan(
     const location = locateRun(path);
     const storage = dependencies.openStorage(location.directory);
     let plan = await readJson<Plan>(storage, planPath);
+    const replaced = options.overwrite ? plan?.runId : undefined;
     if (plan && options.overwrite) {
       await removeRun(dependencies, location, plan);
       plan = undefined;
@@ -61,7 +62,8 @@ export async function openOrPlan(
       if (!isSame && options.fork) continue;
     } else {
       await assertFree(storage, dependencies.openStorage(location.outside), location);
-      const planned = await planRun(wanted, location, storage, dependencies, options);
+      const place = { location, storage, replaced };
+      const planned = await planRun(wanted, place, dependencies, options);
       plan = planned.plan;
       // Somebody else planned at the same moment: their plan stands, if it is the same job.
       if (!planned.isOurs) await matches(wanted, plan, dependencies, options, storage);
@@ -121,10 +123,23 @@ async function assertFree(
   }
 }
 
+/** Where a new run is to lie. */
+interface Place {
+  location: RunLocation;
+  storage: Storage;
+  /** Id of the run that was there until now. */
+  replaced: string | undefined;
+}
+
+/** The run's id: its start, with a suffix where that is taken already. */
+function newRunId(nowMs: number, taken: string | undefined): string {
+  const id = runIdAt(nowMs);
+  return id === taken ? `${id}-2` : id;
+}
+
 async function planRun(
   job: JobSpec,
-  location: RunLocation,
-  storage: Storage,
+  { location, storage, replaced }: Place,
   dependencies: RunDependencies,
   options: OpenRunOptions,
 ): Promise<{ plan: Plan; isOurs: boolean }> {
@@ -142,7 +157,7 @@ async function planRun(
   await probing;
   const plan: Plan = {
     format: 1,
-    runId: runIdAt(clock.now()),
+    runId: newRunId(clock.now(), replaced),
     generation: 1,
     software,
     createdAt: new Date(clock.now()).toISOString(),

@@ -4,6 +4,7 @@ import type { Backend } from "./backend.ts";
 import { Coordinator } from "./coordinate/coordinator.ts";
 import type { RunDependencies } from "./dependencies.ts";
 import type { DispatchEnd } from "./dispatch.ts";
+import { EventLog } from "./event-log.ts";
 import type { RunEvent, RunSummary } from "./events.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { manifestPathOf } from "./layout.ts";
@@ -14,7 +15,7 @@ import type { RunContext } from "./run-context.ts";
 import { committedTasks, readCommits } from "./seal/commits.ts";
 import { type Manifest, readManifest } from "./seal/manifest.ts";
 import { sealRun } from "./seal/seal.ts";
-import { plainErrors, rate, rounded, sealedSummary } from "./summary.ts";
+import { rate, rounded, sealedSummary, summaryErrors } from "./summary.ts";
 
 export interface RunJobOptions {
   backend: Backend;
@@ -96,65 +97,83 @@ export function withSharedLimits({ context, job }: OpenedRun, backend: Backend) 
   return { job: { ...job, model: { ...job.model, maxInFlight } }, workers, notices };
 }
 
+type CarryOutOptions = Pick<RunJobOptions, "backend" | "prepare" | "onEvent" | "signal">;
+
 /** Has the backend run what is not committed yet, and seals. */
 export async function carryOut(
   run: PresentRun,
   coordinator: Coordinator,
-  options: Pick<RunJobOptions, "backend" | "prepare" | "onEvent" | "signal">,
+  options: CarryOutOptions,
   seconds: () => number,
 ): Promise<RunResult> {
   const { context, location, job } = run;
   const { plan, storage } = context;
-  const { onEvent } = options;
-  for (const message of run.notices) onEvent({ type: "notice", message });
-  const committed = await committedTasks(storage, plan);
-  const pending = await pendingTasks(context, committed);
-  onEvent({
-    type: "run-start",
-    runId: plan.runId,
-    output: placesOf(location, plan.generation).output,
-    tasks: plan.tasks.count,
-    rows: plan.rows,
-    resumedTasks: committed.size,
-    resumedRows: pending.committedRows,
-  });
-  const stop = new AbortController();
-  const signal = AbortSignal.any([options.signal, stop.signal]);
-  coordinator.watch((error) => stop.abort(error));
-  let choices: Manifest["engine"] = null;
-  let end: DispatchEnd | undefined;
-  if (pending.tasks.length > 0) {
-    await options.prepare(job);
-    end = await options.backend.run({
-      context,
-      location: location.directory,
-      job,
-      tasks: pending.tasks,
-      rowsOf: pending.rowsOf,
-      workers: run.workers,
-      maxFailedRows: failedRowsAllowed(job, plan),
-      failedBefore: await failedBefore(context, job, committed),
-      onEvent: (event) => {
-        if (event.type === "worker-start") choices = { name: event.engine, choices: event.choices };
-        onEvent(event);
-      },
-      signal,
-    });
-  }
-  const facts = {
-    ...placesOf(location, plan.generation),
-    resumedRows: pending.committedRows + (end?.resumedRows ?? 0),
+  const log = await EventLog.open(context, coordinator.record.number);
+  const onEvent = (event: RunEvent) => {
+    log.add(event);
+    options.onEvent(event);
   };
-  if (end?.error) return stopped(context, end, { ...facts, runTimeSec: seconds() });
-  const manifest = await run.seal(choices);
-  const { total, failed } = manifest.rows;
-  onEvent({ type: "run-seal", manifest: facts.manifestPath, rows: total, failed });
-  const isSuccess = withinBudget(job, plan, failed);
-  const summary = sealedSummary(manifest, { ...facts, runTimeSec: seconds() }, isSuccess);
-  return { summary, exitCode: codeOf(isSuccess), wasSealed: false };
+  try {
+    const committed = await committedTasks(storage, plan);
+    const pending = await pendingTasks(context, committed);
+    for (const message of run.notices) onEvent({ type: "notice", message });
+    const places = placesOf(location, plan.generation);
+    onEvent({
+      type: "run-start",
+      runId: plan.runId,
+      output: places.output,
+      tasks: plan.tasks.count,
+      rows: plan.rows,
+      resumedTasks: committed.size,
+      resumedRows: pending.committedRows,
+    });
+    const { end, engine } = await dispatch(run, pending, coordinator, { ...options, onEvent });
+    const resumedRows = pending.committedRows + (end?.resumedRows ?? 0);
+    const facts = { ...places, resumedRows };
+    if (end?.error) return await stopped(context, end, { ...facts, runTimeSec: seconds() });
+    const manifest = await run.seal(engine);
+    const { total, failed } = manifest.rows;
+    onEvent({ type: "run-seal", manifest: places.manifestPath, rows: total, failed });
+    const isSuccess = withinBudget(job, plan, failed);
+    const summary = sealedSummary(manifest, { ...facts, runTimeSec: seconds() }, isSuccess);
+    return { summary, exitCode: codeOf(isSuccess), wasSealed: false };
+  } finally {
+    await log.close();
+  }
+}
+
+async function dispatch(
+  run: PresentRun,
+  pending: Pending,
+  coordinator: Coordinator,
+  { backend, prepare, onEvent, signal }: CarryOutOptions,
+): Promise<{ end?: DispatchEnd; engine: Manifest["engine"] }> {
+  let engine: Manifest["engine"] = null;
+  if (pending.tasks.length === 0) return { engine };
+  const { context, location, job, workers } = run;
+  const stop = new AbortController();
+  coordinator.watch((error) => stop.abort(error));
+  await prepare(job);
+  const end = await backend.run({
+    context,
+    location: location.directory,
+    job,
+    tasks: pending.tasks,
+    rowsOf: pending.rowsOf,
+    workers,
+    maxFailedRows: failedRowsAllowed(job, context.plan),
+    failedBefore: await failedBefore(context, job, pending.committed),
+    onEvent: (event) => {
+      if (event.type === "worker-start") engine = { name: event.engine, choices: event.choices };
+      onEvent(event);
+    },
+    signal: AbortSignal.any([signal, stop.signal]),
+  });
+  return { end, engine };
 }
 
 interface Pending {
+  committed: ReadonlySet<number>;
   tasks: number[];
   committedRows: number;
   rowsOf(task: number): number;
@@ -178,7 +197,7 @@ async function pendingTasks(context: RunContext, committed: Set<number>): Promis
   } finally {
     await table.close();
   }
-  return { tasks, committedRows, rowsOf: (task) => rows.get(task) ?? 0 };
+  return { committed, tasks, committedRows, rowsOf: (task) => rows.get(task) ?? 0 };
 }
 
 /** The summary of a run that stopped before its seal; what is done is counted. */
@@ -207,7 +226,7 @@ async function stopped(
       failed: counts.rows.failed + end.partial.failed,
       resumed: facts.resumedRows,
     },
-    errors: plainErrors(addErrors(counts.errors, end.partial.errors)),
+    ...summaryErrors(addErrors(counts.errors, end.partial.errors)),
     output: facts.output,
     manifest: null,
     sealed: false,
@@ -235,7 +254,7 @@ async function committedCounts(
 async function failedBefore(
   context: RunContext,
   job: JobSpec,
-  committed: Set<number>,
+  committed: ReadonlySet<number>,
 ): Promise<number> {
   if (job.maxFailedRows === undefined) return 0;
   return (await committedCounts(context, committed)).rows.failed;

@@ -35,7 +35,7 @@ export function sealedSummary(
       failed: rows.failed,
       resumed: facts.resumedRows,
     },
-    errors: plainErrors(errors),
+    ...summaryErrors(errors),
     output: facts.output,
     manifest: facts.manifestPath,
     sealed: true,
@@ -43,9 +43,12 @@ export function sealedSummary(
 }
 
 /** Failures as the summary has them. */
-export function plainErrors(errors: ErrorCounts): RunSummary["errors"] {
+export function summaryErrors(errors: ErrorCounts): Pick<RunSummary, "errors" | "error_messages"> {
   const entries = Object.entries(errors) as [string, { count: number; message: string }][];
-  return Object.fromEntries(entries);
+  return {
+    errors: Object.fromEntries(entries.map(([code, { count }]) => [code, count])),
+    error_messages: Object.fromEntries(entries.map(([code, { message }]) => [code, message])),
+  };
 }
 
 export function rounded(value: number): number {

@@ -21,8 +21,8 @@ export interface EngineUnderTest {
 }
 
 /**
- * Opens an engine for one test. Where `isSlow` is set, an answer must take so long that a caller can
- * change its mind meanwhile (50 ms will do); a real model is slow enough as it is.
+ * Opens an engine for one test. Where `isSlow` is set, an answer must take so long that a caller
+ * can change its mind meanwhile (50 ms will do); a real model is slow enough as it is.
  */
 export type MakeEngine = (needs: { isSlow: boolean }) => Promise<EngineUnderTest>;
 

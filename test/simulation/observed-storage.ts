@@ -3,14 +3,31 @@ import { sha256Hex } from "../../src/foundation/hashing.ts";
 import type { Commit } from "../../src/run/attempt/commit.ts";
 
 const commitName = /^_sluice\/commits\/(\d+)\.[^/]*\.json$/;
+const journalName = /^_sluice\/attempts\/[^/]+\/g1\/(\d+)\/[^/]+\/journal\.jsonl$/;
 const partName = /^(?:_dead-letters\/)?part-(\d+)\.jsonl$/;
+
+/** A store under watch. */
+export interface ObservedStorage extends Storage {
+  /** Rows whose answers stand in the journals of a task: what an attempt begun now must not ask. */
+  journaledRows(task: number): Set<number>;
+}
+
+/** Number of the task whose journal a path is, or undefined. */
+export function taskOfJournal(path: string): number | undefined {
+  const match = journalName.exec(path);
+  return match ? Number(match[1]) : undefined;
+}
 
 /**
  * Watches what becomes visible on a store, whoever writes it, and reports what must never be: a
  * part without its commit, a published part or a commit that changes, a commit whose files are not
  * whole.
  */
-export function observedStorage(inner: Storage, report: (violation: string) => void): Storage {
+export function observedStorage(
+  inner: Storage,
+  report: (violation: string) => void,
+): ObservedStorage {
+  const journals = new Map<string, string>();
   const commits = new Map<number, string>();
   const published = new Map<string, string>();
   const digestOf = async (path: string) => sha256Hex(await inner.read(path));
@@ -42,8 +59,29 @@ export function observedStorage(inner: Storage, report: (violation: string) => v
     open: (path) => inner.open(path),
     stat: (path) => inner.stat(path),
     list: (prefix) => inner.list(prefix),
-    appender: (path) => inner.appender(path),
-    remove: (path) => inner.remove(path),
+    journaledRows(task) {
+      const rows = new Set<number>();
+      for (const [path, text] of journals) {
+        if (taskOfJournal(path) === task) for (const row of answeredIn(text)) rows.add(row);
+      }
+      return rows;
+    },
+    async remove(path) {
+      journals.delete(path);
+      await inner.remove(path);
+    },
+    async appender(path) {
+      const appender = await inner.appender(path);
+      if (taskOfJournal(path) === undefined) return appender;
+      return {
+        sync: () => appender.sync(),
+        close: () => appender.close(),
+        append: async (data) => {
+          await appender.append(data);
+          journals.set(path, (journals.get(path) ?? "") + Buffer.from(data).toString());
+        },
+      };
+    },
     async createIfAbsent(path, data) {
       const reply = await inner.createIfAbsent(path, data);
       const commit = commitName.exec(path);
@@ -72,4 +110,18 @@ export function observedStorage(inner: Storage, report: (violation: string) => v
       };
     },
   };
+}
+
+/** A line counts if it is whole; the first that is not ends the journal. */
+function answeredIn(text: string): number[] {
+  const rows: number[] = [];
+  for (const line of text.split("\n").slice(0, -1)) {
+    try {
+      const { index, outcome } = JSON.parse(line) as { index: number; outcome: string };
+      if (outcome === "answered") rows.push(index);
+    } catch {
+      return rows;
+    }
+  }
+  return rows;
 }

@@ -4,9 +4,14 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { startFakeServer } from "../../src/testing/fake-server.ts";
 
+interface Reply {
+  choices: unknown[];
+  usage: object;
+}
+
 const post = async (url: string, body: unknown) => {
   const response = await fetch(url, { method: "POST", body: JSON.stringify(body) });
-  return { status: response.status, json: await response.json() };
+  return { status: response.status, json: (await response.json()) as Reply };
 };
 const question = { model: "m", messages: [{ role: "user", content: "one two" }], max_tokens: 2 };
 

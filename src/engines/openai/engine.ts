@@ -16,7 +16,8 @@ import { isOpenaiItself } from "./unsupported.ts";
  * @throws SluiceError `ENV_MISSING` when `apiKeyEnv` names a variable that is not set,
  *   `JOB_INVALID` when `baseUrl` is not http or https, or the key could be in no header.
  * @example
- * const engine = openOpenai({ engine: "openai", name: "qwen", baseUrl: "http://127.0.0.1:8000/v1", … }, context);
+ * const options = modelOptions.parse({ engine: "openai", name: "qwen", baseUrl });
+ * const engine = openOpenai(options, context);
  * await engine.infer(request, signal);
  */
 export function openOpenai(options: OpenaiModelOptions, context: EngineContext): Engine {

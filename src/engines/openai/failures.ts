@@ -31,7 +31,7 @@ const hints: Partial<Record<ErrorCode, string>> = {
 
 const codesByStatus: Record<number, ErrorCode> = {
   401: "AUTHENTICATION_FAILED",
-  402: "ENDPOINT_DOWN",
+  402: "ENDPOINT_UNUSABLE",
   403: "AUTHENTICATION_FAILED",
   404: "ENDPOINT_PATH_UNKNOWN",
   405: "ENDPOINT_PATH_UNKNOWN",
@@ -70,7 +70,7 @@ export class FailureReader {
     switch (error.kind) {
       case "unreachable":
         return certificateCodes.test(error.code)
-          ? request("ENDPOINT_DOWN", message, { hint: "mend the certificate, or trust its issuer" })
+          ? request("ENDPOINT_UNUSABLE", message, { hint: "mend the certificate, or trust its issuer" })
           : { of: "endpoint", failure: { message } };
       case "timeout":
         return request("TIMEOUT", message);
@@ -88,7 +88,7 @@ export class FailureReader {
     const message = said === "" ? `status ${status}` : `status ${status}: ${said}`;
     const retryAfterMs = this.#retryAfterMs(reply);
     if (status === 429) {
-      if (quotaUsedUp.test(reply.text)) return request("ENDPOINT_DOWN", message, quotaHint);
+      if (quotaUsedUp.test(reply.text)) return request("ENDPOINT_UNUSABLE", message, quotaHint);
       if (requestTooLarge.test(reply.text)) return request("REQUEST_REFUSED", message);
       return { of: "endpoint", failure: { message, retryAfterMs } };
     }

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { type Dispatcher, Pool, ProxyAgent } from "undici";
+import { type buildConnector, type Dispatcher, Pool, ProxyAgent } from "undici";
 import type { Clock } from "../../foundation/clock.ts";
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import { proxyFor } from "./proxy.ts";
@@ -80,7 +80,7 @@ export class Transport {
       this.#origin = address.origin;
       this.#pathPrefix = "";
       this.#dispatcher = proxy
-        ? new ProxyAgent({ uri: proxy.href, ...poolOptions })
+        ? new ProxyAgent({ uri: proxy.href, ...poolOptions, factory: tunnelPool })
         : new Pool(address.origin, poolOptions);
     }
   }
@@ -111,6 +111,25 @@ export class Transport {
     this.#exchanges.close(error);
     await this.#dispatcher.destroy(error);
   }
+}
+
+/**
+ * A pool whose connections go through a tunnel. Undici takes a tunnel that breaks while it is
+ * made for a broken connection and dials again without end; under another code it gives up.
+ */
+function tunnelPool(origin: string | URL, options: object): Dispatcher {
+  const { connect, ...rest } = options as { connect: buildConnector.connector };
+  return new Pool(origin, {
+    ...rest,
+    connect(target, callback) {
+      connect(target, (error, socket) => {
+        if (error === null) return callback(null, socket);
+        const code = (error as NodeJS.ErrnoException).code;
+        const renamed = code?.startsWith("UND_ERR_") ? "ERR_PROXY_TUNNEL" : code;
+        callback(Object.assign(new Error(`no tunnel: ${error.message}`), { code: renamed }), null);
+      });
+    },
+  });
 }
 
 /** `Basic …` of a URL's user and password, or undefined where it has none. */
@@ -256,7 +275,7 @@ function transportError(error: Error & { code?: unknown }, wasSent: boolean): Er
     code === "" || error.message.includes(code) ? error.message : `${code}: ${error.message}`;
   if (!wasSent) return new TransportError("unreachable", message, code);
   if (timeoutCodes.has(code)) return new TransportError("timeout", message, code);
-  if (code.startsWith("HPE_") || code.startsWith("UND_ERR_RES_")) {
+  if (error.name === "HTTPParserError" || code.startsWith("UND_ERR_RES_")) {
     return new TransportError("garbled", message, code);
   }
   return new TransportError("lost", message, code);

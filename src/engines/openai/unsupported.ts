@@ -12,8 +12,8 @@ type Sampling = Pick<GenerationParameters, "topK" | "minP" | "repetitionPenalty"
  * The names of generation parameters that are set and that the endpoint does not know.
  *
  * @example
- * unsupportedParameters({ ...model, baseUrl: "https://api.openai.com/v1" }, { ...generation, topK: 40 });
- * // ["topK"]
+ * const baseUrl = "https://api.openai.com/v1";
+ * unsupportedParameters({ baseUrl }, { topK: 40, minP: 0, repetitionPenalty: 1 }); // ["topK"]
  */
 export function unsupportedParameters(
   options: Pick<OpenaiModelOptions, "baseUrl">,
@@ -30,8 +30,8 @@ export function unsupportedParameters(
 
 /**
  * What a job asks of this engine that it cannot do, as `key` or `key: value` of the job file, for
- * refusing it as `UNSUPPORTED` while planning: parameters as above, and truncation, which would need
- * the server's tokenizer.
+ * refusing it as `UNSUPPORTED` while planning: parameters as above, and truncation, which would
+ * need the server's tokenizer.
  */
 export function unsupportedOptions(
   options: Pick<OpenaiModelOptions, "baseUrl">,

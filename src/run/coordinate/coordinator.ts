@@ -137,6 +137,31 @@ export async function requestCancel(storage: Storage, id: string): Promise<void>
   }
 }
 
+/**
+ * Calls back once when the run is canceled from now on, for what works on it without being its
+ * coordinator.
+ *
+ * @returns a function that ends the watch.
+ */
+export async function watchCancel(
+  storage: Storage,
+  clock: Clock,
+  onCancel: () => void,
+): Promise<() => void> {
+  const before = await countCancels(storage);
+  let cancelTimer = () => {};
+  const look = async () => {
+    const cancels = await countCancels(storage).catch(() => before);
+    if (cancels > before) onCancel();
+    else schedule();
+  };
+  const schedule = () => {
+    cancelTimer = clock.schedule(limits.heartbeatIntervalMs, () => void look());
+  };
+  schedule();
+  return () => cancelTimer();
+}
+
 /** Times that this run was canceled so far. */
 export async function countCancels(storage: Storage): Promise<number> {
   let cancels = 0;

@@ -72,10 +72,8 @@ export async function lookAtLives(storage: Storage, options: LookOptions): Promi
     observed.push({ identity: record, id: record.id, look, ...(await look()) });
   }
   const living = await whoLives(observed, options);
-  const lifeOf = (id: string): Life => {
-    const { hasEnded } = observed.find((process) => process.id === id)!;
-    return { lives: living.has(id), hasEnded };
-  };
+  const ended = new Set(observed.filter(({ hasEnded }) => hasEnded).map(({ id }) => id));
+  const lifeOf = (id: string): Life => ({ lives: living.has(id), hasEnded: ended.has(id) });
   return {
     coordinator: record && { record, ...lifeOf(record.id), ...(error && { error }) },
     workers: records.map((worker) => ({ record: worker, ...lifeOf(worker.worker) })),

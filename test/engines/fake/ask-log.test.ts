@@ -16,11 +16,14 @@ afterEach(() => rm(folder, { recursive: true }));
 
 const linesOf = async (path: string) => (await readFile(path, "utf8")).split("\n").slice(0, -1);
 
-/** Asks rows from `first` on in a process of its own until it kills itself after `count` answers. */
+const source = (path: string) =>
+  JSON.stringify(new URL(`../../../src/${path}`, import.meta.url).href);
+
+/** Asks rows from `first` on and kills its own process after `count` answers. */
 const askingProgram = (path: string, first: number, count: number) => `
-  import { openFake } from ${JSON.stringify(new URL("../../../src/engines/fake/engine.ts", import.meta.url).href)};
-  import { modelOptions } from ${JSON.stringify(new URL("../../../src/engines/model-options.ts", import.meta.url).href)};
-  import { systemClock } from ${JSON.stringify(new URL("../../../src/foundation/clock.ts", import.meta.url).href)};
+  import { openFake } from ${source("engines/fake/engine.ts")};
+  import { modelOptions } from ${source("engines/model-options.ts")};
+  import { systemClock } from ${source("foundation/clock.ts")};
   import { writeSync } from "node:fs";
   const options = { engine: "fake", countFile: ${JSON.stringify(path)}, capacity: 8 };
   const engine = openFake(modelOptions.parse(options), { clock: systemClock });

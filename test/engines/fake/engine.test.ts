@@ -32,7 +32,7 @@ describe("fake engine", () => {
     expect(response.answers[0]!.text).toMatch(/^\w+( \w+)+$/);
   });
 
-  it("takes its latency, and lets in no more than its capacity, first come first served", async () => {
+  it("takes its latency, lets in no more than its capacity, first come first served", async () => {
     const { clock, ended, ask } = timedEngine({ latencyMs: 50, capacity: 2 });
     const all = [0, 1, 2, 3, 4].map((index) => ask(index));
     await clock.advance(200);

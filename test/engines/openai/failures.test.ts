@@ -29,7 +29,7 @@ describe("a status", () => {
     [500, says("the request exceeds the available context size"), "PROMPT_TOO_LONG"],
     [400, says("The model `x` does not exist"), "MODEL_UNKNOWN"],
     [401, says("no key"), "AUTHENTICATION_FAILED"],
-    [402, says("no money"), "ENDPOINT_DOWN"],
+    [402, says("no money"), "ENDPOINT_UNUSABLE"],
     [403, says("not yours"), "AUTHENTICATION_FAILED"],
     [403, says("the input was flagged"), "REQUEST_REFUSED"],
     [404, says("The model `x` does not exist or you do not have access"), "MODEL_UNKNOWN"],
@@ -41,7 +41,7 @@ describe("a status", () => {
     [409, "", "SERVER_ERROR"],
     [413, "", "REQUEST_REFUSED"],
     [422, { detail: [{ msg: "field required" }] }, "REQUEST_REFUSED"],
-    [429, says("You exceeded your current quota", "insufficient_quota"), "ENDPOINT_DOWN"],
+    [429, says("You exceeded your current quota", "insufficient_quota"), "ENDPOINT_UNUSABLE"],
     [429, says("Request too large for x on tokens per min"), "REQUEST_REFUSED"],
     [500, says("oops"), "SERVER_ERROR"],
     [502, "<html>Bad Gateway</html>", "SERVER_ERROR"],
@@ -111,6 +111,6 @@ describe("a failure of the transport", () => {
   it("ends the run at once for a certificate", () => {
     const code = "DEPTH_ZERO_SELF_SIGNED_CERT";
     const failure = reader.ofTransport(new TransportError("unreachable", "self-signed", code));
-    expect(failure).toMatchObject({ of: "request", error: { code: "ENDPOINT_DOWN" } });
+    expect(failure).toMatchObject({ of: "request", error: { code: "ENDPOINT_UNUSABLE" } });
   });
 });

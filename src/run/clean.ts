@@ -1,0 +1,136 @@
+import { SluiceError } from "../foundation/errors.ts";
+import { sortableId } from "../foundation/ids.ts";
+import { Coordinator } from "./coordinate/coordinator.ts";
+import {
+  attemptPaths,
+  attemptPrefix,
+  coordinatorPrefix,
+  deadLetterPath,
+  type Generation,
+  generationPrefix,
+  partPath,
+  partWidth,
+  planPathOf,
+  probePrefix,
+  retryPaths,
+  workerPrefix,
+} from "./layout.ts";
+import type { RunLocation } from "./locate.ts";
+import type { RunDependencies } from "./open-run.ts";
+import { type Plan, readPlan } from "./plan.ts";
+import { type Manifest, readManifest } from "./seal/manifest.ts";
+
+/** What a cleaning removed, or would remove. */
+export interface Cleaning {
+  files: number;
+  /** Bytes that are free again. */
+  freedBytes: number;
+  /** Bytes of files that are published under another name and stay under that one. */
+  publishedBytes: number;
+}
+
+/**
+ * Removes what a sealed run no longer needs: the files of attempts, journals, drafts, heartbeats.
+ * What was published, and everything that a verification reads, stays; so do the few bytes that
+ * tell which answers were cut, since a later retry may ask for them.
+ *
+ * @param isDryRun only count.
+ * @throws SluiceError `USAGE` when the run is not sealed, or a retry of it is not; `RUN_DAMAGED`
+ *   when a published file is missing; `COORDINATOR_LIVES` while somebody works on the run.
+ */
+export async function cleanRun(
+  dependencies: RunDependencies,
+  location: RunLocation,
+  isDryRun: boolean,
+): Promise<Cleaning> {
+  const { clock, random, processes, openStorage } = dependencies;
+  const storage = openStorage(location.directory);
+  const plan = await readPlan(storage);
+  const sealed = await assertSealed(dependencies, location);
+  const cleaning: Cleaning = { files: 0, freedBytes: 0, publishedBytes: 0 };
+  const id = sortableId(clock, random);
+  const coordinator = isDryRun
+    ? undefined
+    : await Coordinator.rule({ storage, clock, processes, id, job: plan.job });
+  try {
+    const kept = await keptPaths(dependencies, location, sealed, coordinator);
+    const published = publishedPaths(plan, sealed);
+    for (const prefix of [
+      attemptPrefix,
+      generationPrefix,
+      probePrefix,
+      workerPrefix,
+      coordinatorPrefix,
+      "_sluice/tasks",
+    ]) {
+      const removable: string[] = [];
+      for await (const { path, bytes } of storage.list(prefix)) {
+        if (kept(path)) continue;
+        cleaning.files++;
+        if (published.has(path)) cleaning.publishedBytes += bytes;
+        else cleaning.freedBytes += bytes;
+        removable.push(path);
+      }
+      if (!isDryRun) for (const path of removable) await storage.remove(path);
+    }
+  } finally {
+    await coordinator?.end();
+  }
+  return cleaning;
+}
+
+/** The seal, once it is certain that everything it names is there under its published name. */
+async function assertSealed(
+  { openStorage }: RunDependencies,
+  { directory, outside }: RunLocation,
+): Promise<Manifest> {
+  const storage = openStorage(directory);
+  const sealed = await readManifest(storage);
+  if (!sealed) throw notSealed("the run is not sealed", "sluice status DIR says what it lacks");
+  if (await storage.stat(planPathOf(sealed.generation + 1))) {
+    throw notSealed("a retry of the run is not sealed", "run the same sluice retry command again");
+  }
+  for (const { part, deadLetters } of sealed.tasks) {
+    for (const file of [part, deadLetters]) {
+      if (file && (await storage.stat(file.path))?.bytes !== file.bytes) throw missing(file.path);
+    }
+  }
+  if (sealed.merged) {
+    const found = await openStorage(outside).stat(sealed.merged.path);
+    if (found?.bytes !== sealed.merged.bytes) throw missing(sealed.merged.path);
+  }
+  return sealed;
+}
+
+function notSealed(problem: string, hint: string): SluiceError {
+  return new SluiceError("USAGE", `${problem}, so that nothing of it can be spared yet`, { hint });
+}
+
+function missing(path: string): SluiceError {
+  return new SluiceError("RUN_DAMAGED", "it is missing or has another size", { file: path });
+}
+
+/** Which of the files below the cleaned prefixes are needed. */
+async function keptPaths(
+  { openStorage }: RunDependencies,
+  { directory }: RunLocation,
+  sealed: Manifest,
+  coordinator: Coordinator | undefined,
+): Promise<(path: string) => boolean> {
+  const storage = openStorage(directory);
+  const kept = new Set<string>();
+  for (let generation = 1; generation <= sealed.generation; generation++) {
+    const { tasks } = await readPlan(storage, generation);
+    kept.add(planPathOf(generation)).add(tasks.file.path).add(tasks.index.path);
+  }
+  const first: Generation = { runId: sealed.runId, generation: 1 };
+  for (const { task, attempt } of sealed.tasks) {
+    const { ids, cutRows } = attemptPaths(task, first, attempt);
+    kept.add(ids).add(cutRows);
+  }
+  const ruling = coordinator?.record.number ?? (await latestCoordinator(storage));
+  return (path) => {
+    if (!path.startsWith(coordinatorPrefix)) return kept.has(path);
+    return Number.parseInt(path.slice(coordinatorPrefix.length), 10) >= ruling;
+  };
+}
