@@ -10,4 +10,12 @@ export interface BenchResult {
   ratio: number;
   /** The ratio that is aimed at. */
   goal?: number;
+  /** The most that `value` may be, where the goal is no ratio. */
+  atMost?: number;
+}
+
+/** Whether the goal is met; undefined where there is none. */
+export function isMet({ value, ratio, goal, atMost }: BenchResult): boolean | undefined {
+  if (goal !== undefined) return ratio >= goal;
+  return atMost === undefined ? undefined : value <= atMost;
 }

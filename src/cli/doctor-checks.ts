@@ -1,6 +1,7 @@
 import { mkdir, mkdtemp, rm, statfs, writeFile } from "node:fs/promises";
 import { availableParallelism, freemem, totalmem } from "node:os";
 import { join, resolve } from "node:path";
+import { homeDirectory } from "../api/home.ts";
 import { openStorage } from "../data/storage/open.ts";
 import type { ModelContext } from "../engines/models/model-context.ts";
 import { listModels } from "../engines/models/models.ts";
@@ -10,7 +11,6 @@ import { sortableId } from "../foundation/ids.ts";
 import { silentLogger } from "../foundation/logger.ts";
 import { runCommand } from "../foundation/subprocess.ts";
 import { probeStore } from "../run/probe.ts";
-import { homeDirectory } from "./home.ts";
 import type { CliIo } from "./io.ts";
 
 /** One thing that was looked at. */

@@ -1,7 +1,7 @@
+import { homeDirectory } from "../api/home.ts";
 import type { PackageContext } from "../engines/packages/packages.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { textLogger } from "../foundation/logger.ts";
-import { homeDirectory } from "./home.ts";
 import type { CliIo, StopSignal } from "./io.ts";
 
 /** What fetching models and engine packages may use of this process. */

@@ -1,6 +1,5 @@
 import type { Readable, Writable } from "node:stream";
-import type { Clock } from "../foundation/clock.ts";
-import type { Random } from "../foundation/random.ts";
+import type { Surroundings } from "../api/surroundings.ts";
 
 /** Signals that ask a command to stop. */
 export type StopSignal = "SIGINT" | "SIGTERM" | "SIGHUP";
@@ -9,20 +8,16 @@ export type StopSignal = "SIGINT" | "SIGTERM" | "SIGHUP";
  * All that a command may use of the process it runs in. `main.ts` makes one from the real process;
  * tests make their own.
  */
-export interface CliIo {
+export interface CliIo extends Surroundings {
   readonly stdin: Readable;
   /** Results and summaries. */
   readonly stdout: Writable;
   /** Progress, logs and errors. */
   readonly stderr: Writable;
-  readonly environment: Readonly<Record<string, string | undefined>>;
-  readonly workingDirectory: string;
   /** True when stderr is a terminal, so that progress may be redrawn in place. */
   readonly isTerminal: boolean;
   /** Width of stderr in characters; asked anew for each drawing, since a window can change. */
   columns(): number;
-  readonly clock: Clock;
-  readonly random: Random;
   /** Sets the code with which the process will end; commands return, they never exit. */
   setExitCode(code: number): void;
   /** Calls `listener` for each stop signal; the returned function ends that. */
@@ -33,24 +28,16 @@ export interface CliIo {
 }
 
 /** What a command may know about the process and the machine. */
-export interface ProcessFacts {
-  readonly pid: number;
-  /** The Node that runs this, for starting further processes of Sluice. */
-  readonly executable: string;
+export type ProcessFacts = Surroundings["process"] & {
   readonly nodeVersion: string;
-  readonly platform: string;
   readonly architecture: string;
-  /** The user's home directory. */
-  readonly userDirectory: string;
-  /** Ends this process at once, with nothing put in order, as `kill -9` would. */
-  kill(): void;
-}
+};
 
 /**
- * Writes text and waits until the stream takes more. Once the reader of stdout is gone, writes are
+ * Writes text or bytes and waits until the stream takes more. Once the reader of stdout is gone, writes are
  * dropped; a long command looks at `io.outputClosed` to end early.
  */
-export async function write(io: CliIo, text: string): Promise<void> {
+export async function write(io: CliIo, text: string | Uint8Array): Promise<void> {
   if (io.outputClosed.aborted || io.stdout.write(text)) return;
   await new Promise<void>((resolve) => {
     const done = () => {

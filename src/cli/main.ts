@@ -1,10 +1,10 @@
 // The one place where the process meets the program: everything else is given a `CliIo`.
 import { homedir } from "node:os";
+import { softwareVersion } from "../api/software-version.ts";
 import { systemClock } from "../foundation/clock.ts";
 import { systemRandom } from "../foundation/random.ts";
 import type { CliIo, StopSignal } from "./io.ts";
 import { runProgram } from "./program.ts";
-import { softwareVersion } from "./software-version.ts";
 
 const stopSignals: readonly StopSignal[] = ["SIGINT", "SIGTERM", "SIGHUP"];
 

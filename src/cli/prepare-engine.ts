@@ -1,14 +1,14 @@
 import type { PackageContext } from "../engines/packages/packages.ts";
+import { prepareEngine as prepare } from "../engines/prepare-engine.ts";
 import type { JobSpec } from "../run/job/schema.ts";
 import { downloadReporter } from "./download-progress.ts";
 import type { CliIo } from "./io.ts";
 
 /**
- * Makes sure that what the job's engine needs is on this machine, before workers start: its package
- * and its model. Says so when something is fetched.
+ * Makes sure that what the job's engine needs is on this machine, before workers start, and shows
+ * what is fetched.
  *
- * @throws SluiceError `ENGINE_MISSING` or `MODEL_MISSING` where `install` is false, else what
- *   fetching throws.
+ * @throws what `prepareEngine` of the engines throws.
  */
 export async function prepareEngine(
   job: JobSpec,
@@ -16,24 +16,12 @@ export async function prepareEngine(
   io: CliIo,
   install: boolean,
 ): Promise<void> {
-  if (job.model.engine !== "llama") return;
-  const { name } = job.model;
-  const [{ locateEnginePackage }, { resolveModel }] = await Promise.all([
-    import("../engines/packages/packages.ts"),
-    import("../engines/models/models.ts"),
-  ]);
   const reporter = downloadReporter(io);
   try {
-    await locateEnginePackage("llama", context, {
+    await prepare(job.model, context, {
       install,
-      onWait: () => io.stderr.write("waiting for another process that adds the llama engine\n"),
-      onProgress: (bytes) =>
-        reporter.report({ name: "llama engine", source: "npm", bytes, totalBytes: undefined }),
-    });
-    await resolveModel(name, context, {
-      download: install,
-      onWait: () => io.stderr.write(`waiting for another process that fetches ${name}\n`),
-      onProgress: (progress) => reporter.report(progress),
+      onProgress: reporter.report,
+      onWait: (what) => io.stderr.write(`waiting for another process that fetches ${what}\n`),
     });
   } finally {
     reporter.clear();

@@ -111,9 +111,10 @@ export function channelPair<A, B>(): [Channel<A, B>, Channel<B, A>] {
 class LocalEnd implements Channel<unknown, unknown> {
   other!: LocalEnd;
   #listener: ((message: unknown) => void) | undefined;
-  #onClose: (error?: Error) => void = () => {};
+  #onClose: ((error?: Error) => void) | undefined;
   #waiting: unknown[] = [];
   #closed = false;
+  #isOtherGone = false;
 
   send(message: unknown): void {
     if (this.#closed) return;
@@ -128,13 +129,19 @@ class LocalEnd implements Channel<unknown, unknown> {
 
   onClose(listener: (error?: Error) => void): void {
     this.#onClose = listener;
+    if (this.#isOtherGone) listener();
   }
 
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
     this.other.#closed = true;
-    queueMicrotask(() => this.other.#onClose());
+    queueMicrotask(() => this.other.#notifyClosed());
+  }
+
+  #notifyClosed(): void {
+    this.#isOtherGone = true;
+    this.#onClose?.();
   }
 
   #receive(message: unknown): void {

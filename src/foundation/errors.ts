@@ -63,7 +63,11 @@ export const errorTable = Object.freeze({
     "an environment variable is not set",
     "set it, or write ${NAME:-fallback} in the job file",
   ),
-  UNSUPPORTED: run(usage, "the engine cannot do this", "see docs/engines.md for what each can do"),
+  UNSUPPORTED: run(
+    usage,
+    "this is not supported",
+    "see docs/engines.md for what each engine can do",
+  ),
   RUN_DIFFERS: run(
     usage,
     "the output holds a run of another job",
@@ -208,6 +212,11 @@ export const errorTable = Object.freeze({
     "look at the dead letters; what is done is kept",
   ),
   TASK_FAILED: run(resumable, "a task failed in all its tries", "run the same command again"),
+  TASKS_OPEN: run(
+    resumable,
+    "not every task is committed",
+    "run the same command again, or the open tasks with sluice worker DIR --tasks",
+  ),
   COORDINATOR_LIVES: run(
     resumable,
     "another process is running this run",

@@ -28,7 +28,7 @@ export const limits = Object.freeze({
   /** The journal's buffer is written when it holds this much … */
   maxJournalBufferBytes: 64 * 1024,
   /** … or is this old. */
-  maxJournalBufferMs: 10,
+  maxJournalBufferMs: 2,
   /** The journal is forced to disk at least this often while rows finish. */
   journalSyncIntervalMs: 1000,
   /** Tries of one request, the first included. */

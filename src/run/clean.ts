@@ -1,24 +1,29 @@
 import { SluiceError } from "../foundation/errors.ts";
 import { sortableId } from "../foundation/ids.ts";
-import { Coordinator } from "./coordinate/coordinator.ts";
+import { Coordinator, rulingCoordinator } from "./coordinate/coordinator.ts";
 import {
   attemptPaths,
   attemptPrefix,
-  coordinatorPrefix,
-  deadLetterPath,
   type Generation,
   generationPrefix,
-  partPath,
-  partWidth,
   planPathOf,
   probePrefix,
   retryPaths,
   workerPrefix,
 } from "./layout.ts";
 import type { RunLocation } from "./locate.ts";
-import type { RunDependencies } from "./open-run.ts";
-import { type Plan, readPlan } from "./plan.ts";
+import type { RunDependencies } from "./dependencies.ts";
+import { readPlan } from "./plan.ts";
 import { type Manifest, readManifest } from "./seal/manifest.ts";
+
+const cleanedPrefixes = [
+  attemptPrefix,
+  generationPrefix,
+  probePrefix,
+  workerPrefix,
+  // Tasks of plans that lost a race, and drafts.
+  "_sluice/tasks",
+];
 
 /** What a cleaning removed, or would remove. */
 export interface Cleaning {
@@ -49,23 +54,18 @@ export async function cleanRun(
   const sealed = await assertSealed(dependencies, location);
   const cleaning: Cleaning = { files: 0, freedBytes: 0, publishedBytes: 0 };
   const id = sortableId(clock, random);
+  // The job as it was last carried out stays on record: its budget of failures may be another.
+  const job = (await rulingCoordinator(storage))?.job ?? plan.job;
   const coordinator = isDryRun
     ? undefined
-    : await Coordinator.rule({ storage, clock, processes, id, job: plan.job });
+    : await Coordinator.rule({ storage, clock, processes, id, job });
   try {
-    const kept = await keptPaths(dependencies, location, sealed, coordinator);
-    const published = publishedPaths(plan, sealed);
-    for (const prefix of [
-      attemptPrefix,
-      generationPrefix,
-      probePrefix,
-      workerPrefix,
-      coordinatorPrefix,
-      "_sluice/tasks",
-    ]) {
+    const kept = await keptPaths(dependencies, location, sealed);
+    const published = publishedPaths(sealed);
+    for (const prefix of cleanedPrefixes) {
       const removable: string[] = [];
       for await (const { path, bytes } of storage.list(prefix)) {
-        if (kept(path)) continue;
+        if (kept.has(path)) continue;
         cleaning.files++;
         if (published.has(path)) cleaning.publishedBytes += bytes;
         else cleaning.freedBytes += bytes;
@@ -110,27 +110,39 @@ function missing(path: string): SluiceError {
   return new SluiceError("RUN_DAMAGED", "it is missing or has another size", { file: path });
 }
 
-/** Which of the files below the cleaned prefixes are needed. */
+/** The files below the cleaned prefixes that are needed. */
 async function keptPaths(
   { openStorage }: RunDependencies,
   { directory }: RunLocation,
   sealed: Manifest,
-  coordinator: Coordinator | undefined,
-): Promise<(path: string) => boolean> {
+): Promise<Set<string>> {
   const storage = openStorage(directory);
   const kept = new Set<string>();
   for (let generation = 1; generation <= sealed.generation; generation++) {
     const { tasks } = await readPlan(storage, generation);
     kept.add(planPathOf(generation)).add(tasks.file.path).add(tasks.index.path);
   }
-  const first: Generation = { runId: sealed.runId, generation: 1 };
   for (const { task, attempt } of sealed.tasks) {
-    const { ids, cutRows } = attemptPaths(task, first, attempt);
+    const { ids, cutRows } = attemptPaths(task, firstOf(sealed), attempt);
     kept.add(ids).add(cutRows);
   }
-  const ruling = coordinator?.record.number ?? (await latestCoordinator(storage));
-  return (path) => {
-    if (!path.startsWith(coordinatorPrefix)) return kept.has(path);
-    return Number.parseInt(path.slice(coordinatorPrefix.length), 10) >= ruling;
-  };
+  return kept;
+}
+
+/** Names under which published files lie a second time: publishing is linking. */
+function publishedPaths(sealed: Manifest): Set<string> {
+  const published = new Set<string>();
+  for (const { task, attempt, part, deadLetters, retried } of sealed.tasks) {
+    const last = retried?.at(-1);
+    const own = attemptPaths(task, firstOf(sealed), attempt);
+    if (part) published.add(last ? retryPaths(last.generation).part(task) : own.part);
+    if (deadLetters) {
+      published.add(last ? retryPaths(last.generation).deadLetters(task) : own.deadLetters);
+    }
+  }
+  return published;
+}
+
+function firstOf({ runId }: Manifest): Generation {
+  return { runId, generation: 1 };
 }

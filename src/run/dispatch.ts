@@ -157,6 +157,8 @@ export class Dispatcher {
   }
 
   #onMessage(worker: WorkerState, message: FromWorker): void {
+    // One that was given up may still talk, where a backend lost sight of it.
+    if (!this.#workers.has(worker)) return;
     switch (message.type) {
       case "worker-ready":
         worker.isReady = true;

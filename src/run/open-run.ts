@@ -3,6 +3,7 @@ import { SluiceError } from "../foundation/errors.ts";
 import { digestOf } from "../foundation/hashing.ts";
 import { runIdAt, sortableId } from "../foundation/ids.ts";
 import { randomInteger } from "../foundation/random.ts";
+import { assertAskable } from "./askable.ts";
 import { assertSameInput, findInput, scanInput, shardRows } from "./create-plan.ts";
 import { type RunDependencies, runContext } from "./dependencies.ts";
 import { effectiveJob } from "./effective-job.ts";
@@ -45,6 +46,7 @@ export async function openOrPlan(
   dependencies: RunDependencies,
   options: OpenRunOptions,
 ): Promise<OpenedRun> {
+  assertAskable(job);
   const worker = sortableId(dependencies.clock, dependencies.random);
   for (let copy = 1; ; copy++) {
     const path = copy === 1 ? job.output.path : forkedPath(job.output.path, copy);

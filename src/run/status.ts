@@ -1,11 +1,12 @@
 import type { Storage } from "../data/storage/storage.ts";
-import { formatIndexSet, rangesOf } from "../foundation/index-set.ts";
 import { type AttemptCounts, addCounts, type Commit, type ErrorCounts } from "./attempt/commit.ts";
 import { type LookOptions, lookAtLives, type RunLives } from "./coordinate/lives.ts";
+import { EventTrace, type TaskTrace } from "./event-trace.ts";
 import { cancelPrefix, planPathOf, taskAttemptsPrefix } from "./layout.ts";
+import { openTaskSet } from "./open-tasks.ts";
 import { type Plan, readPlan } from "./plan.ts";
 import { readJson } from "./records.ts";
-import { withinBudget } from "./run-job.ts";
+import { failedRowsAllowed, withinBudget } from "./run-job.ts";
 import { committedTasks, readCommits } from "./seal/commits.ts";
 import { type Manifest, readManifest } from "./seal/manifest.ts";
 import type { StateWord } from "./state-words.ts";
@@ -74,6 +75,8 @@ interface Seen {
   committed: ReadonlySet<number>;
   /** Latest attempt at each task without a commit. */
   attempts: ReadonlyMap<number, string>;
+  /** What the log of the ruling coordinator says of them. */
+  traces: ReadonlyMap<number, TaskTrace>;
   /** Ids of the workers that live, the oldest first. */
   atWork: readonly string[];
 }
@@ -84,6 +87,7 @@ const listsAtOnce = 32;
 export class StatusReader {
   readonly #storage: Storage;
   readonly #options: LookOptions;
+  readonly #trace: EventTrace;
   /** Commits never change, so that each is read once. */
   readonly #commits = new Map<number, Commit>();
   #counts: AttemptCounts | undefined;
@@ -92,17 +96,18 @@ export class StatusReader {
   constructor(storage: Storage, options: LookOptions) {
     this.#storage = storage;
     this.#options = options;
+    this.#trace = new EventTrace(storage);
   }
 
   /** @throws SluiceError `NOT_A_RUN`, `RUN_DAMAGED`. */
   async read(options: { tasks?: boolean } = {}): Promise<StatusReport> {
     const seen = await this.#look();
     const { plan, sealed, committed } = seen;
-    if (this.#generation !== plan.generation) this.#commits.clear();
-    this.#generation = plan.generation;
+    if (this.#generation !== plan.generation) this.#forget(plan.generation);
     // A seal holds the sums already.
     if (!sealed || options.tasks) await this.#readCommits(plan, committed);
-    const verdict = await verdictOf(this.#storage, seen);
+    const failedRows = sealed?.rows.failed ?? this.#counts?.rows.failed ?? 0;
+    const verdict = await verdictOf(this.#storage, seen, failedRows);
     const tasks = options.tasks ? this.#tasksOf(seen, verdict) : [];
     return {
       run: this.#runOf(seen, verdict),
@@ -125,12 +130,19 @@ export class StatusReader {
       sealed,
       lives,
       committed,
+      traces: sealed ? new Map() : await this.#trace.read(lives.coordinator?.record.number ?? 0),
       attempts: await latestAttempts(this.#storage, plan, committed),
       atWork: lives.workers
         .filter((worker) => worker.lives)
         .map(({ record }) => record.worker)
         .sort(),
     };
+  }
+
+  #forget(generation: number): void {
+    this.#generation = generation;
+    this.#commits.clear();
+    this.#counts = undefined;
   }
 
   async #readCommits(plan: Plan, committed: ReadonlySet<number>): Promise<void> {
@@ -143,12 +155,11 @@ export class StatusReader {
 
   #runOf(seen: Seen, verdict: Verdict): RunStatus {
     const { plan, sealed, committed } = seen;
-    const counts = sealed ?? (this.#commits.size > 0 ? this.#counts : undefined);
+    const counts = sealed ?? this.#counts;
     const { answered = 0, filtered = 0, failed = 0 } = counts?.rows ?? {};
     const tasks = { failed: 0, canceled: 0, successful: 0, running: 0, pending: 0, total: 0 };
     for (let task = 0; task < plan.tasks.count; task++) tasks[stateOfTask(task, seen, verdict)]++;
     tasks.total = plan.tasks.count;
-    const open = Array.from({ length: plan.tasks.count }, (_, task) => task);
     return {
       name: plan.job.name ?? null,
       runId: plan.runId,
@@ -163,7 +174,7 @@ export class StatusReader {
       rows: { total: sealed?.rows.total ?? plan.rows, answered, filtered, failed },
       errors: counts?.errors ?? {},
       usage: counts?.usage ?? { promptTokens: 0, cachedTokens: 0, completionTokens: 0 },
-      openTasks: formatIndexSet(rangesOf(open.filter((task) => !committed.has(task)))),
+      openTasks: openTaskSet(plan, committed),
     };
   }
 
@@ -175,10 +186,10 @@ export class StatusReader {
         task,
         id: commit?.attempt ?? seen.attempts.get(task) ?? null,
         state,
-        code: commit ? "0" : state === "failed" ? verdict.code : null,
+        code: commit ? "0" : (seen.traces.get(task)?.error?.code ?? null),
         rows: commit?.rows.total ?? null,
         failed: commit?.rows.failed ?? null,
-        worker: commit?.worker ?? (state === "running" ? onlyWorker(seen) : null),
+        worker: commit?.worker ?? seen.traces.get(task)?.worker ?? null,
       };
     });
   }
@@ -222,41 +233,50 @@ async function latestAttempts(
 interface Verdict {
   state: StateWord;
   reason: string | null;
-  /** The error that ended it, where it was written down. */
-  code: string | null;
 }
 
-async function verdictOf(storage: Storage, seen: Seen): Promise<Verdict> {
-  const { plan, sealed, lives } = seen;
+async function verdictOf(storage: Storage, seen: Seen, failedRows: number): Promise<Verdict> {
+  const { plan, sealed, lives, atWork } = seen;
   const { coordinator, workers } = lives;
-  const job = coordinator?.record.job ?? plan.job;
-  const verdict = (state: StateWord, reason: string | null = null, code: string | null = null) => ({
-    state,
-    reason,
-    code,
-  });
   if (sealed) {
-    if (withinBudget(job, plan, sealed.rows.failed)) return verdict("successful", "sealed");
-    return verdict("failed", `sealed with ${sealed.rows.failed} failed rows`);
+    const job = coordinator?.record.job ?? plan.job;
+    const state = withinBudget(job, plan, failedRows) ? "successful" : "failed";
+    return { state, reason: failedRows === 0 ? "sealed" : `sealed, ${failedRows} rows failed` };
   }
   if (coordinator?.lives) {
     const { host, pid } = coordinator.record;
-    return verdict("running", `by process ${pid} on ${host}`);
+    return { state: "running", reason: `by process ${pid} on ${host}` };
   }
-  if (seen.atWork.length > 0) {
-    const noun = seen.atWork.length === 1 ? "worker" : "workers";
-    return verdict("running", `by ${seen.atWork.length} ${noun}`);
+  if (atWork.length > 0) {
+    const noun = atWork.length === 1 ? "worker" : "workers";
+    return { state: "running", reason: `by ${atWork.length} ${noun}` };
   }
   if (coordinator) {
-    const error = coordinator.error;
     const wasCanceled = (await lastCancel(storage)) > coordinator.record.id;
-    if (wasCanceled || error?.code === "RUN_CANCELED") return verdict("canceled");
-    if (error) return verdict("failed", `${error.code}: ${error.message}`, error.code);
-    if (!coordinator.hasEnded) return verdict("failed", "its process died");
-    return verdict("canceled", "its process left before the end");
+    if (wasCanceled) return { state: "canceled", reason: "by sluice cancel" };
+    return verdictOfStopped(seen, coordinator, failedRows);
   }
+  if (await lastCancel(storage)) return { state: "canceled", reason: "by sluice cancel" };
   const hasDied = workers.some(({ hasEnded }) => !hasEnded);
-  return hasDied ? verdict("failed", "a worker died") : verdict("pending");
+  if (hasDied) return { state: "failed", reason: "a worker died" };
+  return { state: "pending", reason: null };
+}
+
+/** Why a coordinator that nobody called off left before the end. */
+function verdictOfStopped(
+  { plan, traces, committed }: Seen,
+  { record, hasEnded }: NonNullable<RunLives["coordinator"]>,
+  committedFailures: number,
+): Verdict {
+  const ends = [...traces].filter(([task]) => !committed.has(task)).map(([, trace]) => trace);
+  const error = ends.findLast((trace) => trace.error)?.error;
+  if (error) return { state: "failed", reason: `${error.code}: ${error.message}` };
+  if (!hasEnded) return { state: "failed", reason: "its process died" };
+  const failed = ends.reduce((sum, { failedRows }) => sum + failedRows, committedFailures);
+  const allowed = failedRowsAllowed(record.job, plan);
+  if (allowed === undefined || failed <= allowed) return { state: "canceled", reason: "stopped" };
+  const reason = `TOO_MANY_FAILED_ROWS: ${failed} failed, ${allowed} allowed`;
+  return { state: "failed", reason };
 }
 
 /** Id of the last request to cancel; ids sort by time. */
@@ -276,11 +296,6 @@ function stateOfTask(task: number, { committed, attempts, atWork }: Seen, run: V
   // An attempt that is older than every worker that lives was left by one that died.
   const [oldest] = atWork;
   return attempt && oldest !== undefined && oldest < attempt ? "running" : "pending";
-}
-
-/** The worker of a running task; which of several it is nobody has written down. */
-function onlyWorker({ atWork }: Seen): string | null {
-  return atWork.length === 1 ? atWork[0]! : null;
 }
 
 function workerStatus({ record, lives, hasEnded }: RunLives["workers"][number]): WorkerStatus {

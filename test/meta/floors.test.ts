@@ -10,6 +10,7 @@ const floors: Record<string, number> = {
   run: 2,
   backends: 3,
   serve: 4,
+  api: 5,
   cli: 6,
   testing: 5,
 };

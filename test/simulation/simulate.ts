@@ -93,14 +93,14 @@ function isSealedBy(world: World, end: CallEnd): boolean {
 
 async function awaitAll(world: World): Promise<void> {
   const { clock } = world;
-  let isOver = false;
+  const staying = new Set(world.actors);
   const all = Promise.all(
-    world.actors.map(({ ended, process }) => Promise.race([ended, process.death])),
-  ).then(() => {
-    isOver = true;
-  });
+    world.actors.map((actor) =>
+      Promise.race([actor.ended, actor.process.death]).then(() => staying.delete(actor)),
+    ),
+  );
   await Promise.race([all, sleep(clock, 600_000)]);
-  if (!isOver) world.violate("a process does not leave");
+  for (const { role, pid } of staying) world.violate(`${role} ${pid} does not leave`);
 }
 
 /** Where only kills happened, no more rows are asked twice than were in flight at the kills. */

@@ -11,7 +11,7 @@ import { silentLogger } from "../../src/foundation/logger.ts";
 import { mix32, type Random, randomInteger, seededRandom } from "../../src/foundation/random.ts";
 import type { WorkerHandle } from "../../src/run/dispatch.ts";
 import { locateRun, type RunLocation } from "../../src/run/locate.ts";
-import type { RunDependencies } from "../../src/run/run-context.ts";
+import type { RunDependencies } from "../../src/run/dependencies.ts";
 import { type RunResult, runJob } from "../../src/run/run-job.ts";
 import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
 import { serveWorker } from "../../src/run/worker/serve.ts";
@@ -39,8 +39,6 @@ export interface Actor {
   known: Map<number, Set<number>>;
   /** Makes its coordinator believe that it is gone. */
   lose?: () => void;
-  /** Paused until after the seal. */
-  sleepsLong?: boolean;
 }
 
 /** How one call of `sluice run` ended. */
@@ -182,17 +180,20 @@ export class World {
     const lost = new Promise<void>((resolve) => {
       actor.lose = resolve;
     });
-    // A pipe closes when either end dies.
+    // A pipe closes when the process at either end is gone.
     void actor.process.death.then(() => far.close());
-    void parent.process.death.then(() => near.close());
+    void Promise.race([parent.ended, parent.process.death]).then(() => near.close());
     return {
       channel: parent.process.guard(near),
       kill: () => this.kill(actor, "by its coordinator"),
-      ended: Promise.race([
-        left.then(() => "it left"),
-        actor.process.death.then(() => "it was killed"),
-        lost.then(() => "it is lost"),
-      ]),
+      ended: heardBy(
+        parent,
+        Promise.race([
+          left.then(() => "it left"),
+          actor.process.death.then(() => "it was killed"),
+          lost.then(() => "it is lost"),
+        ]),
+      ),
     };
   }
 
@@ -324,9 +325,10 @@ export class World {
   #pause(actor: Actor, where: string): void {
     this.note(`pause ${actor.role} ${actor.pid} ${where}`);
     actor.process.pause();
-    if (this.#random.next() < 0.7) actor.lose?.();
-    actor.sleepsLong = this.#random.next() < 0.5;
-    if (actor.sleepsLong) return;
+    const isLost = actor.role !== "worker" || this.#random.next() < 0.7;
+    if (isLost) actor.lose?.();
+    // A worker that hangs and is not given up hangs its run: it has to go on some time.
+    if (isLost && this.#random.next() < 0.5) return;
     this.clock.schedule(this.#random.next() * 20_000, () => {
       this.note(`resume ${actor.role} ${actor.pid}`);
       actor.process.resume();
@@ -347,6 +349,13 @@ export class World {
     return [...rows].filter((row) => !store.journaledRows(Math.floor(row / rowsPerTask)).has(row))
       .length;
   }
+}
+
+/** The same promise as a process sees it: while it is paused, it hears of nothing. */
+function heardBy<T>({ process }: Actor, promise: Promise<T>): Promise<T> {
+  return new Promise((resolve) => {
+    void promise.then((value) => process.act(() => resolve(value)));
+  });
 }
 
 /** Kills come most where they hurt most. */

@@ -70,7 +70,9 @@ export class FailureReader {
     switch (error.kind) {
       case "unreachable":
         return certificateCodes.test(error.code)
-          ? request("ENDPOINT_UNUSABLE", message, { hint: "mend the certificate, or trust its issuer" })
+          ? request("ENDPOINT_UNUSABLE", message, {
+              hint: "mend the certificate, or trust its issuer",
+            })
           : { of: "endpoint", failure: { message } };
       case "timeout":
         return request("TIMEOUT", message);

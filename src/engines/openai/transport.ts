@@ -139,7 +139,7 @@ export function basicCredentials({ username, password }: URL): string | undefine
   return `Basic ${Buffer.from(plain).toString("base64")}`;
 }
 
-/** What the exchanges of one transport share. One timer serves them all: deadlines come in order. */
+/** What the exchanges of one transport share. One timer serves all: deadlines come in order. */
 class Exchanges {
   readonly watch = new AbortWatch();
   readonly #clock: Clock;

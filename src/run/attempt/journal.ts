@@ -39,8 +39,9 @@ export class JournalWriter {
   readonly #onFailure: (error: unknown) => void;
   readonly #onDrain: () => void;
   readonly #wholeLines: boolean;
-  #buffer = Buffer.allocUnsafe(limits.maxJournalBufferBytes * 2);
-  #used = 0;
+  /** Texts not handed to a write yet, and the bytes that they make. */
+  #pieces: string[] = [];
+  #pendingBytes = 0;
   #flushedBytes = 0;
   #queue: Uint8Array[] = [];
   #queuedBytes = 0;
@@ -72,19 +73,27 @@ export class JournalWriter {
     return this.#queuedBytes > limits.maxJournalBufferBytes * 16;
   }
 
-  /** Appends a line whose last member is `answerJson`; says where the answer will stand. */
+  /**
+   * Appends a line whose last member is `answerJson`; says where the answer will stand. `head` is
+   * ASCII.
+   */
   appendAnswer(head: string, answerJson: string): JournalPlace {
-    const offset = this.#flushedBytes + this.#used;
-    const written = this.#put(`${head}${answerJson}}\n`);
+    const offset = this.#flushedBytes + this.#pendingBytes;
+    const bytes = byteLength(answerJson);
+    this.#pieces.push(head, answerJson, "}\n");
+    this.#pendingBytes += head.length + bytes + 2;
     this.#afterPut();
-    if (this.#wholeLines) return { offset, bytes: written - 1 };
-    return { offset: offset + head.length, bytes: written - head.length - 2 };
+    if (this.#wholeLines) return { offset, bytes: head.length + bytes + 1 };
+    return { offset: offset + head.length, bytes };
   }
 
   /** Appends a whole line; says where it will stand. */
   append(line: JournalLine): JournalPlace {
-    const offset = this.#flushedBytes + this.#used;
-    const bytes = this.#put(`${JSON.stringify(line)}\n`) - 1;
+    const offset = this.#flushedBytes + this.#pendingBytes;
+    const text = JSON.stringify(line);
+    const bytes = byteLength(text);
+    this.#pieces.push(text, "\n");
+    this.#pendingBytes += bytes + 1;
     this.#afterPut();
     return { offset, bytes };
   }
@@ -109,27 +118,18 @@ export class JournalWriter {
     await this.#appender.close();
   }
 
-  #put(text: string): number {
-    // A character is at most three bytes of UTF-8.
-    if (this.#buffer.length - this.#used < text.length * 3) this.#turnOver(text.length * 3);
-    const written = this.#buffer.write(text, this.#used);
-    this.#used += written;
-    return written;
-  }
-
-  #turnOver(neededBytes: number): void {
-    if (this.#used > 0) {
-      this.#queue.push(this.#buffer.subarray(0, this.#used));
-      this.#queuedBytes += this.#used;
-      this.#flushedBytes += this.#used;
-    }
-    const size = Math.max(limits.maxJournalBufferBytes * 2, neededBytes);
-    this.#buffer = Buffer.allocUnsafe(size);
-    this.#used = 0;
+  // One encoding of many lines costs far less than many of one.
+  #turnOver(): void {
+    const data = Buffer.from(this.#pieces.join(""));
+    this.#queue.push(data);
+    this.#queuedBytes += data.length;
+    this.#flushedBytes += data.length;
+    this.#pieces = [];
+    this.#pendingBytes = 0;
   }
 
   #afterPut(): void {
-    if (this.#used >= limits.maxJournalBufferBytes) {
+    if (this.#pendingBytes >= limits.maxJournalBufferBytes) {
       this.#startWrite();
     } else if (!this.#cancelTimer && !this.#writing) {
       this.#cancelTimer = this.#clock.schedule(limits.maxJournalBufferMs, () => {
@@ -140,13 +140,13 @@ export class JournalWriter {
   }
 
   #startWrite(): void {
-    if (this.#used > 0) this.#turnOver(0);
+    if (this.#pieces.length > 0) this.#turnOver();
     if (this.#writing || this.#queue.length === 0 || this.#failure !== undefined) return;
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
     this.#writing = this.#drain().finally(() => {
       this.#writing = undefined;
-      if (this.#used > 0) this.#afterPut();
+      if (this.#pieces.length > 0) this.#afterPut();
       this.#onDrain();
     });
   }
@@ -170,6 +170,13 @@ export class JournalWriter {
     }
   }
 }
+
+/** Bytes of a text in UTF-8; most texts are ASCII, which one look settles. */
+function byteLength(text: string): number {
+  return nonAscii.test(text) ? Buffer.byteLength(text) : text.length;
+}
+
+const nonAscii = /[\u0080-\uffff]/;
 
 /**
  * Reads a journal's lines in order. A torn line ends it: what a killed writer left half done, and

@@ -1,6 +1,5 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { type Clock, sleep } from "../../foundation/clock.ts";
-import type { ErrorRecord } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import { coordinatorPaths, workerPrefix } from "../layout.ts";
 import { readJson } from "../records.ts";
@@ -29,15 +28,13 @@ export interface Life {
 /** The processes of a run as they are seen from here. */
 export interface RunLives {
   /** The ruling coordinator; undefined where the run never had one. */
-  coordinator: (Life & { record: CoordinatorRecord; error?: ErrorRecord }) | undefined;
+  coordinator: (Life & { record: CoordinatorRecord }) | undefined;
   workers: (Life & { record: WorkerRecord })[];
 }
 
 interface Heartbeat {
   beat: number;
   ended: boolean;
-  /** Why it left before the end, where it said so. */
-  error?: ErrorRecord;
 }
 
 export interface LookOptions {
@@ -61,12 +58,10 @@ export async function lookAtLives(storage: Storage, options: LookOptions): Promi
     if (worker) records.push(worker);
   }
   const observed = records.map((worker) => observedWorker(storage, worker));
-  let error: ErrorRecord | undefined;
   if (record) {
     const { heartbeat } = coordinatorPaths(record.number);
     const look = async () => {
       const state = await readJson<Heartbeat>(storage, heartbeat);
-      error = state?.error;
       return { hasEnded: state?.ended ?? false, beat: state?.beat };
     };
     observed.push({ identity: record, id: record.id, look, ...(await look()) });
@@ -75,7 +70,7 @@ export async function lookAtLives(storage: Storage, options: LookOptions): Promi
   const ended = new Set(observed.filter(({ hasEnded }) => hasEnded).map(({ id }) => id));
   const lifeOf = (id: string): Life => ({ lives: living.has(id), hasEnded: ended.has(id) });
   return {
-    coordinator: record && { record, ...lifeOf(record.id), ...(error && { error }) },
+    coordinator: record && { record, ...lifeOf(record.id) },
     workers: records.map((worker) => ({ record: worker, ...lifeOf(worker.worker) })),
   };
 }

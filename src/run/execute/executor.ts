@@ -89,6 +89,7 @@ export class Executor {
     void open.close();
     this.#begun = this.#begun.filter((job) => job.attempt !== attempt);
     this.#again = this.#again.filter(({ job }) => job.attempt !== attempt);
+    this.#isolation.forget(attempt);
     this.#pump();
   }
 
@@ -327,9 +328,7 @@ export class Executor {
     if (this.#inFlight > 0 || this.#isolation.isBusy) return;
     const group = this.#isolation.nextGroup((askings, error) => this.#giveUp(askings, error));
     if (!group) return;
-    this.#askGroup(group).catch((error: unknown) => {
-      this.#options.onFailure(group[0]!.job.attempt, asSluiceError(error));
-    });
+    void this.#askGroup(group);
   }
 
   async #askGroup(group: Asking[]): Promise<void> {
@@ -338,7 +337,12 @@ export class Executor {
       const jobs = new Set(
         group.filter(({ job }) => job.attempt === attempt).map(({ job }) => job),
       );
-      await attempt.noteAsked([...jobs].map((job) => job.index));
+      try {
+        await attempt.noteAsked([...jobs].map((job) => job.index));
+      } catch (error) {
+        // Rows of other attempts in the group are asked all the same.
+        this.#options.onFailure(attempt, asSluiceError(error));
+      }
     }
     for (const asking of group) {
       if (asking.job.source.isOpen && !this.#isStopping) this.#ask(asking);

@@ -1,6 +1,7 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
+import type { TaskAttempt } from "../attempt/attempt.ts";
 import type { RowJob } from "./row-job.ts";
 
 /** One request of one row: `at` is its number among the row's requests. */
@@ -19,17 +20,17 @@ export interface Asking {
 export class Isolation {
   #groups: Asking[][] = [];
   #fallen: Asking[] = [];
-  #current: Asking[] = [];
-  #unresolved = 0;
+  /** Those of the present group that did not come back yet. */
+  #unresolved = new Set<Asking>();
 
   /** True while only suspected rows may be asked. */
   get isActive(): boolean {
-    return this.#unresolved > 0 || this.#groups.length > 0 || this.#fallen.length > 0;
+    return this.#unresolved.size > 0 || this.#groups.length > 0 || this.#fallen.length > 0;
   }
 
   /** True while a group is with the engine. */
   get isBusy(): boolean {
-    return this.#unresolved > 0;
+    return this.#unresolved.size > 0;
   }
 
   /** Rows to be asked with care, `together` at once. */
@@ -42,12 +43,12 @@ export class Isolation {
   /** Notes a request that was with the engine when it died. */
   fell(asking: Asking): void {
     this.#fallen.push(asking);
-    if (this.#unresolved > 0) this.#unresolved--;
+    this.#unresolved.delete(asking);
   }
 
   /** Notes that a request of the present group came back in any other way. */
   resolved(asking: Asking): void {
-    if (this.#unresolved > 0 && this.#current.includes(asking)) this.#unresolved--;
+    this.#unresolved.delete(asking);
   }
 
   /**
@@ -57,17 +58,23 @@ export class Isolation {
   nextGroup(giveUp: (askings: Asking[], error: SluiceError) => void): Asking[] | undefined {
     this.#regroup(giveUp);
     const group = this.#groups.shift();
-    this.#current = group ?? [];
-    this.#unresolved = group?.length ?? 0;
+    this.#unresolved = new Set(group);
     return group;
+  }
+
+  /** Forgets the rows of an attempt that was given up; the rest of its group goes on. */
+  forget(attempt: TaskAttempt): void {
+    const others = (askings: Asking[]) => askings.filter(({ job }) => job.attempt !== attempt);
+    this.#groups = this.#groups.map(others).filter((group) => group.length > 0);
+    this.#fallen = others(this.#fallen);
+    this.#unresolved = new Set(others([...this.#unresolved]));
   }
 
   /** Forgets everything: the run is stopping. */
   clear(): void {
     this.#groups = [];
     this.#fallen = [];
-    this.#current = [];
-    this.#unresolved = 0;
+    this.#unresolved.clear();
   }
 
   #regroup(giveUp: (askings: Asking[], error: SluiceError) => void): void {

@@ -3,6 +3,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { digestOf } from "../../foundation/hashing.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { eachIndex, formatIndexSet, parseIndexSet, rangesOf } from "../../foundation/index-set.ts";
+import { assertAskable } from "../askable.ts";
 import type { Commit } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/write-part.ts";
 import type { RunDependencies } from "../dependencies.ts";
@@ -46,6 +47,7 @@ export async function planRetry(
   }
   const generation = base.generation + 1;
   const job = await change((await readPlan(storage, base.generation)).job);
+  assertAskable(job);
   const begun = await readJson<Plan>(storage, planPathOf(generation));
   if (begun) return { plan: asBegun(begun, job), base };
   const { clock, random } = dependencies;

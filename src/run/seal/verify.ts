@@ -1,25 +1,30 @@
 import type { Storage } from "../../data/storage/storage.ts";
-import { asSluiceError } from "../../foundation/errors.ts";
-import { sha256Hex, sha256Stream } from "../../foundation/hashing.ts";
+import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
 import { canonicalJson } from "../../foundation/json.ts";
-import { limits } from "../../foundation/limits.ts";
-import { type AttemptCounts, addCounts, type Commit, noCounts } from "../attempt/commit.ts";
+import type { Commit } from "../attempt/commit.ts";
 import {
   deadLetterPrefix,
+  type Generation,
   manifestPathOf,
   partPath,
   partPrefix,
   partWidth,
+  planPath,
+  planPathOf,
   successPath,
 } from "../layout.ts";
-import { type Plan, type PlannedFile, readPlan } from "../plan.ts";
+import { type Plan, type PlannedFile, TaskTable } from "../plan.ts";
 import { recordBytes } from "../records.ts";
-import { committedTasks, readCommit } from "./commits.ts";
-import { type Manifest, type ManifestTask, readSuccess } from "./manifest.ts";
+import { committedTasks } from "./commits.ts";
+import { findDuplicateIds } from "./duplicate-ids.ts";
+import { fingerprint, type Segment } from "./fingerprint.ts";
+import type { Manifest, ManifestTask, Success } from "./manifest.ts";
+import { type SealedCommits, sealedSums } from "./sums.ts";
 
 /** One thing that is wrong with a sealed run. */
 export interface Damage {
-  /** The file at fault, relative to the run directory. */
+  /** The file at fault, relative to the run directory; a merged file by its name. */
   file: string;
   problem: string;
 }
@@ -27,20 +32,25 @@ export interface Damage {
 /** What `sluice verify` found. */
 export interface Verification {
   manifest?: Manifest;
+  /** Sorted by file. */
   damages: Damage[];
   /** What was read to say so. */
   checked: { tasks: number; rows: number; bytes: number };
 }
 
+/** Tasks whose files are read at once. */
+const tasksAtOnce = 16;
+
 /**
- * Recomputes everything that a seal states, from the files: the seal itself, plan and tasks, each
+ * Recomputes everything that a seal states, from the files: the seal itself, plans and tasks, each
  * commit, the checksum, size and lines of each part and dead letter file, every sum. Each damage is
  * named; none stops the search.
  *
  * @throws SluiceError `NOT_A_RUN` where there is no run.
  */
 export async function verifyRun(storage: Storage, outside: Storage): Promise<Verification> {
-  await readPlan(storage);
+  const traces = await Promise.all([planPath, successPath].map((path) => storage.stat(path)));
+  if (!traces.some(Boolean)) throw new SluiceError("NOT_A_RUN", storage.location);
   return new Verifier(storage, outside).run();
 }
 
@@ -49,6 +59,8 @@ class Verifier {
   readonly #outside: Storage;
   readonly #damages: Damage[] = [];
   readonly #checked = { tasks: 0, rows: 0, bytes: 0 };
+  readonly #commits: SealedCommits = { first: new Map(), retries: new Map() };
+  #manifestPath = manifestPathOf(1);
 
   constructor(storage: Storage, outside: Storage) {
     this.#storage = storage;
@@ -58,124 +70,215 @@ class Verifier {
   async run(): Promise<Verification> {
     const manifest = await this.#seal();
     if (manifest) {
-      const plan = await this.#plan(manifest);
-      const counts = await this.#tasks(manifest);
-      this.#sums(manifest, counts);
-      if (plan) await this.#planned(manifest, plan);
-      await this.#merged(manifest);
-      await this.#strangers(manifest);
+      // What a damaged manifest lacks ends one check, not the others.
+      await this.#guarded(() => this.#plans(manifest));
+      await this.#guarded(() => this.#tasks(manifest));
+      await this.#guarded(() => this.#sums(manifest));
+      await this.#guarded(() => this.#ids(manifest));
+      await this.#guarded(() => this.#merged(manifest));
+      await this.#guarded(() => this.#strangers(manifest));
     }
-    return { ...(manifest ? { manifest } : {}), damages: this.#damages, checked: this.#checked };
+    const damages = this.#damages.sort((a, b) => (a.file < b.file ? -1 : a.file > b.file ? 1 : 0));
+    return { ...(manifest ? { manifest } : {}), damages, checked: this.#checked };
   }
 
   #report(file: string, problem: string): void {
     this.#damages.push({ file, problem });
   }
 
-  async #seal(): Promise<Manifest | undefined> {
-    const success = await readSuccess(this.#storage).catch(() => undefined);
-    if (!success) {
-      this.#report(successPath, "missing or unreadable: the run is not sealed");
-      return undefined;
-    }
-    const path = manifestPathOf(success.generation);
-    const bytes = await this.#read(path);
-    if (!bytes) return undefined;
-    if (sha256Hex(bytes) !== success.sha256) {
-      this.#report(path, "changed since it was sealed (its checksum is in _SUCCESS)");
-    }
+  /** States a difference between what the manifest says and what follows from the files. */
+  #compare(what: string, stated: unknown, found: unknown, source: string): void {
+    const [says, is] = [stated, found].map((value) => canonicalJson(value ?? null));
+    if (says !== is) this.#report(this.#manifestPath, `${what} is ${says}, by ${source} ${is}`);
+  }
+
+  async #guarded(check: () => Promise<void>): Promise<void> {
     try {
-      return JSON.parse(Buffer.from(bytes).toString()) as Manifest;
-    } catch {
-      this.#report(path, "is no JSON");
-      return undefined;
-    }
-  }
-
-  async #plan(manifest: Manifest): Promise<Plan | undefined> {
-    const bytes = await this.#read(manifest.plan.path);
-    if (!bytes) return undefined;
-    if (sha256Hex(bytes) !== manifest.plan.sha256) {
-      this.#report(manifest.plan.path, "changed since the run was sealed");
-    }
-    const plan = await readPlan(this.#storage, manifest.generation).catch(() => undefined);
-    if (!plan) this.#report(manifest.plan.path, "cannot be read");
-    return plan;
-  }
-
-  async #planned(manifest: Manifest, plan: Plan): Promise<void> {
-    for (const file of [plan.tasks.file, plan.tasks.index]) await this.#file(this.#storage, file);
-    if (plan.tasks.count !== manifest.tasks.length) {
-      const { length } = manifest.tasks;
-      this.#report("_manifest.json", `${length} tasks sealed, ${plan.tasks.count} planned`);
-    }
-    if (plan.rows !== manifest.rows.total) {
-      this.#report("_manifest.json", `${manifest.rows.total} rows sealed, ${plan.rows} planned`);
-    }
-    const committed = await committedTasks(this.#storage, manifest);
-    for (const { task, commit } of manifest.tasks) {
-      if (!committed.has(task)) this.#report(commit.path, "the commit is missing");
-    }
-  }
-
-  async #tasks(manifest: Manifest): Promise<AttemptCounts> {
-    let counts = structuredClone(noCounts);
-    for (const entry of manifest.tasks) {
-      const commit = await this.#commit(manifest, entry);
-      if (commit) {
-        counts = addCounts(counts, commit);
-        this.#compare(entry, commit);
-      }
-      if (entry.part) {
-        await this.#file(this.#storage, entry.part, entry.results);
-      }
-      if (entry.deadLetters) await this.#file(this.#storage, entry.deadLetters, entry.failed);
-      else if (entry.failed > 0) {
-        this.#report(
-          entry.commit.path,
-          `${entry.failed} rows failed and no dead letters are named`,
-        );
-      }
-      this.#checked.tasks++;
-      this.#checked.rows += entry.rows;
-    }
-    return counts;
-  }
-
-  async #commit(manifest: Manifest, entry: ManifestTask): Promise<Commit | undefined> {
-    try {
-      const commit = await readCommit(this.#storage, manifest, entry.task);
-      if (sha256Hex(recordBytes(commit)) !== entry.commit.sha256) {
-        this.#report(entry.commit.path, "changed since the run was sealed");
-      }
-      return commit;
+      await check();
     } catch (error) {
-      this.#report(entry.commit.path, asSluiceError(error).message);
+      const { place, message } = asSluiceError(error);
+      const isOurs = error instanceof SluiceError;
+      const problem = isOurs ? message : "it does not have the form of a manifest";
+      this.#report((isOurs && place.file) || this.#manifestPath, problem);
+    }
+  }
+
+  async #seal(): Promise<Manifest | undefined> {
+    const sealBytes = await this.#read(successPath, "it is missing: the run is not sealed");
+    const success = sealBytes && parsed<Success>(sealBytes);
+    if (!success) {
+      if (sealBytes) this.#report(successPath, "it cannot be read");
       return undefined;
     }
+    const { generation, manifest: name, sha256 } = success;
+    this.#manifestPath = manifestPathOf(generation);
+    const whole = recordBytes({ generation, manifest: this.#manifestPath, sha256 });
+    if (name !== this.#manifestPath || !whole.equals(sealBytes)) {
+      this.#report(successPath, "it changed since it was written");
+    }
+    const bytes = await this.#read(this.#manifestPath);
+    if (!bytes) return undefined;
+    if (sha256Hex(bytes) !== sha256) {
+      this.#report(this.#manifestPath, "it is not the one that _SUCCESS has the checksum of");
+    }
+    const manifest = parsed<Manifest>(bytes);
+    if (!manifest) this.#report(this.#manifestPath, "it is no JSON");
+    else this.#compare("generation", manifest.generation, generation, "_SUCCESS");
+    return manifest;
   }
 
-  #compare(entry: ManifestTask, { rows, part, deadLetters, attempt }: Commit): void {
-    const stated = [entry.rows, entry.results, entry.failed, entry.attempt];
-    const found = [rows.total, rows.results, rows.failed, attempt];
-    const files = [entry.part?.sha256 ?? part.sha256, entry.deadLetters?.sha256 ?? null];
-    const committed = [part.sha256, deadLetters?.sha256 ?? null];
-    if (canonicalJson([stated, files]) !== canonicalJson([found, committed])) {
-      this.#report("_manifest.json", `task ${entry.task} differs from its commit`);
+  /** The plan of each generation, its tasks, and what the manifest repeats of them. */
+  async #plans(manifest: Manifest): Promise<void> {
+    const retries = manifest.retries ?? [];
+    const sealed = [manifest.plan, ...retries.map(({ plan }) => plan)];
+    const numbers = retries.map(({ generation }) => generation);
+    const expected = Array.from({ length: manifest.generation - 1 }, (_, at) => at + 2);
+    this.#compare("retries", numbers, expected, "its generation");
+    let first: Plan | undefined;
+    let last: Plan | undefined;
+    for (const [at, file] of sealed.entries()) {
+      this.#compare("path of a plan", file.path, planPathOf(at + 1), "its generation");
+      await this.#file(this.#storage, file);
+      const bytes = await this.#storage.read(file.path).catch(() => undefined);
+      const plan = bytes && parsed<Plan>(bytes);
+      if (!plan) continue;
+      for (const table of [plan.tasks.file, plan.tasks.index]) {
+        await this.#file(this.#storage, table);
+      }
+      first ??= plan;
+      last = plan;
+    }
+    if (!first || !last) return;
+    const { runId, input, mergedFile, job, rows } = first;
+    this.#compare("runId", manifest.runId, runId, "the plan");
+    this.#compare("name", manifest.name, job.name, "the plan");
+    this.#compare("input", manifest.input, input, "the plan");
+    this.#compare("merged", manifest.merged?.path, mergedFile, "the plan");
+    this.#compare("rows.total", manifest.rows.total, rows, "the plan");
+    this.#compare("seed", manifest.seed, last.seed, "the plan");
+    this.#compare("software", manifest.software, last.software, "the plan");
+    await this.#planned(manifest, first);
+  }
+
+  /** Every planned task, and nothing else, is sealed and committed. */
+  async #planned(manifest: Manifest, plan: Plan): Promise<void> {
+    this.#compare("tasks", manifest.tasks.length, plan.tasks.count, "the plan");
+    const table = new TaskTable(this.#storage, plan);
+    try {
+      for await (const { task, rows, onlyRows } of table.all()) {
+        this.#compare(`rows of task ${task}`, manifest.tasks[task]?.rows, onlyRows ?? rows, "plan");
+      }
+    } catch {
+      // Its checksum was found wrong already.
+    } finally {
+      await table.close().catch(() => {});
+    }
+    for (const task of await committedTasks(this.#storage, plan)) {
+      if (task < plan.tasks.count) continue;
+      this.#report(`_sluice/commits/${task}.*`, "the plan has no such task");
     }
   }
 
-  #sums(manifest: Manifest, counts: AttemptCounts): void {
-    for (const key of ["rows", "requests", "usage", "errors"] as const) {
-      const [stated, found] = [canonicalJson(manifest[key]), canonicalJson(counts[key])];
-      if (stated !== found) {
-        this.#report("_manifest.json", `${key} states ${stated}, the commits sum up to ${found}`);
+  async #tasks(manifest: Manifest): Promise<void> {
+    for (let start = 0; start < manifest.tasks.length; start += tasksAtOnce) {
+      const some = manifest.tasks.slice(start, start + tasksAtOnce);
+      await Promise.all(
+        some.map((entry, at) => this.#guarded(() => this.#task(manifest, entry, start + at))),
+      );
+    }
+  }
+
+  async #task(manifest: Manifest, entry: ManifestTask, task: number): Promise<void> {
+    this.#compare(`task at ${task}`, entry.task, task, "its place");
+    const { runId } = manifest;
+    const commit = await this.#commit(entry.commit, { runId, generation: 1 });
+    let recovered = 0;
+    for (const retry of entry.retried ?? []) {
+      recovered += retry.recovered;
+      const { generation } = retry;
+      const again = await this.#commit(retry.commit, { runId, generation });
+      if (again) this.#addRetried(generation, task, again);
+    }
+    if (commit) {
+      this.#commits.first.set(task, commit);
+      this.#compareTask(entry, commit, recovered);
+      for (const file of [commit.ids, commit.cutRows]) {
+        if (file) await this.#file(this.#storage, file);
       }
     }
+    if (entry.part) await this.#file(this.#storage, entry.part, entry.results);
+    if (entry.deadLetters) await this.#file(this.#storage, entry.deadLetters, entry.failed);
+    this.#checked.tasks++;
+    this.#checked.rows += entry.rows;
   }
 
-  async #merged({ merged, rows }: Manifest): Promise<void> {
-    if (merged) await this.#file(this.#outside, merged, rows.results);
+  #addRetried(generation: number, task: number, commit: Commit): void {
+    const commits = this.#commits.retries.get(generation) ?? new Map<number, Commit>();
+    this.#commits.retries.set(generation, commits.set(task, commit));
+  }
+
+  async #commit(file: PlannedFile, of: Generation): Promise<Commit | undefined> {
+    const bytes = await this.#read(file.path, "the commit is missing");
+    if (!bytes) return undefined;
+    if (sha256Hex(bytes) !== file.sha256 || bytes.length !== file.bytes) {
+      this.#report(file.path, "the commit changed since the run was sealed");
+    }
+    const commit = parsed<Commit>(bytes);
+    if (!commit) this.#report(file.path, "the commit is no JSON");
+    else if (commit.run !== of.runId || commit.generation !== of.generation) {
+      this.#report(file.path, "the commit is of another run");
+    }
+    return commit;
+  }
+
+  #compareTask(entry: ManifestTask, commit: Commit, recovered: number): void {
+    const { task, part, deadLetters, rows, retried = [] } = entry;
+    const what = (key: string) => `${key} of task ${task}`;
+    const source = "its commit";
+    const results = commit.rows.results + recovered;
+    const failed = commit.rows.failed - recovered;
+    this.#compare(what("number"), task, commit.task, source);
+    this.#compare(what("attempt"), entry.attempt, commit.attempt, source);
+    this.#compare(what("rows"), rows, commit.rows.total, source);
+    this.#compare(what("results"), entry.results, results, source);
+    this.#compare(what("failed"), entry.failed, failed, source);
+    const { answered, filtered } = commit.rows;
+    const outcomes = answered + filtered + commit.rows.failed;
+    this.#compare(what("outcomes"), rows, outcomes, source);
+    this.#compare(what("dead letters"), deadLetters !== null, failed > 0, source);
+    if (retried.length > 0) return;
+    if (part) this.#compare(what("part"), part.sha256, commit.part.sha256, source);
+    this.#compare(what("dead letters"), deadLetters?.sha256, commit.deadLetters?.sha256, source);
+  }
+
+  async #sums(manifest: Manifest): Promise<void> {
+    // Of commits that are missing, and named as such, no sums can be made.
+    if (this.#commits.first.size !== manifest.tasks.length) return;
+    const found = await sealedSums(this.#storage, manifest, this.#commits);
+    for (const key of ["rows", "requests", "usage", "errors"] as const) {
+      this.#compare(key, manifest[key], found[key], "the commits");
+    }
+    if (Math.abs(manifest.busySeconds - found.busySeconds) > 1e-6 * found.busySeconds) {
+      this.#compare("busySeconds", manifest.busySeconds, found.busySeconds, "the commits");
+    }
+  }
+
+  async #ids({ duplicateIds, tasks }: Manifest): Promise<void> {
+    const commits = tasks.map(({ task }) => this.#commits.first.get(task));
+    const files = commits.flatMap((commit) => commit?.ids ?? []);
+    const present = await Promise.all(files.map(({ path }) => this.#storage.stat(path)));
+    if (commits.some((commit) => !commit) || present.some((file) => !file)) return;
+    const found = files.length === 0 ? null : await findDuplicateIds(this.#storage, files);
+    this.#compare("duplicateIds", duplicateIds, found, "the ids");
+  }
+
+  async #merged({ merged, rows, tasks }: Manifest): Promise<void> {
+    if (!merged) return;
+    const commits = tasks.map(({ task }) => this.#commits.first.get(task));
+    // Of tasks that were asked again the merged file holds more than their commits know.
+    const isPlain = tasks.every(({ retried }) => !retried) && !commits.includes(undefined);
+    const segments = isPlain ? commits.map((commit) => commit!.part) : [];
+    await this.#file(this.#outside, merged, rows.results, segments);
   }
 
   /** Result files that no commit knows: readers of the directory would take their rows twice. */
@@ -186,24 +289,36 @@ class Verifier {
       if (deadLetters) known.add(deadLetters.path);
     }
     const last = partPath(manifest.tasks.length - 1, partWidth(manifest.tasks.length));
+    const problem = manifest.merged
+      ? "no commit knows this file: results are merged"
+      : `no commit knows this file (the last part is ${last})`;
     for (const prefix of [partPrefix, deadLetterPrefix]) {
       for await (const { path } of this.#storage.list(prefix)) {
-        if (!known.has(path)) this.#report(path, `no commit knows this file (the last is ${last})`);
+        if (!known.has(path)) this.#report(path, problem);
       }
     }
   }
 
   /** Size, checksum and, where they are known, the number of lines of one file. */
-  async #file(storage: Storage, file: PlannedFile, lines?: number): Promise<void> {
+  async #file(
+    storage: Storage,
+    file: PlannedFile,
+    lines?: number,
+    segments?: readonly Segment[],
+  ): Promise<void> {
     try {
-      const found = await fingerprint(storage, file.path);
+      const found = await fingerprint(storage, file.path, segments);
       this.#checked.bytes += found.bytes;
+      const task = found.wrongSegment;
+      const where = task === undefined ? "" : `; rows of task ${task} are not as committed`;
       if (lines !== undefined && found.lines !== lines) {
-        this.#report(file.path, `has ${found.lines} rows, ${lines} were sealed`);
+        this.#report(file.path, `it has ${found.lines} rows, ${lines} were sealed${where}`);
       } else if (found.bytes !== file.bytes) {
-        this.#report(file.path, `has ${found.bytes} bytes, ${file.bytes} were sealed`);
+        this.#report(file.path, `it has ${found.bytes} bytes, ${file.bytes} were sealed${where}`);
       } else if (found.sha256 !== file.sha256) {
-        this.#report(file.path, "its content changed since it was sealed (checksum differs)");
+        this.#report(file.path, `its content is not what was sealed (checksum differs)${where}`);
+      } else if (task !== undefined) {
+        this.#report(file.path, `rows of task ${task} are not as committed`);
       }
     } catch (error) {
       const { code, message } = asSluiceError(error);
@@ -211,30 +326,22 @@ class Verifier {
     }
   }
 
-  async #read(path: string): Promise<Uint8Array | undefined> {
+  async #read(path: string, absent = "the file is missing"): Promise<Buffer | undefined> {
     try {
-      return await this.#storage.read(path);
+      return Buffer.from(await this.#storage.read(path));
     } catch (error) {
       const { code, message } = asSluiceError(error);
-      this.#report(path, code === "NOT_FOUND" ? "the file is missing" : message);
+      this.#report(path, code === "NOT_FOUND" ? absent : message);
       return undefined;
     }
   }
 }
 
-async function fingerprint(storage: Storage, path: string) {
-  const reader = await storage.open(path);
+function parsed<T>(bytes: Uint8Array): T | undefined {
   try {
-    const digest = sha256Stream();
-    let [bytes, lines] = [0, 0];
-    for (let offset = 0; offset < reader.bytes; offset += limits.readChunkBytes) {
-      const chunk = await reader.read(offset, limits.readChunkBytes);
-      digest.update(chunk);
-      bytes += chunk.length;
-      for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, at + 1)) lines++;
-    }
-    return { bytes, lines, sha256: digest.digest("hex") };
-  } finally {
-    await reader.close();
+    const value = JSON.parse(Buffer.from(bytes).toString()) as T;
+    return typeof value === "object" && value !== null ? value : undefined;
+  } catch {
+    return undefined;
   }
 }

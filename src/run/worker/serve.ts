@@ -4,7 +4,7 @@ import type { Channel } from "../../foundation/channel.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { limits } from "../../foundation/limits.ts";
-import { compilePromptSet } from "../../prompt/prompt-set.ts";
+import { promptSetOf } from "../askable.ts";
 import { rulingCoordinator } from "../coordinate/coordinator.ts";
 import type { ProcessIdentity } from "../coordinate/processes.ts";
 import { type RunDependencies, runContext } from "../dependencies.ts";
@@ -46,10 +46,7 @@ export async function serveWorker(options: ServeOptions): Promise<void> {
   try {
     const context = await openContext(options);
     const { job } = context.plan;
-    const promptSet = compilePromptSet({
-      ...job,
-      generation: { ...job.generation, seed: context.plan.seed },
-    });
+    const promptSet = promptSetOf(job, context.plan.seed);
     const engine = await (options.openEngine ?? openEngine)(job.model, engineContext);
     const { pid } = dependencies.processes.self();
     const worker = new Worker({ context, engine, promptSet, channel, pid });

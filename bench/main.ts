@@ -1,0 +1,101 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { availableParallelism, totalmem } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { benchHttp } from "./http.ts";
+import { installPackage } from "./installed-package.ts";
+import { benchLatency } from "./latency.ts";
+import { benchLlama } from "./llama.ts";
+import { benchNoop } from "./noop.ts";
+import { benchOpenai } from "./openai.ts";
+import type { BenchResult } from "./result.ts";
+import { benchResume } from "./resume.ts";
+import type { BenchSetting } from "./setting.ts";
+import { benchStart } from "./start.ts";
+import { resultsTable } from "./table.ts";
+
+const benchmarks: Record<string, (setting: BenchSetting) => Promise<BenchResult[]>> = {
+  noop: benchNoop,
+  latency: benchLatency,
+  http: benchHttp,
+  openai: benchOpenai,
+  start: benchStart,
+  resume: benchResume,
+  llama: benchLlama,
+};
+
+const usage = `npm run bench -- [NAME …] [options]
+  names: ${Object.keys(benchmarks).join(" ")}; default: all
+  --write     put the results into bench/README.md
+  --rounds N  measurements of each figure, of which the median counts; default 3
+  --large     noop with 10 million rows, once
+  --small     loads so small that the figures mean nothing, to try the benchmarks themselves
+  --no-build  take the package that an earlier call built`;
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    write: { type: "boolean", default: false },
+    rounds: { type: "string", default: "3" },
+    large: { type: "boolean", default: false },
+    small: { type: "boolean", default: false },
+    "no-build": { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
+  },
+});
+
+async function main(): Promise<void> {
+  const unknown = positionals.filter((name) => !Object.hasOwn(benchmarks, name));
+  const rounds = Number(values.rounds);
+  if (values.help || unknown.length > 0 || !Number.isInteger(rounds) || rounds < 1) {
+    console.error(unknown.length > 0 ? `unknown: ${unknown.join(" ")}\n${usage}` : usage);
+    process.exitCode = values.help ? 0 : 64;
+    return;
+  }
+  const setting: BenchSetting = {
+    packageDirectory: installPackage(values["no-build"]),
+    rounds,
+    isLarge: values.large,
+    isSmall: values.small,
+  };
+  const results: BenchResult[] = [];
+  for (const name of positionals.length > 0 ? positionals : Object.keys(benchmarks)) {
+    results.push(...(await benchmarks[name]!(setting)));
+  }
+  const text = `${resultsTable(results)}\n\n${circumstances()}`;
+  console.log(text);
+  if (values.write) writeResults(text);
+}
+
+/** When, where and how the results came about. */
+function circumstances(): string {
+  const memory = `${Math.round(totalmem() / 1024 ** 3)} GB`;
+  const machine = `${availableParallelism()} cores, ${memory} of memory, ${process.platform}`;
+  const args = process.argv.slice(2).filter((arg) => arg !== "--write" && arg !== "--no-build");
+  const command = ["npm run bench", ...(args.length > 0 ? ["--", ...args] : [])].join(" ");
+  const date = new Date().toISOString().slice(0, 10);
+  return `${date}, Sluice at ${revision()}, ${machine}, Node ${process.versions.node}: \`${command}\``;
+}
+
+function revision(): string {
+  try {
+    const options = { encoding: "utf8", cwd: import.meta.dirname } as const;
+    return execFileSync("git", ["describe", "--always", "--dirty"], options).trim();
+  } catch {
+    return "no known revision";
+  }
+}
+
+function writeResults(text: string): void {
+  const file = join(import.meta.dirname, "README.md");
+  const readme = readFileSync(file, "utf8");
+  const between = /(<!-- results -->\n)[\s\S]*(<!-- end of results -->)/;
+  if (!between.test(readme)) throw new Error("bench/README.md lacks its markers");
+  writeFileSync(
+    file,
+    readme.replace(between, (_, begin, end) => `${begin}\n${text}\n\n${end}`),
+  );
+}
+
+await main();

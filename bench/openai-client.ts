@@ -1,0 +1,82 @@
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { Pool } from "undici";
+import type { openEngine } from "../src/engines/registry.ts";
+import type { systemClock } from "../src/foundation/clock.ts";
+import type { systemRandom } from "../src/foundation/random.ts";
+
+// Asks a server as fast as one process can, through the openai engine or through undici alone, and
+// prints the requests a second; start and warm-up are not counted.
+// node openai-client.ts engine|undici PACKAGE_DIRECTORY BASE_URL REQUESTS MAX_IN_FLIGHT
+
+const [way, packageDirectory, baseUrl, ...numbers] = process.argv.slice(2) as string[];
+const [requests, width] = numbers.map(Number) as [number, number];
+const texts = Array.from({ length: 1000 }, (_, at) => `amber anchor apple arrow number ${at}`);
+type Ask = (index: number) => Promise<string>;
+
+async function built<Module>(path: string): Promise<Module> {
+  return (await import(pathToFileURL(join(packageDirectory!, "dist", path)).href)) as Module;
+}
+
+async function engineAsk(): Promise<Ask> {
+  const registry = await built<{ openEngine: typeof openEngine }>("engines/registry.js");
+  const clocks = await built<{ systemClock: typeof systemClock }>("foundation/clock.js");
+  const randoms = await built<{ systemRandom: typeof systemRandom }>("foundation/random.js");
+  const limits = { timeoutMs: 60_000, maxEndpointDownMs: 0, maxInFlight: width };
+  const engine = await registry.openEngine(
+    { engine: "openai", name: "bench", baseUrl: baseUrl!, ...limits },
+    {
+      clock: clocks.systemClock,
+      random: randoms.systemRandom,
+      logger: { log() {} },
+      environment: {},
+      homeDirectory: "/nonexistent",
+      hostCommand: [],
+      killProcess() {},
+    },
+  );
+  const { signal } = new AbortController();
+  const parameters = {
+    ...{ maxNewTokens: 256, temperature: 0, topP: 1, topK: 0, minP: 0, seed: 0, stop: [] },
+    ...{ repetitionPenalty: 1, presencePenalty: 0, frequencyPenalty: 0 },
+  };
+  return async (index) => {
+    const messages = [{ role: "user" as const, content: texts[index % texts.length]! }];
+    const request = { index, promptName: "p", messages, onTooLong: "fail" as const, parameters };
+    return (await engine.infer(request, signal)).answers[0]!.text;
+  };
+}
+
+function undiciAsk(): Ask {
+  const url = new URL(baseUrl!);
+  const pool = new Pool(url.origin, { connections: width });
+  const path = `${url.pathname}/chat/completions`;
+  const headers = { "content-type": "application/json" };
+  return async (index) => {
+    const messages = [{ role: "user", content: texts[index % texts.length]! }];
+    const body = JSON.stringify({ model: "bench", messages, max_tokens: 256, temperature: 0 });
+    const reply = await pool.request({ path, method: "POST", headers, body });
+    const completion = (await reply.body.json()) as {
+      choices: { message: { content: string } }[];
+    };
+    return completion.choices[0]!.message.content;
+  };
+}
+
+async function askAll(ask: Ask, count: number): Promise<void> {
+  let next = 0;
+  const loop = async () => {
+    for (let index = next++; index < count; index = next++) {
+      if ((await ask(index)) === "") throw new Error("an empty answer");
+    }
+  };
+  await Promise.all(Array.from({ length: width }, loop));
+}
+
+const ask = way === "engine" ? await engineAsk() : undiciAsk();
+await askAll(ask, requests / 4);
+const startedMs = performance.now();
+await askAll(ask, requests);
+const seconds = (performance.now() - startedMs) / 1000;
+console.log(JSON.stringify({ perSecond: requests / seconds }));
+process.exit();

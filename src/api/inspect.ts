@@ -1,0 +1,79 @@
+import { resolve } from "node:path";
+import type { JsonObject } from "../foundation/json.ts";
+import { silentLogger } from "../foundation/logger.ts";
+import { locateRun } from "../run/locate.ts";
+import { resultChunks } from "../run/results.ts";
+import { type Verification, verifyRun } from "../run/seal/verify.ts";
+import { StatusReader, type StatusReport } from "../run/status.ts";
+import { runDependencies } from "./run-dependencies.ts";
+import { thisProcess } from "./this-process.ts";
+
+/** What `results` gives. */
+export interface ResultsOptions {
+  /** Dead letters instead of results. */
+  failed?: boolean;
+  /** Wait for tasks that are not done yet, until all are; default: end at the first of them. */
+  follow?: boolean;
+  /** Ends the waiting and the reading. */
+  signal?: AbortSignal;
+}
+
+/**
+ * How far a run is, with its tasks and workers: what `sluice status` shows.
+ *
+ * @param output the run directory, or the results file, as the job's `output.path` names it.
+ * @throws SluiceError `NOT_A_RUN`, `RUN_DAMAGED`.
+ * @example
+ * const { state, tasks } = (await status("out")).run;
+ * console.log(`${state}: ${tasks.successful} of ${tasks.total} tasks`);
+ */
+export async function status(output: string): Promise<StatusReport> {
+  const { clock, processes, storage } = open(output);
+  return new StatusReader(storage, { clock, processes }).read({ tasks: true });
+}
+
+/**
+ * Recomputes everything that the seal of a run states, from its files: what `sluice verify` does.
+ *
+ * @returns what is damaged; an empty list is the proof that nothing is.
+ * @throws SluiceError `NOT_A_RUN`.
+ * @example
+ * const { damages } = await verify("out");
+ * for (const { file, problem } of damages) console.error(`${file}: ${problem}`);
+ */
+export async function verify(output: string): Promise<Verification> {
+  const { storage, outside } = open(output);
+  return verifyRun(storage, outside);
+}
+
+/**
+ * The results of a run in input order, also while it goes on: rows of tasks that are committed, up
+ * to the first task that is not.
+ *
+ * Each row goes through `JSON.parse`, so that integers beyond 2^53 lose digits here, as they do not
+ * in the files.
+ *
+ * @throws SluiceError `NOT_A_RUN`, `RUN_DAMAGED`.
+ * @example
+ * for await (const row of results("out")) console.log(row.answer);
+ */
+export async function* results(
+  output: string,
+  { failed = false, follow = false, signal }: ResultsOptions = {},
+): AsyncGenerator<JsonObject> {
+  const { clock, storage, outside } = open(output);
+  const options = { failed, follow, clock, ...(signal && { signal }) };
+  const decoder = new TextDecoder();
+  let pending = "";
+  for await (const chunk of resultChunks(storage, outside, options)) {
+    const lines = (pending + decoder.decode(chunk, { stream: true })).split("\n");
+    pending = lines.pop()!;
+    for (const line of lines) yield JSON.parse(line) as JsonObject;
+  }
+}
+
+function open(output: string) {
+  const { openStorage, ...dependencies } = runDependencies(thisProcess(), silentLogger);
+  const { directory, outside } = locateRun(resolve(output));
+  return { ...dependencies, storage: openStorage(directory), outside: openStorage(outside) };
+}

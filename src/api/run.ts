@@ -1,0 +1,90 @@
+import { resolve } from "node:path";
+import { openBackend } from "../backends/open.ts";
+import { prepareEngine } from "../engines/prepare-engine.ts";
+import { SluiceError } from "../foundation/errors.ts";
+import { type Logger, silentLogger } from "../foundation/logger.ts";
+import type { RunEvent } from "../run/events.ts";
+import { jobFromValue } from "../run/job/from-value.ts";
+import { loadJob } from "../run/job/load.ts";
+import type { JobInput, JobSpec } from "../run/job/schema.ts";
+import { type RunResult, runJob } from "../run/run-job.ts";
+import { engineContext, runDependencies } from "./run-dependencies.ts";
+import type { Surroundings } from "./surroundings.ts";
+import { thisProcess } from "./this-process.ts";
+
+/** How a program runs a job. Everything has a default. */
+export interface RunOptions {
+  /** Replace the run that the output holds. */
+  overwrite?: boolean;
+  /** Write beside the output, if it holds a run of another job. */
+  fork?: boolean;
+  /** Fetch engine packages and models that are not on this machine; default true. */
+  install?: boolean;
+  /** Told what happens, as it happens. */
+  onEvent?(event: RunEvent): void;
+  /** Abort it to stop cleanly: no more rows are asked, and the same call goes on later. */
+  signal?: AbortSignal;
+  /** Gets log lines, those of workers too; default: dropped. */
+  logger?: Logger;
+  /** What relative paths are relative to; default: that of the process. */
+  workingDirectory?: string;
+  /** Environment of the workers, and where `apiKeyEnv` is looked up; default: the process's. */
+  environment?: Readonly<Record<string, string | undefined>>;
+}
+
+/**
+ * Carries a job out with worker processes on this machine: what `sluice run` does, for a program.
+ * Called again with the same job, it goes on where it stopped; a run that is sealed is left alone.
+ *
+ * A job is an object with the keys of the job file, or the path of a job file, which is read as
+ * `sluice run -c` reads it. Standard input (`-`) is for the command line only.
+ *
+ * @returns how it ended. A run that stopped before its end is no exception: `result.error` says why.
+ * @throws SluiceError for what prevents a start: `JOB_INVALID`, `INPUT_MISSING`, `RUN_DIFFERS`, ….
+ * @example
+ * const { summary } = await run({
+ *   input: "reviews.jsonl",
+ *   model: { engine: "fake" },
+ *   prompt: "Is this review positive? {{ text }}",
+ *   output: { path: "out", field: "sentiment" },
+ * });
+ * console.log(summary.rows.answered, "of", summary.rows.total, "rows in", summary.output);
+ */
+export async function run(job: JobInput | string, options: RunOptions = {}): Promise<RunResult> {
+  const { overwrite = false, fork = false, install = true, logger = silentLogger } = options;
+  const surroundings = surroundingsOf(options);
+  const { environment, process } = surroundings;
+  const signal = options.signal ?? new AbortController().signal;
+  return runJob(await jobOf(job, surroundings), runDependencies(surroundings, logger), {
+    backend: openBackend("local", { executable: process.executable, environment, logger }),
+    overwrite,
+    fork,
+    prepare: ({ model }) =>
+      prepareEngine(model, { ...engineContext(surroundings, logger), signal }, { install }),
+    onEvent: (event) => options.onEvent?.(event),
+    signal,
+  });
+}
+
+/** This process, as far as the options do not say otherwise. */
+function surroundingsOf(options: RunOptions): Surroundings {
+  const own = thisProcess();
+  return {
+    ...own,
+    environment: options.environment ?? own.environment,
+    workingDirectory: resolve(own.workingDirectory, options.workingDirectory ?? "."),
+  };
+}
+
+async function jobOf(job: JobInput | string, surroundings: Surroundings): Promise<JobSpec> {
+  const { environment, workingDirectory, process } = surroundings;
+  const spec =
+    typeof job === "string"
+      ? (await loadJob({ file: job, environment, workingDirectory })).job
+      : jobFromValue(job, workingDirectory, process.userDirectory);
+  if (spec.input.every(({ path }) => path !== "-")) return spec;
+  throw new SluiceError("UNSUPPORTED", "standard input is read by the command line only", {
+    field: "input.path",
+    hint: "write the rows to a file, or pipe them into sluice run",
+  });
+}

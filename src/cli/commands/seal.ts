@@ -1,0 +1,23 @@
+import type { Command } from "commander";
+import { type CliIo, write } from "../io.ts";
+import { counted } from "../quantities.ts";
+import { openTarget, runArgument } from "../run-target.ts";
+
+/** `sluice seal DIR`: seals a run whose tasks are all committed. */
+export function register(command: Command, io: CliIo): void {
+  command.argument(...runArgument).action((run: string) => seal(run, io));
+}
+
+async function seal(run: string, io: CliIo): Promise<void> {
+  const [{ assertAllCommitted }, { sealUnderRule }, { readManifest }] = await Promise.all([
+    import("../../run/open-tasks.ts"),
+    import("../seal-run.ts"),
+    import("../../run/seal/manifest.ts"),
+  ]);
+  const { location, dependencies, storage } = await openTarget(run, io);
+  const standing = await readManifest(storage);
+  if (!standing) await assertAllCommitted(storage);
+  const { rows, runId } = await sealUnderRule({ location, dependencies, generation: 1 });
+  const facts = `${counted(rows.total, "row")}, ${counted(rows.failed, "failed row")}`;
+  await write(io, `run ${runId} ${standing ? "was sealed already" : "is sealed"}: ${facts}\n`);
+}

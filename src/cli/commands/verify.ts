@@ -1,0 +1,38 @@
+import type { Command } from "commander";
+import { exitCodes, SluiceError } from "../../foundation/errors.ts";
+import { type CliIo, write } from "../io.ts";
+import { counted } from "../quantities.ts";
+import { openTarget, runArgument } from "../run-target.ts";
+
+/** `sluice verify DIR`: recomputes everything a run claims. */
+export function register(command: Command, io: CliIo): void {
+  command
+    .argument(...runArgument)
+    .option("--json", "print JSON")
+    .action((run: string, options: { json?: boolean }) => verify(run, options, io));
+}
+
+async function verify(run: string, options: { json?: boolean }, io: CliIo): Promise<void> {
+  const { verifyRun } = await import("../../run/seal/verify.ts");
+  const { storage, outside } = await openTarget(run, io);
+  const { manifest, damages, checked } = await verifyRun(storage, outside);
+  if (options.json) {
+    const runId = manifest?.runId ?? null;
+    await write(
+      io,
+      `${JSON.stringify({ intact: damages.length === 0, runId, checked, damages })}\n`,
+    );
+    if (damages.length > 0) io.setExitCode(exitCodes.storage);
+    return;
+  }
+  if (damages.length === 0) {
+    const { tasks, rows, bytes } = checked;
+    const facts = [counted(tasks, "task"), counted(rows, "row"), counted(bytes, "byte")];
+    return write(io, `${facts.join(", ")}: every row accounted for\n`);
+  }
+  for (const { file, problem } of damages) await write(io, `${file}: ${problem}\n`);
+  throw new SluiceError("RUN_DAMAGED", counted(damages.length, "finding"), {
+    file: storage.location,
+    hint: "restore these files from a copy; with --fork the job runs anew beside this run",
+  });
+}

@@ -1,0 +1,31 @@
+/**
+ * A count with its noun, thousands grouped.
+ *
+ * @example
+ * counted(1, "row"); // "1 row"
+ * counted(12345, "row"); // "12,345 rows"
+ */
+export function counted(count: number, noun: string): string {
+  return `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** A whole number with its thousands grouped: `12,345`. */
+export function grouped(count: number): string {
+  return String(Math.round(count)).replaceAll(/\B(?=(\d{3})+$)/g, ",");
+}
+
+/**
+ * A size in the unit that suits it, powers of 1000: `512 bytes`, `4.1 kB`, `12 MB`.
+ */
+export function sized(bytes: number): string {
+  if (bytes < 1000) return counted(bytes, "byte");
+  let value = bytes / 1000;
+  let unit = 0;
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
+    unit++;
+  }
+  return `${value < 9.95 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
+}
+
+const units = ["kB", "MB", "GB", "TB"];

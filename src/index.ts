@@ -1,0 +1,48 @@
+/**
+ * Sluice for programs: run a job, look at a run, and the types and errors around both. See
+ * docs/typescript.md. Engines and storages of your own are tested with `sluice/testing`.
+ *
+ * @packageDocumentation
+ */
+export { type ResultsOptions, results, status, verify } from "./api/inspect.ts";
+export { type RunOptions, run } from "./api/run.ts";
+export { localStorage } from "./data/storage/local.ts";
+export { memoryStorage } from "./data/storage/memory.ts";
+export type {
+  Appender,
+  RandomReader,
+  Storage,
+  StoredFile,
+  Writer,
+} from "./data/storage/storage.ts";
+export type { Engine, EngineContext } from "./engines/engine.ts";
+export type { ModelOptions } from "./engines/model-options.ts";
+export {
+  type ErrorCode,
+  type ErrorPlace,
+  type ErrorRecord,
+  type ErrorScope,
+  errorTable,
+  exitCodes,
+  SluiceError,
+} from "./foundation/errors.ts";
+export type {
+  Answer,
+  ChatMessage,
+  FinishReason,
+  GenerationParameters,
+  InferenceRequest,
+  InferenceResponse,
+  Slot,
+  SlottedLine,
+  TooLongPolicy,
+  Usage,
+} from "./foundation/inference.ts";
+export type { Json, JsonObject } from "./foundation/json.ts";
+export type { Logger, LogLevel } from "./foundation/logger.ts";
+export type { RunEvent, RunSummary } from "./run/events.ts";
+export type { JobInput, JobSpec } from "./run/job/schema.ts";
+export type { RunResult } from "./run/run-job.ts";
+export type { Manifest } from "./run/seal/manifest.ts";
+export type { Damage, Verification } from "./run/seal/verify.ts";
+export type { RunStatus, StatusReport, TaskStatus, WorkerStatus } from "./run/status.ts";

@@ -1,0 +1,28 @@
+import type { Json } from "../../foundation/json.ts";
+import { checkJob } from "./check.ts";
+import { JobDraft } from "./draft.ts";
+import { withAbsolutePaths } from "./paths.ts";
+import { problemsError } from "./problem.ts";
+import type { JobInput, JobSpec } from "./schema.ts";
+
+/**
+ * A job that a program wrote, validated, with defaults filled in. Only defaults are laid under it:
+ * no file, no environment. Relative paths start from `workingDirectory`.
+ *
+ * @throws SluiceError `JOB_INVALID`, naming every problem there is.
+ * @example
+ * jobFromValue({ input: "rows.jsonl", model: { engine: "fake" }, prompt: "Say {{ text }}" }, "/data");
+ */
+export function jobFromValue(
+  value: JobInput,
+  workingDirectory: string,
+  userDirectory?: string,
+): JobSpec {
+  const draft = new JobDraft();
+  for (const [key, given] of Object.entries(value)) {
+    if (given !== undefined) draft.set([key], given as Json, { from: "default" });
+  }
+  const checked = checkJob(draft);
+  if ("problems" in checked) throw problemsError(checked.problems);
+  return withAbsolutePaths(checked.job, { baseOf: () => workingDirectory, userDirectory });
+}

@@ -1,0 +1,22 @@
+import type { Storage } from "../data/storage/storage.ts";
+import { SluiceError } from "../foundation/errors.ts";
+import { formatIndexSet, rangesOf } from "../foundation/index-set.ts";
+import { type Plan, readPlan } from "./plan.ts";
+import { committedTasks } from "./seal/commits.ts";
+
+/** Tasks of a plan without a commit, as an index set; empty where all are committed. */
+export function openTaskSet(plan: Plan, committed: ReadonlySet<number>): string {
+  const open: number[] = [];
+  for (let task = 0; task < plan.tasks.count; task++) if (!committed.has(task)) open.push(task);
+  return formatIndexSet(rangesOf(open));
+}
+
+/** @throws SluiceError `TASKS_OPEN`, naming the tasks that are not committed. */
+export async function assertAllCommitted(storage: Storage): Promise<void> {
+  const plan = await readPlan(storage);
+  const open = openTaskSet(plan, await committedTasks(storage, plan));
+  if (open === "") return;
+  throw new SluiceError("TASKS_OPEN", `of ${plan.tasks.count} tasks are open: ${open}`, {
+    hint: `sluice worker ${storage.location} --tasks ${open}`,
+  });
+}

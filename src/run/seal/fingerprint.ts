@@ -1,0 +1,89 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import { sha256Stream } from "../../foundation/hashing.ts";
+import { limits } from "../../foundation/limits.ts";
+
+/** A stretch of a file that must have this checksum. */
+export interface Segment {
+  bytes: number;
+  sha256: string;
+}
+
+/** What a stored file is, as far as a seal says it. */
+export interface Fingerprint {
+  bytes: number;
+  /** Line ends. */
+  lines: number;
+  sha256: string;
+  /** Number of the first segment that is another; undefined where all are as they should be. */
+  wrongSegment: number | undefined;
+}
+
+/**
+ * Reads a file once from start to end.
+ *
+ * @param segments stretches that follow one another from its start, if they are to be checked.
+ * @throws SluiceError `NOT_FOUND`.
+ */
+export async function fingerprint(
+  storage: Storage,
+  path: string,
+  segments: readonly Segment[] = [],
+): Promise<Fingerprint> {
+  const reader = await storage.open(path);
+  try {
+    const digest = sha256Stream();
+    const cutter = new SegmentCheck(segments);
+    let [bytes, lines] = [0, 0];
+    while (bytes < reader.bytes) {
+      const chunk = await reader.read(bytes, limits.readChunkBytes);
+      if (chunk.length === 0) break;
+      digest.update(chunk);
+      cutter.add(chunk);
+      bytes += chunk.length;
+      for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, at + 1)) lines++;
+    }
+    return { bytes, lines, sha256: digest.digest("hex"), wrongSegment: cutter.end() };
+  } finally {
+    await reader.close();
+  }
+}
+
+class SegmentCheck {
+  readonly #segments: readonly Segment[];
+  #at = 0;
+  #digest = sha256Stream();
+  #left: number;
+  #wrong: number | undefined;
+
+  constructor(segments: readonly Segment[]) {
+    this.#segments = segments;
+    this.#left = segments[0]?.bytes ?? 0;
+    this.#settle();
+  }
+
+  add(chunk: Uint8Array): void {
+    let rest = chunk;
+    while (rest.length > 0 && this.#at < this.#segments.length) {
+      const taken = rest.subarray(0, this.#left);
+      this.#digest.update(taken);
+      this.#left -= taken.length;
+      rest = rest.subarray(taken.length);
+      this.#settle();
+    }
+  }
+
+  end(): number | undefined {
+    return this.#wrong ?? (this.#at < this.#segments.length ? this.#at : undefined);
+  }
+
+  /** Ends every segment that is complete; some are empty. */
+  #settle(): void {
+    while (this.#left === 0 && this.#at < this.#segments.length) {
+      const isRight = this.#digest.digest("hex") === this.#segments[this.#at]!.sha256;
+      if (!isRight) this.#wrong ??= this.#at;
+      this.#at++;
+      this.#digest = sha256Stream();
+      this.#left = this.#segments[this.#at]?.bytes ?? 0;
+    }
+  }
+}

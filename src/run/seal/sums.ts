@@ -1,0 +1,43 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import { addUsage } from "../../foundation/inference.ts";
+import { type AttemptCounts, addCounts, type Commit, noCounts } from "../attempt/commit.ts";
+import { answeredRequests, errorsOf } from "../retry/seal-retry.ts";
+import type { Manifest } from "./manifest.ts";
+
+/** The commits behind a seal, each map by the task of the first generation. */
+export interface SealedCommits {
+  first: Map<number, Commit>;
+  /** By generation. */
+  retries: Map<number, Map<number, Commit>>;
+}
+
+/** The sums that a manifest should state, from its commits and its dead letters. */
+export async function sealedSums(
+  storage: Storage,
+  manifest: Manifest,
+  { first, retries }: SealedCommits,
+): Promise<AttemptCounts & { busySeconds: number }> {
+  const { tasks } = manifest;
+  let counts: AttemptCounts = structuredClone(noCounts);
+  let busySeconds = 0;
+  for (const { task } of tasks) {
+    const commit = first.get(task)!;
+    counts = addCounts(counts, commit);
+    busySeconds += commit.busySeconds;
+  }
+  if (retries.size === 0) return { ...counts, busySeconds };
+  let { requests, usage } = counts;
+  for (const generation of [...retries.keys()].sort((a, b) => a - b)) {
+    const commits = [...retries.get(generation)!.values()];
+    const answered = answeredRequests({ ...manifest, requests }, commits);
+    requests = { ...requests, answered };
+    for (const commit of commits) {
+      usage = addUsage(usage, commit.usage);
+      busySeconds += commit.busySeconds;
+    }
+  }
+  const failed = tasks.reduce((sum, entry) => sum + entry.failed, 0);
+  const results = tasks.reduce((sum, entry) => sum + entry.results, 0);
+  const rows = { ...counts.rows, answered: counts.rows.total - failed, failed, results };
+  return { rows, requests, usage, errors: await errorsOf(storage, tasks), busySeconds };
+}

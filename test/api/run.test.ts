@@ -1,0 +1,94 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type JobInput, type RunEvent, results, run, status, verify } from "../../src/index.ts";
+
+const rows = Array.from({ length: 25 }, (_, index) => ({ id: index, text: `row ${index}` }));
+
+describe("run, for programs", () => {
+  let folder: string;
+  let job: JobInput;
+
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), "sluice-api-"));
+    await writeFile(join(folder, "rows.jsonl"), rows.map((row) => JSON.stringify(row)).join("\n"));
+    job = {
+      input: "rows.jsonl",
+      shard: { rows: 10 },
+      model: { engine: "fake" },
+      prompt: "Say {{ text }}",
+      output: { path: "out", field: "said" },
+      generation: { seed: 1 },
+    };
+  });
+
+  afterEach(() => rm(folder, { recursive: true, force: true }));
+
+  it("runs a job with worker processes, and its run can be looked at", async () => {
+    const events: RunEvent[] = [];
+    const onEvent = (event: RunEvent) => void events.push(event);
+    const { summary, exitCode } = await run(job, { workingDirectory: folder, onEvent });
+    expect(exitCode).toBe(0);
+    expect(summary).toMatchObject({ status: "SUCCESS", sealed: true, output: join(folder, "out") });
+    expect(summary.rows).toMatchObject({ total: 25, answered: 25, failed: 0 });
+    const worker = events.find((event) => event.type === "worker-start");
+    expect(worker?.pid).toBeGreaterThan(0);
+    expect(worker?.pid).not.toBe(process.pid);
+
+    const found: unknown[] = [];
+    for await (const row of results(join(folder, "out"))) found.push(row);
+    expect(found).toEqual(rows.map((row) => ({ ...row, said: expect.any(String) })));
+    expect((await verify(join(folder, "out"))).damages).toEqual([]);
+    const { run: seen, tasks } = await status(join(folder, "out"));
+    expect(seen).toMatchObject({ state: "successful", runId: summary.run_id });
+    expect(tasks.map((task) => task.state)).toEqual(Array(3).fill("successful"));
+  });
+
+  it("leaves a sealed run alone, and refuses another job in its place", async () => {
+    const first = await run(job, { workingDirectory: folder });
+    const again = await run(job, { workingDirectory: folder });
+    expect(again).toMatchObject({ wasSealed: true, exitCode: 0 });
+    expect(again.summary.run_id).toBe(first.summary.run_id);
+    const other = { ...job, prompt: "Sing {{ text }}" };
+    await expect(run(other, { workingDirectory: folder })).rejects.toMatchObject({
+      code: "RUN_DIFFERS",
+    });
+  });
+
+  it("goes on where a stopped run left off", async () => {
+    const stop = new AbortController();
+    const slow: JobInput = { ...job, model: { engine: "fake", latencyMs: 20, capacity: 1 } };
+    const onEvent = (event: RunEvent) => {
+      if (event.type === "task-end" && event.outcome === "committed") stop.abort();
+    };
+    const options = { workingDirectory: folder, onEvent, signal: stop.signal };
+    const stopped = await run(slow, options);
+    expect(stopped.error?.code).toBe("RUN_CANCELED");
+    expect(stopped.summary).toMatchObject({ status: "CANCELED", sealed: false });
+    const ended = await run(job, { workingDirectory: folder });
+    expect(ended.summary.rows).toMatchObject({ total: 25, answered: 25 });
+    expect(ended.summary.rows.resumed).toBeGreaterThanOrEqual(10);
+  });
+
+  it("reads a job file by its path", async () => {
+    const { input: _input, ...rest } = job;
+    await writeFile(join(folder, "job.json"), JSON.stringify({ ...rest, input: "rows.jsonl" }));
+    const { summary } = await run("job.json", { workingDirectory: folder, environment: {} });
+    expect(summary.rows.answered).toBe(25);
+    const part = await readFile(join(folder, "out/part-00000.jsonl"), "utf8");
+    expect(part.split("\n").length - 1).toBe(10);
+  });
+
+  it("names what is wrong with a job, and refuses standard input", async () => {
+    const wrong = { ...job, promt: "x" } as JobInput;
+    await expect(run(wrong, { workingDirectory: folder })).rejects.toMatchObject({
+      code: "JOB_INVALID",
+      message: expect.stringContaining("did you mean prompt"),
+    });
+    const piped: JobInput = { ...job, input: "-" };
+    await expect(run(piped, { workingDirectory: folder })).rejects.toMatchObject({
+      code: "UNSUPPORTED",
+    });
+  });
+});
