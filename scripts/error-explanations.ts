@@ -86,6 +86,8 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   TOO_MANY_FAILED_ROWS:
     "The count or share that `maxFailedRows` allows was exceeded. Finished tasks stay committed, and the run can be continued after the cause is mended.",
   TASK_FAILED: "The worker of a task died or failed in each of its `tasks.maxRetries` extra tries.",
+  RUN_OPEN:
+    "What was asked needs a finished run: every task committed, or the run sealed. The message says which tasks are open, as `sluice worker DIR --tasks` takes them.",
   COORDINATOR_LIVES:
     "One process at a time rules a run. The one that does is still alive, on this host or another.",
   COORDINATOR_LOST:

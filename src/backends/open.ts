@@ -1,9 +1,11 @@
+import { getCompileCacheDir } from "node:module";
 import { availableParallelism, totalmem } from "node:os";
+import { dirname } from "node:path";
 import { entryCommand } from "../entry.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Backend } from "../run/backend.ts";
 import { localBackend } from "./local/local.ts";
-import { startWorkerProcess, workerEnvironment } from "./local/worker-process.ts";
+import { WorkerStarter } from "./local/worker-starter.ts";
 
 /** What a backend may use of the process that coordinates a run. */
 export interface BackendContext {
@@ -15,18 +17,35 @@ export interface BackendContext {
   logger: Logger;
 }
 
+/** A backend, and what it may do before and after it has a run. */
+export interface OpenBackend extends Backend {
+  /** Starts what takes time and needs no run; for a caller that is about to open one. */
+  startAhead(): void;
+  /** Ends what was started ahead and not used. */
+  close(): void;
+}
+
 /** The backend that a job names. `local` is a pool of worker processes on this machine. */
-export function openBackend(_name: "local", context: BackendContext): Backend {
+export function openBackend(_name: "local", context: BackendContext): OpenBackend {
   const { executable, environment, logger } = context;
-  const [node, main] = entryCommand("cli/main", executable);
-  return localBackend({
-    machine: { cores: availableParallelism(), memoryBytes: totalmem() },
-    startWorker: async (location, job, generation) =>
-      startWorkerProcess({
-        executable: node!,
-        arguments: [main!, "worker", location, "--stdio", "--generation", String(generation)],
-        environment: workerEnvironment(environment, job.env),
-        logger,
-      }),
+  const starter = new WorkerStarter({
+    command: entryCommand("cli/main", executable),
+    environment: { ...compileCache(), ...environment },
+    logger,
   });
+  const backend = localBackend({
+    machine: { cores: availableParallelism(), memoryBytes: totalmem() },
+    startWorker: async (location, job, generation) => starter.start(location, job, generation),
+  });
+  return {
+    ...backend,
+    startAhead: () => starter.startAhead(),
+    close: () => starter.close(),
+  };
+}
+
+/** Workers keep compiled code where this process does. Node adds the folder of its version itself. */
+function compileCache(): Record<string, string> {
+  const directory = getCompileCacheDir?.();
+  return directory === undefined ? {} : { NODE_COMPILE_CACHE: dirname(directory) };
 }

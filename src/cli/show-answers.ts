@@ -1,1 +1,56 @@
-export async function showAnswers(): Promise<void> {}
+import { resolve } from "node:path";
+import { isJsonObject, type Json } from "../foundation/json.ts";
+import { silentLogger } from "../foundation/logger.ts";
+import type { JobSpec } from "../run/job/schema.ts";
+import { locateRun } from "../run/locate.ts";
+import { firstResults } from "../run/results.ts";
+import type { CliIo } from "./io.ts";
+import { runDependencies } from "./run-dependencies.ts";
+import { table } from "./table.ts";
+
+const maxLabelWidth = 24;
+
+/**
+ * Prints the first answers of a sealed run to stderr, a line each, clipped to the terminal: so that
+ * a person sees at a glance whether they make sense.
+ *
+ * @param output the run directory, or the results file.
+ * @param rows how many; what is no positive number counts as 3.
+ */
+export async function showAnswers(
+  output: string,
+  job: JobSpec,
+  rows: number,
+  io: CliIo,
+): Promise<void> {
+  const { openStorage, clock } = runDependencies(io, silentLogger);
+  const { directory, outside } = locateRun(resolve(io.workingDirectory, output));
+  const count = rows >= 1 ? Math.floor(rows) : 3;
+  const [storage, beside] = [openStorage(directory), openStorage(outside)];
+  const results = await firstResults(storage, beside, count, clock);
+  const id = job.input.find((source) => source.id !== undefined)?.id;
+  const { field } = job.output;
+  const cells = results.map((result, at) => {
+    const row = isJsonObject(result) ? result : {};
+    const label = id === undefined ? undefined : row[id];
+    return [label === undefined ? String(at) : compactText(label), compactText(row[field] ?? null)];
+  });
+  const columns = [{ title: id ?? "result", maxWidth: maxLabelWidth }, { title: field }];
+  io.stderr.write(`${table(columns, cells, io.columns()).join("\n")}\n`);
+}
+
+/**
+ * A value in one line for people: texts as they are, members of lists and objects one after another.
+ *
+ * @example
+ * compactText({ times: ["5 min", null] }); // "times: 5 min | –"
+ */
+export function compactText(value: Json): string {
+  if (value === null) return "–";
+  if (Array.isArray(value)) return value.map(compactText).join(" | ") || "(none)";
+  if (isJsonObject(value)) {
+    const members = Object.entries(value).map(([key, inner]) => `${key}: ${compactText(inner)}`);
+    return members.join("; ");
+  }
+  return String(value).trim();
+}

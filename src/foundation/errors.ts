@@ -212,10 +212,10 @@ export const errorTable = Object.freeze({
     "look at the dead letters; what is done is kept",
   ),
   TASK_FAILED: run(resumable, "a task failed in all its tries", "run the same command again"),
-  TASKS_OPEN: run(
+  RUN_OPEN: run(
     resumable,
-    "not every task is committed",
-    "run the same command again, or the open tasks with sluice worker DIR --tasks",
+    "the run is not finished",
+    "sluice status DIR says what it lacks; the same command goes on with it",
   ),
   COORDINATOR_LIVES: run(
     resumable,

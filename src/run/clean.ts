@@ -1,6 +1,7 @@
 import { SluiceError } from "../foundation/errors.ts";
 import { sortableId } from "../foundation/ids.ts";
 import { Coordinator, rulingCoordinator } from "./coordinate/coordinator.ts";
+import type { RunDependencies } from "./dependencies.ts";
 import {
   attemptPaths,
   attemptPrefix,
@@ -12,7 +13,6 @@ import {
   workerPrefix,
 } from "./layout.ts";
 import type { RunLocation } from "./locate.ts";
-import type { RunDependencies } from "./dependencies.ts";
 import { readPlan } from "./plan.ts";
 import { type Manifest, readManifest } from "./seal/manifest.ts";
 
@@ -40,7 +40,7 @@ export interface Cleaning {
  * tell which answers were cut, since a later retry may ask for them.
  *
  * @param isDryRun only count.
- * @throws SluiceError `USAGE` when the run is not sealed, or a retry of it is not; `RUN_DAMAGED`
+ * @throws SluiceError `RUN_OPEN` when the run is not sealed, or a retry of it is not; `RUN_DAMAGED`
  *   when a published file is missing; `COORDINATOR_LIVES` while somebody works on the run.
  */
 export async function cleanRun(
@@ -86,9 +86,10 @@ async function assertSealed(
 ): Promise<Manifest> {
   const storage = openStorage(directory);
   const sealed = await readManifest(storage);
-  if (!sealed) throw notSealed("the run is not sealed", "sluice status DIR says what it lacks");
+  if (!sealed) throw new SluiceError("RUN_OPEN", "only of a sealed run something can be spared");
   if (await storage.stat(planPathOf(sealed.generation + 1))) {
-    throw notSealed("a retry of the run is not sealed", "run the same sluice retry command again");
+    const hint = "run the same sluice retry command again";
+    throw new SluiceError("RUN_OPEN", "a retry of it is not sealed", { hint });
   }
   for (const { part, deadLetters } of sealed.tasks) {
     for (const file of [part, deadLetters]) {
@@ -100,10 +101,6 @@ async function assertSealed(
     if (found?.bytes !== sealed.merged.bytes) throw missing(sealed.merged.path);
   }
   return sealed;
-}
-
-function notSealed(problem: string, hint: string): SluiceError {
-  return new SluiceError("USAGE", `${problem}, so that nothing of it can be spared yet`, { hint });
 }
 
 function missing(path: string): SluiceError {

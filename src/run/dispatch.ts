@@ -258,7 +258,8 @@ export class Dispatcher {
     const allowance = Math.ceil(Math.log2(capacity + 1)) + limits.maxRowKills;
     for (const task of running.values()) {
       this.#failedRows -= task.failed;
-      task.state.suspects = capacity;
+      // Rows that wait for another try may stand before the guilty one: look further each time.
+      task.state.suspects = Math.max(capacity, task.state.suspects * 2);
       this.#retry(task, error, this.#options.maxTaskRetries + allowance);
     }
     if (!isExpected && !this.#isStopping) {

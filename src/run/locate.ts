@@ -21,8 +21,9 @@ const stateSuffix = ".sluice";
  */
 export function locateRun(output: string): RunLocation {
   const trimmed = output.replace(/(?<=.)\/+$/, "");
-  const path = trimmed.endsWith(stateSuffix) ? trimmed.slice(0, -stateSuffix.length) : trimmed;
-  const isFile = resultExtensions.has(extname(path)) && !output.endsWith("/");
+  const isState = trimmed.endsWith(stateSuffix);
+  const path = isState ? trimmed.slice(0, -stateSuffix.length) : trimmed;
+  const isFile = resultExtensions.has(extname(path)) && (isState || !output.endsWith("/"));
   return {
     directory: isFile ? `${path}${stateSuffix}` : trimmed,
     outside: dirname(path),

@@ -107,7 +107,8 @@ async function matches(
   return true;
 }
 
-async function assertFree(
+/** @throws SluiceError `OUTPUT_OCCUPIED` when the place of a new run holds something else. */
+export async function assertFree(
   storage: Storage,
   outside: Storage,
   location: RunLocation,

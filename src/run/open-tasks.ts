@@ -11,12 +11,16 @@ export function openTaskSet(plan: Plan, committed: ReadonlySet<number>): string 
   return formatIndexSet(rangesOf(open));
 }
 
-/** @throws SluiceError `TASKS_OPEN`, naming the tasks that are not committed. */
+/** @throws SluiceError `RUN_OPEN`, naming the tasks that are not committed. */
 export async function assertAllCommitted(storage: Storage): Promise<void> {
   const plan = await readPlan(storage);
   const open = openTaskSet(plan, await committedTasks(storage, plan));
   if (open === "") return;
-  throw new SluiceError("TASKS_OPEN", `of ${plan.tasks.count} tasks are open: ${open}`, {
-    hint: `sluice worker ${storage.location} --tasks ${open}`,
-  });
+  throw new SluiceError(
+    "RUN_OPEN",
+    `tasks ${open} of 0-${plan.tasks.count - 1} are not committed`,
+    {
+      hint: `sluice worker ${storage.location} --tasks ${open}`,
+    },
+  );
 }

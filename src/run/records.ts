@@ -29,6 +29,7 @@ export function recordBytes(record: unknown): Buffer {
  * neither an error nor "exists" tells who won.
  *
  * @param idOf reads the creator's id from a record.
+ * @param bytesOf how it is written; default one line of JSON.
  * @returns the record that stands now, and whether it is ours.
  * @throws SluiceError of the storage when it stays unclear after `limits.maxReadBacks` tries.
  */
@@ -37,21 +38,22 @@ export async function createOnce<T>(
   path: string,
   record: T,
   idOf: (record: T) => string,
+  bytesOf: (record: T) => Uint8Array = recordBytes,
 ): Promise<{ won: boolean; record: T }> {
   let failure: unknown;
   for (let attempt = 0; attempt < limits.maxReadBacks; attempt++) {
     try {
-      const outcome = await storage.createIfAbsent(path, recordBytes(record));
+      const outcome = await storage.createIfAbsent(path, bytesOf(record));
       if (outcome === "created") return { won: true, record };
     } catch (error) {
-      const { code } = asSluiceError(error);
-      if (code === "STORE_UNSUITABLE" || code === "STORE_FULL") throw error;
       failure = error;
     }
+    const { code } = asSluiceError(failure);
     const standing = await readJson<T>(storage, path).catch((error: unknown) => {
       failure = error;
     });
     if (standing) return { won: idOf(standing) === idOf(record), record: standing };
+    if (code === "STORE_UNSUITABLE" || code === "STORE_FULL") throw failure;
   }
   throw failure ?? new SluiceError("STORE_FAILED", `cannot create ${path}`);
 }

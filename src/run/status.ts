@@ -241,7 +241,7 @@ async function verdictOf(storage: Storage, seen: Seen, failedRows: number): Prom
   if (sealed) {
     const job = coordinator?.record.job ?? plan.job;
     const state = withinBudget(job, plan, failedRows) ? "successful" : "failed";
-    return { state, reason: failedRows === 0 ? "sealed" : `sealed, ${failedRows} rows failed` };
+    return { state, reason: failedRows === 0 ? "sealed" : `sealed, failed rows: ${failedRows}` };
   }
   if (coordinator?.lives) {
     const { host, pid } = coordinator.record;
@@ -256,7 +256,13 @@ async function verdictOf(storage: Storage, seen: Seen, failedRows: number): Prom
     if (wasCanceled) return { state: "canceled", reason: "by sluice cancel" };
     return verdictOfStopped(seen, coordinator, failedRows);
   }
-  if (await lastCancel(storage)) return { state: "canceled", reason: "by sluice cancel" };
+  const newest =
+    workers
+      .map(({ record }) => record.worker)
+      .sort()
+      .at(-1) ?? "";
+  if ((await lastCancel(storage)) > newest)
+    return { state: "canceled", reason: "by sluice cancel" };
   const hasDied = workers.some(({ hasEnded }) => !hasEnded);
   if (hasDied) return { state: "failed", reason: "a worker died" };
   return { state: "pending", reason: null };

@@ -85,8 +85,7 @@ export class SimulatedProcess {
   guard<Outgoing, Incoming>(channel: Channel<Outgoing, Incoming>): Channel<Outgoing, Incoming> {
     return {
       send: (message) => this.act(() => channel.send(message)),
-      onMessage: (listener) =>
-        channel.onMessage((message) => this.act(() => listener(message))),
+      onMessage: (listener) => channel.onMessage((message) => this.act(() => listener(message))),
       onClose: (listener) => channel.onClose((error) => this.act(() => listener(error))),
       close: () => this.act(() => channel.close()),
     };

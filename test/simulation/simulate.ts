@@ -1,6 +1,6 @@
 import { sleep } from "../../src/foundation/clock.ts";
-import type { SimulatedInputs } from "./inputs.ts";
 import { checkSealedRun } from "./check.ts";
+import type { SimulatedInputs } from "./inputs.ts";
 import { drawScenario, hasKillerRow, type Scenario } from "./scenario.ts";
 import { type CallEnd, type PlantInStore, World } from "./world.ts";
 

@@ -9,7 +9,10 @@ export function isWrite({ method }: StorageCall): boolean {
 }
 
 /** Draws a way in which the call may go wrong on a store that keeps its promises. */
-export function drawStorageFault({ method }: StorageCall, random: Random): StorageFault | undefined {
+export function drawStorageFault(
+  { method }: StorageCall,
+  random: Random,
+): StorageFault | undefined {
   const refusal: StorageFault = { kind: "refuse", code: "STORE_FAILED" };
   const noReply: StorageFault = { kind: "lose-reply", reply: "error" };
   const late: StorageFault = { kind: "late", delayMs: random.next() * 2000 };
@@ -28,7 +31,8 @@ export function drawStorageFault({ method }: StorageCall, random: Random): Stora
     remove: [refusal, noReply, late],
     abort: [],
   };
-  const possible = choices[method] ?? (isWrite({ method, path: "" }) ? [refusal, noReply] : [refusal]);
+  const possible =
+    choices[method] ?? (isWrite({ method, path: "" }) ? [refusal, noReply] : [refusal]);
   return possible[randomInteger(random, possible.length)];
 }
 

@@ -9,9 +9,9 @@ import { sleep } from "../../src/foundation/clock.ts";
 import { asSluiceError, type SluiceError } from "../../src/foundation/errors.ts";
 import { silentLogger } from "../../src/foundation/logger.ts";
 import { mix32, type Random, randomInteger, seededRandom } from "../../src/foundation/random.ts";
+import type { RunDependencies } from "../../src/run/dependencies.ts";
 import type { WorkerHandle } from "../../src/run/dispatch.ts";
 import { locateRun, type RunLocation } from "../../src/run/locate.ts";
-import type { RunDependencies } from "../../src/run/dependencies.ts";
 import { type RunResult, runJob } from "../../src/run/run-job.ts";
 import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
 import { serveWorker } from "../../src/run/worker/serve.ts";
@@ -42,7 +42,10 @@ export interface Actor {
 }
 
 /** How one call of `sluice run` ended. */
-export type CallEnd = { result: RunResult } | { error: SluiceError } | { gone: "killed" | "paused" };
+export type CallEnd =
+  | { result: RunResult }
+  | { error: SluiceError }
+  | { gone: "killed" | "paused" };
 
 /** Everything of one simulated run: time, stores, processes, and what befalls them. */
 export class World {
@@ -57,6 +60,8 @@ export class World {
   readonly asks: { row: number; by: number }[] = [];
   /** Rows that were asked and not on file when their process was killed. */
   inFlightAtKills = 0;
+  /** Workers that were killed or given up by no fault of a row. */
+  lostWorkers = 0;
   isFaulty = true;
   readonly #inputs: SimulatedInputs;
   readonly #random: Random;
@@ -65,7 +70,12 @@ export class World {
   readonly #plant: PlantInStore;
   #disruptions: number;
 
-  constructor(scenario: Scenario, inputs: SimulatedInputs, plant: PlantInStore, isBusy: () => boolean) {
+  constructor(
+    scenario: Scenario,
+    inputs: SimulatedInputs,
+    plant: PlantInStore,
+    isBusy: () => boolean,
+  ) {
     this.scenario = scenario;
     this.#inputs = inputs;
     this.#random = seededRandom(scenario.seed ^ 0x5eed);
@@ -149,6 +159,7 @@ export class World {
     if (actor.process.state === "killed") return;
     this.note(`kill ${actor.role} ${actor.pid} ${why}`);
     this.inFlightAtKills += this.#inFlightOf(actor);
+    if (actor.role !== "coordinator" && why !== byRow) this.lostWorkers++;
     actor.process.kill();
   }
 
@@ -204,7 +215,7 @@ export class World {
       environment: {},
       homeDirectory: "/",
       hostCommand: [],
-      killProcess: () => this.kill(actor, "by a row"),
+      killProcess: () => this.kill(actor, byRow),
     };
     const { location } = this;
     return {
@@ -252,7 +263,8 @@ export class World {
         const { index } = request;
         const number = this.asks.push({ row: index, by: actor.pid }) - 1;
         for (const rows of actor.known.values()) {
-          if (rows.has(index)) this.violate(`row ${index} asked again though its answer is on file`);
+          if (rows.has(index))
+            this.violate(`row ${index} asked again though its answer is on file`);
         }
         const response = await engine.infer(request, signal);
         const answers = response.answers.map((it) => ({ ...it, text: `${it.text} #${number}` }));
@@ -268,7 +280,10 @@ export class World {
     const isProbe = call.path.startsWith("_sluice/probe/");
     const isSlow = !isProbe || random.next() < 0.1;
     const visit: StorageVisit = isSlow
-      ? { beforeMs: random.next() * scenario.storeMs, afterMs: (random.next() * scenario.storeMs) / 4 }
+      ? {
+          beforeMs: random.next() * scenario.storeMs,
+          afterMs: (random.next() * scenario.storeMs) / 4,
+        }
       : {};
     const task = call.method === "appender" ? taskOfJournal(call.path) : undefined;
     if (task !== undefined) {
@@ -296,7 +311,11 @@ export class World {
     return this.#random.next() < rate ? drawStorageFault(call, this.#random) : undefined;
   }
 
-  #disruptAt(actor: Actor, { method, path }: { method: string; path: string }, visit: StorageVisit) {
+  #disruptAt(
+    actor: Actor,
+    { method, path }: { method: string; path: string },
+    visit: StorageVisit,
+  ) {
     const where = `at ${method} ${path}`;
     const chance = this.#random.next();
     if (chance < 0.35) return this.#disrupt(actor, `before ${where}`);
@@ -326,7 +345,10 @@ export class World {
     this.note(`pause ${actor.role} ${actor.pid} ${where}`);
     actor.process.pause();
     const isLost = actor.role !== "worker" || this.#random.next() < 0.7;
-    if (isLost) actor.lose?.();
+    if (isLost && actor.lose) {
+      actor.lose();
+      this.lostWorkers++;
+    }
     // A worker that hangs and is not given up hangs its run: it has to go on some time.
     if (isLost && this.#random.next() < 0.5) return;
     this.clock.schedule(this.#random.next() * 20_000, () => {
@@ -357,6 +379,8 @@ function heardBy<T>({ process }: Actor, promise: Promise<T>): Promise<T> {
     void promise.then((value) => process.act(() => resolve(value)));
   });
 }
+
+const byRow = "by a row";
 
 /** Kills come most where they hurt most. */
 function weightOf(path: string): number {

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import type { Backend } from "../../run/backend.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import { runJob } from "../../run/run-job.ts";
 import { type CliIo, write } from "../io.ts";
@@ -33,16 +34,32 @@ export function register(command: Command, io: CliIo): void {
 }
 
 async function run(options: RunOptions & JobOptionValues, io: CliIo): Promise<void> {
-  const { job: asked } = await jobFromOptions(options, io);
   const { stderr: stream, clock } = io;
   const mode = progressMode(options, io.isTerminal);
   const progress = showProgress({ mode, stream, columns: io.columns, clock });
+  const backend = localPool(io, progress.logger);
+  // A worker takes as long to start as a job takes to be read and planned.
+  backend.startAhead();
+  try {
+    await runJobOf(options, io, progress, backend);
+  } finally {
+    backend.close();
+  }
+}
+
+async function runJobOf(
+  options: RunOptions & JobOptionValues,
+  io: CliIo,
+  progress: Progress,
+  backend: Backend,
+): Promise<void> {
+  const { job: asked } = await jobFromOptions(options, io);
   const dependencies = runDependencies(io, progress.logger);
   let ended: Awaited<ReturnType<typeof carryOut>>;
   try {
     const { spoolStdin } = await import("../spool.ts");
     const job = await spoolStdin(asked, dependencies, io);
-    ended = await carryOut(job, dependencies, options, io, progress);
+    ended = await carryOut(job, dependencies, { ...options, backend }, io, progress);
   } finally {
     progress.close();
   }
@@ -63,13 +80,13 @@ async function run(options: RunOptions & JobOptionValues, io: CliIo): Promise<vo
 function carryOut(
   job: JobSpec,
   dependencies: ReturnType<typeof runDependencies>,
-  options: RunOptions,
+  options: RunOptions & { backend: Backend },
   io: CliIo,
   progress: Progress,
 ) {
   return untilSignal(io, progress.logger, (signal) =>
     runJob(job, dependencies, {
-      backend: localPool(io, progress.logger),
+      backend: options.backend,
       overwrite: options.overwrite ?? false,
       fork: options.fork ?? false,
       prepare: async (present) => {

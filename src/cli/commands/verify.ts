@@ -33,6 +33,8 @@ async function verify(run: string, options: { json?: boolean }, io: CliIo): Prom
   for (const { file, problem } of damages) await write(io, `${file}: ${problem}\n`);
   throw new SluiceError("RUN_DAMAGED", counted(damages.length, "finding"), {
     file: storage.location,
-    hint: "restore these files from a copy; with --fork the job runs anew beside this run",
+    hint: manifest
+      ? "restore these files from a copy; with --fork the job runs anew beside this run"
+      : "a run is verified once it is sealed: sluice status DIR says how far it is",
   });
 }

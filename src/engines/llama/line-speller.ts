@@ -119,7 +119,8 @@ export class LineSpeller {
     const bytes = Buffer.concat(tokens.map((token) => this.#vocabulary.bytes(token)));
     // A run that begins inside a character is no text; it is written byte by byte.
     if (!bytes.equals(forced.subarray(0, bytes.length))) return [];
-    const endsLine = stepAll(this.#states, bytes).every((node) => node.isEnd);
+    const reached = stepAll(this.#states, bytes);
+    const endsLine = reached.some((node) => node.isEnd) && bytesAfter(reached).size === 0;
     if (!endsLine && /[\p{L}\p{N}\s]$/u.test(text)) tokens.pop();
     return tokens;
   }

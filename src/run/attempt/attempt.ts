@@ -78,8 +78,6 @@ export class TaskAttempt {
     listener: JournalListener,
   ): Promise<TaskAttempt | Commit> {
     const { storage, plan, clock, random } = context;
-    const standing = await readJson<Commit>(storage, commitPath(task.task, plan));
-    if (standing) return standing;
     const id = sortableId(clock, random);
     const paths = attemptPaths(task.task, plan, id);
     const outcomes = new OutcomeTable(task);
@@ -89,7 +87,15 @@ export class TaskAttempt {
     });
     try {
       const replayed = await replayJournals(context, task, id, outcomes, journal);
-      const suspicion = replayed.suspicion ?? { rows: suspects, together: halfOf(suspects) };
+      // Looked for after the journals: a seal removes them, and a commit is there before it.
+      const standing = await readJson<Commit>(storage, commitPath(task.task, plan));
+      if (standing) {
+        await journal.close();
+        await storage.remove(paths.journal);
+        return standing;
+      }
+      const { rows = 0, together = halfOf(suspects) } = replayed.suspicion ?? {};
+      const suspicion = { rows: Math.max(rows, suspects), together };
       return new TaskAttempt({ context, task, id, outcomes, journal, ...replayed, suspicion });
     } catch (error) {
       await journal.close();
@@ -178,6 +184,7 @@ export class TaskAttempt {
     counts.rows.failed++;
     counts.requests.planned += failure.planned;
     counts.requests.answered += failure.requests.length;
+    addRequests(this.#usage, failure.requests);
     counts.errors = addErrors(counts.errors, {
       [error.code]: { count: 1, message: error.message },
     });
@@ -189,6 +196,11 @@ export class TaskAttempt {
       this.#journal.append({ index, outcome: "asked", together: indexes.length });
     }
     await this.#journal.flush();
+  }
+
+  /** Writes down that a row which was asked with care came back, and is to be asked again. */
+  noteReturned(index: number): void {
+    this.#journal.append({ index, outcome: "returned" });
   }
 
   /** Resolves when every outcome so far has been written. */
@@ -216,12 +228,28 @@ export class TaskAttempt {
     }
     await this.#journal.sync();
     await this.#journal.close();
-    const files = await writePart(this.#context, this.task, this.id, this.#outcomes);
+    const files = await this.#writeFiles();
+    if ("attempt" in files) return { outcome: "already-committed", commit: files };
     const record = this.#commitRecord(files);
     const { won, record: standing } = await createCommit(storage, plan, record);
     if (won) await publishTask(this.#context, standing);
     else await this.#removeFiles();
     return { outcome: won ? "committed" : "already-committed", commit: standing };
+  }
+
+  /** Part, dead letters and ids; or the commit of another attempt that made them needless. */
+  async #writeFiles(): Promise<PartFiles | Commit> {
+    const { storage, plan } = this.#context;
+    try {
+      return await writePart(this.#context, this.task, this.id, this.#outcomes);
+    } catch (error) {
+      // The journal is gone where others finished and sealed the run meanwhile.
+      const standing = await readJson<Commit>(storage, commitPath(this.task.task, plan)).catch(
+        () => undefined,
+      );
+      if (standing) return standing;
+      throw error;
+    }
   }
 
   #commitRecord(files: PartFiles): Commit {

@@ -26,7 +26,9 @@ export type JournalLine =
       partial?: Json;
     }
   /** Asked while suspected of ending its engine; `together` is how many were asked at once. */
-  | { index: number; outcome: "asked"; together: number };
+  | { index: number; outcome: "asked"; together: number }
+  /** It came back without an outcome and is to be asked again: it did not end its engine. */
+  | { index: number; outcome: "returned" };
 
 /** The record of one answered request. */
 export function requestRecord(response: InferenceResponse, attempts: number): RequestRecord {

@@ -48,6 +48,9 @@ export class JournalWriter {
   #writing: Promise<void> | undefined;
   #cancelTimer: (() => void) | undefined;
   #lastSyncMs: number;
+  /** True while something was written that a power loss may take. */
+  #isUnsynced = false;
+  #cancelSync: (() => void) | undefined;
   #failure: unknown;
 
   private constructor(appender: Appender, clock: Clock, options: JournalOptions) {
@@ -115,6 +118,7 @@ export class JournalWriter {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
     await this.flush().catch(() => {});
+    this.#cancelSync?.();
     await this.#appender.close();
   }
 
@@ -141,12 +145,14 @@ export class JournalWriter {
 
   #startWrite(): void {
     if (this.#pieces.length > 0) this.#turnOver();
-    if (this.#writing || this.#queue.length === 0 || this.#failure !== undefined) return;
+    if (this.#writing || this.#failure !== undefined) return;
+    if (this.#queue.length === 0 && this.#syncInMs() > 0) return;
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
     this.#writing = this.#drain().finally(() => {
       this.#writing = undefined;
       if (this.#pieces.length > 0) this.#afterPut();
+      this.#syncLater();
       this.#onDrain();
     });
   }
@@ -158,16 +164,39 @@ export class JournalWriter {
         this.#queue = [];
         await this.#appender.append(data);
         this.#queuedBytes -= data.length;
-        if (this.#clock.monotonic() - this.#lastSyncMs >= limits.journalSyncIntervalMs) {
-          await this.#appender.sync();
-          this.#lastSyncMs = this.#clock.monotonic();
-        }
+        this.#isUnsynced = true;
+        await this.#syncIfDue();
       }
+      await this.#syncIfDue();
     } catch (error) {
       this.#failure = error;
       this.#queue = [];
       this.#onFailure(error);
     }
+  }
+
+  /** Milliseconds until the file is to be forced to disk; infinite where nothing is to be. */
+  #syncInMs(): number {
+    if (!this.#isUnsynced) return Infinity;
+    return this.#lastSyncMs + limits.journalSyncIntervalMs - this.#clock.monotonic();
+  }
+
+  async #syncIfDue(): Promise<void> {
+    if (this.#syncInMs() > 0) return;
+    await this.#appender.sync();
+    this.#isUnsynced = false;
+    this.#lastSyncMs = this.#clock.monotonic();
+  }
+
+  // The last rows before a long pause must not wait for the next ones.
+  #syncLater(): void {
+    const delayMs = this.#syncInMs();
+    if (this.#cancelSync || delayMs === Infinity || this.#failure !== undefined) return;
+    this.#cancelSync = this.#clock.schedule(delayMs, () => {
+      this.#cancelSync = undefined;
+      this.#startWrite();
+      if (!this.#writing) this.#syncLater();
+    });
   }
 }
 

@@ -36,7 +36,7 @@ interface Asked {
  * Takes over the answers of earlier attempts at the task, oldest first: of two answers for a row the
  * first by attempt id counts. Each is copied into this attempt's journal, which thereby holds all
  * that the commit needs. Failures are not taken over: they are asked again. Rows that were alone
- * with the engine at the end of `limits.maxRowKills` attempts fail here.
+ * with the engine at the end of `limits.maxRowKills` attempts fail here, and do so from then on.
  */
 export async function replayJournals(
   context: RunContext,
@@ -52,6 +52,8 @@ export async function replayJournals(
     for await (const { line, text } of readJournal(context.storage, path)) {
       if (line.outcome === "asked") {
         noteAsked(asked, line, path);
+      } else if (line.outcome === "returned") {
+        noteReturned(asked, line.index);
       } else if (line.outcome === "answered" && outcomes.isOpen(line.index)) {
         copyAnswer(line.index, text, outcomes, journal);
         asked.delete(line.index);
@@ -62,13 +64,13 @@ export async function replayJournals(
         counts.requests.answered += line.requests.length;
         addRequests(usage, line.requests);
       } else if (line.outcome === "failed") {
-        asked.delete(line.index);
+        noteFailed(asked, line, path);
       }
     }
   }
   const resumed = counts.rows.answered;
   condemn(asked, outcomes, journal, counts);
-  return { resumed, counts: { ...counts, usage }, suspicion: suspicionOf(asked) };
+  return { resumed, counts: { ...counts, usage }, suspicion: suspicionOf(asked, outcomes) };
 }
 
 async function earlierJournals(context: RunContext, task: Task, ownId: string): Promise<string[]> {
@@ -88,6 +90,27 @@ function noteAsked(
   const before = asked.get(line.index);
   const kills = (before?.kills ?? 0) + (line.together === 1 ? 1 : 0);
   asked.set(line.index, { attempt, together: line.together, kills });
+}
+
+// A row that ends its engine stays given up: asked again, it would hide what its neighbours do.
+function noteFailed(
+  asked: Map<number, Asked>,
+  line: Extract<JournalLine, { outcome: "failed" }>,
+  attempt: string,
+): void {
+  if (line.error.code === "ROW_KILLS_ENGINE") {
+    asked.set(line.index, { attempt, together: 1, kills: limits.maxRowKills });
+  } else {
+    asked.delete(line.index);
+  }
+}
+
+function noteReturned(asked: Map<number, Asked>, index: number): void {
+  const before = asked.get(index);
+  if (!before) return;
+  const kills = before.kills - (before.together === 1 ? 1 : 0);
+  if (kills > 0) asked.set(index, { ...before, kills });
+  else asked.delete(index);
 }
 
 function copyAnswer(
@@ -132,15 +155,19 @@ function condemn(
 }
 
 // The rows that the last attempt asked with care and that nobody answered since.
-function suspicionOf(asked: Map<number, Asked>): Suspicion | undefined {
-  const last = [...asked.values()]
+function suspicionOf(asked: Map<number, Asked>, outcomes: OutcomeTable): Suspicion | undefined {
+  const lastAttempt = [...asked.values()]
     .map(({ attempt }) => attempt)
     .sort()
     .at(-1);
-  const group = [...asked.values()].filter(({ attempt }) => attempt === last);
+  const group = [...asked.values()].filter(({ attempt }) => attempt === lastAttempt);
   if (group.length === 0) return undefined;
   const together = Math.max(1, Math.floor(Math.min(...group.map((it) => it.together)) / 2));
-  return { rows: asked.size, together };
+  // Open rows before them, such as dead letters that are asked again, come first all the same.
+  const last = Math.max(...asked.keys());
+  let rows = 0;
+  for (let index = outcomes.firstRow; index <= last; index++) if (outcomes.isOpen(index)) rows++;
+  return { rows, together };
 }
 
 /** Adds the tokens of journaled requests to `usage`. */

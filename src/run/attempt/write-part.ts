@@ -61,7 +61,7 @@ export async function writePart(
     await part.open();
     for await (const rows of readRows(task.slices, task.firstRow, context.openFile, options)) {
       await join.rows(rows, part, deadLetters);
-      if (idField) collectIds(rows, task, ids);
+      if (idField) collectIds(rows, task, outcomes, ids);
     }
     join.assertComplete();
     return {
@@ -109,7 +109,7 @@ class RowJoin {
         if (part.isFull) await part.flush();
       } else if (outcome === "failed") {
         if (!deadLetters.isOpen) await deadLetters.open();
-        deadLetters.add(JSON.stringify(await this.#deadLetter(row)));
+        deadLetters.add(await this.#deadLetter(row));
         if (deadLetters.isFull) await deadLetters.flush();
       }
     }
@@ -134,13 +134,12 @@ class RowJoin {
     return spliceField(withAnswer, JSON.stringify(`${field}Metadata`), JSON.stringify(metadata));
   }
 
-  async #deadLetter(row: InputRow): Promise<DeadLetter> {
+  async #deadLetter(row: InputRow): Promise<string> {
     const text = await this.#journal.read(this.#outcomes.place(row.index));
     const line = JSON.parse(text) as Extract<JournalLine, { outcome: "failed" }>;
     const sourceId = this.#task.slices.find((slice) => slice.file === row.file)?.id;
     const id = sourceId === undefined ? undefined : row.value?.[sourceId];
-    return {
-      row: row.value ?? row.raw,
+    const facts: Omit<DeadLetter, "row"> = {
       index: row.index,
       file: row.file,
       line: row.line,
@@ -149,6 +148,9 @@ class RowJoin {
       attempts: line.attempts,
       ...(line.partial === undefined ? {} : { partial: line.partial }),
     };
+    // The row's own text: numbers that JavaScript would round stay as they are.
+    const rowJson = row.value === undefined ? JSON.stringify(row.raw) : row.raw;
+    return `{"row":${rowJson},${JSON.stringify(facts).slice(1)}`;
   }
 }
 
@@ -263,8 +265,14 @@ class JournalText {
   }
 }
 
-function collectIds(rows: readonly InputRow[], task: Task, ids: bigint[]): void {
+function collectIds(
+  rows: readonly InputRow[],
+  task: Task,
+  outcomes: OutcomeTable,
+  ids: bigint[],
+): void {
   for (const row of rows) {
+    if (outcomes.of(row.index) === "excluded") continue;
     const field = task.slices.find((slice) => slice.file === row.file)?.id;
     const id = field === undefined ? undefined : row.value?.[field];
     if (typeof id === "string" || typeof id === "number") ids.push(hashOfId(id), BigInt(row.index));

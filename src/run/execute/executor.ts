@@ -44,6 +44,7 @@ export class Executor {
   #inFlight = 0;
   #isStopping = false;
   #isPumping = false;
+  #isWriting = false;
 
   constructor(options: ExecutorOptions) {
     this.#options = options;
@@ -215,13 +216,14 @@ export class Executor {
   #onResponse(asking: Asking, response: InferenceResponse): void {
     if (!this.#left(asking.job.source)) return;
     const { job, at } = asking;
-    this.#isolation.resolved(asking);
+    const isCleared = this.#isolation.resolved(asking);
     try {
       job.answered(at, this.#options.promptSet.accept(asking.request, response));
       if (job.isDone) this.#settle(job);
     } catch (error) {
       this.#onInvalid(asking, response, asSluiceError(error));
     }
+    if (isCleared) this.#noteReturned(job);
     this.#pump();
   }
 
@@ -244,13 +246,19 @@ export class Executor {
       this.#isolation.fell(asking);
       if (job.triesOf(at) === 0) job.withdraw();
     } else {
-      this.#isolation.resolved(asking);
+      const isCleared = this.#isolation.resolved(asking);
       if (error.scope === "run") this.#options.onFailure(job.attempt, error);
       else if (!error.retryable || job.triesOf(at) >= this.#options.maxAttempts) {
         this.#fail(asking, error);
       } else this.#askLater(asking, error);
+      if (isCleared) this.#noteReturned(job);
     }
     this.#pump();
+  }
+
+  // A suspect that came back must not be blamed when the next one ends the engine.
+  #noteReturned(job: RowJob): void {
+    if (job.source.isOpen && !job.isDone) job.attempt.noteReturned(job.index);
   }
 
   #askLater(asking: Asking, error: SluiceError): void {
@@ -325,10 +333,20 @@ export class Executor {
   }
 
   #pumpIsolated(): void {
-    if (this.#inFlight > 0 || this.#isolation.isBusy) return;
+    if (this.#inFlight > 0 || this.#isolation.isBusy || this.#isWriting) return;
+    if (this.#isolation.unwritten.size > 0) return void this.#writeOutcomes();
     const group = this.#isolation.nextGroup((askings, error) => this.#giveUp(askings, error));
     if (!group) return;
     void this.#askGroup(group);
+  }
+
+  async #writeOutcomes(): Promise<void> {
+    this.#isWriting = true;
+    // An attempt that cannot write hears of it by itself.
+    for (const attempt of this.#isolation.unwritten) await attempt.flush().catch(() => {});
+    this.#isWriting = false;
+    this.#isolation.written();
+    this.#pump();
   }
 
   async #askGroup(group: Asking[]): Promise<void> {

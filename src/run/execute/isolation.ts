@@ -22,15 +22,29 @@ export class Isolation {
   #fallen: Asking[] = [];
   /** Those of the present group that did not come back yet. */
   #unresolved = new Set<Asking>();
+  /** Attempts whose journals may not have the outcomes of the present group yet. */
+  #unwritten = new Set<TaskAttempt>();
 
   /** True while only suspected rows may be asked. */
   get isActive(): boolean {
-    return this.#unresolved.size > 0 || this.#groups.length > 0 || this.#fallen.length > 0;
+    return (
+      this.isBusy || this.#unwritten.size > 0 || this.#groups.length > 0 || this.#fallen.length > 0
+    );
   }
 
   /** True while a group is with the engine. */
   get isBusy(): boolean {
     return this.#unresolved.size > 0;
+  }
+
+  /** Attempts to flush before anything else is asked: the next row may end the process. */
+  get unwritten(): ReadonlySet<TaskAttempt> {
+    return this.#unwritten;
+  }
+
+  /** Notes that the outcomes of the last group are on file. */
+  written(): void {
+    this.#unwritten.clear();
   }
 
   /** Rows to be asked with care, `together` at once. */
@@ -46,9 +60,14 @@ export class Isolation {
     this.#unresolved.delete(asking);
   }
 
-  /** Notes that a request of the present group came back in any other way. */
-  resolved(asking: Asking): void {
-    this.#unresolved.delete(asking);
+  /**
+   * Notes that a request came back in any other way.
+   *
+   * @returns true when that clears its row of the present group of suspects.
+   */
+  resolved(asking: Asking): boolean {
+    if (!this.#unresolved.delete(asking)) return false;
+    return [...this.#unresolved, ...this.#fallen].every(({ job }) => job !== asking.job);
   }
 
   /**
@@ -59,6 +78,7 @@ export class Isolation {
     this.#regroup(giveUp);
     const group = this.#groups.shift();
     this.#unresolved = new Set(group);
+    this.#unwritten = new Set(group?.map(({ job }) => job.attempt));
     return group;
   }
 
@@ -75,6 +95,7 @@ export class Isolation {
     this.#groups = [];
     this.#fallen = [];
     this.#unresolved.clear();
+    this.#unwritten.clear();
   }
 
   #regroup(giveUp: (askings: Asking[], error: SluiceError) => void): void {

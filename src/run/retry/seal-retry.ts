@@ -64,8 +64,7 @@ export async function sealRetry(
   await options.assertRules();
   await publish(context, first, ready);
   const manifest = await retryManifest(context, base, ready, retried, options);
-  await writeSeal(context, manifest);
-  return manifest;
+  return await writeSeal(context, manifest);
 }
 
 async function retriedTasks({ storage, plan }: RunContext): Promise<Map<number, Retried>> {

@@ -1,5 +1,5 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import { sha256Hex, sha256Stream } from "../../foundation/hashing.ts";
+import { digestOf, sha256Hex, sha256Stream } from "../../foundation/hashing.ts";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { type AttemptCounts, addCounts, type Commit, noCounts } from "../attempt/commit.ts";
@@ -15,7 +15,7 @@ import {
   successPath,
 } from "../layout.ts";
 import type { PlannedFile } from "../plan.ts";
-import { recordBytes } from "../records.ts";
+import { createOnce, recordBytes } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
 import { committedTasks, readCommits } from "./commits.ts";
 import { findDuplicateIds } from "./duplicate-ids.ts";
@@ -70,19 +70,31 @@ export async function sealRun(context: RunContext, options: SealOptions): Promis
     duplicateIds: gathered.ids.length > 0 ? await findDuplicateIds(storage, gathered.ids) : null,
   };
   await options.assertRules();
-  await writeSeal(context, manifest);
+  const sealed = await writeSeal(context, manifest);
   if (!plan.job.keepJournals) await removeJournals(context);
-  return manifest;
+  return sealed;
 }
 
-/** Writes the manifest, and last the `_SUCCESS` that vouches for it. */
-export async function writeSeal({ storage }: RunContext, manifest: Manifest): Promise<void> {
-  const bytes = Buffer.from(`${JSON.stringify(manifest, null, 1)}\n`);
-  const path = manifestPathOf(manifest.generation);
-  await storage.replace(path, bytes);
+/**
+ * Writes the manifest, and last the `_SUCCESS` that vouches for it. The manifest of a generation is
+ * made once: a coordinator that comes back from the dead must not put its own in the place of one
+ * that is vouched for already, nor take a later generation's `_SUCCESS` back.
+ *
+ * @returns the manifest that stands.
+ */
+export async function writeSeal({ storage }: RunContext, manifest: Manifest): Promise<Manifest> {
   const { generation } = manifest;
-  const success: Success = { generation, manifest: path, sha256: sha256Hex(bytes) };
-  await storage.replace(successPath, recordBytes(success));
+  const path = manifestPathOf(generation);
+  const { won, record } = await createOnce(storage, path, manifest, digestOf, manifestBytes);
+  const sha256 = sha256Hex(won ? manifestBytes(manifest) : await storage.read(path));
+  const success: Success = { generation, manifest: path, sha256 };
+  if (generation > 1) await storage.replace(successPath, recordBytes(success));
+  else await createOnce(storage, successPath, success, (it) => it.sha256);
+  return record;
+}
+
+function manifestBytes(manifest: Manifest): Buffer {
+  return Buffer.from(`${JSON.stringify(manifest, null, 1)}\n`);
 }
 
 interface Gathered {

@@ -9,6 +9,13 @@ export const protocolVersion = 1;
 
 /** What a worker is told. */
 export type ToWorker =
+  /** The first message to a worker that was started without a run; never comes later. */
+  | {
+      type: "run-open";
+      /** The run directory. */
+      location: string;
+      generation: number;
+    }
   | {
       type: "task-run";
       task: number;

@@ -105,7 +105,7 @@ export class Worker {
       const open = this.#open.get(message.task);
       if (open) open.isCanceled = true;
       if (open?.attempt) this.#abandon(message.task, open, "canceled");
-    } else if (!this.#isStopping && !this.#open.has(message.task)) {
+    } else if (message.type === "task-run" && !this.#isStopping && !this.#open.has(message.task)) {
       const open: OpenTask = { isCanceled: false };
       this.#open.set(message.task, open);
       this.#track(this.#begin(message.task, open, message.suspects ?? 0));

@@ -1,0 +1,47 @@
+import type { Command } from "commander";
+import type { RunLives } from "../../run/coordinate/lives.ts";
+import { type CliIo, write } from "../io.ts";
+import { counted } from "../quantities.ts";
+import { openTarget, runArgument } from "../run-target.ts";
+
+const waitMs = 15_000;
+
+/** `sluice cancel DIR`: stops a run, wherever it is running. */
+export function register(command: Command, io: CliIo): void {
+  command
+    .argument(...runArgument)
+    .option("--no-wait", `do not wait (up to ${waitMs / 1000} s) until it has stopped`)
+    .action((run: string, options: { wait: boolean }) => cancel(run, options, io));
+}
+
+async function cancel(run: string, options: { wait: boolean }, io: CliIo): Promise<void> {
+  const { cancelRun } = await import("../../run/cancel.ts");
+  const { dependencies, location } = await openTarget(run, io);
+  const stop = new AbortController();
+  const ignore = io.onSignal(() => stop.abort());
+  try {
+    const end = await cancelRun(dependencies, location, {
+      waitMs: options.wait ? waitMs : 0,
+      onAsked: (lives) => void io.stderr.write(`${whoIsAsked(lives)}\n`),
+      signal: stop.signal,
+    });
+    const words = {
+      idle: "nobody is working on this run: there is nothing to cancel",
+      asked: "asked; sluice status says when it has stopped",
+      ended: "stopped: what is done is kept, and the same command goes on with it",
+      pending: "it has not stopped yet; sluice status says when it has",
+    };
+    await write(io, `${words[end]}\n`);
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+  } finally {
+    ignore();
+  }
+}
+
+function whoIsAsked({ coordinator, workers }: RunLives): string {
+  const atWork = workers.filter(({ lives }) => lives).length;
+  const { record, lives } = coordinator ?? {};
+  const who = lives ? `process ${record!.pid} on ${record!.host}` : counted(atWork, "worker");
+  return `asking ${who} to stop: no more rows are asked, rows in flight are finished`;
+}

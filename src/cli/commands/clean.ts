@@ -1,0 +1,24 @@
+import type { Command } from "commander";
+import { type CliIo, write } from "../io.ts";
+import { counted, sized } from "../quantities.ts";
+import { openTarget, runArgument } from "../run-target.ts";
+
+/** `sluice clean DIR`: removes what a sealed run no longer needs. */
+export function register(command: Command, io: CliIo): void {
+  command
+    .argument(...runArgument)
+    .option("--dry-run", "only say what would be removed")
+    .action((run: string, options: { dryRun?: boolean }) => clean(run, options, io));
+}
+
+async function clean(run: string, options: { dryRun?: boolean }, io: CliIo): Promise<void> {
+  const { cleanRun } = await import("../../run/clean.ts");
+  const { dependencies, location } = await openTarget(run, io);
+  const isDryRun = options.dryRun ?? false;
+  const { files, freedBytes, publishedBytes } = await cleanRun(dependencies, location, isDryRun);
+  if (files === 0) return write(io, "there is nothing to remove\n");
+  const [removed, freed] = isDryRun ? ["would remove", "to be freed"] : ["removed", "freed"];
+  const stays = `; ${sized(publishedBytes)} stay, under the names they are published by`;
+  const facts = `${removed} ${counted(files, "file")}: ${sized(freedBytes)} ${freed}`;
+  await write(io, `${facts}${publishedBytes > 0 ? stays : ""}\n`);
+}

@@ -1,0 +1,115 @@
+import type { Command } from "commander";
+import { SluiceError } from "../../foundation/errors.ts";
+import type { JobSpec } from "../../run/job/schema.ts";
+import { type CliIo, write } from "../io.ts";
+import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
+import { localPool } from "../local-pool.ts";
+import { type Progress, progressMode, showProgress } from "../progress.ts";
+import { counted } from "../quantities.ts";
+import { runDependencies } from "../run-dependencies.ts";
+
+interface PlanFlags {
+  show: string;
+  write?: string | true;
+  json?: boolean;
+}
+
+/** `sluice plan`: what a job would do; with `--write`, a run for others to work on. */
+export function register(command: Command, io: CliIo): void {
+  declareJobOptions(command)
+    .option("--show <rows>", "rows whose prompts are shown", "2")
+    .option("--write [output]", "freeze the plan at the output, for sluice worker to work on")
+    .option("--json", "print JSON")
+    .action((options: PlanFlags & JobOptionValues) => plan(options, io));
+}
+
+async function plan(options: PlanFlags & JobOptionValues, io: CliIo): Promise<void> {
+  const shownRows = Number(options.show);
+  if (!Number.isSafeInteger(shownRows) || shownRows < 0) {
+    throw new SluiceError("USAGE", `--show ${options.show} is no number of rows`);
+  }
+  const named = typeof options.write === "string" ? { output: options.write } : {};
+  const { job } = await jobFromOptions({ ...options, ...named }, io);
+  const mode = progressMode({ quiet: !io.isTerminal }, io.isTerminal);
+  const { stderr: stream, clock } = io;
+  const progress = showProgress({ mode, stream, columns: io.columns, clock });
+  try {
+    if (options.write) await freeze(job, options, io, progress);
+    else await preview(job, shownRows, options, io, progress);
+  } finally {
+    progress.close();
+  }
+}
+
+async function preview(
+  job: JobSpec,
+  shownRows: number,
+  options: PlanFlags,
+  io: CliIo,
+  progress: Progress,
+): Promise<void> {
+  if (job.input.some(({ path }) => path === "-")) {
+    throw new SluiceError("USAGE", "plan would have to keep what standard input gives", {
+      hint: "name a file as input, or freeze the plan with --write",
+    });
+  }
+  const [{ previewJob }, { previewLines }] = await Promise.all([
+    import("../../run/preview.ts"),
+    import("../plan-view.ts"),
+  ]);
+  const pool = localPool(io, progress.logger);
+  const found = await previewJob(job, runDependencies(io, progress.logger), {
+    shownRows,
+    workersFor: (spec, rows) => pool.workersFor(spec, rows),
+    onEvent: progress.onEvent,
+  });
+  progress.close();
+  const text = options.json ? JSON.stringify(found) : previewLines(found).join("\n");
+  await write(io, `${text}\n`);
+}
+
+async function freeze(
+  asked: JobSpec,
+  options: PlanFlags,
+  io: CliIo,
+  progress: Progress,
+): Promise<void> {
+  const [{ openOrPlan }, { spoolStdin }, { committedTasks }, { workerCommands }] =
+    await Promise.all([
+      import("../../run/open-run.ts"),
+      import("../spool.ts"),
+      import("../../run/seal/commits.ts"),
+      import("../plan-view.ts"),
+    ]);
+  const dependencies = runDependencies(io, progress.logger);
+  const pool = localPool(io, progress.logger);
+  const { context, location } = await openOrPlan(
+    await spoolStdin(asked, dependencies, io),
+    dependencies,
+    {
+      overwrite: false,
+      fork: false,
+      workersFor: (spec, rows) => pool.workersFor(spec, rows).workers,
+      onEvent: progress.onEvent,
+    },
+  );
+  progress.close();
+  const { runId, tasks, rows } = context.plan;
+  const done = (await committedTasks(context.storage, context.plan)).size;
+  const commands = workerCommands(location.directory, tasks.count);
+  if (options.json) {
+    const { directory } = location;
+    const facts = { runId, directory, tasks: tasks.count, committedTasks: done, rows, commands };
+    return write(io, `${JSON.stringify(facts)}\n`);
+  }
+  const counts = `${counted(rows, "row")} in ${counted(tasks.count, "task")}, ${done} done`;
+  const [all, share] = commands;
+  await write(
+    io,
+    `run ${runId}: ${counts}\n${location.directory}\n\n` +
+      `all of it in one process:          ${all}\n` +
+      `one of several processes, from 0:  ${share}\n` +
+      `how far it is:                     sluice status ${location.directory}\n` +
+      "The process that finishes last seals the run.\n",
+  );
+}

@@ -1,0 +1,73 @@
+import type { Command } from "commander";
+import { sleep } from "../../foundation/clock.ts";
+import type { StatusReport } from "../../run/status.ts";
+import { type CliIo, write } from "../io.ts";
+import { openTarget, runArgument } from "../run-target.ts";
+
+interface StatusFlags {
+  tasks?: boolean;
+  workers?: boolean;
+  watch?: boolean;
+  json?: boolean;
+}
+
+const watchIntervalMs = 2000;
+
+/** `sluice status DIR`: how far a run is. */
+export function register(command: Command, io: CliIo): void {
+  command
+    .argument(...runArgument)
+    .option("--tasks", "a table of its tasks as well")
+    .option("--workers", "a table of its workers as well")
+    .option("--watch", "show it anew every 2 s, until the run is sealed or stopped")
+    .option("--json", "print JSON")
+    .action((run: string, options: StatusFlags) => status(run, options, io));
+}
+
+async function status(run: string, options: StatusFlags, io: CliIo): Promise<void> {
+  const { StatusReader } = await import("../../run/status.ts");
+  const { storage, dependencies } = await openTarget(run, io);
+  const { clock, processes } = dependencies;
+  const stop = new AbortController();
+  const ignore = io.onSignal(() => stop.abort());
+  const signal = AbortSignal.any([stop.signal, io.outputClosed]);
+  const reader = new StatusReader(storage, { clock, processes, signal });
+  let drawn = 0;
+  try {
+    for (;;) {
+      const report = await reader.read({ tasks: options.tasks ?? false });
+      drawn = await show(report, drawn, options, io);
+      const goesOn = report.run.state === "running" || report.run.state === "pending";
+      if (!options.watch || !goesOn) return;
+      await sleep(clock, watchIntervalMs, signal);
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  } finally {
+    ignore();
+  }
+}
+
+/** Prints a report, on a terminal over the one before; returns the lines it took. */
+async function show(
+  report: StatusReport,
+  drawn: number,
+  options: StatusFlags,
+  io: CliIo,
+): Promise<number> {
+  if (options.json) {
+    const { run, tasks, workers } = report;
+    const shown = {
+      ...run,
+      ...(options.tasks ? { taskList: tasks } : {}),
+      ...(options.workers ? { workerList: workers } : {}),
+    };
+    await write(io, `${JSON.stringify(shown)}\n`);
+    return 0;
+  }
+  const { statusLines } = await import("../status-view.ts");
+  const lines = statusLines(report, options, io.columns());
+  const back = drawn > 0 && io.isTerminal ? `\u001b[${drawn}A\r\u001b[J` : "";
+  await write(io, `${back}${lines.join("\n")}\n`);
+  return lines.length;
+}

@@ -1,0 +1,78 @@
+import type { InferenceRequest } from "../foundation/inference.ts";
+import type { RunPreview, ShownRow } from "../run/preview.ts";
+import { counted, grouped, sized } from "./quantities.ts";
+
+/** Longest text of one message that is shown whole. */
+const maxShownCharacters = 2000;
+/** Requests of one row that are shown. */
+const maxShownRequests = 5;
+
+/** A preview as lines for people. */
+export function previewLines(preview: RunPreview): string[] {
+  const { input, tasks, rows, requests, tokens, sampledRows } = preview;
+  const taken = rows === input.rows ? "" : ` of ${grouped(input.rows)}`;
+  const lines = [
+    `input     ${counted(input.files, "file")}, ${sized(input.bytes)}, ${counted(input.rows, "row")}`,
+    `asked     ${grouped(rows)}${taken} ${rows === 1 && taken === "" ? "row" : "rows"} in ${counted(tasks, "task")} of up to ${counted(input.rowsPerTask, "row")}`,
+    requests.planned === null
+      ? `requests  about ${grouped(requests.estimated)}: lists decide how many, see below`
+      : `requests  ${grouped(requests.planned)}`,
+    `tokens    about ${grouped(tokens.prompt)} in, at most ${grouped(tokens.maxCompletion)} out`,
+    `          (characters / ${tokens.charactersPerToken} of ${counted(sampledRows, "sampled row")}, without what a chat template adds; out: maxNewTokens × requests)`,
+    `workers   ${preview.workers}`,
+    `seed      ${preview.seed ?? "drawn at the start"}`,
+    `output    ${preview.output}`,
+    `digest    ${preview.digest}`,
+  ];
+  for (const notice of preview.notices) lines.push(`note: ${notice}`);
+  for (const { code, rows: count, message, first } of preview.warnings) {
+    const place = message.includes(first.file) ? "" : `, first ${first.file}:${first.line}`;
+    const share = `${grouped(count)} of ${counted(sampledRows, "sampled row")}`;
+    lines.push(`warning: ${share}: ${code}: ${message}${place}`);
+  }
+  for (const row of preview.shown) lines.push("", ...rowLines(row));
+  return lines;
+}
+
+function rowLines({ index, file, line, requests, error }: ShownRow): string[] {
+  const lines = [`── row ${index} (${file}:${line})`];
+  if (error !== null) return [...lines, `   fails: ${error}`];
+  if (requests.length === 0) lines.push("   asks nothing: its lists are empty");
+  for (const request of requests.slice(0, maxShownRequests)) lines.push(...requestLines(request));
+  const hidden = requests.length - maxShownRequests;
+  if (hidden > 0) lines.push(`   and ${counted(hidden, "more request")}`);
+  return lines;
+}
+
+function requestLines(request: ShownRow["requests"][number]): string[] {
+  const element = request.element === undefined ? "" : `, element ${request.element}`;
+  const lines = [`   ${request.promptName}${element}`];
+  for (const { role, content } of request.messages ?? []) lines.push(...textLines(role, content));
+  if (request.prompt !== undefined) lines.push(...textLines("completion", request.prompt));
+  if (request.slottedLine) lines.push(...slotLines(request.slottedLine));
+  return lines;
+}
+
+function textLines(role: string, text: string): string[] {
+  const hidden = text.length - maxShownCharacters;
+  const cut = hidden > 0 ? `${text.slice(0, maxShownCharacters)}…` : text;
+  const rest = hidden > 0 ? [`       (${counted(hidden, "more character")})`] : [];
+  return [`     [${role}]`, ...cut.split("\n").map((line) => `       ${line}`), ...rest];
+}
+
+function slotLines({ line, slots }: NonNullable<InferenceRequest["slottedLine"]>): string[] {
+  const facts = slots.map(({ name, orElse, maxWords, pattern }) => {
+    const form = pattern === undefined ? "" : ` like /${pattern}/`;
+    return `       {${name}}: at most ${counted(maxWords, "word")} of the source${form}, or "${orElse}"`;
+  });
+  return [`     [answer] ${line}`, ...facts];
+}
+
+/** What a person types to have a frozen plan worked on. */
+export function workerCommands(directory: string, tasks: number): string[] {
+  const last = tasks - 1;
+  return [
+    `sluice worker ${directory} --tasks ${last > 0 ? `0-${last}` : "0"}`,
+    `sluice worker ${directory} --share 0/${Math.min(16, Math.max(1, tasks))}`,
+  ];
+}

@@ -1,0 +1,199 @@
+import { describe, expect, it } from "vitest";
+import { SluiceError } from "../../../src/foundation/errors.ts";
+import { TaskAttempt } from "../../../src/run/attempt/attempt.ts";
+import type { Commit } from "../../../src/run/attempt/commit.ts";
+import { attemptPaths, commitPath, deadLetterPath, partPath } from "../../../src/run/layout.ts";
+import { changedStorage, errorOf, plannedRun, rowsOf, withContext } from "../run-fixture.ts";
+import { answer, fail, openAttempt, request } from "./open-attempt.ts";
+
+const part = partPath(0, 5);
+const letters = deadLetterPath(0, 5);
+
+describe("TaskAttempt", () => {
+  it("commits its rows in input order, whatever the order of answers, and publishes them", async () => {
+    const run = await plannedRun(rowsOf(4));
+    const attempt = await openAttempt(run);
+    answer(attempt, 3, 0);
+    fail(attempt, 1);
+    answer(attempt, 2);
+    const { outcome, commit } = await attempt.commit();
+    expect(outcome).toBe("committed");
+    expect(await run.lines(part)).toEqual(
+      [0, 2, 3].map((id) => ({ id, text: `row ${id}`, answer: `answer ${id}` })),
+    );
+    expect(await run.lines(letters)).toMatchObject([{ index: 1, code: "SERVER_ERROR" }]);
+    expect((await run.lines(commitPath(0, run.plan)))[0]).toEqual(commit);
+    expect(commit).toMatchObject({
+      attempt: attempt.id,
+      worker: "worker-1",
+      rows: { total: 4, answered: 3, filtered: 0, failed: 1, results: 3 },
+      requests: { planned: 5, answered: 3 },
+      errors: { SERVER_ERROR: { count: 1 } },
+    });
+  });
+
+  it("does not commit while a row has no outcome", async () => {
+    const run = await plannedRun(rowsOf(2));
+    const attempt = await openAttempt(run);
+    answer(attempt, 0);
+    expect((await errorOf(attempt.commit())).code).toBe("ROWS_UNBALANCED");
+    expect(await run.paths("_sluice/commits/")).toEqual([]);
+  });
+
+  it("refuses a second outcome of a row", async () => {
+    const attempt = await openAttempt(await plannedRun(rowsOf(2)));
+    answer(attempt, 0);
+    expect(() => answer(attempt, 0)).toThrow("row 0 ended twice");
+    expect(() => fail(attempt, 0)).toThrow("row 0 ended twice");
+    expect(attempt.openRows).toBe(1);
+  });
+
+  it("publishes nothing before the commit stands", async () => {
+    const order: string[] = [];
+    const inner = await plannedRun(rowsOf(1));
+    const storage = changedStorage(inner.storage, (it) => ({
+      createIfAbsent(path, data) {
+        order.push("commit");
+        return it.createIfAbsent(path, data);
+      },
+      publish(from, to) {
+        order.push(`publish ${to}`);
+        return it.publish(from, to);
+      },
+      async writer(path) {
+        const writer = await it.writer(path);
+        return {
+          ...writer,
+          close: () => {
+            order.push("write");
+            return writer.close();
+          },
+        };
+      },
+      async appender(path) {
+        const appender = await it.appender(path);
+        const sync = async () => void order.push("sync");
+        return { ...appender, sync };
+      },
+    }));
+    const attempt = await openAttempt(inner, 0, withContext(inner, { storage }));
+    answer(attempt, 0);
+    await attempt.commit();
+    expect(order).toEqual(["sync", "write", "commit", `publish ${part}`]);
+  });
+
+  it("loses to the commit that stands: its files go, the other's stay", async () => {
+    const run = await plannedRun(rowsOf(2));
+    const winner = await openAttempt(run);
+    const loser = await openAttempt(run, 0, withContext(run, { worker: "worker-2" }));
+    answer(winner, 0, 1);
+    answer(loser, 0);
+    fail(loser, 1);
+    const { commit } = await winner.commit();
+    expect(await loser.commit()).toEqual({ outcome: "already-committed", commit });
+    const files = attemptPaths(0, run.plan, loser.id);
+    expect(await run.paths(files.part)).toEqual([]);
+    expect(await run.paths(files.deadLetters)).toEqual([]);
+    expect(await run.paths(commit.part.path)).toHaveLength(1);
+    expect(await run.paths(letters)).toEqual([]);
+    expect(await run.lines(part)).toHaveLength(2);
+  });
+
+  it("has won where the reply to its own commit was lost", async () => {
+    const run = await plannedRun(rowsOf(1));
+    const storage = changedStorage(run.storage, (inner) => ({
+      async createIfAbsent(path, data) {
+        await inner.createIfAbsent(path, data);
+        throw new SluiceError("STORE_FAILED", "connection reset");
+      },
+    }));
+    const attempt = await openAttempt(run, 0, withContext(run, { storage }));
+    answer(attempt, 0);
+    expect((await attempt.commit()).outcome).toBe("committed");
+    expect(await run.lines(part)).toHaveLength(1);
+  });
+
+  it("finds a task that is committed already", async () => {
+    const run = await plannedRun(rowsOf(1));
+    const attempt = await openAttempt(run);
+    answer(attempt, 0);
+    const { commit } = await attempt.commit();
+    const listener = { onFailure() {}, onDrain() {} };
+    const found = await TaskAttempt.open(run.context, await run.task(0), 0, listener);
+    expect(found).toEqual(commit);
+  });
+
+  it("goes on where an earlier attempt was left, and reads only the open rows", async () => {
+    const run = await plannedRun(rowsOf(4));
+    const first = await openAttempt(run);
+    answer(first, 2, 0);
+    fail(first, 1);
+    await first.close();
+    const second = await openAttempt(run);
+    expect([second.resumed, second.done, second.failed, second.openRows]).toEqual([2, 2, 0, 2]);
+    const open: number[] = [];
+    for await (const rows of second.readOpenRows()) open.push(...rows.map(({ index }) => index));
+    expect(open).toEqual([1, 3]);
+    answer(second, 3, 1);
+    await second.commit();
+    expect((await run.lines(part)).map((row) => row.answer)).toEqual(
+      [0, 1, 2, 3].map((row) => `answer ${row}`),
+    );
+  });
+
+  it("counts the tokens of all answers, those of failed rows and of earlier attempts included", async () => {
+    const run = await plannedRun(rowsOf(3));
+    const first = await openAttempt(run);
+    answer(first, 0);
+    await first.close();
+    const second = await openAttempt(run);
+    answer(second, 1);
+    fail(second, 2, ["one of two"]);
+    const { commit } = await second.commit();
+    expect(commit.usage).toEqual({ promptTokens: 21, cachedTokens: 0, completionTokens: 9 });
+    expect(commit.requests).toEqual({ planned: 4, answered: 3 });
+  });
+
+  it("asks rows with care after a worker died, halved by what was on file before", async () => {
+    const run = await plannedRun(rowsOf(8));
+    const first = await openAttempt(run, 0, run.context, 4);
+    expect(first.suspicion).toEqual({ rows: 4, together: 2 });
+    await first.noteAsked([0, 1]);
+    await first.close();
+    const second = await openAttempt(run, 0, run.context, 4);
+    expect(second.suspicion.together).toBe(1);
+    expect(second.suspicion.rows).toBeGreaterThanOrEqual(2);
+  });
+
+  it("names a row whose id is neither text nor number", async () => {
+    const rows = ['{"id":{"a":1},"text":"x"}', '{"id":1,"text":"x"}', '{"text":"x"}'];
+    const run = await plannedRun(rows, { input: { path: "/in/rows.jsonl", id: "id" } });
+    const attempt = await openAttempt(run);
+    const faults: (string | undefined)[] = [];
+    for await (const batch of attempt.readOpenRows()) {
+      for (const row of batch) faults.push(attempt.idFault(row)?.code);
+    }
+    expect(faults).toEqual(["ID_INVALID", undefined, undefined]);
+  });
+
+  it("refuses an input that changed since it was planned", async () => {
+    const run = await plannedRun(rowsOf(2));
+    const attempt = await openAttempt(run);
+    answer(attempt, 0, 1);
+    run.files["/in/rows.jsonl"] = run.files["/in/rows.jsonl"]!.replace("row 1", "ROW 1");
+    expect((await errorOf(attempt.commit())).code).toBe("INPUT_CHANGED");
+    expect(await run.paths("_sluice/commits/")).toEqual([]);
+  });
+
+  it("keeps a commit small, whatever the messages of its failures are", async () => {
+    const run = await plannedRun(rowsOf(1));
+    const attempt = await openAttempt(run);
+    const error = new SluiceError("SERVER_ERROR", "x".repeat(100_000));
+    attempt.settleFailed(0, { error, attempts: 1, requests: [request], planned: 1 });
+    await attempt.commit();
+    const path = commitPath(0, run.plan);
+    expect((await run.text(path)).length).toBeLessThan(64 * 1024);
+    const [commit] = (await run.lines(path)) as unknown as Commit[];
+    expect(commit!.errors).toEqual({ SERVER_ERROR: { count: 1, message: "" } });
+  });
+});

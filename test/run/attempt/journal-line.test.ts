@@ -1,0 +1,70 @@
+import { describe, expect, it } from "vitest";
+import {
+  answeredHead,
+  isCut,
+  parseJournalLine,
+  type RequestRecord,
+  requestRecord,
+} from "../../../src/run/attempt/journal-line.ts";
+import { responseOf } from "../scripted-engine.ts";
+
+const record: RequestRecord = {
+  promptTokens: 7,
+  tokens: [3],
+  seconds: 0.25,
+  finishReason: "stop",
+  attempts: 2,
+};
+
+describe("requestRecord", () => {
+  it("keeps tokens, seconds, finish reason and tries", () => {
+    expect(requestRecord(responseOf("yes"), 2)).toEqual(record);
+  });
+
+  it("keeps the tokens of each answer, and cached ones only where there are some", () => {
+    const response = responseOf("yes");
+    const [answer] = response.answers;
+    const usage = { promptTokens: 7, cachedTokens: 5, completionTokens: 7 };
+    const two = { ...response, usage, answers: [answer!, { ...answer!, tokens: 4 }] };
+    expect(requestRecord(two, 1)).toMatchObject({ tokens: [3, 4], cachedTokens: 5 });
+    expect(requestRecord(response, 1)).not.toHaveProperty("cachedTokens");
+  });
+});
+
+describe("answeredHead", () => {
+  it.each([
+    ["one plain request", [record]],
+    ["a cached prompt", [{ ...record, cachedTokens: 4 }]],
+    ["several answers", [{ ...record, tokens: [3, 4] }]],
+    ["several requests", [record, { ...record, finishReason: "length" }]],
+    ["no request", []],
+  ])("writes %s as JSON.stringify would", (_name, requests) => {
+    const line = { index: 12, outcome: "answered", requests, answer: { a: 'q"1' } };
+    const text = `${answeredHead(12, requests)}${JSON.stringify(line.answer)}}`;
+    expect(text).toBe(JSON.stringify(line));
+  });
+});
+
+describe("isCut", () => {
+  it("is true where any answer ended at its limit", () => {
+    expect(isCut([record, { ...record, finishReason: "length" }])).toBe(true);
+    expect(isCut([record])).toBe(false);
+    expect(isCut([])).toBe(false);
+  });
+});
+
+describe("parseJournalLine", () => {
+  const text = '{"index":3,"outcome":"asked","together":2}';
+
+  it("takes a line only with its end", () => {
+    expect(parseJournalLine(text, true)).toEqual({ index: 3, outcome: "asked", together: 2 });
+    expect(parseJournalLine(text, false)).toBeUndefined();
+  });
+
+  it.each(["", "null", "3", '{"index":3', '{"outcome":"asked"}', '{"index":"3"}', '{"index":1.5}'])(
+    "does not take %s",
+    (torn) => {
+      expect(parseJournalLine(torn, true)).toBeUndefined();
+    },
+  );
+});

@@ -1,0 +1,44 @@
+import { SluiceError } from "../../../src/foundation/errors.ts";
+import { TaskAttempt } from "../../../src/run/attempt/attempt.ts";
+import type { RequestRecord } from "../../../src/run/attempt/journal-line.ts";
+import type { RunContext } from "../../../src/run/run-context.ts";
+import type { PlannedRun } from "../run-fixture.ts";
+
+/** What a plain request leaves in the journal. */
+export const request: RequestRecord = {
+  promptTokens: 7,
+  tokens: [3],
+  seconds: 0.25,
+  finishReason: "stop",
+  attempts: 1,
+};
+
+const listener = { onFailure() {}, onDrain() {} };
+
+/** An attempt at a task of the run; fails where the task is committed. */
+export async function openAttempt(
+  run: PlannedRun,
+  task = 0,
+  context: RunContext = run.context,
+  suspects = 0,
+): Promise<TaskAttempt> {
+  const attempt = await TaskAttempt.open(context, await run.task(task), suspects, listener);
+  if (!(attempt instanceof TaskAttempt)) throw new Error("the task is committed");
+  return attempt;
+}
+
+/** Answers rows with a text that names them. */
+export function answer(attempt: TaskAttempt, ...rows: number[]): void {
+  for (const row of rows) attempt.settleAnswered(row, [request], JSON.stringify(`answer ${row}`));
+}
+
+/** Lets a row fail for good. */
+export function fail(attempt: TaskAttempt, row: number, partial?: string[]): void {
+  attempt.settleFailed(row, {
+    error: new SluiceError("SERVER_ERROR", `of row ${row}`),
+    attempts: 3,
+    requests: partial ? [request] : [],
+    planned: 2,
+    ...(partial ? { partial } : {}),
+  });
+}

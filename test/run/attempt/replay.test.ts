@@ -1,0 +1,170 @@
+import { describe, expect, it } from "vitest";
+import { limits } from "../../../src/foundation/limits.ts";
+import { JournalWriter, readJournal } from "../../../src/run/attempt/journal.ts";
+import type { JournalLine } from "../../../src/run/attempt/journal-line.ts";
+import { OutcomeTable } from "../../../src/run/attempt/outcomes.ts";
+import { replayJournals } from "../../../src/run/attempt/replay.ts";
+import { attemptPaths } from "../../../src/run/layout.ts";
+import { type PlannedRun, plannedRun, rowsOf, withContext } from "../run-fixture.ts";
+
+const request = {
+  promptTokens: 7,
+  tokens: [3],
+  seconds: 0.25,
+  finishReason: "stop",
+  attempts: 1,
+};
+
+const answered = (index: number, answer: string, finishReason = "stop"): JournalLine => ({
+  index,
+  outcome: "answered",
+  requests: [{ ...request, finishReason }],
+  answer,
+});
+const failed = (index: number, code: "SERVER_ERROR" | "ROW_KILLS_ENGINE" = "SERVER_ERROR") =>
+  ({
+    index,
+    outcome: "failed",
+    error: { code, message: "why" },
+    attempts: 3,
+    requests: [],
+  }) satisfies JournalLine;
+const asked = (together: number, ...indexes: number[]): JournalLine[] =>
+  indexes.map((index) => ({ index, outcome: "asked", together }));
+
+/** Puts the journal of an earlier attempt there. */
+async function leave(run: PlannedRun, attempt: string, lines: readonly JournalLine[], torn = "") {
+  const { journal } = attemptPaths(0, run.plan, attempt);
+  const text = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+  await run.storage.replace(journal, Buffer.from(text + torn));
+}
+
+/** Replays all that was left, as attempt `id` does. */
+async function replay(run: PlannedRun, id = "z", changes = {}) {
+  const context = withContext(run, changes);
+  const task = await run.task(0);
+  const outcomes = new OutcomeTable(task);
+  const path = attemptPaths(0, context.plan, id).journal;
+  const journal = await JournalWriter.open(run.storage, path, run.clock, {
+    wholeLines: false,
+    onFailure() {},
+    onDrain() {},
+  });
+  const replayed = await replayJournals(context, task, id, outcomes, journal);
+  await journal.close();
+  const own: JournalLine[] = [];
+  for await (const { line } of readJournal(run.storage, path)) own.push(line);
+  return { ...replayed, outcomes, own };
+}
+
+describe("replayJournals", () => {
+  it("takes over answers into its own journal, with their counts and places", async () => {
+    const run = await plannedRun(rowsOf(4));
+    await leave(run, "a", [answered(2, 'the "answer":2'), answered(0, "é", "length")]);
+    const { resumed, counts, usage, own, outcomes } = await replay(run).then((it) => ({
+      ...it,
+      usage: it.counts.usage,
+    }));
+    expect(resumed).toBe(2);
+    expect(counts.rows).toMatchObject({ answered: 2, results: 2, failed: 0 });
+    expect(counts.requests).toEqual({ planned: 2, answered: 2 });
+    expect(usage).toEqual({ promptTokens: 14, cachedTokens: 0, completionTokens: 6 });
+    expect(own).toEqual([answered(2, 'the "answer":2'), answered(0, "é", "length")]);
+    expect(outcomes.cut).toEqual([0]);
+    const text = await run.text(attemptPaths(0, run.plan, "z").journal);
+    const { offset, bytes } = outcomes.place(0);
+    expect(
+      Buffer.from(text)
+        .subarray(offset, offset + bytes)
+        .toString(),
+    ).toBe('"é"');
+  });
+
+  it("takes the first of two answers by attempt id, whatever was written first", async () => {
+    const run = await plannedRun(rowsOf(2));
+    await leave(run, "b", [answered(0, "second")]);
+    await leave(run, "a", [answered(0, "first"), answered(0, "again")]);
+    const { own, resumed } = await replay(run);
+    expect(own).toEqual([answered(0, "first")]);
+    expect(resumed).toBe(1);
+  });
+
+  it("asks dead letters again", async () => {
+    const run = await plannedRun(rowsOf(2));
+    await leave(run, "a", [failed(0), answered(1, "yes")]);
+    const { outcomes, counts } = await replay(run);
+    expect(outcomes.isOpen(0)).toBe(true);
+    expect(counts.rows.failed).toBe(0);
+    expect(counts.errors).toEqual({});
+  });
+
+  it("takes nothing from a torn line on, and goes on with the next journal", async () => {
+    const run = await plannedRun(rowsOf(4));
+    const torn = JSON.stringify(answered(1, "torn"));
+    await leave(run, "a", [answered(0, "yes")], torn);
+    await leave(run, "b", [answered(2, "yes")], torn.slice(0, 20));
+    const { own } = await replay(run);
+    expect(own.map(({ index }) => index)).toEqual([0, 2]);
+  });
+
+  it("never reads its own journal, another generation's or another task's", async () => {
+    const run = await plannedRun(rowsOf(4), { shard: { rows: 2 } });
+    await leave(run, "z", [answered(0, "own")]);
+    const second = withContext(run, { plan: { ...run.plan, generation: 2 } });
+    const far = [attemptPaths(1, run.plan, "a"), attemptPaths(0, second.plan, "a")];
+    for (const { journal } of far) {
+      await run.storage.replace(journal, Buffer.from(`${JSON.stringify(answered(1, "far"))}\n`));
+    }
+    const { resumed } = await replay(run);
+    expect(resumed).toBe(0);
+  });
+
+  it("does not take an answer for a row that is not asked", async () => {
+    const run = await plannedRun(rowsOf(2));
+    await leave(run, "a", [answered(7, "beyond"), answered(-1, "before")]);
+    expect((await replay(run)).own).toEqual([]);
+  });
+});
+
+describe("rows that were with an engine that died", () => {
+  it("are asked half as many at once", async () => {
+    const run = await plannedRun(rowsOf(8));
+    await leave(run, "a", asked(4, 0, 1, 2, 3));
+    expect((await replay(run)).suspicion).toEqual({ rows: 4, together: 2 });
+  });
+
+  it("are suspected no longer once they are answered", async () => {
+    const run = await plannedRun(rowsOf(8));
+    await leave(run, "a", [...asked(2, 0, 1), answered(0, "yes"), answered(1, "yes")]);
+    expect((await replay(run)).suspicion).toBeUndefined();
+  });
+
+  it("fail after as many deaths alone as a row may cause", async () => {
+    const run = await plannedRun(rowsOf(4));
+    for (const attempt of ["a", "b"]) await leave(run, attempt, asked(1, 2));
+    expect((await replay(run)).outcomes.isOpen(2)).toBe(true);
+    await leave(run, "c", asked(1, 2));
+    const { outcomes, own, counts } = await replay(run);
+    expect(outcomes.of(2)).toBe("failed");
+    expect(own).toMatchObject([
+      { index: 2, error: { code: "ROW_KILLS_ENGINE" }, attempts: limits.maxRowKills },
+    ]);
+    expect(counts.rows.failed).toBe(1);
+    expect(Object.keys(counts.errors)).toEqual(["ROW_KILLS_ENGINE"]);
+  });
+
+  it("do not count as alone where others were asked beside them", async () => {
+    const run = await plannedRun(rowsOf(4));
+    for (const attempt of ["a", "b", "c", "d"]) await leave(run, attempt, asked(2, 1, 2));
+    expect((await replay(run)).outcomes.open).toBe(4);
+  });
+
+  it("stay given up: another killer in the task must not bring them back", async () => {
+    const run = await plannedRun(rowsOf(4));
+    for (const attempt of ["a", "b", "c"]) await leave(run, attempt, asked(1, 1));
+    await leave(run, "d", [failed(1, "ROW_KILLS_ENGINE"), ...asked(1, 2)]);
+    const { outcomes, suspicion } = await replay(run);
+    expect(outcomes.of(1)).toBe("failed");
+    expect(suspicion).toMatchObject({ together: 1 });
+  });
+});

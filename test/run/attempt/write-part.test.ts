@@ -1,0 +1,181 @@
+import { describe, expect, it } from "vitest";
+import { SluiceError } from "../../../src/foundation/errors.ts";
+import { sha256Hex } from "../../../src/foundation/hashing.ts";
+import { limits } from "../../../src/foundation/limits.ts";
+import type { Commit } from "../../../src/run/attempt/commit.ts";
+import { OutcomeTable } from "../../../src/run/attempt/outcomes.ts";
+import { writePart } from "../../../src/run/attempt/write-part.ts";
+import { attemptPaths } from "../../../src/run/layout.ts";
+import { errorOf, inputPath, type PlannedRun, plannedRun, rowsOf } from "../run-fixture.ts";
+import { answer, fail, openAttempt, request } from "./open-attempt.ts";
+
+async function resultsOf(run: PlannedRun, { part }: Commit): Promise<string[]> {
+  return (await run.text(part.path)).trimEnd().split("\n");
+}
+
+describe("writePart", () => {
+  it("leaves every byte of a row as it was", async () => {
+    const rows = [
+      '{"id": 9007199254740993,\t"x":1.0, "text":"é" }',
+      '{"text":"\\u00e9\\/", "a":[ 1 , 2 ]}',
+      '{"answer":"old", "text":"x", "b":0.10}',
+      "{}",
+    ];
+    const run = await plannedRun(rows);
+    const attempt = await openAttempt(run);
+    answer(attempt, 0, 1, 2, 3);
+    const { commit } = await attempt.commit();
+    expect(await resultsOf(run, commit)).toEqual([
+      '{"id": 9007199254740993,\t"x":1.0, "text":"é","answer":"answer 0" }'
+        .replace('"é","', '"é" ,"')
+        .replace('0" }', '0"}'),
+      '{"text":"\\u00e9\\/", "a":[ 1 , 2 ],"answer":"answer 1"}',
+      '{"answer":"answer 2", "text":"x", "b":0.10}',
+      '{"answer":"answer 3"}',
+    ]);
+  });
+
+  it("states checksum and size of what it wrote", async () => {
+    const run = await plannedRun(rowsOf(3));
+    const attempt = await openAttempt(run);
+    answer(attempt, 0, 1);
+    fail(attempt, 2);
+    const { commit } = await attempt.commit();
+    for (const file of [commit.part, commit.deadLetters!]) {
+      const bytes = await run.storage.read(file.path);
+      expect(file).toEqual({ path: file.path, sha256: sha256Hex(bytes), bytes: bytes.length });
+    }
+  });
+
+  it("names no dead letters where no row failed, and an empty part where all did", async () => {
+    const run = await plannedRun(rowsOf(2), { shard: { rows: 1 } });
+    const [good, bad] = [await openAttempt(run, 0), await openAttempt(run, 1)];
+    answer(good, 0);
+    fail(bad, 1);
+    expect((await good.commit()).commit.deadLetters).toBeNull();
+    const { commit } = await bad.commit();
+    expect(commit.part.bytes).toBe(0);
+    expect(await run.text(commit.part.path)).toBe("");
+  });
+
+  it("writes dead letters with the row and its place, and the answers it has", async () => {
+    const rows = ["{}", '{"id":"b","big":9007199254740993}', '{"id":"c", nonsense'];
+    const run = await plannedRun(rows, { input: { path: inputPath, id: "id" } });
+    const attempt = await openAttempt(run);
+    answer(attempt, 0);
+    fail(attempt, 1, ["one of two"]);
+    const error = new SluiceError("JSON_INVALID", "", { file: inputPath, line: 3 });
+    attempt.settleFailed(2, { error, attempts: 0, requests: [], planned: 0 });
+    const { commit } = await attempt.commit();
+    const text = await run.text(commit.deadLetters!.path);
+    const [first, second] = await run.lines(commit.deadLetters!.path);
+    expect(text).toContain('"big":9007199254740993');
+    expect(Object.keys(first!)).toEqual([
+      "row",
+      "index",
+      "file",
+      "line",
+      "id",
+      "code",
+      "message",
+      "attempts",
+      "partial",
+    ]);
+    expect(first).toMatchObject({
+      index: 1,
+      file: inputPath,
+      line: 2,
+      id: "b",
+      code: "SERVER_ERROR",
+      attempts: 3,
+      partial: ["one of two"],
+    });
+    expect(second).toMatchObject({
+      row: '{"id":"c", nonsense',
+      line: 3,
+      id: null,
+      code: "JSON_INVALID",
+      attempts: 0,
+    });
+    expect(second).not.toHaveProperty("partial");
+  });
+
+  it("keeps the facts that the job asks for, one entry a request", async () => {
+    const output = { path: "/run/out", field: "out", include: ["usage", "attempts"] as const };
+    const run = await plannedRun(['{"outMetadata":0}'], {
+      output: { ...output, include: [...output.include] },
+    });
+    const attempt = await openAttempt(run);
+    const second = { ...request, cachedTokens: 2, tokens: [1, 2] };
+    attempt.settleAnswered(0, [request, second], '["a","ü"]');
+    const { commit } = await attempt.commit();
+    expect(await run.lines(commit.part.path)).toEqual([
+      {
+        outMetadata: [
+          { usage: { promptTokens: 7, cachedTokens: 0, completionTokens: 3 }, attempts: 1 },
+          { usage: { promptTokens: 7, cachedTokens: 2, completionTokens: 3 }, attempts: 1 },
+        ],
+        out: ["a", "ü"],
+      },
+    ]);
+  });
+
+  it("takes rows and their answers over slices, big answers and far places alike", async () => {
+    const run = await plannedRun(rowsOf(40));
+    const attempt = await openAttempt(run);
+    const textOf = (row: number) => `${row}${"ä".repeat(row % 3 === 0 ? 150_000 : 5)}`;
+    for (let row = 39; row >= 0; row--) {
+      attempt.settleAnswered(row, [request], JSON.stringify(textOf(row)));
+    }
+    const { commit } = await attempt.commit();
+    const found = await run.lines(commit.part.path);
+    expect(found.every((row, at) => row.id === at && row.answer === textOf(at))).toBe(true);
+    expect(found).toHaveLength(40);
+  });
+
+  it("notes rows whose answer was cut, and the hash of each id once", async () => {
+    const run = await plannedRun(rowsOf(5), { input: { path: inputPath, id: "id" } });
+    const attempt = await openAttempt(run);
+    const cut = { ...request, finishReason: "length" };
+    for (const row of [4, 1, 3]) attempt.settleAnswered(row, [cut], '"cut"');
+    answer(attempt, 0);
+    fail(attempt, 2);
+    const { commit } = await attempt.commit();
+    expect(await run.text(commit.cutRows!.path)).toBe("1,3-4");
+    expect(commit.ids!.bytes).toBe(5 * 16);
+  });
+
+  it("notes ids only of rows that are asked", async () => {
+    const changes = { input: { path: inputPath, id: "id" }, sample: 2 };
+    const run = await plannedRun(rowsOf(6), changes);
+    const attempt = await openAttempt(run);
+    for await (const rows of attempt.readOpenRows()) answer(attempt, ...rows.map((it) => it.index));
+    const { commit } = await attempt.commit();
+    expect(commit.rows.total).toBe(2);
+    expect(commit.ids!.bytes).toBe(2 * 16);
+  });
+
+  it("refuses to write a part that lacks a row", async () => {
+    const run = await plannedRun(rowsOf(3));
+    const attempt = await openAttempt(run);
+    answer(attempt, 0, 1, 2);
+    await attempt.close();
+    const task = await run.task(0);
+    const table = new OutcomeTable(task);
+    for (const row of [0, 1, 2]) table.settle(row, "answered", { offset: 0, bytes: 1 });
+    const more = { ...task, rows: 4 };
+    const error = await errorOf(writePart(run.context, more, attempt.id, table));
+    expect(error.code).toBe("ROWS_UNBALANCED");
+    expect(await run.paths(attemptPaths(0, run.plan, attempt.id).part)).toEqual([]);
+  });
+
+  it("says that the run is damaged where the journal is too short", async () => {
+    const run = await plannedRun(rowsOf(1));
+    const attempt = await openAttempt(run);
+    await attempt.close();
+    const table = new OutcomeTable(await run.task(0));
+    table.settle(0, "answered", { offset: 0, bytes: limits.readChunkBytes });
+    const error = await errorOf(writePart(run.context, await run.task(0), attempt.id, table));
+    expect(error.code).toBe("RUN_DAMAGED");
+  });
+});

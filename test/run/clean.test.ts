@@ -1,0 +1,134 @@
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { openStorage } from "../../src/data/storage/open.ts";
+import { cleanRun } from "../../src/run/clean.ts";
+import { verifyRun } from "../../src/run/seal/verify.ts";
+import {
+  carriedOut,
+  filesOf,
+  preparedRun,
+  processesOf,
+  putText,
+  retried,
+  scratchFolder,
+  textOf,
+  type WholeRun,
+} from "./whole-run.ts";
+
+async function sealed(output = "out", changes = {}): Promise<WholeRun> {
+  const run = preparedRun(scratchFolder(), undefined, changes, output);
+  await carriedOut(run);
+  return run;
+}
+
+const damagesOf = async ({ location }: WholeRun) =>
+  (await verifyRun(openStorage(location.directory), openStorage(location.outside))).damages;
+
+const results = (run: WholeRun) => filesOf(run).filter((path) => !path.startsWith("_sluice/"));
+
+describe("cleanRun", () => {
+  it.each(["out", "y.jsonl"])("leaves a run that verifies: %s", async (output) => {
+    const run = await sealed(output);
+    const before = results(run);
+    const { files } = await cleanRun(run.dependencies, run.location, false);
+    expect(files).toBeGreaterThan(5);
+    expect(await damagesOf(run)).toEqual([]);
+    expect(results(run)).toEqual(before);
+    const attempts = filesOf(run).filter((path) => path.includes("/attempts/"));
+    expect(attempts.map((path) => path.split("/").at(-1))).toEqual(Array(5).fill("ids.bin"));
+    expect(filesOf(run).filter((path) => /workers|probe/.test(path))).toEqual([]);
+    const again = await cleanRun(run.dependencies, run.location, false);
+    expect(again).toEqual({ files: 0, freedBytes: 0, publishedBytes: 0 });
+  });
+
+  it("counts what stays under its published name apart from what is freed", async () => {
+    const sizeOf = (run: WholeRun, pattern: RegExp) =>
+      filesOf(run)
+        .filter((path) => pattern.test(path))
+        .reduce((sum, path) => sum + Buffer.byteLength(textOf(run, path)), 0);
+    const parts = await sealed();
+    const published = sizeOf(parts, /^(part|_dead)/);
+    const heartbeats = sizeOf(parts, /workers/);
+    expect(await cleanRun(parts.dependencies, parts.location, true)).toMatchObject({
+      freedBytes: heartbeats,
+      publishedBytes: published,
+    });
+    const merged = await sealed("y.jsonl");
+    const freed = sizeOf(merged, /(\/part\.jsonl|workers.*)$/);
+    expect(await cleanRun(merged.dependencies, merged.location, true)).toMatchObject({
+      freedBytes: freed,
+    });
+  });
+
+  it("only counts in a dry run", async () => {
+    const run = await sealed();
+    const before = filesOf(run);
+    const { files } = await cleanRun(run.dependencies, run.location, true);
+    expect(filesOf(run)).toEqual(before);
+    expect((await cleanRun(run.dependencies, run.location, false)).files).toBe(files);
+  });
+
+  it("removes journals that were kept, and drafts of planners", async () => {
+    const run = await sealed("out", { keepJournals: true });
+    putText(run, "_sluice/tasks.pending-x", "draft");
+    putText(run, "_sluice/tasks-0123456789abcdef.jsonl", "of another plan");
+    await cleanRun(run.dependencies, run.location, false);
+    expect(filesOf(run).filter((path) => /journal|pending|0123456789abcdef/.test(path))).toEqual(
+      [],
+    );
+    expect(await damagesOf(run)).toEqual([]);
+  });
+
+  it("leaves a retried run that verifies and can be retried again", async () => {
+    for (const output of ["out", "y.jsonl"]) {
+      const run = await sealed(output);
+      await cleanRun(run.dependencies, run.location, false);
+      await retried(run, "Say {{ text | default('nothing') }}");
+      await cleanRun(run.dependencies, run.location, false);
+      expect(await damagesOf(run)).toEqual([]);
+      expect(filesOf(run).filter((path) => path.startsWith("_sluice/generations/2/part"))).toEqual(
+        [],
+      );
+      await retried(run, "Say {{ text | default('something') }}");
+      expect(await damagesOf(run)).toEqual([]);
+    }
+  });
+
+  it("refuses a run that is not sealed, also a retry", async () => {
+    const run = await sealed();
+    putText(run, "_sluice/tasks.pending-x", "draft");
+    const cleaned = () => cleanRun(run.dependencies, run.location, false);
+    const { mkdirSync } = await import("node:fs");
+    mkdirSync(join(run.location.directory, "_sluice/generations/2"), { recursive: true });
+    putText(run, "_sluice/generations/2/plan.json", "{}");
+    await expect(cleaned()).rejects.toMatchObject({ code: "RUN_OPEN" });
+    rmSync(join(run.location.directory, "_SUCCESS"));
+    await expect(cleaned()).rejects.toMatchObject({ code: "RUN_OPEN" });
+    expect(filesOf(run)).toContain("_sluice/tasks.pending-x");
+  });
+
+  it("removes nothing where a published file is missing or too short", async () => {
+    for (const output of ["out", "y.jsonl"]) {
+      const run = await sealed(output);
+      const path = output === "out" ? "part-00001.jsonl" : "../y.jsonl";
+      putText(run, path, textOf(run, path).slice(1));
+      const before = filesOf(run);
+      await expect(cleanRun(run.dependencies, run.location, false)).rejects.toMatchObject({
+        code: "RUN_DAMAGED",
+        place: { file: path.replace("../", "") },
+      });
+      expect(filesOf(run)).toEqual(before);
+    }
+  });
+
+  it("refuses while somebody works on the run", async () => {
+    const run = await sealed();
+    const heartbeat = filesOf(run).find((path) => path.endsWith(".heartbeat"))!;
+    putText(run, heartbeat, '{"beat":9,"ended":false}\n');
+    const another = { ...run.dependencies, processes: processesOf(2) };
+    await expect(cleanRun(another, run.location, false)).rejects.toMatchObject({
+      code: "COORDINATOR_LIVES",
+    });
+  });
+});

@@ -1,0 +1,105 @@
+import type { SluiceError } from "../../../src/foundation/errors.ts";
+import { seededRandom } from "../../../src/foundation/random.ts";
+import { promptSetOf } from "../../../src/run/askable.ts";
+import { TaskAttempt } from "../../../src/run/attempt/attempt.ts";
+import { Executor } from "../../../src/run/execute/executor.ts";
+import type { JobInput } from "../../../src/run/job/schema.ts";
+import { type PlannedRun, plannedRun } from "../run-fixture.ts";
+import { type ScriptedEngine, settled } from "../scripted-engine.ts";
+
+export interface Execution {
+  run: PlannedRun;
+  executor: Executor;
+  completed: number[];
+  failures: { task: number; error: SluiceError }[];
+  hungry: () => number;
+  attempts: TaskAttempt[];
+  /** Opens an attempt at a task and gives it to the executor. */
+  add(task: number, suspects?: number): Promise<TaskAttempt>;
+  /** Lets virtual time pass until all tasks are complete or have failed. */
+  end(): Promise<void>;
+  /** Results of a task's part after its commit. */
+  results(task: number): Promise<Record<string, unknown>[]>;
+  letters(task: number): Promise<Record<string, unknown>[]>;
+}
+
+interface Changes {
+  job?: Partial<JobInput>;
+  maxAttempts?: number;
+  failOnRowError?: boolean;
+  run?: PlannedRun;
+}
+
+/** An executor over a run in memory; what completes is committed at once. */
+export async function execution(
+  rows: readonly string[],
+  engine: ScriptedEngine,
+  { job = {}, maxAttempts = 3, failOnRowError = false, run: given }: Changes = {},
+): Promise<Execution> {
+  const run = given ?? (await plannedRun(rows, job));
+  const { clock, plan } = run;
+  const completed: number[] = [];
+  const failures: Execution["failures"] = [];
+  const attempts: TaskAttempt[] = [];
+  const commits: Promise<unknown>[] = [];
+  let hungry = 0;
+  let ended = () => {};
+  const onFailure = (attempt: TaskAttempt, error: SluiceError) => {
+    if (failures.some(({ task }) => task === attempt.task.task)) return;
+    failures.push({ task: attempt.task.task, error });
+    executor.remove(attempt, error);
+    ended();
+  };
+  const executor = new Executor({
+    engine,
+    promptSet: promptSetOf(plan.job, plan.seed),
+    clock,
+    random: seededRandom(3),
+    maxAttempts,
+    failOnRowError,
+    onComplete(attempt) {
+      completed.push(attempt.task.task);
+      commits.push(attempt.commit());
+      ended();
+    },
+    onFailure,
+    onHungry: () => hungry++,
+  });
+  return {
+    run,
+    executor,
+    completed,
+    failures,
+    attempts,
+    hungry: () => hungry,
+    async add(task, suspects = 0) {
+      const attempt: TaskAttempt | object = await TaskAttempt.open(
+        run.context,
+        await run.task(task),
+        suspects,
+        {
+          onFailure: (error) => onFailure(attempt as TaskAttempt, error as SluiceError),
+          onDrain: () => executor.resume(),
+        },
+      );
+      if (!(attempt instanceof TaskAttempt)) throw new Error("the task is committed");
+      attempts.push(attempt);
+      executor.add(attempt);
+      await settled();
+      return attempt;
+    },
+    async end() {
+      const isOver = () => completed.length + failures.length >= attempts.length;
+      const all = new Promise<void>((resolve) => {
+        ended = () => {
+          if (isOver()) resolve();
+        };
+        ended();
+      });
+      await clock.run(all);
+      await clock.run(Promise.all(commits));
+    },
+    results: (task) => run.lines(`part-0000${task}.jsonl`),
+    letters: (task) => run.lines(`_dead-letters/part-0000${task}.jsonl`),
+  };
+}

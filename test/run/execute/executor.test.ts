@@ -1,0 +1,467 @@
+import { describe, expect, it } from "vitest";
+import { sleep } from "../../../src/foundation/clock.ts";
+import { SluiceError } from "../../../src/foundation/errors.ts";
+import { limits } from "../../../src/foundation/limits.ts";
+import { changedStorage, plannedRun, rowsOf } from "../run-fixture.ts";
+import { responseOf, scriptedEngine, settled } from "../scripted-engine.ts";
+import { execution } from "./execution.ts";
+
+const perTask = (rows: number) => ({ shard: { rows } });
+const answered = (index: number) => responseOf(`answer ${index}`);
+
+describe("feeding", () => {
+  it("never gives the engine more than it can hold, and fills each place at once", async () => {
+    const engine = scriptedEngine(3);
+    const { add, end, results } = await execution(rowsOf(10), engine);
+    await add(0);
+    expect(engine.held.map(({ request }) => request.index)).toEqual([0, 1, 2]);
+    engine.held[1]!.answer();
+    await settled();
+    expect(engine.held.map(({ request }) => request.index)).toEqual([0, 2, 3]);
+    while (engine.held.length > 0) {
+      engine.held.at(-1)!.answer();
+      await settled();
+    }
+    await end();
+    expect(engine.most).toBe(3);
+    expect((await results(0)).map(({ answer }) => answer)).toEqual(
+      rowsOf(10).map((_, row) => `answer ${row}`),
+    );
+  });
+
+  it("takes rows of the older task first, and of the next while that drains", async () => {
+    const engine = scriptedEngine(3);
+    const { add } = await execution(rowsOf(8), engine, { job: perTask(4) });
+    await add(1);
+    await add(0);
+    expect(engine.asked).toEqual([4, 5, 6]);
+    engine.answerAll();
+    await settled();
+    expect(engine.asked).toEqual([4, 5, 6, 7, 0, 1]);
+  });
+
+  it("says that it is hungry only while the engine has room", async () => {
+    const engine = scriptedEngine(2);
+    const { add, hungry, executor } = await execution(rowsOf(3), engine);
+    const attempt = await add(0);
+    const before = hungry();
+    expect(executor.waitingOf(attempt)).toBe(1);
+    expect(executor.inFlightOf(attempt)).toBe(2);
+    engine.held[0]!.answer();
+    await settled();
+    expect(hungry()).toBe(before);
+    engine.held[0]!.answer();
+    await settled();
+    expect(hungry()).toBeGreaterThan(before);
+    expect(executor.waitingOf()).toBe(0);
+  });
+
+  it("asks every prompt of a row, and answers with all of them", async () => {
+    const engine = scriptedEngine(4, ({ index, promptName }) =>
+      responseOf(`${promptName} ${index}`),
+    );
+    const prompts = { first: "1 {{ text }}", second: "2 {{ text }}" };
+    const job = { prompt: undefined, prompts };
+    const { add, end, results } = await execution(rowsOf(3), engine, { job });
+    await add(0);
+    await end();
+    expect(engine.asked).toHaveLength(6);
+    expect((await results(0))[2]).toMatchObject({
+      answer: { first: "first 2", second: "second 2" },
+    });
+  });
+
+  it("asks a forEach of many elements within capacity, in order, and a row of none not at all", async () => {
+    const engine = scriptedEngine(4, ({ element }) => responseOf(`e${element}`));
+    const rows = ['{"list":[]}', `{"list":${JSON.stringify("x".repeat(50).split(""))}}`];
+    const job = { prompt: { prompt: "Say {{ item }}", forEach: "list" } };
+    const { add, end, results } = await execution(rows, engine, { job });
+    await add(0);
+    await end();
+    expect(engine.asked).toHaveLength(50);
+    expect(engine.most).toBeLessThanOrEqual(4);
+    expect((await results(0)).map(({ answer }) => answer)).toEqual([
+      [],
+      Array.from({ length: 50 }, (_, element) => `e${element}`),
+    ]);
+  });
+
+  it("completes a task whose rows were all answered before", async () => {
+    const engine = scriptedEngine(2, ({ index }) => answered(index));
+    const first = await execution(rowsOf(2), engine);
+    const attempt = await first.add(0);
+    await attempt.flush();
+    await attempt.close();
+    const second = await execution([], engine, { run: first.run });
+    const before = engine.asked.length;
+    await second.add(0);
+    await second.end();
+    expect(engine.asked).toHaveLength(before);
+    expect(second.completed).toEqual([0]);
+  });
+
+  it("asks no more while the journal cannot keep up", async () => {
+    const engine = scriptedEngine(2);
+    let release = () => {};
+    const run = await plannedRun(rowsOf(4));
+    run.context.storage = changedStorage(run.storage, (inner) => ({
+      async appender(path) {
+        const appender = await inner.appender(path);
+        const append = async (data: Uint8Array) => {
+          await new Promise<void>((resolve) => {
+            release = resolve;
+          });
+          await appender.append(data);
+        };
+        return { ...appender, append };
+      },
+    }));
+    const { add } = await execution([], engine, { run });
+    const attempt = await add(0);
+    const text = "x".repeat(limits.maxJournalBufferBytes * 20);
+    for (const held of [...engine.held]) held.answer(text);
+    await settled();
+    expect(attempt.congested).toBe(true);
+    expect(engine.asked).toEqual([0, 1]);
+    release();
+    await settled();
+    expect(engine.asked).toEqual([0, 1]);
+    release();
+    await settled();
+    expect(engine.asked).toEqual([0, 1, 2, 3]);
+  });
+});
+
+describe("failures of a request", () => {
+  it("that may pass are tried again after a pause, each later than the one before", async () => {
+    const times: number[] = [];
+    const engine = scriptedEngine(1, ({ index }) => {
+      times.push(clock.monotonic());
+      return times.length < 3 ? new SluiceError("SERVER_ERROR") : answered(index);
+    });
+    const { add, end, run, results } = await execution(rowsOf(1), engine);
+    const { clock } = run;
+    await add(0);
+    await end();
+    expect(times).toHaveLength(3);
+    expect(times[1]! - times[0]!).toBeLessThanOrEqual(limits.retryBaseMs);
+    expect(times[1]).toBeGreaterThan(times[0]!);
+    expect(times[2]! - times[1]!).toBeLessThanOrEqual(limits.retryBaseMs * 2);
+    expect(await results(0)).toMatchObject([{ answer: "answer 0" }]);
+  });
+
+  it("wait as long as the server asks", async () => {
+    const refusal = new SluiceError("SERVER_ERROR", "", { retryAfterMs: 30_000 });
+    const engine = scriptedEngine(1, ({ index }, before) => (before ? answered(index) : refusal));
+    const { add, end, run } = await execution(rowsOf(1), engine);
+    await add(0);
+    await end();
+    expect(run.clock.monotonic()).toBeGreaterThanOrEqual(30_000);
+  });
+
+  it("hold up no other row while they wait", async () => {
+    const engine = scriptedEngine(1, ({ index }, before) =>
+      index === 0 && before === 0 ? new SluiceError("TIMEOUT") : answered(index),
+    );
+    const { add, end } = await execution(rowsOf(4), engine);
+    await add(0);
+    await end();
+    expect(engine.asked).toEqual([0, 1, 2, 3, 0]);
+  });
+
+  it("end as a dead letter after as many tries as a request has", async () => {
+    const engine = scriptedEngine(2, ({ index }) =>
+      index === 1 ? new SluiceError("SERVER_ERROR", "always") : answered(index),
+    );
+    const { add, end, letters, results } = await execution(rowsOf(3), engine);
+    await add(0);
+    await end();
+    expect(engine.asked.filter((row) => row === 1)).toHaveLength(3);
+    expect(await letters(0)).toMatchObject([{ index: 1, code: "SERVER_ERROR", attempts: 3 }]);
+    expect((await results(0)).map(({ id }) => id)).toEqual([0, 2]);
+  });
+
+  it("that are the row's own are not tried again, and keep what its other prompts gave", async () => {
+    const engine = scriptedEngine(1, ({ promptName }) =>
+      promptName === "second" ? new SluiceError("PROMPT_TOO_LONG") : responseOf("one"),
+    );
+    const prompts = { first: "{{ text }}", second: "{{ text }}", third: "{{ text }}" };
+    const { add, end, letters } = await execution(rowsOf(1), engine, {
+      job: { prompt: undefined, prompts },
+    });
+    await add(0);
+    await end();
+    expect(engine.asked).toHaveLength(2);
+    expect(await letters(0)).toMatchObject([
+      {
+        code: "PROMPT_TOO_LONG",
+        attempts: 1,
+        partial: { first: "one", second: null, third: null },
+      },
+    ]);
+  });
+
+  it("of scope run end the attempt at once", async () => {
+    const engine = scriptedEngine(2, ({ index }) =>
+      index === 1 ? new SluiceError("AUTHENTICATION_FAILED") : undefined,
+    );
+    const { add, end, failures } = await execution(rowsOf(4), engine);
+    await add(0);
+    await end();
+    expect(failures).toMatchObject([{ task: 0, error: { code: "AUTHENTICATION_FAILED" } }]);
+    expect(engine.held).toEqual([]);
+  });
+});
+
+describe("answers of the wrong form", () => {
+  const answer = {
+    line: "duration={duration}",
+    slots: { duration: { copyFrom: "text" } },
+  };
+  const job = { prompt: { prompt: "How long? {{ text }}", answer } };
+  const rows = ['{"text":"bake 20 minutes"}'];
+
+  it("are asked again with the answer and the problem shown", async () => {
+    const engine = scriptedEngine(1, (_request, before) =>
+      responseOf(before === 0 ? "about half an hour" : "duration=20 minutes"),
+    );
+    const seen: unknown[] = [];
+    const inner = engine.infer;
+    engine.infer = (request, signal) => {
+      seen.push(request.messages);
+      return inner(request, signal);
+    };
+    const { add, end, results } = await execution(rows, engine, { job });
+    await add(0);
+    await end();
+    expect(seen).toHaveLength(2);
+    expect(seen[1]).toMatchObject([
+      { role: "user" },
+      { role: "assistant", content: "about half an hour" },
+      { role: "user", content: expect.stringContaining("not right") as unknown },
+    ]);
+    expect(JSON.stringify(await results(0))).toContain("20 minutes");
+  });
+
+  it("end as a dead letter when they stay wrong", async () => {
+    const engine = scriptedEngine(1, () => responseOf("about half an hour"));
+    const { add, end, letters } = await execution(rows, engine, { job });
+    await add(0);
+    await end();
+    expect(engine.asked).toHaveLength(3);
+    expect(await letters(0)).toMatchObject([{ code: "ANSWER_INVALID", attempts: 3 }]);
+  });
+});
+
+describe("rows at fault", () => {
+  it("become dead letters with their place, and are never asked", async () => {
+    const engine = scriptedEngine(2, ({ index }) => answered(index));
+    const rows = ["{nonsense", '{"other":1}', '{"text":"fine"}'];
+    const { add, end, letters } = await execution(rows, engine);
+    await add(0);
+    await end();
+    expect(engine.asked).toEqual([2]);
+    expect(await letters(0)).toMatchObject([
+      { code: "JSON_INVALID", line: 1, attempts: 0 },
+      { code: "VARIABLE_MISSING", line: 2, message: expect.stringContaining(":2") as unknown },
+    ]);
+  });
+
+  it("end the attempt where a failed row is to stop the run", async () => {
+    const engine = scriptedEngine(1, ({ index }) => answered(index));
+    const rows = [...rowsOf(2), '{"other":1}', ...rowsOf(2)];
+    const { add, end, failures, run } = await execution(rows, engine, { failOnRowError: true });
+    await add(0);
+    await end();
+    expect(failures).toMatchObject([{ error: { code: "ROW_FAILED" } }]);
+    expect(failures[0]!.error.message).toContain(":3");
+    expect(await run.paths("_sluice/commits/")).toEqual([]);
+  });
+
+  it("end the attempt where the input has fewer rows than planned", async () => {
+    const engine = scriptedEngine(1, ({ index }) => answered(index));
+    const run = await plannedRun(rowsOf(3));
+    run.files["/in/rows.jsonl"] = rowsOf(2).join("\n");
+    const { add, end, failures } = await execution([], engine, { run });
+    await add(0);
+    await end();
+    expect(failures).toMatchObject([{ error: { code: "INPUT_CHANGED" } }]);
+  });
+});
+
+describe("an engine that dies", () => {
+  /** An engine that is gone with all it holds whenever one of these rows is asked. */
+  function fragileEngine(capacity: number, ...killers: number[]) {
+    const engine = scriptedEngine(capacity);
+    const inner = engine.infer;
+    engine.infer = (request, signal) => {
+      const response = inner(request, signal);
+      setImmediate(() => {
+        const held = [...engine.held];
+        const isFatal = held.some((it) => killers.includes(it.request.index));
+        for (const it of held) isFatal ? it.fail(new SluiceError("ENGINE_DIED")) : it.answer();
+      });
+      return response;
+    };
+    return engine;
+  }
+
+  it.each([
+    [1, [2]],
+    [4, [0]],
+    [4, [3]],
+    [4, [1, 2]],
+    [8, [0, 7]],
+  ])("with %i in flight gives up rows %j alone", async (capacity, killers) => {
+    const engine = fragileEngine(capacity, ...killers);
+    const { add, end, letters, results } = await execution(rowsOf(10), engine);
+    await add(0);
+    await end();
+    expect((await letters(0)).map(({ index, code }) => [index, code])).toEqual(
+      killers.map((row) => [row, "ROW_KILLS_ENGINE"]),
+    );
+    expect((await results(0)).map(({ id }) => id)).toEqual(
+      rowsOf(10).flatMap((_, row) => (killers.includes(row) ? [] : [row])),
+    );
+    for (const row of killers) {
+      expect(engine.asked.filter((it) => it === row).length).toBeGreaterThanOrEqual(
+        limits.maxRowKills,
+      );
+    }
+  });
+
+  it("costs its rows no try", async () => {
+    let deaths = 0;
+    const engine = scriptedEngine(1, ({ index }) => {
+      if (deaths++ < 2) return new SluiceError("ENGINE_DIED");
+      return answered(index);
+    });
+    const { add, end, results } = await execution(rowsOf(1), engine, { maxAttempts: 1 });
+    await add(0);
+    await end();
+    expect(await results(0)).toMatchObject([{ answer: "answer 0" }]);
+  });
+
+  it("is searched through in all tasks whose rows it held", async () => {
+    const engine = fragileEngine(4, 2);
+    const { add, end, completed, letters } = await execution(rowsOf(6), engine, {
+      job: perTask(2),
+    });
+    await Promise.all([add(0), add(1), add(2)]);
+    await end();
+    expect(completed.toSorted()).toEqual([0, 1, 2]);
+    expect(await letters(1)).toMatchObject([{ index: 2, code: "ROW_KILLS_ENGINE" }]);
+  });
+
+  it("goes on with the other tasks where the journal of one fails meanwhile", async () => {
+    const engine = fragileEngine(4, 3);
+    const run = await plannedRun(rowsOf(4), perTask(2));
+    let isBroken = false;
+    run.context.storage = changedStorage(run.storage, (inner) => ({
+      async appender(path) {
+        const appender = await inner.appender(path);
+        if (!path.includes("/g1/0/")) return appender;
+        const append = (data: Uint8Array) =>
+          isBroken ? Promise.reject(new SluiceError("STORE_FAILED")) : appender.append(data);
+        return { ...appender, append };
+      },
+    }));
+    const { add, end, failures, completed } = await execution([], engine, { run });
+    isBroken = true;
+    await Promise.all([add(0), add(1)]);
+    await end();
+    expect(failures).toMatchObject([{ task: 0, error: { code: "STORE_FAILED" } }]);
+    expect(completed).toEqual([1]);
+  });
+});
+
+describe("rows that a worker died with", () => {
+  it("are asked in small groups with nothing beside them, the rest as ever", async () => {
+    const engine = scriptedEngine(8);
+    const { add, end } = await execution(rowsOf(12), engine);
+    const together: number[][] = [];
+    await add(0, 4);
+    while (engine.held.length > 0) {
+      together.push(engine.held.map(({ request }) => request.index));
+      engine.answerAll();
+      await settled();
+    }
+    await end();
+    expect(together).toEqual([
+      [0, 1],
+      [2, 3],
+      [4, 5, 6, 7, 8, 9, 10, 11],
+    ]);
+  });
+
+  it("are on file before they are asked", async () => {
+    const engine = scriptedEngine(2);
+    const { add, run } = await execution(rowsOf(3), engine);
+    const attempt = await add(0, 2);
+    expect(engine.asked).toEqual([0]);
+    const [journal] = await run.paths("_sluice/attempts/");
+    expect(journal).toContain(attempt.id);
+    expect(await run.lines(journal!)).toEqual([{ index: 0, outcome: "asked", together: 1 }]);
+  });
+
+  it("are passed over where they are broken", async () => {
+    const engine = scriptedEngine(4, ({ index }) => answered(index));
+    const rows = ["{broken", ...rowsOf(1), "{broken too"];
+    const { add, end, results, letters } = await execution(rows, engine);
+    await add(0, 3);
+    await end();
+    expect(await results(0)).toHaveLength(1);
+    expect(await letters(0)).toHaveLength(2);
+  });
+});
+
+describe("leaving", () => {
+  it("stops only when nothing is with the engine, and takes no more rows", async () => {
+    const engine = scriptedEngine(2);
+    const { add, executor, attempts } = await execution(rowsOf(5), engine);
+    await add(0);
+    let isStopped = false;
+    const stopping = executor.stop().then(() => {
+      isStopped = true;
+    });
+    await settled();
+    expect(isStopped).toBe(false);
+    engine.answerAll();
+    await stopping;
+    expect(engine.asked).toEqual([0, 1]);
+    expect(attempts[0]!.done).toBe(2);
+  });
+
+  it("stops at once while rows only wait for another try", async () => {
+    const engine = scriptedEngine(1, () => new SluiceError("SERVER_ERROR"));
+    const { add, executor, run } = await execution(rowsOf(1), engine);
+    await add(0);
+    await executor.stop();
+    const before = engine.asked.length;
+    await run.clock.run(sleep(run.clock, 600_000));
+    expect(engine.asked).toHaveLength(before);
+  });
+
+  it("gives the place of a removed attempt to the others", async () => {
+    const engine = scriptedEngine(2);
+    const { add, executor } = await execution(rowsOf(8), engine, { job: perTask(4) });
+    const first = await add(0);
+    await add(1);
+    expect(engine.asked).toEqual([0, 1]);
+    executor.remove(first, new SluiceError("RUN_CANCELED"));
+    await settled();
+    expect(engine.asked).toEqual([0, 1, 4, 5]);
+    expect(first.done).toBe(0);
+  });
+
+  it("drops answers that come for an attempt that was removed", async () => {
+    const engine = scriptedEngine(1);
+    const { add, executor } = await execution(rowsOf(2), engine);
+    const attempt = await add(0);
+    const [held] = engine.held;
+    executor.remove(attempt, new SluiceError("RUN_CANCELED"));
+    held!.answer();
+    await settled();
+    expect([attempt.done, executor.inFlight]).toEqual([0, 0]);
+  });
+});

@@ -1,0 +1,92 @@
+import { describe, expect, it } from "vitest";
+import { limits } from "../../../src/foundation/limits.ts";
+import { type Asking, Isolation } from "../../../src/run/execute/isolation.ts";
+import type { RowJob } from "../../../src/run/execute/row-job.ts";
+
+/** A row as far as the isolation looks at it, with its requests. */
+function row(index: number, requests = 1): Asking[] {
+  const job = { index, kills: 0, attempt: {} } as RowJob;
+  return Array.from({ length: requests }, (_, at) => ({ job, at, request: {} as never }));
+}
+
+const rowsOf = (group: readonly Asking[] | undefined) => group?.map(({ job }) => job.index);
+
+/** Asks group after group until all is settled; groups with one of `killers` die. */
+function search(isolation: Isolation, killers: readonly number[]) {
+  const groups: number[][] = [];
+  const givenUp: number[] = [];
+  while (isolation.isActive) {
+    const group = isolation.nextGroup(([asking], error) => {
+      givenUp.push(asking!.job.index);
+      expect(error.code).toBe("ROW_KILLS_ENGINE");
+    });
+    if (!group) continue;
+    groups.push(group.map(({ job }) => job.index));
+    const dies = group.some(({ job }) => killers.includes(job.index));
+    for (const asking of group) dies ? isolation.fell(asking) : isolation.resolved(asking);
+  }
+  return { groups, givenUp };
+}
+
+describe("Isolation", () => {
+  it("halves the rows that died together until the guilty one is alone", () => {
+    const isolation = new Isolation();
+    for (const index of [0, 1, 2, 3]) isolation.fell(row(index)[0]!);
+    const { groups, givenUp } = search(isolation, [1]);
+    expect(givenUp).toEqual([1]);
+    expect(groups).toEqual([[0, 1], [0], [1], [1], [1], [2, 3]]);
+  });
+
+  it("counts a death with one row in flight as one of its own", () => {
+    const isolation = new Isolation();
+    isolation.fell(row(5)[0]!);
+    const { groups, givenUp } = search(isolation, [5]);
+    expect(groups).toHaveLength(limits.maxRowKills - 1);
+    expect(givenUp).toEqual([5]);
+  });
+
+  it("clears a row that kills no more", () => {
+    const isolation = new Isolation();
+    isolation.fell(row(5)[0]!);
+    expect(search(isolation, [])).toEqual({ groups: [[5]], givenUp: [] });
+  });
+
+  it("keeps the requests of a row together", () => {
+    const isolation = new Isolation();
+    for (const asking of [...row(0, 3), ...row(1, 2)]) isolation.fell(asking);
+    const { groups, givenUp } = search(isolation, [0]);
+    expect(groups).toEqual([
+      [0, 0, 0],
+      [0, 0, 0],
+      [0, 0, 0],
+      [1, 1],
+    ]);
+    expect(givenUp).toEqual([0]);
+  });
+
+  it("is busy until every request of the group came back", () => {
+    const isolation = new Isolation();
+    const rows = [row(0), row(1), row(2)];
+    isolation.suspect(rows, 2);
+    const group = isolation.nextGroup(() => {});
+    expect(rowsOf(group)).toEqual([0, 1]);
+    isolation.resolved(rows[0]![0]!);
+    // One that is not of the group changes nothing.
+    isolation.resolved(rows[2]![0]!);
+    expect(isolation.isBusy).toBe(true);
+    isolation.resolved(rows[1]![0]!);
+    expect([isolation.isBusy, isolation.isActive]).toEqual([false, true]);
+    expect(rowsOf(isolation.nextGroup(() => {}))).toEqual([2]);
+  });
+
+  it("forgets the rows of an attempt that was given up, and those only", () => {
+    const isolation = new Isolation();
+    const [mine, other] = [row(0), row(1)];
+    isolation.suspect([mine, other], 2);
+    isolation.nextGroup(() => {});
+    isolation.forget(mine[0]!.job.attempt);
+    expect(isolation.isBusy).toBe(true);
+    isolation.forget(other[0]!.job.attempt);
+    expect(isolation.isActive).toBe(false);
+  });
+});

@@ -1,0 +1,36 @@
+import { describe, expect, it } from "vitest";
+import { locateRun } from "../../src/run/locate.ts";
+
+describe("locateRun", () => {
+  it("takes a path without a known ending as the run directory", () => {
+    const location = { directory: "/data/out", outside: "/data", mergedFile: null };
+    expect(locateRun("/data/out")).toEqual(location);
+    expect(locateRun("/data/out//")).toEqual(location);
+    expect(locateRun("/data/out.v2").directory).toBe("/data/out.v2");
+  });
+
+  it("takes a path with a known ending as a file, its state beside it", () => {
+    const location = {
+      directory: "/data/results.jsonl.sluice",
+      outside: "/data",
+      mergedFile: "results.jsonl",
+    };
+    expect(locateRun("/data/results.jsonl")).toEqual(location);
+    expect(locateRun("/data/results.ndjson").mergedFile).toBe("results.ndjson");
+  });
+
+  it("finds the same run by the directory of its state", () => {
+    const byState = locateRun("/data/results.jsonl.sluice");
+    expect(byState).toEqual(locateRun("/data/results.jsonl"));
+    // Completion in a shell puts a slash behind a directory.
+    expect(locateRun("/data/results.jsonl.sluice/")).toEqual(byState);
+  });
+
+  it("takes a slash at the end as a directory whatever its name", () => {
+    expect(locateRun("/data/results.jsonl/")).toEqual({
+      directory: "/data/results.jsonl",
+      outside: "/data",
+      mergedFile: null,
+    });
+  });
+});

@@ -1,0 +1,186 @@
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, relative } from "node:path";
+import { onTestFinished } from "vitest";
+import { localBackend } from "../../src/backends/local/local.ts";
+import { openLocalFile } from "../../src/data/open-files.ts";
+import { openStorage } from "../../src/data/storage/open.ts";
+import { channelPair } from "../../src/foundation/channel.ts";
+import { systemClock } from "../../src/foundation/clock.ts";
+import { sha256Hex } from "../../src/foundation/hashing.ts";
+import { silentLogger } from "../../src/foundation/logger.ts";
+import { seededRandom } from "../../src/foundation/random.ts";
+import type { Processes } from "../../src/run/coordinate/processes.ts";
+import type { RunDependencies } from "../../src/run/dependencies.ts";
+import type { WorkerHandle } from "../../src/run/dispatch.ts";
+import { type JobInput, type JobSpec, jobSchema } from "../../src/run/job/schema.ts";
+import { locateRun, type RunLocation } from "../../src/run/locate.ts";
+import { runRetry } from "../../src/run/retry/run-retry.ts";
+import { type RunResult, runJob } from "../../src/run/run-job.ts";
+import type { Manifest } from "../../src/run/seal/manifest.ts";
+import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
+import { serveWorker } from "../../src/run/worker/serve.ts";
+
+/** A process that lives as long as its name is not among the dead. */
+export function processesOf(pid: number, dead: ReadonlySet<number> = new Set()): Processes {
+  const identity = { host: "here", bootId: "boot", pid, startTime: "1" };
+  return {
+    self: () => identity,
+    look: (other) => (other.host !== "here" ? "elsewhere" : dead.has(other.pid) ? "dead" : "alive"),
+  };
+}
+
+/** A folder of its own for one test. */
+export function scratchFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "sluice-run-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** The outside world of runs in these tests: real files, no other process. */
+export function dependenciesOf(changes: Partial<RunDependencies> = {}): RunDependencies {
+  return {
+    clock: systemClock,
+    random: seededRandom(3),
+    logger: silentLogger,
+    processes: processesOf(1),
+    openStorage,
+    openFile: openLocalFile,
+    software: "test",
+    ...changes,
+  };
+}
+
+export interface WholeRun {
+  folder: string;
+  job: JobSpec;
+  location: RunLocation;
+  dependencies: RunDependencies;
+}
+
+const backend = (dependencies: RunDependencies) =>
+  localBackend({
+    machine: { cores: 2, memoryBytes: 2 ** 34 },
+    startWorker: async (location, _job, generation) =>
+      workerInside(dependencies, locateRun(location), generation),
+  });
+
+function workerInside(
+  dependencies: RunDependencies,
+  location: RunLocation,
+  generation: number,
+): WorkerHandle {
+  const [near, far] = channelPair<ToWorker, FromWorker>();
+  const { clock, random, logger } = dependencies;
+  const ended = serveWorker({
+    location,
+    generation,
+    dependencies,
+    engineContext: {
+      clock,
+      random,
+      logger,
+      environment: {},
+      homeDirectory: "/nowhere",
+      hostCommand: [],
+      killProcess() {},
+    },
+    channel: far,
+  }).then(() => "it left");
+  return { channel: near, kill: () => near.close(), ended };
+}
+
+/** Rows of which every seventh lacks the field that the prompt uses, and one is no JSON. */
+export function someRows(count: number): string {
+  const lines = Array.from({ length: count }, (_, id) => {
+    if (id === 4) return '{"id": 4, broken';
+    return JSON.stringify(id % 7 === 6 ? { id } : { id, text: `row ${id}` });
+  });
+  return lines.map((line) => `${line}\n`).join("");
+}
+
+/** A job over `rows` in a folder, not run yet. */
+export function preparedRun(
+  folder: string,
+  rows = someRows(23),
+  changes: Partial<JobInput> = {},
+  output = "out",
+): WholeRun {
+  const input = join(folder, "rows.jsonl");
+  writeFileSync(input, rows);
+  const job = jobSchema.parse({
+    input: { path: input, id: "id" },
+    model: { engine: "fake" },
+    prompt: "Say {{ text }}",
+    generation: { seed: 1 },
+    shard: { rows: 5 },
+    output: { path: join(folder, output) },
+    ...changes,
+  });
+  return { folder, job, location: locateRun(job.output.path), dependencies: dependenciesOf() };
+}
+
+/** Runs a prepared job to its end, or until `signal` stops it. */
+export function carriedOut(
+  { job, dependencies }: WholeRun,
+  signal?: AbortSignal,
+): Promise<RunResult> {
+  return runJob(job, dependencies, {
+    backend: backend(dependencies),
+    overwrite: false,
+    fork: false,
+    prepare: async () => {},
+    onEvent() {},
+    signal: signal ?? new AbortController().signal,
+  });
+}
+
+/** Asks the failed rows of a sealed run again, with another prompt. */
+export async function retried({ location, dependencies }: WholeRun, prompt: string): Promise<void> {
+  const result = await runRetry(location, dependencies, {
+    where: "failed",
+    change: async (job) => jobSchema.parse({ ...job, prompt }),
+    backend: backend(dependencies),
+    prepare: async () => {},
+    onEvent() {},
+    signal: new AbortController().signal,
+  });
+  if (!result?.summary.sealed) throw new Error("the retry was not sealed");
+}
+
+/** A copy of a whole folder elsewhere: what a damage is done to. */
+export function copyOf(run: WholeRun): WholeRun {
+  const folder = scratchFolder();
+  cpSync(run.folder, folder, { recursive: true });
+  const moved = (path: string) => join(folder, relative(run.folder, path));
+  const { directory, outside, mergedFile } = run.location;
+  const location = { directory: moved(directory), outside: moved(outside), mergedFile };
+  return { ...run, folder, location };
+}
+
+/** Every file of a run directory, by its path in it. */
+export function filesOf({ location }: WholeRun): string[] {
+  return readdirSync(location.directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(location.directory, join(entry.parentPath, entry.name)))
+    .sort();
+}
+
+export function textOf({ location }: WholeRun, path: string): string {
+  return readFileSync(join(location.directory, path), "utf8");
+}
+
+export function putText({ location }: WholeRun, path: string, text: string | Uint8Array): void {
+  writeFileSync(join(location.directory, path), text);
+}
+
+/** Changes the manifest, and makes `_SUCCESS` vouch for it, as somebody who cheats would. */
+export function resealed(run: WholeRun, change: (manifest: Manifest) => void): void {
+  const { manifest: path, generation } = JSON.parse(textOf(run, "_SUCCESS"));
+  const manifest = JSON.parse(textOf(run, path)) as Manifest;
+  change(manifest);
+  const text = `${JSON.stringify(manifest, null, 1)}\n`;
+  putText(run, path, text);
+  const success = { generation, manifest: path, sha256: sha256Hex(text) };
+  putText(run, "_SUCCESS", `${JSON.stringify(success)}\n`);
+}
