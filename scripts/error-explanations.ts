@@ -66,6 +66,8 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "npm could not add the engine's package. Its last lines are part of the message. What was there before is unchanged.",
   ENDPOINT_DOWN:
     "Refused connections and 429 replies pause the endpoint and cost no row a try. It stayed so for longer than `model.maxEndpointDownMs`. The run can be continued.",
+  ENDPOINT_UNUSABLE:
+    "The account has no quota or credit left (402, or a 429 that says so), or the server's certificate is not trusted. Asking again by itself would change nothing. The run can be continued once it is mended.",
   ENDPOINT_PATH_UNKNOWN:
     "The server is there and answered 404 for the path itself: `model.baseUrl` usually lacks or doubles its `/v1`.",
   AUTHENTICATION_FAILED:
@@ -92,7 +94,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "One process at a time rules a run. The one that does is still alive, on this host or another.",
   COORDINATOR_LOST:
     "This process ruled the run and found that another has taken it over, for instance after a long sleep of the machine. It stops; nothing is lost.",
-  RUN_CANCELED: "`sluice cancel` stopped the run. What was answered is kept.",
+  RUN_CANCELED: "Ctrl-C, a signal or `sluice cancel` stopped the run. What was answered is kept.",
   PLAN_TOO_LARGE:
     "The plan, which every worker reads, exceeds its limit, usually by very long prompts.",
   PROTOCOL:

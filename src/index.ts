@@ -5,7 +5,7 @@
  * @packageDocumentation
  */
 export { type ResultsOptions, results, status, verify } from "./api/inspect.ts";
-export { type RunOptions, run } from "./api/run.ts";
+export { type PlanOptions, plan, type RunOptions, run } from "./api/run.ts";
 export { localStorage } from "./data/storage/local.ts";
 export { memoryStorage } from "./data/storage/memory.ts";
 export type {
@@ -42,6 +42,7 @@ export type { Json, JsonObject } from "./foundation/json.ts";
 export type { Logger, LogLevel } from "./foundation/logger.ts";
 export type { RunEvent, RunSummary } from "./run/events.ts";
 export type { JobInput, JobSpec } from "./run/job/schema.ts";
+export type { RunPreview } from "./run/preview.ts";
 export type { RunResult } from "./run/run-job.ts";
 export type { Manifest } from "./run/seal/manifest.ts";
 export type { Damage, Verification } from "./run/seal/verify.ts";

@@ -7,6 +7,7 @@ import type { RunEvent } from "../run/events.ts";
 import { jobFromValue } from "../run/job/from-value.ts";
 import { loadJob } from "../run/job/load.ts";
 import type { JobInput, JobSpec } from "../run/job/schema.ts";
+import { previewJob, type RunPreview } from "../run/preview.ts";
 import { type RunResult, runJob } from "../run/run-job.ts";
 import { engineContext, runDependencies } from "./run-dependencies.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -66,8 +67,38 @@ export async function run(job: JobInput | string, options: RunOptions = {}): Pro
   });
 }
 
+/** How a program looks at a job before it runs it. */
+export interface PlanOptions
+  extends Pick<RunOptions, "onEvent" | "logger" | "workingDirectory" | "environment"> {
+  /** First rows whose requests are shown, as they will be asked; default 2. */
+  shownRows?: number;
+}
+
+/**
+ * What a job would do, as `sluice plan` shows it: rows, tasks, requests, an estimate of the tokens,
+ * the first rendered prompts. Asks nothing and writes nothing.
+ *
+ * @throws SluiceError for whatever would prevent the job's start.
+ * @example
+ * const { rows, tasks, shown } = await plan("job.yaml");
+ * console.log(rows, "rows in", tasks, "tasks; the first is asked", shown[0]?.requests);
+ */
+export async function plan(job: JobInput | string, options: PlanOptions = {}): Promise<RunPreview> {
+  const { shownRows = 2, logger = silentLogger, onEvent } = options;
+  const surroundings = surroundingsOf(options);
+  const { environment, process } = surroundings;
+  const backend = openBackend("local", { executable: process.executable, environment, logger });
+  return previewJob(await jobOf(job, surroundings), runDependencies(surroundings, logger), {
+    shownRows,
+    workersFor: (spec, rows) => backend.workersFor(spec, rows),
+    onEvent: (event) => onEvent?.(event),
+  });
+}
+
 /** This process, as far as the options do not say otherwise. */
-function surroundingsOf(options: RunOptions): Surroundings {
+function surroundingsOf(
+  options: Pick<RunOptions, "workingDirectory" | "environment">,
+): Surroundings {
   const own = thisProcess();
   return {
     ...own,

@@ -56,6 +56,8 @@ interface TaskState {
   /** Rows done when it last failed. */
   doneAtFailure: number;
   suspects: number;
+  /** What a later try finds on file is this call's own work. */
+  hasBegun: boolean;
 }
 
 interface RunningTask {
@@ -87,6 +89,9 @@ export class Dispatcher {
   readonly #workers = new Set<WorkerState>();
   readonly #timers = new Set<() => void>();
   #committed = 0;
+  /** Starts in a row of which none got ready. */
+  #failedStarts = 0;
+  /** Deaths in a row, with no task committed between them. */
   #deaths = 0;
   #starting = 0;
   #failedRows: number;
@@ -147,7 +152,11 @@ export class Dispatcher {
     this.#workers.add(worker);
     const { handle } = worker;
     handle.channel.onMessage((message) => this.#onMessage(worker, message));
-    handle.channel.onClose(() => {});
+    // A worker that cannot be understood any more would be waited for without end.
+    handle.channel.onClose((error) => {
+      if (error) handle.kill();
+      else this.#killLater(worker);
+    });
     void handle.ended.then((reason) => this.#onDeath(worker, reason));
     const cancel = this.#schedule(limits.workerReadyTimeoutMs, () => {
       if (!worker.isReady) handle.kill();
@@ -162,6 +171,7 @@ export class Dispatcher {
     switch (message.type) {
       case "worker-ready":
         worker.isReady = true;
+        this.#failedStarts = 0;
         worker.id = message.worker;
         worker.capacity = message.capacity;
         this.#options.onEvent({ ...message, type: "worker-start" });
@@ -170,8 +180,7 @@ export class Dispatcher {
         this.#stop(errorFromRecord(message.error));
         break;
       case "task-start":
-        this.#resumedRows += message.resumed;
-        this.#options.onEvent({ ...message, worker: worker.id });
+        this.#onTaskStart(worker, message);
         break;
       case "task-progress":
         this.#onProgress(worker, message);
@@ -182,6 +191,16 @@ export class Dispatcher {
     }
     this.#assign(worker);
     this.#settleIfOver();
+  }
+
+  #onTaskStart(worker: WorkerState, message: FromWorker & { type: "task-start" }): void {
+    const running = worker.running.get(message.task);
+    if (running) {
+      running.done = message.resumed;
+      if (!running.state.hasBegun) this.#resumedRows += message.resumed;
+      running.state.hasBegun = true;
+    }
+    this.#options.onEvent({ ...message, worker: worker.id });
   }
 
   #onProgress(worker: WorkerState, message: FromWorker & { type: "task-progress" }): void {
@@ -204,6 +223,7 @@ export class Dispatcher {
     this.#tellErrors(errors, running.errors);
     if (outcome === "committed" || outcome === "already-committed") {
       this.#committed++;
+      this.#deaths = 0;
       this.#failedRows += failed - running.failed;
       this.#checkBudget();
       return;
@@ -249,7 +269,7 @@ export class Dispatcher {
       worker: id,
       ...(isExpected ? {} : { error: error.toJSON() }),
     });
-    if (!isExpected && !isReady && ++this.#deaths >= limits.maxEngineStarts) {
+    if (!isExpected && !isReady && ++this.#failedStarts >= limits.maxEngineStarts) {
       this.#stop(
         new SluiceError("ENGINE_START_FAILED", `the worker leaves at its start: ${reason}`),
       );
@@ -263,9 +283,11 @@ export class Dispatcher {
       this.#retry(task, error, this.#options.maxTaskRetries + allowance);
     }
     if (!isExpected && !this.#isStopping) {
-      const delayMs = backoffMs(this.#deaths + 1, this.#options.random, restartBackoff);
+      const delayMs = backoffMs(++this.#deaths, this.#options.random, restartBackoff);
       this.#schedule(delayMs, () => this.#start(slot));
     }
+    // One that has nothing to do says nothing: it is not heard of before it gets a task.
+    for (const other of this.#workers) this.#assign(other);
     this.#settleIfOver();
   }
 
@@ -316,8 +338,12 @@ export class Dispatcher {
 
   #sendStop(worker: WorkerState): void {
     worker.handle.channel.send({ type: "worker-stop", graceMs: limits.stopGraceMs });
-    const cancel = this.#schedule(limits.stopGraceMs * 2, () => worker.handle.kill());
-    void worker.handle.ended.then(cancel);
+    this.#killLater(worker);
+  }
+
+  #killLater({ handle }: WorkerState): void {
+    const cancel = this.#schedule(limits.stopGraceMs * 2, () => handle.kill());
+    void handle.ended.then(cancel);
   }
 
   #schedule(delayMs: number, action: () => void): () => void {
@@ -355,7 +381,7 @@ export class Dispatcher {
 const restartBackoff = Object.freeze({ baseMs: 100, maxMs: 10_000 });
 
 function newTask(task: number): TaskState {
-  return { task, failures: 0, doneAtFailure: 0, suspects: 0 };
+  return { task, failures: 0, doneAtFailure: 0, suspects: 0, hasBegun: false };
 }
 
 function newRunning(state: TaskState, waiting: number): RunningTask {

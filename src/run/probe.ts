@@ -12,16 +12,17 @@ import { createOnce } from "./records.ts";
  * @throws SluiceError `STORE_UNSUITABLE`.
  */
 export async function probeStore(storage: Storage, uniqueId: string): Promise<void> {
+  const fleeting = withoutSync(storage);
   for (let round = 0; round < limits.probeRounds; round++) {
     const path = `${probePrefix}${uniqueId}-${round}.json`;
     const outcomes = await Promise.all(
       Array.from({ length: limits.probeCreators }, (_, creator) =>
-        createOnce(storage, path, { creator: `${uniqueId}-${creator}` }, (it) => it.creator),
+        createOnce(fleeting, path, { creator: `${uniqueId}-${creator}` }, (it) => it.creator),
       ),
     );
     // One who comes when all is over must find the winner's file, whatever the store replied.
     const late = { creator: `${uniqueId}-late` };
-    outcomes.push(await createOnce(storage, path, late, (it) => it.creator));
+    outcomes.push(await createOnce(fleeting, path, late, (it) => it.creator));
     const winners = outcomes.filter(({ won }) => won).length;
     const names = new Set(outcomes.map(({ record }) => record.creator));
     await storage.remove(path);
@@ -33,4 +34,12 @@ export async function probeStore(storage: Storage, uniqueId: string): Promise<vo
       );
     }
   }
+}
+
+/** Creates that need not last: forcing a hundred probe files to disk would prove nothing more. */
+function withoutSync(storage: Storage): Pick<Storage, "createIfAbsent" | "read"> {
+  return {
+    createIfAbsent: (path, data) => storage.createIfAbsent(path, data, { isLasting: false }),
+    read: (path) => storage.read(path),
+  };
 }

@@ -3,7 +3,10 @@ import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import { limits } from "../foundation/limits.ts";
 
 /** The record at `path`, or undefined where there is none. */
-export async function readJson<T>(storage: Storage, path: string): Promise<T | undefined> {
+export async function readJson<T>(
+  storage: Pick<Storage, "read">,
+  path: string,
+): Promise<T | undefined> {
   let bytes: Uint8Array;
   try {
     bytes = await storage.read(path);
@@ -34,7 +37,7 @@ export function recordBytes(record: unknown): Buffer {
  * @throws SluiceError of the storage when it stays unclear after `limits.maxReadBacks` tries.
  */
 export async function createOnce<T>(
-  storage: Storage,
+  storage: Pick<Storage, "createIfAbsent" | "read">,
   path: string,
   record: T,
   idOf: (record: T) => string,

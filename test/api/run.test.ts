@@ -1,8 +1,16 @@
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type JobInput, type RunEvent, results, run, status, verify } from "../../src/index.ts";
+import {
+  type JobInput,
+  plan,
+  type RunEvent,
+  results,
+  run,
+  status,
+  verify,
+} from "../../src/index.ts";
 
 const rows = Array.from({ length: 25 }, (_, index) => ({ id: index, text: `row ${index}` }));
 
@@ -43,6 +51,14 @@ describe("run, for programs", () => {
     const { run: seen, tasks } = await status(join(folder, "out"));
     expect(seen).toMatchObject({ state: "successful", runId: summary.run_id });
     expect(tasks.map((task) => task.state)).toEqual(Array(3).fill("successful"));
+  });
+
+  it("says before what a job would do, and writes nothing", async () => {
+    const { rows: found, tasks, requests, shown } = await plan(job, { workingDirectory: folder });
+    expect({ found, tasks }).toEqual({ found: 25, tasks: 3 });
+    expect(requests.planned).toBe(25);
+    expect(shown[1]?.requests[0]?.messages).toEqual([{ role: "user", content: "Say row 1" }]);
+    expect(await readdir(folder)).toEqual(["rows.jsonl"]);
   });
 
   it("leaves a sealed run alone, and refuses another job in its place", async () => {

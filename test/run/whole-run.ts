@@ -1,4 +1,12 @@
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { onTestFinished } from "vitest";
@@ -7,17 +15,16 @@ import { openLocalFile } from "../../src/data/open-files.ts";
 import { openStorage } from "../../src/data/storage/open.ts";
 import { channelPair } from "../../src/foundation/channel.ts";
 import { systemClock } from "../../src/foundation/clock.ts";
-import { sha256Hex } from "../../src/foundation/hashing.ts";
 import { silentLogger } from "../../src/foundation/logger.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
 import type { Processes } from "../../src/run/coordinate/processes.ts";
 import type { RunDependencies } from "../../src/run/dependencies.ts";
 import type { WorkerHandle } from "../../src/run/dispatch.ts";
+import type { RunEvent } from "../../src/run/events.ts";
 import { type JobInput, type JobSpec, jobSchema } from "../../src/run/job/schema.ts";
 import { locateRun, type RunLocation } from "../../src/run/locate.ts";
 import { runRetry } from "../../src/run/retry/run-retry.ts";
 import { type RunResult, runJob } from "../../src/run/run-job.ts";
-import type { Manifest } from "../../src/run/seal/manifest.ts";
 import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
 import { serveWorker } from "../../src/run/worker/serve.ts";
 
@@ -123,15 +130,16 @@ export function preparedRun(
 /** Runs a prepared job to its end, or until `signal` stops it. */
 export function carriedOut(
   { job, dependencies }: WholeRun,
-  signal?: AbortSignal,
+  signal = new AbortController().signal,
+  onEvent: (event: RunEvent) => void = () => {},
 ): Promise<RunResult> {
   return runJob(job, dependencies, {
     backend: backend(dependencies),
     overwrite: false,
     fork: false,
     prepare: async () => {},
-    onEvent() {},
-    signal: signal ?? new AbortController().signal,
+    onEvent,
+    signal,
   });
 }
 
@@ -174,13 +182,7 @@ export function putText({ location }: WholeRun, path: string, text: string | Uin
   writeFileSync(join(location.directory, path), text);
 }
 
-/** Changes the manifest, and makes `_SUCCESS` vouch for it, as somebody who cheats would. */
-export function resealed(run: WholeRun, change: (manifest: Manifest) => void): void {
-  const { manifest: path, generation } = JSON.parse(textOf(run, "_SUCCESS"));
-  const manifest = JSON.parse(textOf(run, path)) as Manifest;
-  change(manifest);
-  const text = `${JSON.stringify(manifest, null, 1)}\n`;
-  putText(run, path, text);
-  const success = { generation, manifest: path, sha256: sha256Hex(text) };
-  putText(run, "_SUCCESS", `${JSON.stringify(success)}\n`);
+/** Makes a folder below a run directory. */
+export function folderFor({ location }: WholeRun, path: string): void {
+  mkdirSync(join(location.directory, path), { recursive: true });
 }

@@ -82,11 +82,16 @@ class LocalStorage implements Storage {
     yield* this.#listDirectory(prefix.slice(0, slash + 1), prefix.slice(slash + 1));
   }
 
-  async createIfAbsent(path: string, data: Uint8Array): Promise<"created" | "exists" | "unclear"> {
+  async createIfAbsent(
+    path: string,
+    data: Uint8Array,
+    { isLasting = true }: { isLasting?: boolean } = {},
+  ): Promise<"created" | "exists" | "unclear"> {
     const file = this.#fileOf(path);
-    const temporary = await this.#writeTemporary(file, data);
+    const isSynced = this.#durable && isLasting;
+    const temporary = await this.#writeTemporary(file, data, isSynced);
     try {
-      return await this.#linkIfAbsent(temporary, file);
+      return await this.#linkIfAbsent(temporary, file, isSynced);
     } finally {
       // Its name is of no use to anybody, so that a failure here changes nothing.
       await unlink(temporary).catch(() => {});
@@ -95,7 +100,7 @@ class LocalStorage implements Storage {
 
   async replace(path: string, data: Uint8Array): Promise<void> {
     const file = this.#fileOf(path);
-    const temporary = await this.#writeTemporary(file, data);
+    const temporary = await this.#writeTemporary(file, data, this.#durable);
     await withStoreErrors(file, () => this.#rename(temporary, file));
   }
 
@@ -165,12 +170,12 @@ class LocalStorage implements Storage {
     });
   }
 
-  async #writeTemporary(file: string, data: Uint8Array): Promise<string> {
+  async #writeTemporary(file: string, data: Uint8Array, isSynced: boolean): Promise<string> {
     const temporary = temporaryBeside(file);
     const handle = await this.#create(file, () => open(temporary, "wx"));
     try {
       await writeFully(handle, data);
-      if (this.#durable) await handle.sync();
+      if (isSynced) await handle.sync();
       await handle.close();
     } catch (error) {
       await handle.close().catch(() => {});
@@ -180,10 +185,14 @@ class LocalStorage implements Storage {
     return temporary;
   }
 
-  async #linkIfAbsent(temporary: string, file: string): Promise<"created" | "exists" | "unclear"> {
+  async #linkIfAbsent(
+    temporary: string,
+    file: string,
+    isSynced: boolean,
+  ): Promise<"created" | "exists" | "unclear"> {
     try {
       await link(temporary, file);
-      await this.#directories.sync(dirname(file));
+      if (isSynced) await this.#directories.sync(dirname(file));
       return "created";
     } catch (error) {
       const code = systemCode(error);

@@ -51,9 +51,14 @@ export interface Storage {
    * or not at all, durable when it resolves. `"unclear"` after anything but a clean outcome: the
    * caller reads the record back.
    *
+   * @param options `isLasting: false`: the object need not survive a power loss.
    * @throws SluiceError `STORE_UNSUITABLE` where the store has no such operation.
    */
-  createIfAbsent(path: string, data: Uint8Array): Promise<"created" | "exists" | "unclear">;
+  createIfAbsent(
+    path: string,
+    data: Uint8Array,
+    options?: { isLasting?: boolean },
+  ): Promise<"created" | "exists" | "unclear">;
   /** Makes or replaces the object in one step. For state that is only informative, and for seals. */
   replace(path: string, data: Uint8Array): Promise<void>;
   appender(path: string): Promise<Appender>;

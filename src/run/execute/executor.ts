@@ -120,6 +120,8 @@ export class Executor {
     try {
       if (this.#isolation.isActive) this.#pumpIsolated();
       if (!this.#isolation.isActive) this.#fill();
+      // Filling may have come upon suspected rows; with nothing in flight nobody else would ask.
+      if (this.#isolation.isActive) this.#pumpIsolated();
       this.#checkSources();
     } finally {
       this.#isPumping = false;
@@ -214,7 +216,7 @@ export class Executor {
   }
 
   #onResponse(asking: Asking, response: InferenceResponse): void {
-    if (!this.#left(asking.job.source)) return;
+    if (!this.#left(asking.job.source)) return this.#pump();
     const { job, at } = asking;
     const isCleared = this.#isolation.resolved(asking);
     try {
@@ -238,7 +240,7 @@ export class Executor {
   }
 
   #onError(asking: Asking, thrown: unknown): void {
-    if (!this.#left(asking.job.source)) return;
+    if (!this.#left(asking.job.source)) return this.#pump();
     const error = asSluiceError(thrown);
     const { job, at } = asking;
     if (error.scope === "engine") {

@@ -57,7 +57,7 @@ export class Worker {
       maxAttempts: context.plan.job.retries.maxAttempts,
       failOnRowError: context.plan.job.onRowError === "fail",
       onComplete: (attempt) => this.#finish(attempt),
-      onFailure: (attempt, error) => this.#fail(attempt.task.task, error),
+      onFailure: (attempt, error) => this.#failAttempt(attempt, error),
       onHungry: () => this.#onHungry(),
     });
   }
@@ -116,20 +116,21 @@ export class Worker {
     try {
       const planned = await this.#tasks.task(task);
       const attempt = await TaskAttempt.open(this.#options.context, planned, suspects, {
-        onFailure: (error) => this.#fail(task, asSluiceError(error)),
+        onFailure: (error) => this.#fail(task, open, asSluiceError(error)),
         onDrain: () => this.#executor.resume(),
       });
       if (!(attempt instanceof TaskAttempt)) return this.#alreadyCommitted(task, attempt);
       open.attempt = attempt;
+      // Its journal failed before there was an attempt to close.
+      if (open.error) return await attempt.close();
       if (this.#isStopping) return;
       if (open.isCanceled) return this.#abandon(task, open, "canceled");
-      if (open.error) return this.#fail(task, open.error);
       const { onlyRows, rows } = planned;
       const { id, resumed } = attempt;
       this.#send({ type: "task-start", task, attempt: id, rows: onlyRows ?? rows, resumed });
       this.#executor.add(attempt);
     } catch (error) {
-      this.#fail(task, asSluiceError(error));
+      this.#fail(task, open, asSluiceError(error));
     }
   }
 
@@ -146,17 +147,24 @@ export class Worker {
       attempt.commit().then(
         ({ outcome }) => {
           const open = this.#open.get(task);
-          if (open) this.#sendEnd(task, open, outcome);
+          if (open?.attempt !== attempt) return;
+          this.#sendEnd(task, open, outcome);
           this.#open.delete(task);
         },
-        (error: unknown) => this.#fail(task, asSluiceError(error)),
+        (error: unknown) => this.#failAttempt(attempt, asSluiceError(error)),
       ),
     );
   }
 
-  #fail(task: number, error: SluiceError): void {
+  #failAttempt(attempt: TaskAttempt, error: SluiceError): void {
+    const { task } = attempt.task;
     const open = this.#open.get(task);
-    if (!open || open.error) return;
+    if (open?.attempt === attempt) this.#fail(task, open, error);
+  }
+
+  // An earlier attempt at the same task may fail once more when the next one is under way.
+  #fail(task: number, open: OpenTask, error: SluiceError): void {
+    if (this.#open.get(task) !== open || open.error) return;
     open.error = error;
     this.#abandon(task, open, "failed");
   }

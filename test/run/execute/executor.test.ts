@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { sleep } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { limits } from "../../../src/foundation/limits.ts";
+import { answer, openAttempt } from "../attempt/open-attempt.ts";
 import { changedStorage, plannedRun, rowsOf } from "../run-fixture.ts";
 import { responseOf, scriptedEngine, settled } from "../scripted-engine.ts";
 import { execution } from "./execution.ts";
@@ -87,17 +88,16 @@ describe("feeding", () => {
   });
 
   it("completes a task whose rows were all answered before", async () => {
-    const engine = scriptedEngine(2, ({ index }) => answered(index));
-    const first = await execution(rowsOf(2), engine);
-    const attempt = await first.add(0);
-    await attempt.flush();
-    await attempt.close();
-    const second = await execution([], engine, { run: first.run });
-    const before = engine.asked.length;
-    await second.add(0);
-    await second.end();
-    expect(engine.asked).toHaveLength(before);
-    expect(second.completed).toEqual([0]);
+    const engine = scriptedEngine(2);
+    const run = await plannedRun(rowsOf(2));
+    const earlier = await openAttempt(run);
+    answer(earlier, 0, 1);
+    await earlier.close();
+    const { add, end, completed } = await execution([], engine, { run });
+    await add(0);
+    await end();
+    expect(engine.asked).toEqual([]);
+    expect(completed).toEqual([0]);
   });
 
   it("asks no more while the journal cannot keep up", async () => {

@@ -87,6 +87,7 @@ describe("Isolation", () => {
     isolation.forget(mine[0]!.job.attempt);
     expect(isolation.isBusy).toBe(true);
     isolation.forget(other[0]!.job.attempt);
-    expect(isolation.isActive).toBe(false);
+    expect(isolation.isBusy).toBe(false);
+    expect(isolation.nextGroup(() => {})).toBeUndefined();
   });
 });

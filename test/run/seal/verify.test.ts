@@ -1,19 +1,19 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { memoryStorage } from "../../../src/data/storage/memory.ts";
 import { openStorage } from "../../../src/data/storage/open.ts";
+import { sha256Hex } from "../../../src/foundation/hashing.ts";
+import type { Manifest } from "../../../src/run/seal/manifest.ts";
 import { verifyRun } from "../../../src/run/seal/verify.ts";
 import {
   carriedOut,
   copyOf,
   filesOf,
   preparedRun,
-  putText,
-  resealed,
   retried,
   scratchFolder,
-  textOf,
   type WholeRun,
 } from "../whole-run.ts";
 
@@ -39,20 +39,58 @@ afterAll(() => {
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
 });
 
-const verified = ({ location }: WholeRun) =>
-  verifyRun(openStorage(location.directory), openStorage(location.outside));
+const mergedName = "y.jsonl";
 
-/** The files that verify finds at fault after a damage. */
-async function found(run: WholeRun): Promise<string[]> {
-  const { damages } = await verified(run);
-  return [...new Set(damages.map(({ file }) => file))];
+/** A copy of a run in memory, for damaging it and looking what verify says. */
+class Copy {
+  readonly files = new Map<string, Buffer>();
+
+  constructor(run: WholeRun) {
+    const { directory, outside, mergedFile } = run.location;
+    for (const path of filesOf(run)) this.files.set(path, readFileSync(join(directory, path)));
+    if (mergedFile) this.files.set(mergedName, readFileSync(join(outside, mergedName)));
+  }
+
+  text(path: string): string {
+    return this.files.get(path)!.toString();
+  }
+
+  put(path: string, content: string | Buffer): void {
+    this.files.set(path, Buffer.from(content));
+  }
+
+  lines(path: string): string[] {
+    return this.text(path).trimEnd().split("\n");
+  }
+
+  putLines(path: string, lines: readonly string[]): void {
+    this.put(path, lines.map((line) => `${line}\n`).join(""));
+  }
+
+  /** Changes the manifest, and makes `_SUCCESS` vouch for it, as somebody who cheats would. */
+  reseal(change: (manifest: Manifest) => void): void {
+    const { manifest: path, generation } = JSON.parse(this.text("_SUCCESS"));
+    const manifest = JSON.parse(this.text(path)) as Manifest;
+    change(manifest);
+    const text = `${JSON.stringify(manifest, null, 1)}\n`;
+    this.put(path, text);
+    const success = { generation, manifest: path, sha256: sha256Hex(text) };
+    this.put("_SUCCESS", `${JSON.stringify(success)}\n`);
+  }
+
+  async damages() {
+    const [inside, outside] = [memoryStorage(), memoryStorage()];
+    for (const [path, bytes] of this.files) {
+      await (path === mergedName ? outside : inside).replace(path, bytes);
+    }
+    return (await verifyRun(inside, outside)).damages;
+  }
+
+  /** The files that verify finds at fault. */
+  async found(): Promise<string[]> {
+    return [...new Set((await this.damages()).map(({ file }) => file))];
+  }
 }
-
-const linesOf = (run: WholeRun, path: string) => textOf(run, path).trimEnd().split("\n");
-const commitOf = (run: WholeRun, task: number) =>
-  filesOf(run).find((path) => path.startsWith(`_sluice/commits/${task}.`))!;
-const putLines = (run: WholeRun, path: string, lines: string[]) =>
-  putText(run, path, lines.map((line) => `${line}\n`).join(""));
 
 describe("verifyRun passes", () => {
   it.each([
@@ -60,8 +98,9 @@ describe("verifyRun passes", () => {
     ["a merged file", () => merged],
     ["a retried run", () => again],
   ])("%s, where they were made and moved", async (_name, run) => {
-    for (const place of [run(), copyOf(run())]) {
-      const { damages, checked, manifest } = await verified(place);
+    for (const { location } of [run(), copyOf(run())]) {
+      const storages = [location.directory, location.outside].map(openStorage);
+      const { damages, checked, manifest } = await verifyRun(storages[0]!, storages[1]!);
       expect(damages).toEqual([]);
       expect(checked).toMatchObject({ tasks: 5, rows: 23 });
       expect(manifest?.rows.failed).toBe(run() === again ? 1 : 4);
@@ -70,12 +109,12 @@ describe("verifyRun passes", () => {
 
   it("nothing that is no run, and names an unsealed one", async () => {
     const folder = scratchFolder();
-    await expect(verifyRun(openStorage(folder), openStorage(folder))).rejects.toThrow(
-      expect.objectContaining({ code: "NOT_A_RUN" }),
-    );
-    const run = copyOf(parts);
-    rmSync(join(run.location.directory, "_SUCCESS"));
-    expect((await verified(run)).damages).toEqual([
+    await expect(verifyRun(openStorage(folder), openStorage(folder))).rejects.toMatchObject({
+      code: "NOT_A_RUN",
+    });
+    const run = new Copy(parts);
+    run.files.delete("_SUCCESS");
+    expect(await run.damages()).toEqual([
       { file: "_SUCCESS", problem: "it is missing: the run is not sealed" },
     ]);
   });
@@ -92,44 +131,43 @@ describe("verifyRun names the file of a result that is damaged:", () => {
   ];
 
   it.each(damages)("%s", async (_name, change) => {
-    const run = copyOf(parts);
-    putLines(run, part, change(linesOf(run, part)));
-    expect(await found(run)).toEqual([part]);
+    const run = new Copy(parts);
+    run.putLines(part, change(run.lines(part)));
+    expect(await run.found()).toEqual([part]);
   });
 
   it.each(damages)("%s in a merged file, with its task", async (_name, change) => {
-    const run = copyOf(merged);
-    const path = join(run.location.outside, "y.jsonl");
-    const lines = readFileSync(path, "utf8").trimEnd().split("\n");
+    const run = new Copy(merged);
+    const lines = run.lines(mergedName);
     // Rows 10 to 13 of task 2 are results 8 to 11: two rows before them failed.
     const changed = [...lines.slice(0, 8), ...change(lines.slice(8, 12)), ...lines.slice(12)];
-    writeFileSync(path, changed.map((line) => `${line}\n`).join(""));
-    const { damages: problems } = await verified(run);
+    run.putLines(mergedName, changed);
+    const problems = await run.damages();
     expect(problems).toHaveLength(1);
     expect(problems[0]).toMatchObject({ file: "y.jsonl" });
     expect(problems[0]!.problem).toContain("rows of task 2 are not as committed");
   });
 
   it("rows moved from one part to another", async () => {
-    const run = copyOf(parts);
-    const [first, ...rest] = linesOf(run, part);
-    putLines(run, part, rest);
-    putLines(run, "part-00003.jsonl", [...linesOf(run, "part-00003.jsonl"), first!]);
-    expect(await found(run)).toEqual([part, "part-00003.jsonl"]);
+    const run = new Copy(parts);
+    const [first, ...rest] = run.lines(part);
+    run.putLines(part, rest);
+    run.putLines("part-00003.jsonl", [...run.lines("part-00003.jsonl"), first!]);
+    expect(await run.found()).toEqual([part, "part-00003.jsonl"]);
   });
 
   it("a part exchanged for another, and the end of a line lost", async () => {
-    const run = copyOf(parts);
-    putText(run, part, textOf(run, "part-00001.jsonl"));
-    putText(run, "part-00003.jsonl", textOf(run, "part-00003.jsonl").trimEnd());
-    expect(await found(run)).toEqual([part, "part-00003.jsonl"]);
+    const run = new Copy(parts);
+    run.put(part, run.text("part-00001.jsonl"));
+    run.put("part-00003.jsonl", run.text("part-00003.jsonl").trimEnd());
+    expect(await run.found()).toEqual([part, "part-00003.jsonl"]);
   });
 
   it("a part that no commit knows, also beside a merged file", async () => {
     for (const original of [parts, merged]) {
-      const run = copyOf(original);
-      putText(run, "part-00005.jsonl", "{}\n");
-      expect(await found(run)).toEqual(["part-00005.jsonl"]);
+      const run = new Copy(original);
+      run.put("part-00005.jsonl", "{}\n");
+      expect(await run.found()).toEqual(["part-00005.jsonl"]);
     }
   });
 });
@@ -148,25 +186,25 @@ describe("verifyRun names every file", () => {
     const paths = sealed(parts);
     expect(paths.length).toBeGreaterThan(20);
     for (const path of paths) {
-      const run = copyOf(parts);
-      rmSync(join(run.location.directory, path));
-      expect(await found(run), path).toContain(path);
+      const run = new Copy(parts);
+      run.files.delete(path);
+      expect(await run.found(), path).toContain(path);
     }
-    const run = copyOf(merged);
-    rmSync(join(run.location.outside, "y.jsonl"));
-    expect(await found(run)).toEqual(["y.jsonl"]);
+    const run = new Copy(merged);
+    run.files.delete(mergedName);
+    expect(await run.found()).toEqual(["y.jsonl"]);
   });
 
   it("of which one byte is flipped", async () => {
     for (const original of [parts, again]) {
       for (const path of sealed(original)) {
-        const whole = Buffer.from(textOf(original, path), "utf8");
+        const whole = new Copy(original).files.get(path)!;
         for (const at of [0, Math.floor(whole.length / 2), whole.length - 1]) {
-          const run = copyOf(original);
+          const run = new Copy(original);
           const bytes = Buffer.from(whole);
           bytes[at]! ^= 1;
-          putText(run, path, bytes);
-          expect(await found(run), `${path} at ${at}`).toContain(path);
+          run.put(path, bytes);
+          expect(await run.found(), `${path} at ${at}`).toContain(path);
         }
       }
     }
@@ -182,76 +220,77 @@ describe("verifyRun recomputes the manifest", () => {
   }
 
   function raise(value: unknown, path: string[]): void {
-    let target = value as Record<string, never>;
-    for (const key of path.slice(0, -1)) target = target[key]!;
-    (target[path.at(-1)!] as number)++;
+    let target = value as Record<string, unknown>;
+    for (const key of path.slice(0, -1)) target = target[key] as Record<string, unknown>;
+    const last = path.at(-1)!;
+    target[last] = (target[last] as number) + 1;
   }
 
   it("so that a changed number is found even where _SUCCESS vouches for it", async () => {
     for (const original of [parts, merged, again]) {
       const name = original === again ? "_manifest.g2.json" : "_manifest.json";
-      const manifest = JSON.parse(textOf(original, name));
+      const manifest = JSON.parse(new Copy(original).text(name));
       // The engine's own choices are what it said of itself; `format` has no other value yet.
       const paths = numbersIn(manifest).filter(([key]) => key !== "engine" && key !== "format");
       expect(paths.length).toBeGreaterThan(40);
-      const run = copyOf(original);
+      const run = new Copy(original);
       for (const path of paths) {
         const change = (it: unknown) => raise(it, path);
-        const [before, success] = [textOf(run, name), textOf(run, "_SUCCESS")];
-        resealed(run, change);
-        expect(await found(run), path.join(".")).not.toEqual([]);
-        putText(run, name, before);
-        putText(run, "_SUCCESS", success);
+        const [before, success] = [run.text(name), run.text("_SUCCESS")];
+        run.reseal(change);
+        expect(await run.found(), path.join(".")).not.toEqual([]);
+        run.put(name, before);
+        run.put("_SUCCESS", success);
       }
     }
   });
 
   it("and says what it is and what it should be", async () => {
-    const run = copyOf(parts);
-    resealed(run, (manifest) => {
+    const run = new Copy(parts);
+    run.reseal((manifest) => {
       manifest.rows.failed = 3;
     });
-    const { damages } = await verified(run);
+    const damages = await run.damages();
     expect(damages).toHaveLength(1);
     expect(damages[0]!.file).toBe("_manifest.json");
     expect(damages[0]!.problem).toMatch(/^rows is \{.*"failed":3.*by the commits \{.*"failed":4/);
   });
 
   it("and finds results that were changed together with their checksum", async () => {
-    const run = copyOf(parts);
-    const part = textOf(run, "part-00001.jsonl").replace("row", "raw");
-    putText(run, "part-00001.jsonl", part);
-    const { createHash } = await import("node:crypto");
-    const sha256 = createHash("sha256").update(part).digest("hex");
-    resealed(run, ({ tasks }) => {
+    const run = new Copy(parts);
+    const part = run.text("part-00001.jsonl").replace("row", "raw");
+    run.put("part-00001.jsonl", part);
+    const sha256 = sha256Hex(part);
+    run.reseal(({ tasks }) => {
       tasks[1]!.part!.sha256 = sha256;
     });
-    expect((await verified(run)).damages).toMatchObject([
+    expect(await run.damages()).toMatchObject([
       { file: "_manifest.json", problem: expect.stringContaining("part of task 1") },
     ]);
   });
 
   it("and survives a manifest that lacks half of itself", async () => {
-    const whole = JSON.parse(textOf(parts, "_manifest.json"));
+    const whole = JSON.parse(new Copy(parts).text("_manifest.json"));
     for (const key of Object.keys(whole)) {
-      const run = copyOf(parts);
-      resealed(run, (manifest) => {
+      const run = new Copy(parts);
+      run.reseal((manifest) => {
         delete (manifest as unknown as Record<string, unknown>)[key];
       });
       const unchecked = ["format", "engine", "sealedAt", "name", "merged"];
-      const files = await found(run);
+      const files = await run.found();
       if (!unchecked.includes(key)) expect(files, key).toContain("_manifest.json");
     }
     for (const text of ["[]", "null", "7", "{", ""]) {
-      const run = copyOf(parts);
-      putText(run, "_manifest.json", text);
-      expect(await found(run), text).toContain("_manifest.json");
+      const run = new Copy(parts);
+      run.put("_manifest.json", text);
+      expect(await run.found(), text).toContain("_manifest.json");
     }
   });
 });
 
 it("names a commit of a task that was never planned", async () => {
-  const run = copyOf(parts);
-  putText(run, commitOf(run, 1).replace("/1.", "/5."), textOf(run, commitOf(run, 1)));
-  expect(await found(run)).toEqual(["_sluice/commits/5.*"]);
+  const run = new Copy(parts);
+  const first = [...run.files.keys()].find((path) => path.startsWith("_sluice/commits/1."))!;
+  run.put(first.replace("/1.", "/5."), run.text(first));
+  expect(await run.found()).toEqual(["_sluice/commits/5.*"]);
 });

@@ -1,0 +1,190 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { memoryStorage } from "../../../src/data/storage/memory.ts";
+import type { Storage } from "../../../src/data/storage/storage.ts";
+import { sleep } from "../../../src/foundation/clock.ts";
+import { SluiceError } from "../../../src/foundation/errors.ts";
+import { limits } from "../../../src/foundation/limits.ts";
+import {
+  Coordinator,
+  countCancels,
+  requestCancel,
+  rulingCoordinator,
+  watchCancel,
+} from "../../../src/run/coordinate/coordinator.ts";
+import type { ProcessIdentity } from "../../../src/run/coordinate/processes.ts";
+import { type VirtualClock, virtualClock } from "../../../src/testing/virtual-clock.ts";
+import { changedStorage, errorOf, jobOf } from "../run-fixture.ts";
+import { settled } from "../scripted-engine.ts";
+
+let storage: Storage;
+let clock: VirtualClock;
+/** Processes that live, as `host/pid`. */
+let living: Set<string>;
+
+beforeEach(() => {
+  storage = memoryStorage();
+  clock = virtualClock();
+  living = new Set();
+});
+
+/** Takes the rule as a process of some host. */
+async function rule(host: string, pid: number, over: Storage = storage): Promise<Coordinator> {
+  const self: ProcessIdentity = { host, bootId: host, pid, startTime: `${pid}` };
+  living.add(`${host}/${pid}`);
+  const ruling = Coordinator.rule({
+    storage: over,
+    clock,
+    id: `${host}-${pid}`,
+    job: jobOf(),
+    processes: {
+      self: () => self,
+      look: (other) => {
+        if (other.host !== host) return "elsewhere";
+        return living.has(`${other.host}/${other.pid}`) ? "alive" : "dead";
+      },
+    },
+  });
+  return await clock.run(ruling);
+}
+
+const pass = (ms: number) => clock.run(sleep(clock, ms));
+
+describe("taking the rule", () => {
+  it("counts coordinators up and leaves the older records", async () => {
+    const first = await rule("a", 1);
+    await first.end();
+    const second = await rule("a", 2);
+    expect([first.record.number, second.record.number]).toEqual([1, 2]);
+    expect(await rulingCoordinator(storage)).toMatchObject({ id: "a-2", host: "a", pid: 2 });
+  });
+
+  it("is refused while a process of the same host lives, and at once", async () => {
+    await rule("a", 1);
+    const error = await errorOf(rule("a", 2));
+    expect(error).toMatchObject({ code: "COORDINATOR_LIVES", exitCode: 75 });
+    expect(error.message).toContain("process 1 on a");
+    expect(clock.monotonic()).toBe(0);
+  });
+
+  it("passes at once from a process of the same host that died", async () => {
+    await rule("a", 1);
+    living.delete("a/1");
+    await rule("a", 2);
+    expect(clock.monotonic()).toBe(0);
+  });
+
+  it("passes at once from one on another host that gave it up", async () => {
+    await (await rule("a", 1)).end();
+    await rule("b", 2);
+    expect(clock.monotonic()).toBe(0);
+  });
+
+  it("passes from another host only after its heartbeat stood still on our own clock", async () => {
+    await rule("a", 1);
+    await rule("b", 2);
+    expect(clock.monotonic()).toBeGreaterThanOrEqual(limits.coordinatorWatchMs);
+  });
+
+  it("is refused while the heartbeat of another host moves", async () => {
+    (await rule("a", 1)).watch(() => {});
+    const error = await errorOf(rule("b", 2));
+    expect(error.code).toBe("COORDINATOR_LIVES");
+    expect(clock.monotonic()).toBeLessThan(limits.coordinatorWatchMs);
+  });
+
+  it("falls to one of many that try at once", async () => {
+    const tries = [1, 2, 3, 4].map((pid) => rule("a", pid).catch(({ code }: SluiceError) => code));
+    const outcomes = await Promise.all(tries);
+    expect(outcomes.filter((outcome) => outcome === "COORDINATOR_LIVES")).toHaveLength(3);
+  });
+
+  it("counts the right way beyond nine coordinators", async () => {
+    for (let pid = 1; pid <= 11; pid++) await (await rule("a", pid)).end();
+    expect(await rulingCoordinator(storage)).toMatchObject({ number: 11 });
+  });
+});
+
+describe("a coordinator at work", () => {
+  it("hears that another one rules, and says so wherever it would seal", async () => {
+    const first = await rule("a", 1);
+    const ends: string[] = [];
+    first.watch(({ code }) => ends.push(code));
+    await expect(first.assertRules()).resolves.toBeUndefined();
+    living.delete("a/1");
+    await rule("a", 2);
+    expect((await errorOf(first.assertRules())).code).toBe("COORDINATOR_LOST");
+    await pass(limits.heartbeatIntervalMs * 3);
+    expect(ends).toEqual(["COORDINATOR_LOST"]);
+  });
+
+  it("hears that the run was canceled, once", async () => {
+    const ends: string[] = [];
+    (await rule("a", 1)).watch(({ code }) => ends.push(code));
+    await pass(limits.heartbeatIntervalMs * 2);
+    expect(ends).toEqual([]);
+    await requestCancel(storage, "someone");
+    await pass(limits.heartbeatIntervalMs * 3);
+    expect(ends).toEqual(["RUN_CANCELED"]);
+  });
+
+  it("is not ended by a cancel of the call before it", async () => {
+    await requestCancel(storage, "someone");
+    const ends: string[] = [];
+    (await rule("a", 1)).watch(({ code }) => ends.push(code));
+    await pass(limits.heartbeatIntervalMs * 3);
+    expect(ends).toEqual([]);
+  });
+
+  it("keeps its heartbeat going over a store that fails for a while", async () => {
+    let isBroken = false;
+    const shaky = changedStorage(storage, (inner) => ({
+      replace: (path, data) =>
+        isBroken ? Promise.reject(new SluiceError("STORE_FAILED")) : inner.replace(path, data),
+    }));
+    const ends: string[] = [];
+    const coordinator = await rule("a", 1, shaky);
+    coordinator.watch(({ code }) => ends.push(code));
+    isBroken = true;
+    await pass(limits.heartbeatIntervalMs * 3);
+    isBroken = false;
+    await pass(limits.heartbeatIntervalMs * 2);
+    expect(ends).toEqual([]);
+    expect((await errorOf(rule("b", 2))).code).toBe("COORDINATOR_LIVES");
+  });
+
+  it("leaves no timer when it ends", async () => {
+    const coordinator = await rule("a", 1);
+    coordinator.watch(() => {});
+    await coordinator.end();
+    await expect(clock.run(new Promise(() => {}), 60_000)).rejects.toThrow("no timer is scheduled");
+  });
+});
+
+describe("cancels", () => {
+  it("are counted, and two at once are two", async () => {
+    await Promise.all([requestCancel(storage, "a"), requestCancel(storage, "b")]);
+    expect(await countCancels(storage)).toBe(2);
+  });
+
+  it("are heard by what works without a coordinator, those from before not", async () => {
+    await requestCancel(storage, "before");
+    let heard = 0;
+    const end = await watchCancel(storage, clock, () => heard++);
+    await pass(limits.heartbeatIntervalMs * 2);
+    expect(heard).toBe(0);
+    await requestCancel(storage, "now");
+    await pass(limits.heartbeatIntervalMs * 3);
+    expect(heard).toBe(1);
+    end();
+  });
+
+  it("are heard no more once the watch ended", async () => {
+    let heard = 0;
+    const end = await watchCancel(storage, clock, () => heard++);
+    end();
+    await requestCancel(storage, "late");
+    await settled();
+    await expect(clock.run(new Promise(() => {}), 60_000)).rejects.toThrow("no timer is scheduled");
+    expect(heard).toBe(0);
+  });
+});

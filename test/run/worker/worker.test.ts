@@ -1,0 +1,246 @@
+import { describe, expect, it } from "vitest";
+import { channelPair } from "../../../src/foundation/channel.ts";
+import { sleep } from "../../../src/foundation/clock.ts";
+import { SluiceError } from "../../../src/foundation/errors.ts";
+import { limits } from "../../../src/foundation/limits.ts";
+import { promptSetOf } from "../../../src/run/askable.ts";
+import type { RunContext } from "../../../src/run/run-context.ts";
+import type { FromWorker, ToWorker } from "../../../src/run/worker/protocol.ts";
+import { Worker } from "../../../src/run/worker/worker.ts";
+import {
+  changedStorage,
+  type PlannedRun,
+  plannedRun,
+  rowsOf,
+  withContext,
+} from "../run-fixture.ts";
+import { responseOf, type ScriptedEngine, scriptedEngine, settled } from "../scripted-engine.ts";
+
+/** A worker at the end of a channel, and what it says. */
+function started(run: PlannedRun, engine: ScriptedEngine, context: RunContext = run.context) {
+  const [near, far] = channelPair<ToWorker, FromWorker>();
+  const said: FromWorker[] = [];
+  near.onMessage((message) => said.push(message));
+  const promptSet = promptSetOf(run.plan.job, run.plan.seed);
+  const worker = new Worker({ context, engine, promptSet, channel: far, pid: 42 });
+  worker.start();
+  return {
+    said,
+    worker,
+    channel: near,
+    tell: async (message: ToWorker) => {
+      near.send(message);
+      await settled();
+    },
+    /** What it said of one kind. */
+    of: <Type extends FromWorker["type"]>(type: Type) =>
+      said.filter((it): it is Extract<FromWorker, { type: Type }> => it.type === type),
+    pass: async (ms: number) => {
+      await run.clock.run(sleep(run.clock, ms));
+      await settled();
+    },
+  };
+}
+
+const runOf = (rows: number, perTask = rows) =>
+  plannedRun(rowsOf(rows), { shard: { rows: perTask } });
+const instant = () => scriptedEngine(4, ({ index }) => responseOf(`answer ${index}`));
+
+describe("Worker", () => {
+  it("says who it is, runs the task it is told, and says how it ended", async () => {
+    const run = await runOf(3);
+    const { said, tell } = started(run, instant());
+    await tell({ type: "task-run", task: 0 });
+    const kinds = said.filter(({ type }) => type !== "task-progress");
+    expect(kinds).toEqual([
+      {
+        type: "worker-ready",
+        worker: "worker-1",
+        pid: 42,
+        protocol: 1,
+        capacity: 4,
+        engine: "scripted",
+        choices: {},
+      },
+      {
+        type: "task-start",
+        task: 0,
+        attempt: expect.stringMatching(/^[0-9a-z]{15}$/) as unknown,
+        rows: 3,
+        resumed: 0,
+      },
+      {
+        type: "task-end",
+        task: 0,
+        outcome: "committed",
+        done: 3,
+        failed: 0,
+        usage: { promptTokens: 21, cachedTokens: 0, completionTokens: 9 },
+        errors: {},
+      },
+    ]);
+    expect(await run.lines("part-00000.jsonl")).toHaveLength(3);
+  });
+
+  it("says that a task was committed already, with its counts, and asks nothing", async () => {
+    const run = await runOf(2);
+    await started(run, instant()).tell({ type: "task-run", task: 0 });
+    const engine = instant();
+    const { tell, of } = started(run, engine);
+    await tell({ type: "task-run", task: 0 });
+    expect(of("task-end")).toMatchObject([{ outcome: "already-committed", done: 2 }]);
+    expect(of("task-start")).toEqual([]);
+    expect(engine.asked).toEqual([]);
+  });
+
+  it("reports how far it is, twice a second at most, and at once when it has room", async () => {
+    const run = await runOf(8, 4);
+    const engine = scriptedEngine(2);
+    const { tell, of, pass } = started(run, engine);
+    await tell({ type: "task-run", task: 0 });
+    await pass(limits.progressIntervalMs * 4 + 1);
+    expect(of("task-progress")).toHaveLength(4);
+    expect(of("task-progress").at(-1)).toMatchObject({ waiting: 2, inFlight: 2, done: 0 });
+    engine.held[0]!.answer();
+    await settled();
+    expect(of("task-progress")).toHaveLength(5);
+    expect(of("task-progress").at(-1)).toMatchObject({ waiting: 1, inFlight: 1, done: 1 });
+  });
+
+  it("runs several tasks over one engine", async () => {
+    const run = await runOf(4, 2);
+    const engine = scriptedEngine(4);
+    const { tell, of } = started(run, engine);
+    await tell({ type: "task-run", task: 0 });
+    await tell({ type: "task-run", task: 1 });
+    expect(engine.asked).toEqual([0, 1, 2, 3]);
+    engine.answerAll();
+    await settled();
+    expect(of("task-end").map(({ task, outcome }) => [task, outcome])).toEqual([
+      [0, "committed"],
+      [1, "committed"],
+    ]);
+  });
+
+  it("gives a task back when it is told to, and goes on with the others", async () => {
+    const run = await runOf(4, 2);
+    const engine = scriptedEngine(2);
+    const { tell, of } = started(run, engine);
+    await tell({ type: "task-run", task: 0 });
+    await tell({ type: "task-run", task: 1 });
+    await tell({ type: "task-cancel", task: 0 });
+    expect(of("task-end")).toMatchObject([{ task: 0, outcome: "canceled" }]);
+    expect(engine.held.map(({ request }) => request.index)).toEqual([2, 3]);
+    await tell({ type: "task-run", task: 0 });
+    expect(of("task-start")).toHaveLength(3);
+  });
+
+  it("names why a task failed, and can take it again", async () => {
+    const run = await runOf(2);
+    let isBroken = true;
+    const storage = changedStorage(run.storage, (inner) => ({
+      async appender(path) {
+        const appender = await inner.appender(path);
+        const append = (data: Uint8Array) =>
+          isBroken
+            ? Promise.reject(new SluiceError("STORE_FAILED", "gone"))
+            : appender.append(data);
+        return { ...appender, append };
+      },
+    }));
+    const { tell, of, pass } = started(run, instant(), withContext(run, { storage }));
+    await tell({ type: "task-run", task: 0 });
+    await pass(limits.maxJournalBufferMs);
+    expect(of("task-end")).toMatchObject([{ outcome: "failed", error: { code: "STORE_FAILED" } }]);
+    isBroken = false;
+    await tell({ type: "task-run", task: 0 });
+    expect(of("task-end").at(-1)).toMatchObject({ outcome: "committed", done: 2 });
+  });
+
+  it("says which task is not there", async () => {
+    const { tell, of } = started(await runOf(2), instant());
+    await tell({ type: "task-run", task: 7 });
+    expect(of("task-end")).toMatchObject([
+      { task: 7, outcome: "failed", error: { code: "USAGE" } },
+    ]);
+  });
+
+  it("asks suspects with care", async () => {
+    const run = await runOf(4);
+    const engine = scriptedEngine(4);
+    const { tell } = started(run, engine);
+    await tell({ type: "task-run", task: 0, suspects: 2 });
+    expect(engine.asked).toEqual([0]);
+  });
+});
+
+describe("a worker that is to leave", () => {
+  it("takes no more rows, waits for what was asked, and puts that on file", async () => {
+    const run = await runOf(4);
+    const engine = scriptedEngine(2);
+    const { tell, of, worker } = started(run, engine);
+    await tell({ type: "task-run", task: 0 });
+    await tell({ type: "worker-stop", graceMs: 10_000 });
+    expect(of("task-end")).toEqual([]);
+    engine.answerAll();
+    await worker.stopped;
+    await settled();
+    expect(of("task-end")).toMatchObject([{ outcome: "canceled", done: 2, failed: 0 }]);
+    const again = started(run, instant());
+    await again.tell({ type: "task-run", task: 0 });
+    expect(again.of("task-start")).toMatchObject([{ resumed: 2 }]);
+  });
+
+  it("commits a task that its last answers complete", async () => {
+    const run = await runOf(2);
+    const engine = scriptedEngine(2);
+    const { tell, of, worker } = started(run, engine);
+    await tell({ type: "task-run", task: 0 });
+    await tell({ type: "worker-stop", graceMs: 10_000 });
+    engine.answerAll();
+    await worker.stopped;
+    await settled();
+    expect(of("task-end")).toMatchObject([{ outcome: "committed" }]);
+  });
+
+  it("ends the engine when the grace is over", async () => {
+    const run = await runOf(4);
+    const engine = scriptedEngine(2);
+    engine.close = async () => {
+      for (const held of [...engine.held]) held.fail(new SluiceError("ENGINE_DIED"));
+    };
+    const { tell, worker } = started(run, engine);
+    await tell({ type: "task-run", task: 0 });
+    engine.held[0]!.answer();
+    await settled();
+    await tell({ type: "worker-stop", graceMs: 3000 });
+    await run.clock.run(worker.stopped);
+    expect(run.clock.monotonic()).toBeGreaterThanOrEqual(3000);
+    const again = started(run, instant());
+    await again.tell({ type: "task-run", task: 0 });
+    expect(again.of("task-start")).toMatchObject([{ resumed: 1 }]);
+  });
+
+  it("does so as well when its channel closes", async () => {
+    const run = await runOf(4);
+    const engine = scriptedEngine(2);
+    const { tell, worker, channel } = started(run, engine);
+    await tell({ type: "task-run", task: 0 });
+    channel.close();
+    await settled();
+    engine.answerAll();
+    await worker.stopped;
+    expect(await run.paths("_sluice/commits/")).toEqual([]);
+    const [journal] = await run.paths("_sluice/attempts/");
+    expect(await run.lines(journal!)).toHaveLength(2);
+  });
+
+  it("takes no task any more", async () => {
+    const engine = instant();
+    const { tell, of, worker } = started(await runOf(2), engine);
+    await tell({ type: "worker-stop", graceMs: 1000 });
+    await tell({ type: "task-run", task: 0 });
+    await worker.stopped;
+    expect([engine.asked, of("task-start")]).toEqual([[], []]);
+  });
+});
