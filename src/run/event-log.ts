@@ -40,9 +40,7 @@ export class EventLog {
     if (unlogged.has(event.type) || !this.#appender) return;
     const time = new Date(this.#clock.now()).toISOString();
     this.#pending.push(recordBytes({ time, ...event }));
-    this.#writing ??= this.#drain().finally(() => {
-      this.#writing = undefined;
-    });
+    this.#writing ??= this.#drain();
   }
 
   async close(): Promise<void> {
@@ -59,5 +57,7 @@ export class EventLog {
       this.#appender = undefined;
       this.#logger.log("warn", `no event log: ${asSluiceError(error).message}`);
     }
+    // Not later than nothing was left: an event that comes next must begin a write of its own.
+    this.#writing = undefined;
   }
 }

@@ -3,8 +3,15 @@ import type { Storage } from "../data/storage/storage.ts";
 import { asSluiceError, type ErrorCode } from "../foundation/errors.ts";
 import { digestOf } from "../foundation/hashing.ts";
 import type { InferenceRequest } from "../foundation/inference.ts";
-import { compilePromptSet, type PromptSet } from "../prompt/prompt-set.ts";
+import { promptSetOf } from "./askable.ts";
 import type { RunDependencies } from "./dependencies.ts";
+import {
+  type AskedRow,
+  askedRow,
+  type Estimate,
+  estimateFrom,
+  sampleRequests,
+} from "./estimate.ts";
 import type { RunEvent } from "./events.ts";
 import { answersOf, differingAnswers } from "./job/kinds.ts";
 import type { JobSpec } from "./job/schema.ts";
@@ -13,7 +20,7 @@ import { locateRun } from "./locate.ts";
 import { assertFree, openOrPlan } from "./open-run.ts";
 import type { InputSummary, Plan } from "./plan.ts";
 import { readJson } from "./records.ts";
-import { firstRows, type SampledRow, spreadRows } from "./sample-rows.ts";
+import { firstRows } from "./sample-rows.ts";
 import { committedTasks } from "./seal/commits.ts";
 
 export interface PreviewOptions {
@@ -48,7 +55,7 @@ export interface PreviewWarning {
 }
 
 /** What a job would do. */
-export interface RunPreview {
+export interface RunPreview extends Estimate {
   /** Equal for two jobs that ask the same of the same rows. */
   digest: string;
   output: string;
@@ -57,15 +64,6 @@ export interface RunPreview {
   input: InputSummary;
   rows: number;
   tasks: number;
-  /** Null where lists decide it: then it is estimated. */
-  requests: { planned: number | null; estimated: number };
-  tokens: {
-    /** Estimated at `charactersPerToken`, from the sample. */
-    prompt: number;
-    /** No more than these: `maxNewTokens` for every request. */
-    maxCompletion: number;
-    charactersPerToken: number;
-  };
   /** Rows that were rendered for the estimates, spread over the input. */
   sampledRows: number;
   workers: number;
@@ -75,9 +73,6 @@ export interface RunPreview {
   warnings: PreviewWarning[];
   shown: ShownRow[];
 }
-
-const maxSampledRows = 200;
-const charactersPerToken = 4;
 
 /**
  * Plans a job in memory, renders the prompts of some of its rows, and says what running it would
@@ -98,12 +93,9 @@ export async function previewJob(
     onEvent,
   });
   const { plan } = context;
-  const promptSet = compilePromptSet({
-    ...plan.job,
-    generation: { ...plan.job.generation, seed: plan.seed },
-  });
-  const sampled = (await spreadRows(context, maxSampledRows)).map((row) => ask(promptSet, row));
-  const first = (await firstRows(context, shownRows)).map((row) => ask(promptSet, row));
+  const promptSet = promptSetOf(plan.job, plan.seed);
+  const sampled = await sampleRequests(context);
+  const first = (await firstRows(context, shownRows)).map((row) => askedRow(promptSet, row));
   const { workers, notices } = workersFor(job, plan.rows);
   const standing = await standingRun(job, dependencies);
   return {
@@ -113,7 +105,7 @@ export async function previewJob(
     input: plan.input,
     rows: plan.rows,
     tasks: plan.tasks.count,
-    ...estimates(job, plan, sampled),
+    ...estimateFrom(job, plan, sampled),
     sampledRows: sampled.length,
     workers,
     seed: job.generation.seed ?? null,
@@ -132,47 +124,6 @@ function withoutStorage(dependencies: RunDependencies): RunDependencies {
     return storage;
   };
   return { ...dependencies, openStorage };
-}
-
-interface AskedRow extends SampledRow {
-  requests: readonly InferenceRequest[];
-}
-
-function ask(promptSet: PromptSet, row: SampledRow): AskedRow {
-  if (row.error) return { ...row, requests: [] };
-  try {
-    return { ...row, requests: promptSet.requests(row.value!, row.index) };
-  } catch (error) {
-    return { ...row, error: asSluiceError(error), requests: [] };
-  }
-}
-
-function estimates(
-  job: JobSpec,
-  plan: Plan,
-  sampled: readonly AskedRow[],
-): Pick<RunPreview, "requests" | "tokens"> {
-  const prompts = Object.values(job.prompts ?? { prompt: job.prompt });
-  const hasLists = prompts.some((prompt) => prompt?.forEach !== undefined);
-  const fine = sampled.filter(({ error }) => !error);
-  const perRow = (total: number) => (fine.length === 0 ? 0 : total / fine.length);
-  const sum = (of: (row: AskedRow) => number) => fine.reduce((all, row) => all + of(row), 0);
-  const requests = perRow(sum((row) => row.requests.length)) * plan.rows;
-  const characters = perRow(sum((row) => row.requests.reduce((all, it) => all + lengthOf(it), 0)));
-  const planned = hasLists ? null : plan.rows * prompts.length;
-  const estimated = planned ?? Math.round(requests);
-  return {
-    requests: { planned, estimated },
-    tokens: {
-      prompt: Math.round((characters * plan.rows) / charactersPerToken),
-      maxCompletion: estimated * job.generation.maxNewTokens,
-      charactersPerToken,
-    },
-  };
-}
-
-function lengthOf({ prompt = "", messages = [] }: InferenceRequest): number {
-  return messages.reduce((length, { content }) => length + content.length, prompt.length);
 }
 
 function warningsOf(sampled: readonly AskedRow[]): PreviewWarning[] {

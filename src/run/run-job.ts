@@ -6,6 +6,7 @@ import type { RunDependencies } from "./dependencies.ts";
 import type { DispatchEnd } from "./dispatch.ts";
 import { EventLog } from "./event-log.ts";
 import type { RunEvent, RunSummary } from "./events.ts";
+import { hostedNotice } from "./hosted-notice.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { manifestPathOf } from "./layout.ts";
 import type { RunLocation } from "./locate.ts";
@@ -153,6 +154,8 @@ async function dispatch(
   const { context, location, job, workers } = run;
   const stop = new AbortController();
   coordinator.watch((error) => stop.abort(error));
+  const notice = await hostedNotice(context);
+  if (notice !== undefined) onEvent({ type: "notice", message: notice });
   await prepare(job);
   const end = await backend.run({
     context,

@@ -7,7 +7,7 @@ import type { Random } from "../../foundation/random.ts";
 import { backoffMs } from "../../foundation/retry.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { TaskAttempt } from "../attempt/attempt.ts";
-import { type Asking, Isolation } from "./isolation.ts";
+import { type Asking, askAll, Isolation } from "./isolation.ts";
 import { RowJob } from "./row-job.ts";
 import { RowSource } from "./row-source.ts";
 
@@ -24,7 +24,7 @@ export interface ExecutorOptions {
   onComplete(attempt: TaskAttempt): void;
   /** The attempt cannot go on. An error of scope `run` is the end of the whole run. */
   onFailure(attempt: TaskAttempt, error: SluiceError): void;
-  /** Fewer rows wait than the engine could take. */
+  /** Fewer rows wait than the engine could take; told once more when it has room for them. */
   onHungry(): void;
 }
 
@@ -42,6 +42,8 @@ export class Executor {
   #again: Asking[] = [];
   readonly #timers = new Set<() => void>();
   #inFlight = 0;
+  /** 0: enough rows wait; 1: fewer than the engine could take; 2: it has room. */
+  #hunger = 0;
   #isStopping = false;
   #isPumping = false;
   #isWriting = false;
@@ -135,7 +137,10 @@ export class Executor {
       if (!asking) break;
       this.#ask(asking);
     }
-    if (this.#inFlight < capacity) this.#options.onHungry();
+    const isShort = this.waitingOf() < capacity;
+    const hunger = isShort ? (this.#inFlight < capacity ? 2 : 1) : 0;
+    if (hunger > this.#hunger) this.#options.onHungry();
+    this.#hunger = hunger;
   }
 
   #nextAsking(): Asking | undefined {
@@ -379,14 +384,6 @@ export class Executor {
     const [first] = askings;
     if (first?.job.isDone) this.#settle(first.job);
   }
-}
-
-function askAll(job: RowJob): Asking[] {
-  const askings: Asking[] = [];
-  for (let at = job.takeNext(); at !== undefined; at = job.takeNext()) {
-    askings.push({ job, at, request: job.requests[at]! });
-  }
-  return askings;
 }
 
 function located(error: SluiceError, row: InputRow): SluiceError {

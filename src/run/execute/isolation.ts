@@ -12,6 +12,15 @@ export interface Asking {
   request: InferenceRequest;
 }
 
+/** All requests of a row that were not asked yet, taken from it. */
+export function askAll(job: RowJob): Asking[] {
+  const askings: Asking[] = [];
+  for (let at = job.takeNext(); at !== undefined; at = job.takeNext()) {
+    askings.push({ job, at, request: job.requests[at]! });
+  }
+  return askings;
+}
+
 /**
  * Finds the row that ends its engine without harming its neighbours. Rows that were with an engine
  * when it died are asked again in groups, nothing else beside them; a group that dies is halved; a

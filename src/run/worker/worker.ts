@@ -37,7 +37,6 @@ export class Worker {
   readonly #executor: Executor;
   readonly #finishing = new Set<Promise<void>>();
   #cancelProgress: (() => void) | undefined;
-  #wasHungry = false;
   #isStopping = false;
   #resolveStopped!: () => void;
   /** Resolves when the worker was told to stop, or its channel closed, and all is on file. */
@@ -58,7 +57,8 @@ export class Worker {
       failOnRowError: context.plan.job.onRowError === "fail",
       onComplete: (attempt) => this.#finish(attempt),
       onFailure: (attempt, error) => this.#failAttempt(attempt, error),
-      onHungry: () => this.#onHungry(),
+      // The coordinator sends the next task when it hears that few rows wait: it hears at once.
+      onHungry: () => this.#sendProgress(),
     });
   }
 
@@ -197,14 +197,6 @@ export class Worker {
   #track(work: Promise<void>): void {
     this.#finishing.add(work);
     void work.finally(() => this.#finishing.delete(work));
-  }
-
-  // The coordinator sends the next task when it hears that few rows wait; it hears at once, not at
-  // the next tick, when the engine has room.
-  #onHungry(): void {
-    const isHungry = this.#executor.waitingOf() < this.#options.engine.capacity;
-    if (isHungry && !this.#wasHungry) this.#sendProgress();
-    this.#wasHungry = isHungry;
   }
 
   #scheduleProgress(): void {

@@ -41,20 +41,25 @@ describe("feeding", () => {
     expect(engine.asked).toEqual([4, 5, 6, 7, 0, 1]);
   });
 
-  it("says that it is hungry only while the engine has room", async () => {
+  it("says that it is hungry when few rows wait, and again when the engine has room", async () => {
     const engine = scriptedEngine(2);
-    const { add, hungry, executor } = await execution(rowsOf(3), engine);
+    const { add, hungry, executor } = await execution(rowsOf(6), engine);
     const attempt = await add(0);
-    const before = hungry();
-    expect(executor.waitingOf(attempt)).toBe(1);
-    expect(executor.inFlightOf(attempt)).toBe(2);
-    engine.held[0]!.answer();
-    await settled();
-    expect(hungry()).toBe(before);
-    engine.held[0]!.answer();
-    await settled();
-    expect(hungry()).toBeGreaterThan(before);
-    expect(executor.waitingOf()).toBe(0);
+    const steps: [waiting: number, hungry: number][] = [];
+    while (engine.held.length > 0) {
+      steps.push([executor.waitingOf(attempt), hungry()]);
+      engine.held[0]!.answer();
+      await settled();
+    }
+    expect(steps).toEqual([
+      [4, 0],
+      [3, 0],
+      [2, 0],
+      [1, 1],
+      [0, 1],
+      [0, 2],
+    ]);
+    expect(executor.inFlightOf(attempt)).toBe(0);
   });
 
   it("asks every prompt of a row, and answers with all of them", async () => {

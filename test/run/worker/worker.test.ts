@@ -104,7 +104,7 @@ describe("Worker", () => {
     engine.held[0]!.answer();
     await settled();
     expect(of("task-progress")).toHaveLength(5);
-    expect(of("task-progress").at(-1)).toMatchObject({ waiting: 1, inFlight: 1, done: 1 });
+    expect(of("task-progress").at(-1)).toMatchObject({ waiting: 1, inFlight: 2, done: 1 });
   });
 
   it("runs several tasks over one engine", async () => {

@@ -1,0 +1,22 @@
+import { estimateFrom, sampleRequests } from "./estimate.ts";
+import type { RunContext } from "./run-context.ts";
+
+const ownHosts =
+  /^(localhost|127\..*|\[::1\]|10\..*|192\.168\..*|172\.(1[6-9]|2\d|3[01])\..*|.*\.(local|internal))$/;
+
+/**
+ * What a person should know before a server that others run, and may charge for, is asked: an
+ * estimate of the tokens. Undefined for own hosts, for other engines, and where the job has a
+ * `budget`, which says that somebody has thought about it.
+ */
+export async function hostedNotice(context: RunContext): Promise<string | undefined> {
+  const { job } = context.plan;
+  if (job.model.engine !== "openai" || job.budget !== undefined) return undefined;
+  const { hostname } = new URL(job.model.baseUrl);
+  if (ownHosts.test(hostname)) return undefined;
+  const { requests, tokens } = estimateFrom(job, context.plan, await sampleRequests(context));
+  const [asked, prompt, completion] = [requests.estimated, tokens.prompt, tokens.maxCompletion].map(
+    (count) => count.toLocaleString("en"),
+  );
+  return `${hostname} is about to be asked ${asked} requests: about ${prompt} prompt tokens and at most ${completion} new ones (set budget to silence this)`;
+}
