@@ -34,8 +34,8 @@ export type ProcessFacts = Surroundings["process"] & {
 };
 
 /**
- * Writes text or bytes and waits until the stream takes more. Once the reader of stdout is gone, writes are
- * dropped; a long command looks at `io.outputClosed` to end early.
+ * Writes text or bytes and waits until the stream takes more. Once the reader of stdout is gone,
+ * writes are dropped; a long command looks at `io.outputClosed` to end early.
  */
 export async function write(io: CliIo, text: string | Uint8Array): Promise<void> {
   if (io.outputClosed.aborted || io.stdout.write(text)) return;

@@ -10,15 +10,19 @@ const maxShownRequests = 5;
 /** A preview as lines for people. */
 export function previewLines(preview: RunPreview): string[] {
   const { input, tasks, rows, requests, tokens, sampledRows } = preview;
-  const taken = rows === input.rows ? "" : ` of ${grouped(input.rows)}`;
+  const size = `${counted(input.files, "file")}, ${sized(input.bytes)}`;
+  const asked = rows === input.rows ? counted(rows, "row") : `${grouped(rows)} of them`;
+  const cut = `${counted(tasks, "task")} of up to ${counted(input.rowsPerTask, "row")}`;
+  const sample = `characters / ${tokens.charactersPerToken} of ${counted(sampledRows, "sampled row")}`;
   const lines = [
-    `input     ${counted(input.files, "file")}, ${sized(input.bytes)}, ${counted(input.rows, "row")}`,
-    `asked     ${grouped(rows)}${taken} ${rows === 1 && taken === "" ? "row" : "rows"} in ${counted(tasks, "task")} of up to ${counted(input.rowsPerTask, "row")}`,
+    `input     ${size}, ${counted(input.rows, "row")}`,
+    `asked     ${asked} in ${cut}`,
     requests.planned === null
       ? `requests  about ${grouped(requests.estimated)}: lists decide how many, see below`
       : `requests  ${grouped(requests.planned)}`,
     `tokens    about ${grouped(tokens.prompt)} in, at most ${grouped(tokens.maxCompletion)} out`,
-    `          (characters / ${tokens.charactersPerToken} of ${counted(sampledRows, "sampled row")}, without what a chat template adds; out: maxNewTokens × requests)`,
+    `          in: ${sample}, a chat template adds some`,
+    "          out: maxNewTokens for each request",
     `workers   ${preview.workers}`,
     `seed      ${preview.seed ?? "drawn at the start"}`,
     `output    ${preview.output}`,
@@ -63,7 +67,8 @@ function textLines(role: string, text: string): string[] {
 function slotLines({ line, slots }: NonNullable<InferenceRequest["slottedLine"]>): string[] {
   const facts = slots.map(({ name, orElse, maxWords, pattern }) => {
     const form = pattern === undefined ? "" : ` like /${pattern}/`;
-    return `       {${name}}: at most ${counted(maxWords, "word")} of the source${form}, or "${orElse}"`;
+    const words = counted(maxWords, "word");
+    return `       {${name}}: at most ${words} of the source${form}, or "${orElse}"`;
   });
   return [`     [answer] ${line}`, ...facts];
 }

@@ -1,6 +1,6 @@
 import { asSluiceError } from "../foundation/errors.ts";
 import { sortableId } from "../foundation/ids.ts";
-import { Coordinator } from "../run/coordinate/coordinator.ts";
+import { Coordinator, rulingCoordinator } from "../run/coordinate/coordinator.ts";
 import { runContext } from "../run/dependencies.ts";
 import { readPlan } from "../run/plan.ts";
 import { committedTasks } from "../run/seal/commits.ts";
@@ -23,7 +23,9 @@ export async function sealUnderRule({ location, dependencies }: SealTarget): Pro
   const storage = dependencies.openStorage(location.directory);
   const plan = await readPlan(storage);
   const context = runContext(location, plan, dependencies, id);
-  const coordinator = await Coordinator.rule({ storage, clock, processes, id, job: plan.job });
+  // What the last coordinator was asked to allow holds for the seal as well.
+  const job = (await rulingCoordinator(storage))?.job ?? plan.job;
+  const coordinator = await Coordinator.rule({ storage, clock, processes, id, job });
   try {
     const sealed = await readManifest(storage);
     if (sealed) return sealed;

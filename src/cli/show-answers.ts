@@ -40,7 +40,8 @@ export async function showAnswers(
 }
 
 /**
- * A value in one line for people: texts as they are, members of lists and objects one after another.
+ * A value in one line for people: texts as they are, members of lists and objects one after
+ * another.
  *
  * @example
  * compactText({ times: ["5 min", null] }); // "times: 5 min | –"

@@ -26,11 +26,13 @@ function runLines(run: RunStatus): string[] {
   const reason = run.reason === null ? "" : ` (${run.reason})`;
   const counts = stateOrder.map((word) => `${grouped(tasks[word])} ${word}`);
   const open = rows.total - rows.answered - rows.filtered - rows.failed;
+  const { answered, failed } = rows;
+  const outcomes = [`${grouped(answered)} answered`, `${grouped(failed)} failed`];
   const lines = [
     `${name}${run.runId}${retry}  ${run.state}${reason}`,
     `  age    ${duration(run.ageSeconds)}${run.sealedAt ? `, sealed ${run.sealedAt}` : ""}`,
     `  tasks  ${counts.join(", ")}, ${grouped(tasks.total)} in all`,
-    `  rows   ${grouped(rows.answered)} answered, ${grouped(rows.failed)} failed, ${grouped(open)} open, ${grouped(rows.total)} in all`,
+    `  rows   ${outcomes.join(", ")}, ${grouped(open)} open, ${grouped(rows.total)} in all`,
     `  tokens ${grouped(usage.promptTokens)} in, ${grouped(usage.completionTokens)} out`,
   ];
   for (const [code, entry] of Object.entries(errors)) {
@@ -49,7 +51,8 @@ function nextStep({ state, openTasks, rows, location, tasks }: RunStatus): strin
     return `  every task is done: sluice seal ${location}`;
   }
   const verb = tasks.successful === 0 && state === "pending" ? "to begin" : "to go on";
-  return `  ${verb}: the same sluice run command, or sluice worker ${location} --tasks ${openTasks}`;
+  const command = `sluice worker ${location} --tasks ${openTasks}`;
+  return `  ${verb}: the same sluice run command, or ${command}`;
 }
 
 function taskLines(tasks: readonly TaskStatus[], columns: number): string[] {

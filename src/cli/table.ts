@@ -63,7 +63,7 @@ export function table(
     columns.map(({ maxWidth }, index) => clip(row[index] ?? "", maxWidth ?? Infinity)),
   );
   const widths = columns.map(({ title }, index) =>
-    Math.max(textWidth(title), ...clipped.map((row) => textWidth(row[index]!))),
+    clipped.reduce((most, row) => Math.max(most, textWidth(row[index]!)), textWidth(title)),
   );
   const line = (cells: readonly string[]) => {
     const set = cells.map((cell, index) => {

@@ -51,8 +51,9 @@ export interface DispatchEnd {
 
 interface TaskState {
   task: number;
-  /** Failures since it last got on. */
+  /** Failures of its own, and deaths of its worker, since it last got on. */
   failures: number;
+  deaths: number;
   /** Rows done when it last failed. */
   doneAtFailure: number;
   suspects: number;
@@ -232,7 +233,7 @@ export class Dispatcher {
     const failure = error ? errorFromRecord(error) : undefined;
     if (failure && !isWorthRetry(failure)) this.#stop(failure);
     if (this.#isStopping) this.#addPartial({ done, failed, usage, errors });
-    else this.#retry({ ...running, done }, failure, this.#options.maxTaskRetries);
+    else this.#retry({ ...running, done }, "failures", failure);
   }
 
   #addPartial({
@@ -274,13 +275,11 @@ export class Dispatcher {
         new SluiceError("ENGINE_START_FAILED", `the worker leaves at its start: ${reason}`),
       );
     }
-    // Halving the suspects, and then asking one alone, are deaths that lead somewhere.
-    const allowance = Math.ceil(Math.log2(capacity + 1)) + limits.maxRowKills;
     for (const task of running.values()) {
       this.#failedRows -= task.failed;
       // Rows that wait for another try may stand before the guilty one: look further each time.
       task.state.suspects = Math.max(capacity, task.state.suspects * 2);
-      this.#retry(task, error, this.#options.maxTaskRetries + allowance);
+      this.#retry(task, "deaths", error);
     }
     if (!isExpected && !this.#isStopping) {
       const delayMs = backoffMs(++this.#deaths, this.#options.random, restartBackoff);
@@ -291,13 +290,15 @@ export class Dispatcher {
     this.#settleIfOver();
   }
 
-  #retry(running: RunningTask, error: SluiceError | undefined, maxRetries: number): void {
-    const { state, done } = running;
-    if (done > state.doneAtFailure) state.failures = 0;
+  #retry({ state, done }: RunningTask, kind: "failures" | "deaths", error?: SluiceError): void {
+    if (done > state.doneAtFailure) Object.assign(state, { failures: 0, deaths: 0 });
     state.doneAtFailure = Math.max(done, state.doneAtFailure);
-    state.failures++;
+    state[kind]++;
     this.#queue.push(state);
-    if (state.failures <= maxRetries) return;
+    // Halving the suspects, and then asking one alone, are deaths that lead somewhere.
+    const leading = Math.ceil(Math.log2(state.suspects + 1)) + limits.maxRowKills;
+    const allowed = this.#options.maxTaskRetries + (kind === "deaths" ? leading : 0);
+    if (state[kind] <= allowed) return;
     this.#stop(
       new SluiceError("TASK_FAILED", `task ${state.task}: ${error?.message}`, { cause: error }),
     );
@@ -381,7 +382,7 @@ export class Dispatcher {
 const restartBackoff = Object.freeze({ baseMs: 100, maxMs: 10_000 });
 
 function newTask(task: number): TaskState {
-  return { task, failures: 0, doneAtFailure: 0, suspects: 0, hasBegun: false };
+  return { task, failures: 0, deaths: 0, doneAtFailure: 0, suspects: 0, hasBegun: false };
 }
 
 function newRunning(state: TaskState, waiting: number): RunningTask {

@@ -23,6 +23,8 @@ export class EventTrace {
   readonly #tasks = new Map<number, TaskTrace>();
   #number = 0;
   #offset = 0;
+  /** Why the coordinator stopped before a seal, once it has. */
+  stopped: ErrorRecord | undefined;
 
   constructor(storage: Storage) {
     this.#storage = storage;
@@ -32,6 +34,7 @@ export class EventTrace {
   async read(number: number): Promise<ReadonlyMap<number, TaskTrace>> {
     if (number !== this.#number) this.#tasks.clear();
     if (number !== this.#number) this.#offset = 0;
+    if (number !== this.#number) this.stopped = undefined;
     this.#number = number;
     for (const event of await this.#fresh(eventLogPath(number))) {
       if (event.type === "task-start") {
@@ -41,6 +44,8 @@ export class EventTrace {
         const trace = { worker, outcome, failedRows: failed, ...(error && { error }) };
         if (outcome === "committed" || outcome === "already-committed") this.#tasks.delete(task);
         else this.#tasks.set(task, trace);
+      } else if (event.type === "run-stop") {
+        this.stopped = event.error;
       }
     }
     return this.#tasks;

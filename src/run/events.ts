@@ -49,6 +49,8 @@ export type RunEvent =
     } & TaskCounts)
   | { type: "row-error"; code: ErrorCode; message: string; count: number }
   | { type: "notice"; message: string }
+  /** The run ended without a seal. */
+  | { type: "run-stop"; error: ErrorRecord }
   | { type: "run-seal"; manifest: string; rows: number; failed: number };
 
 export type TaskOutcome = "committed" | "already-committed" | "failed" | "canceled";

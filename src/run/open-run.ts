@@ -1,5 +1,5 @@
 import type { Storage } from "../data/storage/storage.ts";
-import { SluiceError } from "../foundation/errors.ts";
+import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import { digestOf } from "../foundation/hashing.ts";
 import { runIdAt, sortableId } from "../foundation/ids.ts";
 import { randomInteger } from "../foundation/random.ts";
@@ -60,15 +60,16 @@ export async function openOrPlan(
       plan = undefined;
     }
     if (plan) {
-      const isSame = await matches(wanted, plan, dependencies, options, storage);
-      if (!isSame && options.fork) continue;
+      if (!(await matches(wanted, plan, dependencies, options, storage))) continue;
     } else {
       await assertFree(storage, dependencies.openStorage(location.outside), location);
       const place = { location, storage, replaced };
       const planned = await planRun(wanted, place, dependencies, options);
       plan = planned.plan;
       // Somebody else planned at the same moment: their plan stands, if it is the same job.
-      if (!planned.isOurs) await matches(wanted, plan, dependencies, options, storage);
+      const isSame =
+        planned.isOurs || (await matches(wanted, plan, dependencies, options, storage));
+      if (!isSame) continue;
     }
     const effective = effectiveJob(plan, wanted);
     const context = runContext(location, { ...plan, job: effective }, dependencies, worker);
@@ -77,7 +78,7 @@ export async function openOrPlan(
 }
 
 function forkedPath(path: string, copy: number): string {
-  return path.replace(/(\.[a-z]+)?\/*$/, (extension) => `-${copy}${extension}`);
+  return path.replace(/(\.(?:jsonl|ndjson))?\/*$/, (extension) => `-${copy}${extension}`);
 }
 
 async function matches(
@@ -103,8 +104,13 @@ async function matches(
     openFile: dependencies.openFile,
     onEvent: options.onEvent,
   };
-  await assertSameInput(plan.input, { ...plan.tasks }, await findInput(job), scan);
-  return true;
+  try {
+    await assertSameInput(plan.input, { ...plan.tasks }, await findInput(job), scan);
+    return true;
+  } catch (error) {
+    if (options.fork && asSluiceError(error).code === "INPUT_CHANGED") return false;
+    throw error;
+  }
 }
 
 /** @throws SluiceError `OUTPUT_OCCUPIED` when the place of a new run holds something else. */

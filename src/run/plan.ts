@@ -192,6 +192,12 @@ export class TaskTable {
 
   async #open(): Promise<[RandomReader, RandomReader]> {
     const { file, index } = this.#plan.tasks;
-    return [await this.#storage.open(file.path), await this.#storage.open(index.path)];
+    const lines = await this.#storage.open(file.path);
+    try {
+      return [lines, await this.#storage.open(index.path)];
+    } catch (error) {
+      await lines.close();
+      throw error;
+    }
   }
 }

@@ -169,10 +169,12 @@ async function standingRun(
   }
   const { size } = await committedTasks(storage, plan);
   const differsIn = differingAnswers(plan.job, job);
-  const run = { runId: plan.runId, committedTasks: size, tasks: plan.tasks.count, differsIn };
+  const { runId, tasks } = plan;
+  const run = { runId, committedTasks: size, tasks: tasks.count, differsIn };
+  const held = `the output holds run ${runId} of`;
   const notice =
     differsIn.length === 0
-      ? `the output holds run ${plan.runId} of this job, ${size} of ${run.tasks} tasks done: sluice run goes on with it`
-      : `the output holds run ${plan.runId} of another job (differs in ${differsIn.join(", ")}): sluice run needs --fork or --overwrite`;
+      ? `${held} this job, ${size} of ${run.tasks} tasks done: sluice run goes on with it`
+      : `${held} another job (other ${differsIn.join(", ")}): run it with --fork or --overwrite`;
   return { run, notices: [notice] };
 }

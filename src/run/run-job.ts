@@ -131,7 +131,10 @@ export async function carryOut(
     const { end, engine } = await dispatch(run, pending, coordinator, { ...options, onEvent });
     const resumedRows = pending.committedRows + (end?.resumedRows ?? 0);
     const facts = { ...places, resumedRows };
-    if (end?.error) return await stopped(context, end, { ...facts, runTimeSec: seconds() });
+    if (end?.error) {
+      onEvent({ type: "run-stop", error: end.error.toJSON() });
+      return await stopped(context, end, { ...facts, runTimeSec: seconds() });
+    }
     const manifest = await run.seal(engine);
     const { total, failed } = manifest.rows;
     onEvent({ type: "run-seal", manifest: places.manifestPath, rows: total, failed });

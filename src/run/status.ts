@@ -1,4 +1,5 @@
 import type { Storage } from "../data/storage/storage.ts";
+import type { ErrorRecord } from "../foundation/errors.ts";
 import { type AttemptCounts, addCounts, type Commit, type ErrorCounts } from "./attempt/commit.ts";
 import { type LookOptions, lookAtLives, type RunLives } from "./coordinate/lives.ts";
 import { EventTrace, type TaskTrace } from "./event-trace.ts";
@@ -77,6 +78,8 @@ interface Seen {
   attempts: ReadonlyMap<number, string>;
   /** What the log of the ruling coordinator says of them. */
   traces: ReadonlyMap<number, TaskTrace>;
+  /** What the last coordinator said when it stopped before a seal. */
+  stopped: ErrorRecord | undefined;
   /** Ids of the workers that live, the oldest first. */
   atWork: readonly string[];
 }
@@ -131,6 +134,7 @@ export class StatusReader {
       lives,
       committed,
       traces: sealed ? new Map() : await this.#trace.read(lives.coordinator?.record.number ?? 0),
+      stopped: this.#trace.stopped,
       attempts: await latestAttempts(this.#storage, plan, committed),
       atWork: lives.workers
         .filter((worker) => worker.lives)
@@ -270,10 +274,13 @@ async function verdictOf(storage: Storage, seen: Seen, failedRows: number): Prom
 
 /** Why a coordinator that nobody called off left before the end. */
 function verdictOfStopped(
-  { plan, traces, committed }: Seen,
+  { plan, traces, committed, stopped }: Seen,
   { record, hasEnded }: NonNullable<RunLives["coordinator"]>,
   committedFailures: number,
 ): Verdict {
+  if (stopped && stopped.code !== "RUN_CANCELED") {
+    return { state: "failed", reason: `${stopped.code}: ${stopped.message}` };
+  }
   const ends = [...traces].filter(([task]) => !committed.has(task)).map(([, trace]) => trace);
   const error = ends.findLast((trace) => trace.error)?.error;
   if (error) return { state: "failed", reason: `${error.code}: ${error.message}` };

@@ -149,10 +149,10 @@ class FaultyStorage implements Storage {
     asReply?: (reply: "exists" | "unclear") => T,
   ): Promise<T> {
     const process = this.#process;
-    await process.alive();
+    while (process.state !== "running") await process.alive();
     const { fault, beforeMs = 0, afterMs = 0, onEffect } = this.#visit(call) ?? {};
     if (beforeMs > 0) await sleep(process.clock, beforeMs);
-    await process.alive();
+    while (process.state !== "running") await process.alive();
     const failed = (code: FaultCode) => new SluiceError(code, "simulated", { file: call.path });
     if (fault?.kind === "refuse") throw failed(fault.code);
     if (fault?.kind === "conflict" && asReply) return asReply("unclear");
@@ -164,7 +164,7 @@ class FaultyStorage implements Storage {
     const result = await effect(fault?.kind === "tear" ? fault.share : 1);
     onEffect?.();
     if (afterMs > 0) await sleep(process.clock, afterMs);
-    await process.alive();
+    while (process.state !== "running") await process.alive();
     if (fault?.kind === "tear") throw failed(fault.code);
     if (fault?.kind !== "lose-reply") return result;
     if (fault.reply === "error" || !asReply) throw failed("STORE_FAILED");

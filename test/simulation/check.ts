@@ -120,12 +120,12 @@ function resultProblem(
 type Fates = readonly (ErrorCode | undefined)[];
 
 /**
- * The code with which each row must fail; undefined = it must be answered. A row that was asked
- * alone by three workers when they were killed is taken for their killer, as it has to be.
+ * The code with which each row must fail; undefined = it must be answered. A row that was alone with
+ * three workers when they were lost is taken for their killer, though another cause had ended them.
  */
-function expectedFates({ scenario, lostWorkers }: World, letters: readonly string[]): Fates {
+function expectedFates({ scenario, doubts }: World, letters: readonly string[]): Fates {
   const fates = scenario.input.lines.map((_, index) => plannedFailure(scenario, index));
-  let suspects = Math.floor(lostWorkers / limits.maxRowKills);
+  let suspects = Math.floor(doubts / limits.maxRowKills);
   for (const letter of letters) {
     const { index, code } = JSON.parse(letter) as DeadLetter;
     if (code === "ROW_KILLS_ENGINE" && fates[index] !== code && suspects-- > 0) fates[index] = code;

@@ -60,8 +60,11 @@ export class World {
   readonly asks: { row: number; by: number }[] = [];
   /** Rows that were asked and not on file when their process was killed. */
   inFlightAtKills = 0;
-  /** Workers that were killed or given up by no fault of a row. */
-  lostWorkers = 0;
+  /**
+   * Times that a suspected row may have looked like the killer of its worker though it was not:
+   * kills from outside, journals that could not be written, other workers that were asking it.
+   */
+  doubts = 0;
   isFaulty = true;
   readonly #inputs: SimulatedInputs;
   readonly #random: Random;
@@ -136,6 +139,7 @@ export class World {
   /** A worker that knows no coordinator takes all tasks, and seals if it is the last. */
   startRival(host: string): void {
     const actor = this.#newActor(host, "rival");
+    this.doubts++;
     this.note(`rival ${actor.pid} on ${host}`);
     const serving = { ...this.#servingOf(actor), generation: 1 };
     const { io } = stubIo({ clock: actor.process.clock, random: this.#randomOf(actor) });
@@ -159,7 +163,7 @@ export class World {
     if (actor.process.state === "killed") return;
     this.note(`kill ${actor.role} ${actor.pid} ${why}`);
     this.inFlightAtKills += this.#inFlightOf(actor);
-    if (actor.role !== "coordinator" && why !== byRow) this.lostWorkers++;
+    if (actor.role !== "coordinator" && why !== byRow) this.doubts++;
     actor.process.kill();
   }
 
@@ -261,6 +265,8 @@ export class World {
       capacity: engine.capacity,
       infer: async (request, signal) => {
         const { index } = request;
+        // What a killed process had begun must not run on to here.
+        while (actor.process.state !== "running") await actor.process.alive();
         const number = this.asks.push({ row: index, by: actor.pid }) - 1;
         for (const rows of actor.known.values()) {
           if (rows.has(index))
@@ -295,6 +301,7 @@ export class World {
     if (fault) {
       this.note(`${actor.role} ${actor.pid} ${call.method} ${call.path}: ${JSON.stringify(fault)}`);
       visit.fault = fault;
+      if (taskOfJournal(call.path) !== undefined) this.doubts++;
     }
     const chance = scenario.disruptionRate * weightOf(call.path);
     if (this.#disruptions > 0 && random.next() < chance) this.#disruptAt(actor, call, visit);
@@ -347,7 +354,7 @@ export class World {
     const isLost = actor.role !== "worker" || this.#random.next() < 0.7;
     if (isLost && actor.lose) {
       actor.lose();
-      this.lostWorkers++;
+      this.doubts++;
     }
     // A worker that hangs and is not given up hangs its run: it has to go on some time.
     if (isLost && this.#random.next() < 0.5) return;

@@ -134,8 +134,10 @@ class LocalStorage implements Storage {
     const target = this.#fileOf(to);
     const temporary = temporaryBeside(target);
     await withStoreErrors(source, async () => {
-      if ((await sizeOf(source)) === undefined)
-        throw new SluiceError("NOT_FOUND", "", { file: source });
+      const [wanted, standing] = await Promise.all([identityOf(source), identityOf(target)]);
+      if (wanted === undefined) throw new SluiceError("NOT_FOUND", "", { file: source });
+      // Published before, perhaps by a process that died before its name was on disk.
+      if (wanted === standing) return await this.#directories.sync(dirname(target));
       await this.#create(target, () => this.#linkOrCopy(source, temporary));
       await this.#rename(temporary, target);
     });
@@ -268,6 +270,17 @@ async function sizeOf(file: string): Promise<number | undefined> {
   try {
     const status = await stat(file);
     return status.isDirectory() ? undefined : status.size;
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+}
+
+/** What two names of one file share; undefined where there is no file. */
+async function identityOf(file: string): Promise<string | undefined> {
+  try {
+    const status = await stat(file, { bigint: true });
+    return status.isDirectory() ? undefined : `${status.dev}-${status.ino}`;
   } catch (error) {
     if (isAbsent(error)) return undefined;
     throw error;

@@ -46,6 +46,8 @@ export class TaskAttempt {
   readonly #context: RunContext;
   readonly #journal: JournalWriter;
   readonly #outcomes: OutcomeTable;
+  /** Rows that were asked with care and have no outcome yet. */
+  readonly #asked = new Set<number>();
   readonly #startedAt: number;
   readonly #startedMs: number;
   #counts: AttemptCounts;
@@ -159,6 +161,7 @@ export class TaskAttempt {
   settleAnswered(index: number, requests: readonly RequestRecord[], answerJson: string): void {
     const place = this.#journal.appendAnswer(answeredHead(index, requests), answerJson);
     if (!this.#outcomes.settle(index, "answered", place)) throw twice(index);
+    this.#asked.delete(index);
     if (isCut(requests)) this.#outcomes.cut.push(index);
     const { rows, requests: asked } = this.#counts;
     rows.answered++;
@@ -180,6 +183,7 @@ export class TaskAttempt {
       ...(partial === undefined ? {} : { partial }),
     });
     if (!this.#outcomes.settle(index, "failed", place)) throw twice(index);
+    this.#asked.delete(index);
     const counts = this.#counts;
     counts.rows.failed++;
     counts.requests.planned += failure.planned;
@@ -194,12 +198,14 @@ export class TaskAttempt {
   async noteAsked(indexes: readonly number[]): Promise<void> {
     for (const index of indexes) {
       this.#journal.append({ index, outcome: "asked", together: indexes.length });
+      this.#asked.add(index);
     }
     await this.#journal.flush();
   }
 
   /** Writes down that a row which was asked with care came back, and is to be asked again. */
   noteReturned(index: number): void {
+    this.#asked.delete(index);
     this.#journal.append({ index, outcome: "returned" });
   }
 
@@ -210,6 +216,8 @@ export class TaskAttempt {
 
   /** Leaves without a commit; what was journaled stays for the next attempt. */
   close(): Promise<void> {
+    // It leaves of its own accord: none of these ended the engine.
+    for (const index of this.#asked) this.#journal.append({ index, outcome: "returned" });
     return this.#journal.close();
   }
 

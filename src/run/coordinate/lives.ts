@@ -7,7 +7,7 @@ import type { WorkerRecord } from "../worker/serve.ts";
 import { type CoordinatorRecord, rulingCoordinator } from "./coordinator.ts";
 import type { Processes, ProcessIdentity } from "./processes.ts";
 
-/** What can be seen of a process that works on a run: its identity, and a file that it keeps changing. */
+/** What can be seen of a process: its identity, and a file that it keeps changing. */
 interface Observed {
   identity: ProcessIdentity;
   /** Unique; sorts by the time it was made. */

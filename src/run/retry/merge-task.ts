@@ -60,6 +60,8 @@ export async function mergeTask(
       merged.failed++;
     }
   }
+  // Nobody reads on to the file's end, which would close it.
+  await answers?.return(undefined);
   const deadLetters =
     letters.length === 0 ? null : await writeLines(storage, deadLettersPath, letters);
   return { ...merged, deadLetters };

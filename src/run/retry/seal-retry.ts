@@ -97,6 +97,7 @@ async function mergeIntoParts(
       const sink = await LineSink.open(storage, paths.part(of));
       const source = { task: await table.task(of), results, deadLetters, retried: changed };
       const merged = await mergeTask(storage, source, sink, paths.deadLetters(of));
+      await results.return(undefined);
       ready.tasks[of] = { ...merged, part: await sink.end() };
     }
   } finally {
@@ -129,6 +130,7 @@ async function mergeIntoFile(
       ready.tasks[task.task] = { ...merged, part: null };
     }
   } finally {
+    await results.return(undefined);
     await table.close();
   }
   return { ...ready, merged: await sink.end() };

@@ -10,13 +10,16 @@ const maxExamples = 10;
 /**
  * Finds ids that stand on more than one row, in flat memory: the sorted files of all tasks are read
  * in passes over ranges of the hash, each narrow enough to be sorted in memory.
+ *
+ * @param maxPairs pairs that are held at once; only tests name it.
  */
 export async function findDuplicateIds(
   storage: Storage,
   files: readonly PlannedFile[],
+  maxPairs: number = maxPairsInMemory,
 ): Promise<NonNullable<Manifest["duplicateIds"]>> {
   const pairs = files.reduce((sum, { bytes }) => sum + bytes / idPairBytes, 0);
-  const passes = Math.max(1, Math.ceil((pairs * 1.5) / maxPairsInMemory));
+  const passes = Math.max(1, Math.ceil((pairs * 1.5) / maxPairs));
   const found: NonNullable<Manifest["duplicateIds"]> = { count: 0, examples: [] };
   for (let pass = 0; pass < passes; pass++) {
     const range = { from: boundary(pass, passes), to: boundary(pass + 1, passes) };

@@ -104,6 +104,9 @@ interface Gathered {
   ids: PlannedFile[];
 }
 
+/** Files published or removed at once: most of the time is a wait for the disk. */
+const filesAtOnce = 32;
+
 async function gather(context: RunContext): Promise<Gathered> {
   const { plan, storage } = context;
   const gathered: Gathered = {
@@ -112,14 +115,20 @@ async function gather(context: RunContext): Promise<Gathered> {
     tasks: [],
     ids: [],
   };
+  const publishing: Promise<void>[] = [];
   for await (const commit of readCommits(storage, plan, allTasks(plan.tasks.count))) {
     assertBalanced(commit);
-    await publishTask(context, commit);
+    const published = publishTask(context, commit);
+    // Awaited below; until then a failure must not count as unhandled.
+    published.catch(() => {});
+    publishing.push(published);
+    if (publishing.length >= filesAtOnce) await Promise.all(publishing.splice(0));
     gathered.counts = addCounts(gathered.counts, commit);
     gathered.busySeconds += commit.busySeconds;
     gathered.tasks.push(manifestTask(context, commit));
     if (commit.ids) gathered.ids.push(commit.ids);
   }
+  await Promise.all(publishing);
   return gathered;
 }
 
@@ -184,5 +193,7 @@ async function removeJournals({ storage, plan }: RunContext): Promise<void> {
   for await (const { path } of storage.list(prefix)) {
     if (path.endsWith("/journal.jsonl")) journals.push(path);
   }
-  for (const path of journals) await storage.remove(path);
+  while (journals.length > 0) {
+    await Promise.all(journals.splice(-filesAtOnce).map((path) => storage.remove(path)));
+  }
 }

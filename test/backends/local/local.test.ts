@@ -1,0 +1,80 @@
+import { describe, expect, it } from "vitest";
+import { localWorkers, parseMemory } from "../../../src/backends/local/local.ts";
+import { workerEnvironment } from "../../../src/backends/local/worker-process.ts";
+import { type JobInput, jobSchema } from "../../../src/run/job/schema.ts";
+
+const machine = { cores: 8, memoryBytes: 64 * 1024 ** 3 };
+
+function workersFor(
+  workers: JobInput["workers"],
+  rows = 10,
+  model: JobInput["model"] = { engine: "fake" },
+) {
+  const job = jobSchema.parse({ input: "/in.jsonl", model, prompt: "{{ text }}", workers });
+  return localWorkers(job, rows, machine);
+}
+
+describe("localWorkers", () => {
+  it("starts one worker for each 100,000 rows, up to the cores", () => {
+    expect([10, 100_001, 10_000_000].map((rows) => workersFor({}, rows).workers)).toEqual([
+      1, 2, 8,
+    ]);
+  });
+
+  it("starts one worker for a model that takes the whole processor", () => {
+    expect(workersFor({}, 10_000_000, { engine: "llama", name: "/m.gguf" }).workers).toBe(1);
+  });
+
+  it("starts as many as are asked for, also more than there are cores", () => {
+    expect(workersFor({ max: 20 })).toEqual({ workers: 20, notices: [] });
+  });
+
+  it("caps them by cores and memory, and says so", () => {
+    expect(workersFor({ max: 3, cpu: 3 })).toEqual({
+      workers: 2,
+      notices: ["workers.cpu: 3 allows 2 of 3 workers on this machine"],
+    });
+    const { workers, notices } = workersFor({ max: 8, cpu: 2, memory: "40G" });
+    expect(workers).toBe(1);
+    expect(notices).toHaveLength(2);
+    expect(workersFor({ max: 2, cpu: 4, memory: "32G" })).toEqual({ workers: 2, notices: [] });
+  });
+
+  it("starts one where the machine has less than one worker asks for, and says so", () => {
+    const { workers, notices } = workersFor({ max: 3, cpu: 24, memory: "120G" });
+    expect(workers).toBe(1);
+    expect(notices[0]).toContain("less than one worker asks for (workers.cpu: 24)");
+  });
+
+  it("says that it gives out no GPUs", () => {
+    expect(workersFor({ gpu: "l40s:1" }).notices).toEqual([
+      "workers.gpu: l40s:1 is not used by the local backend",
+    ]);
+  });
+});
+
+describe("parseMemory", () => {
+  it.each([
+    ["1K", 1024],
+    ["512MiB", 512 * 1024 ** 2],
+    ["1.5g", 1.5 * 1024 ** 3],
+    ["120 GB", 120 * 1024 ** 3],
+    ["2T", 2 * 1024 ** 4],
+  ])("reads %s", (text, bytes) => {
+    expect(parseMemory(text)).toBe(bytes);
+  });
+
+  it("refuses what is no size", () => {
+    expect(() => parseMemory("much")).toThrow('"much" is no size');
+  });
+});
+
+describe("workerEnvironment", () => {
+  it("adds the job's variables to the caller's, and leaves the caller's value under a bare name", () => {
+    const environment = workerEnvironment(
+      { PATH: "/bin", TOKEN: "mine", A: "1" },
+      { A: "2", B: "3", TOKEN: null },
+    );
+    expect(environment).toEqual({ PATH: "/bin", TOKEN: "mine", A: "2", B: "3" });
+  });
+});
