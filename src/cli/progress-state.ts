@@ -90,9 +90,9 @@ function reduce(state: ProgressState, event: RunEvent): ProgressState {
       const message = known?.message ?? event.message;
       return { ...state, errors: new Map(state.errors).set(event.code, { count, message }) };
     }
-    case "run-stop":
     case "run-seal":
       return { ...state, sealed: true };
+    case "run-stop":
     case "notice":
       return state;
   }

@@ -7,6 +7,7 @@ import type { Random } from "../foundation/random.ts";
 import { backoffMs } from "../foundation/retry.ts";
 import { addErrors, type ErrorCounts } from "./attempt/commit.ts";
 import type { RunEvent } from "./events.ts";
+import { leadingDeaths } from "./execute/isolation.ts";
 import type { FromWorker, ToWorker } from "./worker/protocol.ts";
 
 /** A worker as its coordinator sees it. */
@@ -278,7 +279,8 @@ export class Dispatcher {
     for (const task of running.values()) {
       this.#failedRows -= task.failed;
       // Rows that wait for another try may stand before the guilty one: look further each time.
-      task.state.suspects = Math.max(capacity, task.state.suspects * 2);
+      const most = this.#options.rowsOf(task.state.task);
+      task.state.suspects = Math.max(capacity, Math.min(task.state.suspects * 2, most));
       this.#retry(task, "deaths", error);
     }
     if (!isExpected && !this.#isStopping) {
@@ -295,10 +297,8 @@ export class Dispatcher {
     state.doneAtFailure = Math.max(done, state.doneAtFailure);
     state[kind]++;
     this.#queue.push(state);
-    // Halving the suspects, and then asking one alone, are deaths that lead somewhere.
-    const leading = Math.ceil(Math.log2(state.suspects + 1)) + limits.maxRowKills;
-    const allowed = this.#options.maxTaskRetries + (kind === "deaths" ? leading : 0);
-    if (state[kind] <= allowed) return;
+    const leading = kind === "deaths" ? leadingDeaths(state.suspects) : 0;
+    if (state[kind] <= this.#options.maxTaskRetries + leading) return;
     this.#stop(
       new SluiceError("TASK_FAILED", `task ${state.task}: ${error?.message}`, { cause: error }),
     );

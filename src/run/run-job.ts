@@ -73,7 +73,8 @@ export async function runJob(
   const seal = (engine: Manifest["engine"]) =>
     sealRun(context, { engine, assertRules: () => coordinator.assertRules() });
   try {
-    return await carryOut({ ...opened, ...present, seal }, coordinator, options, seconds);
+    const run = { ...opened, ...present, totalRows: context.plan.rows, seal };
+    return await carryOut(run, coordinator, options, seconds);
   } catch (error) {
     onEvent({ type: "notice", message: asSluiceError(error).message });
     throw error;
@@ -86,6 +87,8 @@ export async function runJob(
 export interface PresentRun extends OpenedRun {
   workers: number;
   notices: string[];
+  /** Rows of the whole run, of which a share of failed ones is taken; a retry asks only some. */
+  totalRows: number;
   /** Called once every task is committed. */
   seal(engine: Manifest["engine"]): Promise<Manifest>;
 }
@@ -138,7 +141,7 @@ export async function carryOut(
     const manifest = await run.seal(engine);
     const { total, failed } = manifest.rows;
     onEvent({ type: "run-seal", manifest: places.manifestPath, rows: total, failed });
-    const isSuccess = withinBudget(job, plan, failed);
+    const isSuccess = withinBudget(job, { rows: run.totalRows }, failed);
     const summary = sealedSummary(manifest, { ...facts, runTimeSec: seconds() }, isSuccess);
     return { summary, exitCode: codeOf(isSuccess), wasSealed: false };
   } finally {
@@ -167,7 +170,7 @@ async function dispatch(
     tasks: pending.tasks,
     rowsOf: pending.rowsOf,
     workers,
-    maxFailedRows: failedRowsAllowed(job, context.plan),
+    maxFailedRows: failedRowsAllowed(job, { rows: run.totalRows }),
     failedBefore: await failedBefore(context, job, pending.committed),
     onEvent: (event) => {
       if (event.type === "worker-start") engine = { name: event.engine, choices: event.choices };
@@ -267,14 +270,14 @@ async function failedBefore(
 }
 
 /** Failed rows that a run may have; a share is of all planned rows. */
-export function failedRowsAllowed(job: JobSpec, plan: Plan): number | undefined {
+export function failedRowsAllowed(job: JobSpec, plan: Pick<Plan, "rows">): number | undefined {
   const { maxFailedRows } = job;
   if (maxFailedRows === undefined || maxFailedRows >= 1) return maxFailedRows;
   return Math.floor(maxFailedRows * plan.rows);
 }
 
 /** True when no more rows failed than the job allows; without a word on it, none may. */
-export function withinBudget(job: JobSpec, plan: Plan, failed: number): boolean {
+export function withinBudget(job: JobSpec, plan: Pick<Plan, "rows">, failed: number): boolean {
   return failed <= (failedRowsAllowed(job, plan) ?? 0);
 }
 

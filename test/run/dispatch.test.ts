@@ -220,8 +220,8 @@ describe("a worker that dies", () => {
       if (!run.state.isOver) await untilStarted(run, tries + 2).catch(() => {});
       await settled();
     }
-    // One retry, one halving of one suspect, and as many deaths as a row may cause.
-    expect(tries).toBe(1 + 1 + 1 + limits.maxRowKills);
+    // One retry, the halvings of the task's ten rows, and as many deaths as a row may cause.
+    expect(tries).toBe(1 + 1 + 4 + limits.maxRowKills);
     const { error } = await run.ended;
     expect(error).toMatchObject({ code: "TASK_FAILED" });
     expect(error?.message).toContain("out of memory");

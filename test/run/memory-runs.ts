@@ -41,7 +41,7 @@ export function memoryRuns(rows: readonly string[], changes: Partial<JobInput> =
     writeFileSync(input, lines.map((row) => `${row}\n`).join(""));
   };
   writeInput(rows);
-  const isBusy = () => process.getActiveResourcesInfo().includes("FSReqPromise");
+  const isBusy = () => process.getActiveResourcesInfo().some((it) => /FSReq|CloseReq/.test(it));
   const clock = virtualClock({ isBusy });
   const random = seededRandom(6);
   const stores = new Map<string, Storage>();

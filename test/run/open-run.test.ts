@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { Coordinator } from "../../src/run/coordinate/coordinator.ts";
 import type { RunDependencies } from "../../src/run/dependencies.ts";
 import type { JobSpec } from "../../src/run/job/schema.ts";
 import { type OpenRunOptions, openOrPlan } from "../../src/run/open-run.ts";
@@ -139,20 +140,30 @@ describe("--fork", () => {
 });
 
 describe("--overwrite", () => {
-  it("removes what the run made, and nothing else, and begins anew", async () => {
+  it("removes what the run made, and begins anew", async () => {
     const runs = memoryRuns(["{broken", ...rowsOf(3)], { shard: { rows: 2 } });
     await runs.run();
-    const store = runs.store("/runs/out");
-    await store.replace("notes.txt", Buffer.from("mine"));
-    const before = (await open(runs)).context.plan.runId;
-    const error = await errorOf(open(runs, runs.job(), { overwrite: true }));
-    expect(error.code).toBe("OUTPUT_OCCUPIED");
-    expect(await pathsOf(store)).toEqual(["notes.txt"]);
-    await store.remove("notes.txt");
-    const { context } = await open(runs, runs.job(), { overwrite: true });
-    expect(context.plan.runId).not.toBe(`${before}-`);
-    expect((await pathsOf(store)).filter((path) => !path.startsWith("_sluice/"))).toEqual([]);
+    await open(runs, runs.job(), { overwrite: true });
+    const left = await pathsOf(runs.store("/runs/out"));
+    expect(left.filter((path) => !/^_sluice\/(plan\.json|tasks-)/.test(path))).toEqual([]);
+    const { summary } = await runs.run();
+    expect(summary).toMatchObject({ sealed: true, rows: { resumed: 0 } });
   });
+
+  it.each(["notes.txt", "part-00002.jsonl", "_dead-letters/mine.jsonl"])(
+    "removes nothing where the directory holds %s as well",
+    async (path) => {
+      const runs = memoryRuns(rowsOf(3), { shard: { rows: 2 } });
+      await runs.run();
+      const store = runs.store("/runs/out");
+      await store.replace(path, Buffer.from("mine"));
+      const before = await pathsOf(store);
+      const error = await errorOf(open(runs, runs.job(), { overwrite: true }));
+      expect(error.code).toBe("OUTPUT_OCCUPIED");
+      expect(error.message).toContain(path);
+      expect(await pathsOf(store)).toEqual(before);
+    },
+  );
 
   it("gives the new run an id of its own, also within one second", async () => {
     const runs = memoryRuns(rowsOf(2));
@@ -168,7 +179,7 @@ describe("--overwrite", () => {
     await open(runs, runs.job(), { overwrite: true });
     expect(await pathsOf(runs.store("/runs"))).toEqual([]);
     const left = await pathsOf(runs.store("/runs/all.jsonl.sluice"));
-    expect(left.filter((path) => !/plan\.json|tasks-/.test(path))).toEqual([]);
+    expect(left.filter((path) => !/^_sluice\/(plan\.json|tasks-)/.test(path))).toEqual([]);
   });
 
   it("is refused while the run is being worked on", async () => {
@@ -178,7 +189,6 @@ describe("--overwrite", () => {
       ...rest,
       processes: { ...processes, look: () => "alive" },
     };
-    const { Coordinator } = await import("../../src/run/coordinate/coordinator.ts");
     await open(runs);
     const storage = runs.store("/runs/out");
     await Coordinator.rule({ storage, clock: runs.clock, processes, id: "a", job: runs.job() });

@@ -21,6 +21,11 @@ export function askAll(job: RowJob): Asking[] {
   return askings;
 }
 
+/** Deaths that lead somewhere: each halves the suspects, and then one is asked alone. */
+export function leadingDeaths(suspects: number): number {
+  return Math.ceil(Math.log2(suspects + 1)) + limits.maxRowKills;
+}
+
 /**
  * Finds the row that ends its engine without harming its neighbours. Rows that were with an engine
  * when it died are asked again in groups, nothing else beside them; a group that dies is halved; a

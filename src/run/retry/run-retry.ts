@@ -41,7 +41,8 @@ export async function runRetry(
     sealRetry(context, found.base, { engine, assertRules: () => coordinator.assertRules() });
   try {
     const seconds = () => (clock.monotonic() - startedMs) / 1000;
-    return await carryOut({ ...opened, ...present, seal }, coordinator, options, seconds);
+    const run = { ...opened, ...present, totalRows: found.base.rows.total, seal };
+    return await carryOut(run, coordinator, options, seconds);
   } finally {
     await coordinator.end();
   }

@@ -1,0 +1,261 @@
+import { describe, expect, it } from "vitest";
+import { SluiceError } from "../../../src/foundation/errors.ts";
+import type { JobSpec } from "../../../src/run/job/schema.ts";
+import { memoryRuns, willing } from "../memory-runs.ts";
+import { changedStorage, errorOf, pathsOf, rowsOf } from "../run-fixture.ts";
+import { responseOf, scriptedEngine } from "../scripted-engine.ts";
+
+/** Answers with `text`, save for some rows, which it refuses. */
+const refusing = (rows: readonly number[], text = "first") =>
+  scriptedEngine(2, ({ index }) =>
+    rows.includes(index)
+      ? new SluiceError("REQUEST_REFUSED", text)
+      : responseOf(`${text} ${index}`),
+  );
+
+const shards = { shard: { rows: 4 } };
+const outputs = ["/runs/out", "/runs/all.jsonl"];
+
+async function answersOf(runs: ReturnType<typeof memoryRuns>): Promise<unknown[]> {
+  return (await runs.results()).map(({ id, answer }) => [id, answer]);
+}
+
+const firstOf = (...rows: number[]) => rows.map((id) => [id, `first ${id}`]);
+
+describe.each(outputs)("a retry of %s", (path) => {
+  const start = async (failed: readonly number[] = [1, 2, 9]) => {
+    const runs = memoryRuns(rowsOf(10), { ...shards, output: { path } });
+    await runs.run(refusing(failed));
+    return runs;
+  };
+
+  it("puts successes in their places, and asks nothing else", async () => {
+    const runs = await start();
+    const engine = refusing([], "second");
+    const result = await runs.retry(engine);
+    expect(engine.asked.toSorted()).toEqual([1, 2, 9]);
+    expect(await answersOf(runs)).toEqual([
+      ...firstOf(0),
+      [1, "second 1"],
+      [2, "second 2"],
+      ...firstOf(3, 4, 5, 6, 7, 8),
+      [9, "second 9"],
+    ]);
+    expect(await runs.letters()).toEqual([]);
+    expect(result).toMatchObject({
+      exitCode: 0,
+      summary: { status: "SUCCESS", rows: { total: 10, answered: 10, failed: 0 }, errors: {} },
+    });
+    expect(await runs.damages()).toEqual([]);
+  });
+
+  it("keeps one dead letter of a row that fails again, the newer", async () => {
+    const runs = await start();
+    const result = await runs.retry(refusing([2], "second"));
+    expect(await runs.letters()).toMatchObject([
+      { index: 2, message: expect.stringContaining("second") as unknown },
+    ]);
+    expect(result).toMatchObject({ exitCode: 1, summary: { rows: { answered: 9, failed: 1 } } });
+    expect(await runs.damages()).toEqual([]);
+  });
+
+  it("can be repeated until nothing is left, each time a generation of its own", async () => {
+    const runs = await start();
+    await runs.retry(refusing([2, 9], "second"));
+    await runs.retry(refusing([9], "third"));
+    const fourth = await runs.retry(refusing([], "fourth"));
+    expect(fourth?.summary.rows).toMatchObject({ answered: 10, failed: 0 });
+    expect((await runs.results()).map(({ answer }) => answer).join()).toBe(
+      [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+        .map((row) => `${{ 1: "second", 2: "third", 9: "fourth" }[row] ?? "first"} ${row}`)
+        .join(),
+    );
+    expect(await runs.damages()).toEqual([]);
+    expect(await runs.retry()).toBeUndefined();
+    const { directory } = runs.location();
+    expect(await pathsOf(runs.store(directory), "_manifest")).toEqual([
+      "_manifest.g2.json",
+      "_manifest.g3.json",
+      "_manifest.g4.json",
+      "_manifest.json",
+    ]);
+  });
+
+  it("never edits the first generation", async () => {
+    const runs = await start();
+    const store = runs.store(runs.location().directory);
+    const first = async () => {
+      const paths = await pathsOf(store, "_");
+      const kept = paths.filter((it) => /^_manifest\.json$|commits|plan\.json|\/g1\//.test(it));
+      return Promise.all(
+        kept
+          .filter((it) => !/\.g2\.json$|generations/.test(it))
+          .map(async (it) => [it, Buffer.from(await store.read(it)).toString()]),
+      );
+    };
+    const before = await first();
+    await runs.retry(refusing([], "second"));
+    expect(await first()).toEqual(before);
+  });
+
+  it("that was stopped goes on, and asks nothing twice", async () => {
+    const runs = await start();
+    const stop = scriptedEngine(1, ({ index }) =>
+      index === 9 ? new SluiceError("AUTHENTICATION_FAILED") : responseOf("second"),
+    );
+    const stopped = await runs.retry(stop);
+    expect(stopped?.error?.code).toBe("AUTHENTICATION_FAILED");
+    expect(await answersOf(runs)).toEqual(firstOf(0, 3, 4, 5, 6, 7, 8));
+    const engine = willing();
+    const { summary } = (await runs.retry(engine))!;
+    expect(engine.asked).toEqual([9]);
+    expect(summary.rows.answered).toBe(10);
+    expect(await runs.damages()).toEqual([]);
+  });
+
+  it("that was stopped at any write of its seal is sealed by the same command", async () => {
+    for (let at = 0; ; at++) {
+      const runs = await start();
+      let [isSealing, writes] = [false, 0];
+      const count = () => {
+        if (isSealing && writes++ === at) throw new SluiceError("STORE_FULL");
+      };
+      const dependencies = runs.dependenciesOf((location) =>
+        changedStorage(runs.store(location), (inner) => ({
+          async replace(to, data) {
+            if (!/workers|heartbeat/.test(to)) count();
+            await inner.replace(to, data);
+          },
+          async createIfAbsent(to, data) {
+            if (to.startsWith("_manifest")) count();
+            const outcome = await inner.createIfAbsent(to, data);
+            const commits = await pathsOf(inner, "_sluice/commits/");
+            isSealing ||= commits.filter((it) => it.endsWith(".g2.json")).length === 2;
+            return outcome;
+          },
+          async publish(from, to) {
+            count();
+            await inner.publish(from, to);
+          },
+          async remove(to) {
+            count();
+            await inner.remove(to);
+          },
+          async writer(to) {
+            count();
+            const writer = await inner.writer(to);
+            return {
+              ...writer,
+              close: async () => {
+                count();
+                await writer.close();
+              },
+            };
+          },
+        })),
+      );
+      await runs.retry(refusing([2], "second"), "failed", dependencies).catch(() => {});
+      if (writes <= at) break;
+      const engine = willing();
+      await runs.retry(engine).catch((error: SluiceError) => {
+        throw new Error(`write ${at}: ${error.message}`);
+      });
+      const answers = await answersOf(runs);
+      expect(answers[1]).toEqual([1, "second 1"]);
+      expect(answers.at(-1)).toEqual([9, "second 9"]);
+      expect(await runs.damages(), `write ${at}`).toEqual([]);
+      expect(at).toBeLessThan(40);
+    }
+  });
+});
+
+describe("what a retry asks", () => {
+  it("may be asked in another way, which the next one begins with", async () => {
+    const runs = memoryRuns(rowsOf(3));
+    await runs.run(refusing([1]));
+    const change = async (stored: JobSpec): Promise<JobSpec> => ({
+      ...stored,
+      generation: { ...stored.generation, maxNewTokens: 99 },
+    });
+    await runs.retry(refusing([1], "again"), "failed", runs.dependenciesOf(), change);
+    let asked: number | undefined;
+    const engine = scriptedEngine(1, ({ parameters }) => {
+      asked = parameters.maxNewTokens;
+      return responseOf("at last");
+    });
+    await runs.retry(engine);
+    expect(asked).toBe(99);
+  });
+
+  it("is not changed while a retry is under way", async () => {
+    const runs = memoryRuns(rowsOf(3));
+    await runs.run(refusing([1]));
+    const down = scriptedEngine(1, () => new SluiceError("AUTHENTICATION_FAILED"));
+    await runs.retry(down);
+    const change = async (stored: JobSpec): Promise<JobSpec> => ({
+      ...stored,
+      generation: { ...stored.generation, temperature: 1 },
+    });
+    const other = runs.retry(willing(), "failed", runs.dependenciesOf(), change);
+    expect((await errorOf(other)).code).toBe("RUN_DIFFERS");
+  });
+
+  it("are only rows of a sealed run", async () => {
+    const runs = memoryRuns(rowsOf(3));
+    expect((await errorOf(runs.retry())).code).toBe("NOT_A_RUN");
+    await runs.run(scriptedEngine(1, () => new SluiceError("AUTHENTICATION_FAILED")));
+    expect((await errorOf(runs.retry())).code).toBe("USAGE");
+  });
+
+  it("are the cut answers, where those are named; what was answered stays until it is better", async () => {
+    const runs = memoryRuns(rowsOf(6), { shard: { rows: 3 } });
+    await runs.run(
+      scriptedEngine(2, ({ index }) => {
+        if (index === 4) return new SluiceError("REQUEST_REFUSED");
+        return responseOf(`first ${index}`, index % 2 === 1 ? "length" : "stop");
+      }),
+    );
+    const engine = refusing([3], "longer");
+    const result = await runs.retry(engine, "finish_reason=length");
+    expect(engine.asked.toSorted()).toEqual([1, 3, 5]);
+    expect(await answersOf(runs)).toEqual([
+      [0, "first 0"],
+      [1, "longer 1"],
+      [2, "first 2"],
+      [3, "first 3"],
+      [5, "longer 5"],
+    ]);
+    expect(await runs.letters()).toMatchObject([{ index: 4 }]);
+    expect(result?.summary).toMatchObject({
+      rows: { answered: 5, failed: 1 },
+      errors: { REQUEST_REFUSED: 1 },
+    });
+    expect(await runs.damages()).toEqual([]);
+  });
+
+  it("are rows of a sample by their index", async () => {
+    const runs = memoryRuns(rowsOf(40), {
+      sample: 9,
+      generation: { seed: 3 },
+      shard: { rows: 10 },
+    });
+    const chosen: number[] = [];
+    await runs.run(
+      scriptedEngine(1, ({ index }) => {
+        chosen.push(index);
+        return index % 2 === 0 ? new SluiceError("REQUEST_REFUSED") : responseOf(`${index}`);
+      }),
+    );
+    await runs.retry(scriptedEngine(1, ({ index }) => responseOf(`again ${index}`)));
+    expect((await runs.results()).map(({ id }) => id)).toEqual(chosen);
+    expect(await runs.damages()).toEqual([]);
+  });
+
+  it("measures its budget by the whole run", async () => {
+    const runs = memoryRuns(rowsOf(20), { maxFailedRows: 0.1 });
+    const first = await runs.run(refusing([1, 2]));
+    expect(first.exitCode).toBe(0);
+    const result = await runs.retry(refusing([2], "again"));
+    expect(result).toMatchObject({ exitCode: 0, summary: { sealed: true, rows: { failed: 1 } } });
+  });
+});
