@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { createReadStream, createWriteStream } from "node:fs";
 import { createInterface } from "node:readline";
 
-// What one would write without Sluice: read rows, parse them, add a field, write them. Two ways,
-// for the usual one, readline, takes half again as long as splitting chunks.
+// What one would write without Sluice: read rows, parse them, add a field, write them. Two ways:
+// by lines, as Node's documentation shows it, and over whole chunks, which takes two thirds of it.
 // node noop-baseline.ts chunks|lines INPUT OUTPUT
 
 const [way, input, output] = process.argv.slice(2) as [string, string, string];

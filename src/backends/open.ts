@@ -2,6 +2,7 @@ import { getCompileCacheDir } from "node:module";
 import { availableParallelism, totalmem } from "node:os";
 import { dirname } from "node:path";
 import { entryCommand } from "../entry.ts";
+import { limits } from "../foundation/limits.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Backend } from "../run/backend.ts";
 import { localBackend } from "./local/local.ts";
@@ -28,8 +29,9 @@ export interface OpenBackend extends Backend {
 /** The backend that a job names. `local` is a pool of worker processes on this machine. */
 export function openBackend(_name: "local", context: BackendContext): OpenBackend {
   const { executable, environment, logger } = context;
+  const [node, ...main] = entryCommand("cli/main", executable);
   const starter = new WorkerStarter({
-    command: entryCommand("cli/main", executable),
+    command: [node!, `--max-semi-space-size=${limits.maxYoungSpaceMegabytes}`, ...main],
     environment: { ...compileCache(), ...environment },
     logger,
   });

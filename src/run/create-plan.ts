@@ -48,9 +48,22 @@ export async function findInput(job: JobSpec): Promise<FoundInput> {
   };
 }
 
-/** Rows a shard gets when the job does not say: enough shards to keep workers level at the end. */
+/**
+ * Rows a shard gets when the job does not say: enough shards to keep workers level at the end, and
+ * of the sizes near that one the largest with which the busiest worker gets the fewest rows.
+ */
 export function defaultShardRows(rows: number, workers: number): number {
-  return Math.max(4, Math.min(limits.maxShardRows, Math.ceil(rows / (workers * 16))));
+  const most = Math.max(4, Math.min(limits.maxShardRows, Math.ceil(rows / (workers * 16))));
+  let best = most;
+  for (let size = most; size >= Math.max(4, most / 2); size--) {
+    if (busiestRows(rows, workers, size) < busiestRows(rows, workers, best)) best = size;
+  }
+  return best;
+}
+
+/** Rows of the worker that gets most, when shards of `size` go round. */
+function busiestRows(rows: number, workers: number, size: number): number {
+  return Math.min(rows, Math.ceil(Math.ceil(rows / size) / workers) * size);
 }
 
 /** One streaming pass over the input: cuts it into tasks, and stores them. */
@@ -145,7 +158,8 @@ export async function assertSameInput(
   if (found.digest !== planned.digest) {
     throw new SluiceError(
       "INPUT_CHANGED",
-      `planned were ${planned.files} files of ${planned.bytes} bytes, there are now ${found.files.length} of ${found.bytes}`,
+      `planned were ${planned.files} files of ${planned.bytes} bytes, ` +
+        `there are now ${found.files.length} of ${found.bytes}`,
     );
   }
   // Equal times are taken as equal content; other times are worth a pass over the bytes.

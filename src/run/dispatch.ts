@@ -6,6 +6,7 @@ import { limits } from "../foundation/limits.ts";
 import type { Random } from "../foundation/random.ts";
 import { backoffMs } from "../foundation/retry.ts";
 import { addErrors, type ErrorCounts } from "./attempt/commit.ts";
+import { gotOn, newRunning, newTask, type RunningTask, type TaskState } from "./dispatched-task.ts";
 import type { RunEvent } from "./events.ts";
 import { leadingDeaths } from "./execute/isolation.ts";
 import type { FromWorker, ToWorker } from "./worker/protocol.ts";
@@ -48,28 +49,6 @@ export interface DispatchEnd {
   resumedRows: number;
   /** What was done in tasks that are not committed. */
   partial: { answered: number; failed: number; usage: Usage; errors: ErrorCounts };
-}
-
-interface TaskState {
-  task: number;
-  /** Failures of its own, and deaths of its worker, since it last got on. */
-  failures: number;
-  deaths: number;
-  /** Rows done when it last failed. */
-  doneAtFailure: number;
-  suspects: number;
-  /** What a later try finds on file is this call's own work. */
-  hasBegun: boolean;
-}
-
-interface RunningTask {
-  state: TaskState;
-  waiting: number;
-  inFlight: number;
-  done: number;
-  failed: number;
-  usage: Usage;
-  errors: ErrorCounts;
 }
 
 interface WorkerState {
@@ -234,7 +213,10 @@ export class Dispatcher {
     const failure = error ? errorFromRecord(error) : undefined;
     if (failure && !isWorthRetry(failure)) this.#stop(failure);
     if (this.#isStopping) this.#addPartial({ done, failed, usage, errors });
-    else this.#retry({ ...running, done }, "failures", failure);
+    else {
+      running.done = done;
+      this.#retry(running, gotOn(running), "failures", failure);
+    }
   }
 
   #addPartial({
@@ -276,12 +258,15 @@ export class Dispatcher {
         new SluiceError("ENGINE_START_FAILED", `the worker leaves at its start: ${reason}`),
       );
     }
+    // Deaths on account of one task's row lead somewhere for the others as well.
+    const hasGotOn = [...running.values()].some(gotOn);
+    if (hasGotOn) this.#deaths = 0;
     for (const task of running.values()) {
       this.#failedRows -= task.failed;
       // Rows that wait for another try may stand before the guilty one: look further each time.
       const most = this.#options.rowsOf(task.state.task);
       task.state.suspects = Math.max(capacity, Math.min(task.state.suspects * 2, most));
-      this.#retry(task, "deaths", error);
+      this.#retry(task, hasGotOn, "deaths", error);
     }
     if (!isExpected && !this.#isStopping) {
       const delayMs = backoffMs(++this.#deaths, this.#options.random, restartBackoff);
@@ -292,8 +277,13 @@ export class Dispatcher {
     this.#settleIfOver();
   }
 
-  #retry({ state, done }: RunningTask, kind: "failures" | "deaths", error?: SluiceError): void {
-    if (done > state.doneAtFailure) Object.assign(state, { failures: 0, deaths: 0 });
+  #retry(
+    { state, done }: RunningTask,
+    hasGotOn: boolean,
+    kind: "failures" | "deaths",
+    error?: SluiceError,
+  ): void {
+    if (hasGotOn) Object.assign(state, { failures: 0, deaths: 0 });
     state.doneAtFailure = Math.max(done, state.doneAtFailure);
     state[kind]++;
     this.#queue.push(state);
@@ -380,14 +370,6 @@ export class Dispatcher {
 }
 
 const restartBackoff = Object.freeze({ baseMs: 100, maxMs: 10_000 });
-
-function newTask(task: number): TaskState {
-  return { task, failures: 0, deaths: 0, doneAtFailure: 0, suspects: 0, hasBegun: false };
-}
-
-function newRunning(state: TaskState, waiting: number): RunningTask {
-  return { state, waiting, inFlight: 0, done: 0, failed: 0, usage: noUsage, errors: {} };
-}
 
 /** Failures of the storage may pass; anything else would come again. */
 function isWorthRetry(error: SluiceError): boolean {

@@ -5,7 +5,7 @@ export interface RunLocation {
   directory: string;
   /** The folder that the run directory lies in. */
   outside: string;
-  /** Name of the one file that results are merged into, in `outside`; null = results stay in parts. */
+  /** Name of the one file that results are merged into, in `outside`; null = they stay in parts. */
   mergedFile: string | null;
 }
 

@@ -15,7 +15,7 @@ export interface Task {
   /** Rows in its slices. */
   rows: number;
   slices: Slice[];
-  /** Only these rows of the range, as an index set: a sample, or the rows that a retry asks again. */
+  /** Only these rows of the range, as an index set: a sample, or what a retry asks again. */
   only?: string;
   /** How many rows `only` names. */
   onlyRows?: number;

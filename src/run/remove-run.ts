@@ -19,8 +19,8 @@ import type { Plan } from "./plan.ts";
  * Removes a run: only files that its plan and its commits name, and its state. The seal goes first,
  * so that a kill half way leaves nothing that looks finished. Nobody else can rule meanwhile.
  *
- * @throws SluiceError `COORDINATOR_LIVES` while the run is being worked on, `OUTPUT_OCCUPIED`, before
- *   anything is removed, when the directory holds something else as well.
+ * @throws SluiceError `COORDINATOR_LIVES` while the run is being worked on, `OUTPUT_OCCUPIED` when
+ *   the directory holds something else as well; nothing is removed then.
  */
 export async function removeRun(
   dependencies: RunDependencies,

@@ -93,7 +93,7 @@ export interface PresentRun extends OpenedRun {
   seal(engine: Manifest["engine"]): Promise<Manifest>;
 }
 
-/** The job as each worker is to see it: a limit on requests at once holds for all of them together. */
+/** The job as each worker is to see it: a limit on requests at once is for all of them together. */
 export function withSharedLimits({ context, job }: OpenedRun, backend: Backend) {
   const { workers, notices } = backend.workersFor(job, context.plan.rows);
   if (job.model.engine !== "openai") return { job, workers, notices };

@@ -75,6 +75,11 @@ describe("defaultShardRows", () => {
     expect(defaultShardRows(3, 8)).toBe(4);
     expect(defaultShardRows(10_000_000, 1)).toBe(limits.maxShardRows);
   });
+
+  it("leaves no worker with a shard more than the others where a smaller shard avoids that", () => {
+    // 58 shards of 7 would give two of four workers 105 rows.
+    expect(defaultShardRows(400, 4)).toBe(5);
+  });
 });
 
 describe("a plan's tasks", () => {

@@ -14,14 +14,14 @@ import type { RunDependencies } from "../../src/run/dependencies.ts";
 import type { WorkerHandle } from "../../src/run/dispatch.ts";
 import type { RunEvent } from "../../src/run/events.ts";
 import { type JobInput, type JobSpec, jobSchema } from "../../src/run/job/schema.ts";
-import { locateRun } from "../../src/run/locate.ts";
+import { locateRun, type RunLocation } from "../../src/run/locate.ts";
 import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
 import { runRetry } from "../../src/run/retry/run-retry.ts";
-import { type RunJobOptions, runJob } from "../../src/run/run-job.ts";
-import { verifyRun } from "../../src/run/seal/verify.ts";
+import { type RunJobOptions, type RunResult, runJob } from "../../src/run/run-job.ts";
+import { type Damage, verifyRun } from "../../src/run/seal/verify.ts";
 import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
 import { serveWorker } from "../../src/run/worker/serve.ts";
-import { virtualClock } from "../../src/testing/virtual-clock.ts";
+import { type VirtualClock, virtualClock } from "../../src/testing/virtual-clock.ts";
 import { linesOf, pathsOf } from "./run-fixture.ts";
 import { responseOf, type ScriptedEngine, scriptedEngine } from "./scripted-engine.ts";
 
@@ -33,110 +33,133 @@ export const willing = (capacity = 4) =>
  * Whole runs from job to seal: input on disk, because planning looks at real files, all else in
  * memory on a virtual clock. Each run of a job is a process of its own as far as the run can tell.
  */
-export function memoryRuns(rows: readonly string[], changes: Partial<JobInput> = {}) {
+export function memoryRuns(rows: readonly string[], changes: Partial<JobInput> = {}): MemoryRuns {
   const folder = mkdtempSync(join(tmpdir(), "sluice-memory-run-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const input = join(folder, "rows.jsonl");
-  const writeInput = (lines: readonly string[]) => {
-    writeFileSync(input, lines.map((row) => `${row}\n`).join(""));
-  };
-  writeInput(rows);
-  const isBusy = () => process.getActiveResourcesInfo().some((it) => /FSReq|CloseReq/.test(it));
-  const clock = virtualClock({ isBusy });
-  const random = seededRandom(6);
-  const stores = new Map<string, Storage>();
-  const store = (location: string): Storage => {
-    const known = stores.get(location) ?? memoryStorage();
-    stores.set(location, known);
-    return known;
-  };
-  let processes = 0;
-  const dependenciesOf = (open: (location: string) => Storage = store): RunDependencies => {
-    const pid = ++processes;
+  const runs = new MemoryRuns(join(folder, "rows.jsonl"), changes);
+  runs.writeInput(rows);
+  return runs;
+}
+
+const isReading = () => process.getActiveResourcesInfo().some((it) => /FSReq|CloseReq/.test(it));
+
+export class MemoryRuns {
+  readonly input: string;
+  readonly clock: VirtualClock = virtualClock({ isBusy: isReading });
+  readonly events: RunEvent[] = [];
+  readonly #changes: Partial<JobInput>;
+  readonly #random = seededRandom(6);
+  readonly #stores = new Map<string, Storage>();
+  #processes = 0;
+
+  constructor(input: string, changes: Partial<JobInput>) {
+    this.input = input;
+    this.#changes = changes;
+  }
+
+  writeInput(lines: readonly string[]): void {
+    writeFileSync(this.input, lines.map((row) => `${row}\n`).join(""));
+  }
+
+  /** Changes the time of the input, as a copy does. */
+  touchInput(): void {
+    utimesSync(this.input, 1, 1);
+  }
+
+  store(location: string): Storage {
+    const store = this.#stores.get(location) ?? memoryStorage();
+    this.#stores.set(location, store);
+    return store;
+  }
+
+  /** A new process, which sees all others as dead: the runs of one test follow each other. */
+  dependenciesOf(open = (location: string) => this.store(location)): RunDependencies {
+    const pid = ++this.#processes;
     const self = { host: "here", bootId: "boot", pid, startTime: `${pid}` };
     return {
-      clock,
-      random,
+      clock: this.clock,
+      random: this.#random,
       logger: silentLogger,
-      // Runs of one test follow each other, save where a test takes the rule itself.
       processes: { self: () => self, look: () => "dead" },
       openStorage: open,
       openFile: openLocalFile,
       software: "test",
     };
-  };
-  const job = (more: Partial<JobInput> = {}): JobSpec =>
-    jobSchema.parse({
-      input: { path: input },
+  }
+
+  job(more: Partial<JobInput> = {}): JobSpec {
+    return jobSchema.parse({
+      input: { path: this.input },
       model: { engine: "fake" },
       prompt: "Say {{ text }}",
       output: { path: "/runs/out" },
-      ...changes,
+      ...this.#changes,
       ...more,
     });
-  const events: RunEvent[] = [];
-  const optionsOf = (engine: ScriptedEngine, dependencies: RunDependencies) => ({
-    backend: localBackend({
-      machine: { cores: 4, memoryBytes: 2 ** 40 },
-      startWorker: async (location, _job, generation) =>
-        workerOf(dependencies, location, generation, engine),
-    }),
-    prepare: async () => {},
-    onEvent: (event: RunEvent) => void events.push(event),
-    signal: new AbortController().signal,
-  });
-  const location = (spec: JobSpec = job()) => locateRun(spec.output.path);
-  const text = async (path: string, spec?: JobSpec) =>
-    Buffer.from(await store(location(spec).directory).read(path)).toString();
-  return {
-    input,
-    writeInput,
-    /** Changes the time of the input, as a copy does. */
-    touchInput: () => utimesSync(input, 1, 1),
-    clock,
-    job,
-    events,
-    store,
-    dependenciesOf,
-    location,
-    run: (
-      engine: ScriptedEngine = willing(),
-      spec: JobSpec = job(),
-      more: Partial<RunJobOptions> & { dependencies?: RunDependencies } = {},
-    ) => {
-      const { dependencies = dependenciesOf(), ...options } = more;
-      const own = { ...optionsOf(engine, dependencies), overwrite: false, fork: false, ...options };
-      return clock.run(runJob(spec, dependencies, own));
-    },
-    retry: (
-      engine: ScriptedEngine = willing(),
-      where: RetryWhere = "failed",
-      dependencies: RunDependencies = dependenciesOf(),
-      change: (stored: JobSpec) => Promise<JobSpec> = async (stored) => stored,
-    ) => {
-      const options = { ...optionsOf(engine, dependencies), where, change };
-      return clock.run(runRetry(location(), dependencies, options));
-    },
-    text,
-    lines: async (path: string, spec?: JobSpec) => linesOf(await text(path, spec)),
-    /** All results, in the order of the parts. */
-    results: async (spec: JobSpec = job()) => {
-      const { directory, outside, mergedFile } = location(spec);
-      if (mergedFile !== null) {
-        return linesOf(Buffer.from(await store(outside).read(mergedFile)).toString());
-      }
-      const parts = await pathsOf(store(directory), "part-");
-      return linesOf((await Promise.all(parts.map((part) => text(part, spec)))).join(""));
-    },
-    letters: async (spec: JobSpec = job()) => {
-      const parts = await pathsOf(store(location(spec).directory), "_dead-letters/");
-      return linesOf((await Promise.all(parts.map((part) => text(part, spec)))).join(""));
-    },
-    damages: async (spec: JobSpec = job()) => {
-      const { directory, outside } = location(spec);
-      return (await verifyRun(store(directory), store(outside))).damages;
-    },
-  };
+  }
+
+  location(spec: JobSpec = this.job()): RunLocation {
+    return locateRun(spec.output.path);
+  }
+
+  run(
+    engine: ScriptedEngine = willing(),
+    spec: JobSpec = this.job(),
+    more: Partial<RunJobOptions> & { dependencies?: RunDependencies } = {},
+  ): Promise<RunResult> {
+    const { dependencies = this.dependenciesOf(), ...changes } = more;
+    const options = { ...this.#optionsOf(engine, dependencies), overwrite: false, fork: false };
+    return this.clock.run(runJob(spec, dependencies, { ...options, ...changes }));
+  }
+
+  retry(
+    engine: ScriptedEngine = willing(),
+    where: RetryWhere = "failed",
+    dependencies: RunDependencies = this.dependenciesOf(),
+    change: (stored: JobSpec) => Promise<JobSpec> = async (stored) => stored,
+  ): Promise<RunResult | undefined> {
+    const options = { ...this.#optionsOf(engine, dependencies), where, change };
+    return this.clock.run(runRetry(this.location(), dependencies, options));
+  }
+
+  async text(path: string, spec?: JobSpec): Promise<string> {
+    return Buffer.from(await this.store(this.location(spec).directory).read(path)).toString();
+  }
+
+  /** All results, in the order of the parts. */
+  async results(spec: JobSpec = this.job()): Promise<Record<string, unknown>[]> {
+    const { outside, mergedFile } = this.location(spec);
+    if (mergedFile === null) return this.#linesUnder("part-", spec);
+    return linesOf(Buffer.from(await this.store(outside).read(mergedFile)).toString());
+  }
+
+  letters(spec: JobSpec = this.job()): Promise<Record<string, unknown>[]> {
+    return this.#linesUnder("_dead-letters/", spec);
+  }
+
+  async damages(spec: JobSpec = this.job()): Promise<Damage[]> {
+    const { directory, outside } = this.location(spec);
+    return (await verifyRun(this.store(directory), this.store(outside))).damages;
+  }
+
+  async #linesUnder(prefix: string, spec: JobSpec): Promise<Record<string, unknown>[]> {
+    const paths = await pathsOf(this.store(this.location(spec).directory), prefix);
+    const texts = await Promise.all(paths.map((path) => this.text(path, spec)));
+    return linesOf(texts.join(""));
+  }
+
+  #optionsOf(engine: ScriptedEngine, dependencies: RunDependencies) {
+    return {
+      backend: localBackend({
+        machine: { cores: 4, memoryBytes: 2 ** 40 },
+        startWorker: async (location, _job, generation) =>
+          workerOf(dependencies, location, generation, engine),
+      }),
+      prepare: async () => {},
+      onEvent: (event: RunEvent) => void this.events.push(event),
+      signal: new AbortController().signal,
+    };
+  }
 }
 
 function workerOf(

@@ -42,7 +42,7 @@ export async function simulate(
 }
 
 // Planning looks at the real input files.
-function hasFileWork(): boolean {
+export function hasFileWork(): boolean {
   return process.getActiveResourcesInfo().includes("FSReqPromise");
 }
 

@@ -22,10 +22,10 @@ import { stubIo } from "../cli/io-stub.ts";
 import type { SimulatedInputs } from "./inputs.ts";
 import { type ObservedStorage, observedStorage, taskOfJournal } from "./observed-storage.ts";
 import type { Scenario } from "./scenario.ts";
-import { drawStorageFault, fullDiskFault, isWrite } from "./storage-faults.ts";
+import { drawStorageFault, fullDiskFault, isWrite } from "../../src/testing/storage-faults.ts";
 
-/** A store with a fault of its own; for the bugs that the simulation has to catch. */
-export type PlantInStore = (inner: Storage, world: World) => Storage;
+/** A process's store with a fault of its own: for bugs that the simulation has to catch. */
+export type PlantInStore = (inner: Storage, actor: Actor, world: World) => Storage;
 
 /** A process of the simulation. */
 export interface Actor {
@@ -69,7 +69,6 @@ export class World {
   readonly #inputs: SimulatedInputs;
   readonly #random: Random;
   readonly #stores = new Map<string, ObservedStorage>();
-  readonly #planted = new Map<string, Storage>();
   readonly #plant: PlantInStore;
   #disruptions: number;
 
@@ -103,7 +102,6 @@ export class World {
     if (!store) {
       store = observedStorage(memoryStorage(), (violation) => this.violate(violation));
       this.#stores.set(location, store);
-      this.#planted.set(location, this.#plant(store, this));
     }
     return store;
   }
@@ -250,8 +248,7 @@ export class World {
         },
       },
       openStorage: (location) => {
-        this.store(location);
-        const planted = this.#planted.get(location)!;
+        const planted = this.#plant(this.store(location), actor, this);
         return faultyStorage(planted, process, (call) => this.#visit(actor, call));
       },
       openFile: this.#inputs.openFile,

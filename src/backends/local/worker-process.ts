@@ -15,7 +15,7 @@ export interface WorkerProcessOptions {
   logger: Logger;
 }
 
-/** Starts a worker process that talks JSON lines over its stdin and stdout; its stderr is logged. */
+/** Starts a worker process that talks JSON lines over stdin and stdout; its stderr is logged. */
 export function startWorkerProcess(options: WorkerProcessOptions): WorkerHandle {
   const child = spawn(options.executable, options.arguments, {
     stdio: ["pipe", "pipe", "pipe"],

@@ -4,7 +4,7 @@ import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import type { Usage } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
-import { attemptPaths, commitPath } from "../layout.ts";
+import { attemptPaths, commitPath, successPath } from "../layout.ts";
 import { longestLineBytes, type Task } from "../plan.ts";
 import { readJson } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
@@ -240,8 +240,9 @@ export class TaskAttempt {
     if ("attempt" in files) return { outcome: "already-committed", commit: files };
     const record = this.#commitRecord(files);
     const { won, record: standing } = await createCommit(storage, plan, record);
-    if (won) await publishTask(this.#context, standing);
-    else await this.#removeFiles();
+    if (!won) await this.#removeFiles();
+    // A sealed run is published, and a retry may have changed its parts since this commit.
+    else if (!(await storage.stat(successPath))) await publishTask(this.#context, standing);
     return { outcome: won ? "committed" : "already-committed", commit: standing };
   }
 

@@ -39,7 +39,7 @@ export interface Commit extends AttemptCounts {
   deadLetters: PlannedFile | null;
   /** Sorted (id hash, row) pairs, where the job names an id field. */
   ids: PlannedFile | null;
-  /** Index set of rows with an answer that ended at its limit of tokens; null where there is none. */
+  /** Index set of rows with an answer that ended at its limit of tokens; null = none. */
   cutRows: PlannedFile | null;
   /** ISO 8601. */
   startedAt: string;

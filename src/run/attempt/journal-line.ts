@@ -62,7 +62,8 @@ function requestsJson(requests: readonly RequestRecord[]): string {
     return JSON.stringify(requests);
   }
   const { promptTokens, tokens, seconds, finishReason, attempts } = only;
-  return `[{"promptTokens":${promptTokens},"tokens":[${tokens[0]}],"seconds":${seconds},"finishReason":"${finishReason}","attempts":${attempts}}]`;
+  const counts = `"promptTokens":${promptTokens},"tokens":[${tokens[0]}],"seconds":${seconds}`;
+  return `[{${counts},"finishReason":"${finishReason}","attempts":${attempts}}]`;
 }
 
 /**

@@ -2,7 +2,7 @@ import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
 import type { Task } from "../plan.ts";
 import type { JournalPlace } from "./journal.ts";
 
-/** What is known of a row: nothing yet, or how it ended. `excluded` rows are not part of the plan. */
+/** What is known of a row: nothing yet, or how it ended. `excluded` rows are not in the plan. */
 export type RowOutcome = "open" | "answered" | "filtered" | "failed" | "excluded";
 
 const codes: readonly RowOutcome[] = ["open", "answered", "filtered", "failed", "excluded"];

@@ -180,7 +180,7 @@ export class Executor {
     return undefined;
   }
 
-  /** The row's requests; undefined where it is settled already, because it is broken or asks nothing. */
+  /** The row's requests; undefined where it is settled already: it is broken or asks nothing. */
   #prepare(source: RowSource, row: InputRow): RowJob | undefined {
     let failure = row.error ?? source.attempt.idFault(row);
     let requests: InferenceRequest[] = [];

@@ -25,7 +25,7 @@ export interface RetryPlan {
 }
 
 /**
- * Plans the next generation of a sealed run: the chosen rows, with the job as it is to be asked now.
+ * Plans the next generation of a sealed run: the chosen rows, with the job as it is to be now.
  * A retry that was planned before and is not sealed yet goes on, if it asks the same.
  *
  * @returns undefined when there is no such row.

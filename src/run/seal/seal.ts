@@ -14,7 +14,7 @@ import {
   planPathOf,
   successPath,
 } from "../layout.ts";
-import type { PlannedFile } from "../plan.ts";
+import { type PlannedFile, type Task, TaskTable } from "../plan.ts";
 import { createOnce, recordBytes } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
 import { committedTasks, readCommits } from "./commits.ts";
@@ -23,7 +23,7 @@ import type { Manifest, ManifestTask, Success } from "./manifest.ts";
 
 export interface SealOptions {
   engine: Manifest["engine"] | { name: string; choices: Record<string, Json> };
-  /** Called right before the seal becomes visible; throws to prevent it. */
+  /** Called before anything is published, and right before the seal; throws to prevent it. */
   assertRules(): Promise<void>;
 }
 
@@ -42,6 +42,7 @@ export async function sealRun(context: RunContext, options: SealOptions): Promis
       `${committed.size} of ${plan.tasks.count} tasks are committed`,
     );
   }
+  await options.assertRules();
   const gathered = await gather(context);
   if (gathered.counts.rows.total !== plan.rows) {
     const { total } = gathered.counts.rows;
@@ -116,8 +117,10 @@ async function gather(context: RunContext): Promise<Gathered> {
     ids: [],
   };
   const publishing: Promise<void>[] = [];
-  for await (const commit of readCommits(storage, plan, allTasks(plan.tasks.count))) {
-    assertBalanced(commit);
+  const commits = readCommits(storage, plan, allTasks(plan.tasks.count));
+  for await (const task of plannedTasks(context)) {
+    const commit: Commit = (await commits.next()).value;
+    assertBalanced(commit, task);
     const published = publishTask(context, commit);
     // Awaited below; until then a failure must not count as unhandled.
     published.catch(() => {});
@@ -137,9 +140,20 @@ export function* allTasks(count: number): Generator<number> {
   for (let task = 0; task < count; task++) yield task;
 }
 
-function assertBalanced({ task, rows }: Commit): void {
-  if (rows.answered + rows.filtered + rows.failed === rows.total) return;
-  throw new SluiceError("ROWS_UNBALANCED", `task ${task}: outcomes do not add up to its rows`);
+async function* plannedTasks({ storage, plan }: RunContext): AsyncGenerator<Task> {
+  const table = new TaskTable(storage, plan);
+  try {
+    yield* table.all();
+  } finally {
+    await table.close();
+  }
+}
+
+function assertBalanced({ rows }: Commit, { task, rows: all, onlyRows = all }: Task): void {
+  const outcomes = rows.answered + rows.filtered + rows.failed;
+  if (outcomes === rows.total && rows.total === onlyRows) return;
+  const detail = `task ${task}: ${onlyRows} rows planned, ${outcomes} outcomes committed`;
+  throw new SluiceError("ROWS_UNBALANCED", detail);
 }
 
 function manifestTask({ plan }: RunContext, commit: Commit): ManifestTask {

@@ -19,7 +19,7 @@ export type ToWorker =
   | {
       type: "task-run";
       task: number;
-      /** Rows that were with a worker that died: as many of the first open rows are asked with care. */
+      /** Rows that a worker died with: as many of the first open rows are asked with care. */
       suspects?: number;
     }
   | { type: "task-cancel"; task: number }

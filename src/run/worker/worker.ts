@@ -128,6 +128,8 @@ export class Worker {
       const { onlyRows, rows } = planned;
       const { id, resumed } = attempt;
       this.#send({ type: "task-start", task, attempt: id, rows: onlyRows ?? rows, resumed });
+      // Rows that were given up count as well, before the next one may end this process.
+      if (attempt.done > resumed) this.#sendProgress();
       this.#executor.add(attempt);
     } catch (error) {
       this.#fail(task, open, asSluiceError(error));

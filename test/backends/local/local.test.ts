@@ -70,7 +70,7 @@ describe("parseMemory", () => {
 });
 
 describe("workerEnvironment", () => {
-  it("adds the job's variables to the caller's, and leaves the caller's value under a bare name", () => {
+  it("adds the job's variables to the caller's, whose value a bare name keeps", () => {
     const environment = workerEnvironment(
       { PATH: "/bin", TOKEN: "mine", A: "1" },
       { A: "2", B: "3", TOKEN: null },

@@ -10,7 +10,7 @@ const part = partPath(0, 5);
 const letters = deadLetterPath(0, 5);
 
 describe("TaskAttempt", () => {
-  it("commits its rows in input order, whatever the order of answers, and publishes them", async () => {
+  it("commits its rows in input order, whatever the order of answers", async () => {
     const run = await plannedRun(rowsOf(4));
     const attempt = await openAttempt(run);
     answer(attempt, 3, 0);
@@ -113,6 +113,23 @@ describe("TaskAttempt", () => {
     expect(await run.lines(part)).toHaveLength(1);
   });
 
+  it("publishes nothing once the run is sealed: a retry may have changed the part", async () => {
+    const run = await plannedRun(rowsOf(1));
+    const storage = changedStorage(run.storage, (inner) => ({
+      async createIfAbsent(path, data) {
+        const outcome = await inner.createIfAbsent(path, data);
+        // While this attempt stands still, others seal the run and retry it.
+        await inner.replace("_SUCCESS", Buffer.from("{}"));
+        await inner.replace(part, Buffer.from("retried"));
+        return outcome;
+      },
+    }));
+    const attempt = await openAttempt(run, 0, withContext(run, { storage }));
+    answer(attempt, 0);
+    await attempt.commit();
+    expect(await run.text(part)).toBe("retried");
+  });
+
   it("finds a task that is committed already", async () => {
     const run = await plannedRun(rowsOf(1));
     const attempt = await openAttempt(run);
@@ -141,7 +158,7 @@ describe("TaskAttempt", () => {
     );
   });
 
-  it("counts the tokens of all answers, those of failed rows and of earlier attempts included", async () => {
+  it("counts the tokens of failed rows and of earlier attempts as well", async () => {
     const run = await plannedRun(rowsOf(3));
     const first = await openAttempt(run);
     answer(first, 0);

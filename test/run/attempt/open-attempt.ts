@@ -1,5 +1,6 @@
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { TaskAttempt } from "../../../src/run/attempt/attempt.ts";
+import type { JournalListener } from "../../../src/run/attempt/journal.ts";
 import type { RequestRecord } from "../../../src/run/attempt/journal-line.ts";
 import type { RunContext } from "../../../src/run/run-context.ts";
 import type { PlannedRun } from "../run-fixture.ts";
@@ -13,7 +14,7 @@ export const request: RequestRecord = {
   attempts: 1,
 };
 
-const listener = { onFailure() {}, onDrain() {} };
+const deaf: JournalListener = { onFailure() {}, onDrain() {} };
 
 /** An attempt at a task of the run; fails where the task is committed. */
 export async function openAttempt(
@@ -21,6 +22,7 @@ export async function openAttempt(
   task = 0,
   context: RunContext = run.context,
   suspects = 0,
+  listener: JournalListener = deaf,
 ): Promise<TaskAttempt> {
   const attempt = await TaskAttempt.open(context, await run.task(task), suspects, listener);
   if (!(attempt instanceof TaskAttempt)) throw new Error("the task is committed");

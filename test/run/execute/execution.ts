@@ -1,9 +1,10 @@
 import type { SluiceError } from "../../../src/foundation/errors.ts";
 import { seededRandom } from "../../../src/foundation/random.ts";
 import { promptSetOf } from "../../../src/run/askable.ts";
-import { TaskAttempt } from "../../../src/run/attempt/attempt.ts";
+import type { TaskAttempt } from "../../../src/run/attempt/attempt.ts";
 import { Executor } from "../../../src/run/execute/executor.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
+import { openAttempt } from "../attempt/open-attempt.ts";
 import { type PlannedRun, plannedRun } from "../run-fixture.ts";
 import { type ScriptedEngine, settled } from "../scripted-engine.ts";
 
@@ -39,9 +40,9 @@ export async function execution(
   const run = given ?? (await plannedRun(rows, job));
   const { clock, plan } = run;
   const completed: number[] = [];
-  const failures: Execution["failures"] = [];
   const attempts: TaskAttempt[] = [];
   const commits: Promise<unknown>[] = [];
+  const failures: Execution["failures"] = [];
   let hungry = 0;
   let ended = () => {};
   const onFailure = (attempt: TaskAttempt, error: SluiceError) => {
@@ -73,16 +74,10 @@ export async function execution(
     attempts,
     hungry: () => hungry,
     async add(task, suspects = 0) {
-      const attempt: TaskAttempt | object = await TaskAttempt.open(
-        run.context,
-        await run.task(task),
-        suspects,
-        {
-          onFailure: (error) => onFailure(attempt as TaskAttempt, error as SluiceError),
-          onDrain: () => executor.resume(),
-        },
-      );
-      if (!(attempt instanceof TaskAttempt)) throw new Error("the task is committed");
+      const attempt: TaskAttempt = await openAttempt(run, task, run.context, suspects, {
+        onFailure: (error) => onFailure(attempt, error as SluiceError),
+        onDrain: () => executor.resume(),
+      });
       attempts.push(attempt);
       executor.add(attempt);
       await settled();

@@ -4,6 +4,8 @@ import { sleep } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import { promptSetOf } from "../../../src/run/askable.ts";
+import { attemptPaths } from "../../../src/run/layout.ts";
+import { recordBytes } from "../../../src/run/records.ts";
 import type { RunContext } from "../../../src/run/run-context.ts";
 import type { FromWorker, ToWorker } from "../../../src/run/worker/protocol.ts";
 import { Worker } from "../../../src/run/worker/worker.ts";
@@ -163,6 +165,17 @@ describe("Worker", () => {
     expect(of("task-end")).toMatchObject([
       { task: 7, outcome: "failed", error: { code: "USAGE" } },
     ]);
+  });
+
+  it("tells of rows that were given up before it asks the next one", async () => {
+    const run = await runOf(4);
+    for (const attempt of ["a", "b", "c"]) {
+      const { journal } = attemptPaths(0, run.plan, attempt);
+      await run.storage.replace(journal, recordBytes({ index: 2, outcome: "asked", together: 1 }));
+    }
+    const { tell, of } = started(run, scriptedEngine(1));
+    await tell({ type: "task-run", task: 0 });
+    expect(of("task-progress")[0]).toMatchObject({ done: 1, failed: 1, inFlight: 0 });
   });
 
   it("asks suspects with care", async () => {

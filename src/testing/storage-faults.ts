@@ -1,5 +1,5 @@
-import { type Random, randomInteger } from "../../src/foundation/random.ts";
-import type { StorageCall, StorageFault } from "../../src/testing/faulty-storage.ts";
+import { type Random, randomInteger } from "../foundation/random.ts";
+import type { StorageCall, StorageFault } from "./faulty-storage.ts";
 
 const readers: readonly StorageCall["method"][] = ["read", "open", "stat", "list"];
 

@@ -1,0 +1,170 @@
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { type Random, randomInteger } from "../../src/foundation/random.ts";
+import { RunFiles } from "./run-files.ts";
+import {
+  killQuietly,
+  pause,
+  runSluice,
+  type SluiceProcess,
+  startSluice,
+  stillRunning,
+} from "./sluice-process.ts";
+
+/** Who is killed. */
+export type KillKind = "worker" | "coordinator" | "group";
+
+export const killKinds: readonly KillKind[] = ["worker", "coordinator", "group"];
+
+/** What some runs under kills came to. */
+export interface KillReport {
+  kills: number;
+  runs: number;
+  calls: number;
+  /** Rows that were asked more than once, each further time counted. */
+  askedAgain: number;
+  /** Rows that were asked and not on file at the kills: what may be asked again. */
+  inFlightAtKills: number;
+  violations: string[];
+}
+
+export interface KillOptions {
+  kind: KillKind;
+  kills: number;
+  random: Random;
+  /** Where the runs lie; each is removed when nothing is wrong with it. */
+  folder: string;
+  onProgress?(report: KillReport): void;
+}
+
+const job = {
+  rows: 600,
+  rowsPerTask: 75,
+  workers: 2,
+  model: { latencyMs: { mean: 12 }, capacity: 4 },
+};
+const command = ["run", "-c", "job.yaml", "--json"];
+const maxCalls = 200;
+
+/** Runs the job again and again, killing as it goes, until there were as many kills as asked for. */
+export async function runUnderKills(options: KillOptions): Promise<KillReport> {
+  const report: KillReport = {
+    kills: 0,
+    runs: 0,
+    calls: 0,
+    askedAgain: 0,
+    inFlightAtKills: 0,
+    violations: [],
+  };
+  const expected = await undisturbedResults(options.folder);
+  while (report.kills < options.kills && report.violations.length === 0) {
+    const directory = join(options.folder, `${options.kind}-${report.runs++}`);
+    const run = new KilledRun(new RunFiles(directory, job), options, report);
+    await run.play(expected);
+    if (report.violations.length === 0) rmSync(directory, { recursive: true });
+    if (report.runs > 10 + 2 * report.kills) report.violations.push("the kills come too late");
+    options.onProgress?.(report);
+  }
+  return report;
+}
+
+async function undisturbedResults(folder: string): Promise<string> {
+  const files = new RunFiles(join(folder, "undisturbed"), job);
+  const { code, stderr } = await runSluice(command, files.directory);
+  if (code !== 0) throw new Error(`the undisturbed run ends with ${code}\n${stderr}`);
+  return files.results();
+}
+
+class KilledRun {
+  readonly #files: RunFiles;
+  readonly #options: KillOptions;
+  readonly #report: KillReport;
+  readonly #workers = new Set<number>();
+  #inFlightAtKills = 0;
+
+  constructor(files: RunFiles, options: KillOptions, report: KillReport) {
+    this.#files = files;
+    this.#options = options;
+    this.#report = report;
+  }
+
+  async play(expected: string): Promise<void> {
+    for (let call = 1; ; call++) {
+      const { code, stderr } = await this.#call();
+      if (code === 0) break;
+      if (code === null) continue;
+      // Someone else may be found at work for a moment, and a task may have been killed too often.
+      if (code !== 75 && code !== 69 && code !== 74) this.#violate(`exit ${code}: ${stderr}`);
+      if (call > maxCalls) this.#violate(`not sealed after ${call} calls: ${stderr}`);
+      if (this.#report.violations.length > 0) break;
+    }
+    const left = await stillRunning([...this.#workers], 15_000);
+    if (left.length > 0) this.#violate(`workers ${left.join(", ")} did not leave`);
+    for (const pid of left) killQuietly(pid, "SIGKILL");
+    if (this.#report.violations.length === 0) await this.#check(expected);
+  }
+
+  async #call() {
+    this.#report.calls++;
+    const process = startSluice(command, this.#files.directory);
+    const killing =
+      this.#options.kind === "worker" ? this.#killWorkers(process) : this.#killOnce(process);
+    const end = await process.ended;
+    await killing;
+    for (const pid of process.workers) this.#workers.add(pid);
+    return end;
+  }
+
+  async #killWorkers(process: SluiceProcess): Promise<void> {
+    await process.workerStarted;
+    while (this.#killsLeft > 0) {
+      await pause(this.#options.random.next() * 500);
+      if (process.hasEnded()) return;
+      const { workers } = process;
+      // The last two are those that live, or the two that were killed last.
+      const pid = workers.at(-1 - randomInteger(this.#options.random, Math.min(2, workers.length)));
+      this.#kill(() => killQuietly(pid!, "SIGKILL"));
+    }
+  }
+
+  async #killOnce(process: SluiceProcess): Promise<void> {
+    if (this.#killsLeft === 0) return;
+    await pause(50 + this.#options.random.next() * 1200);
+    if (process.hasEnded()) return;
+    const isGroup = this.#options.kind === "group";
+    this.#kill(() => (isGroup ? process.killGroup("SIGKILL") : process.kill("SIGKILL")));
+  }
+
+  get #killsLeft(): number {
+    return this.#options.kills - this.#report.kills;
+  }
+
+  #kill(kill: () => void): void {
+    // Journals first and asks last: what was in flight at the kill is never counted too low.
+    const onFile = this.#files.journaled();
+    kill();
+    this.#report.kills++;
+    const open = new Set(this.#files.asked().filter((row) => !onFile.has(row)));
+    this.#inFlightAtKills += open.size;
+  }
+
+  async #check(expected: string): Promise<void> {
+    const problem = this.#files.orderProblem();
+    if (problem) this.#violate(problem);
+    else if (this.#files.results() !== expected) this.#violate("other results than undisturbed");
+    const { code, stdout, stderr } = await runSluice(["verify", "out"], this.#files.directory);
+    if (code !== 0) this.#violate(`verify ends with ${code}: ${stdout}${stderr}`);
+    const asked = this.#files.asked();
+    const again = asked.length - job.rows;
+    if (new Set(asked).size !== job.rows) this.#violate("some rows were never asked");
+    if (again > this.#inFlightAtKills) {
+      this.#violate(`${again} rows asked again, ${this.#inFlightAtKills} in flight at the kills`);
+    }
+    this.#report.askedAgain += again;
+    this.#report.inFlightAtKills += this.#inFlightAtKills;
+  }
+
+  #violate(violation: string): void {
+    this.#report.violations.push(`${this.#files.directory}: ${violation}`);
+  }
+}

@@ -1,0 +1,42 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { seededRandom } from "../../src/foundation/random.ts";
+import { type KillReport, killKinds, runUnderKills } from "./kill-round.ts";
+
+/** `npm run chaos -- --kills 1000 --seed 7`: kills of real processes, as many as you have time for. */
+const { values } = parseArgs({
+  options: {
+    kills: { type: "string", default: "90" },
+    seed: { type: "string", default: String(Date.now() % 2 ** 31) },
+  },
+});
+const kills = Math.ceil(Number(values.kills) / killKinds.length);
+const seed = Number(values.seed);
+if (!Number.isSafeInteger(kills) || kills < 1 || !Number.isSafeInteger(seed)) {
+  throw new Error("usage: npm run chaos -- [--kills 1000] [--seed 7]");
+}
+
+function describe({ kills, runs, calls, askedAgain, inFlightAtKills }: KillReport): string {
+  const asks = `${askedAgain} rows asked again of ${inFlightAtKills} in flight`;
+  return `${kills} kills in ${runs} runs and ${calls} calls, ${asks}`;
+}
+
+console.log(`seed ${seed}, ${kills} kills of each kind`);
+const folder = mkdtempSync(join(tmpdir(), "sluice-chaos-"));
+let violations = 0;
+for (const kind of killKinds) {
+  const random = seededRandom(seed + killKinds.indexOf(kind));
+  const onProgress = (report: KillReport) => console.log(`${kind}: ${describe(report)}`);
+  const report = await runUnderKills({ kind, kills, random, folder, onProgress });
+  for (const violation of report.violations) console.log(`VIOLATION ${kind}: ${violation}`);
+  violations += report.violations.length;
+}
+if (violations === 0) {
+  rmSync(folder, { recursive: true });
+  console.log("every row was answered exactly once in every run");
+} else {
+  console.log(`${violations} violations; what they left lies in ${folder}`);
+  process.exitCode = 1;
+}

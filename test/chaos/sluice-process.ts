@@ -1,0 +1,117 @@
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+
+const program = join(import.meta.dirname, "../../bin/sluice.cjs");
+
+/** How a process ended. */
+export interface ProcessEnd {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** A running `sluice`. */
+export interface SluiceProcess {
+  pid: number;
+  /** Workers that reported themselves, by their pid, in order. Empty without `--json`. */
+  workers: number[];
+  /** Resolves when a worker has reported itself, or the process has ended. */
+  workerStarted: Promise<void>;
+  ended: Promise<ProcessEnd>;
+  hasEnded(): boolean;
+  /** To the process alone. */
+  kill(signal: NodeJS.Signals): void;
+  /** To the process and its workers. */
+  killGroup(signal: NodeJS.Signals): void;
+}
+
+/** Starts `sluice` in a process group of its own. */
+export function startSluice(parameters: readonly string[], directory: string): SluiceProcess {
+  const child = spawn(process.execPath, [program, ...parameters], {
+    cwd: directory,
+    detached: true,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const pid = child.pid!;
+  const workers: number[] = [];
+  let [stdout, stderr] = ["", ""];
+  let isOver = false;
+  const started = Promise.withResolvers<void>();
+  child.stdout.on("data", (chunk: Buffer) => {
+    stdout += chunk.toString();
+  });
+  createInterface({ input: child.stderr }).on("line", (line) => {
+    stderr += `${line}\n`;
+    const worker = workerIn(line);
+    if (worker === undefined) return;
+    workers.push(worker);
+    started.resolve();
+  });
+  const ended = new Promise<ProcessEnd>((resolve) => {
+    child.once("exit", () => {
+      isOver = true;
+      started.resolve();
+    });
+    child.once("close", (code, signal) => resolve({ code, signal, stdout, stderr }));
+  });
+  return {
+    pid,
+    workers,
+    workerStarted: started.promise,
+    ended,
+    hasEnded: () => isOver,
+    kill: (signal) => void child.kill(signal),
+    killGroup: (signal) => killQuietly(-pid, signal),
+  };
+}
+
+/** Runs `sluice` to its end. */
+export function runSluice(parameters: readonly string[], directory: string): Promise<ProcessEnd> {
+  return startSluice(parameters, directory).ended;
+}
+
+function workerIn(line: string): number | undefined {
+  if (!line.startsWith("{") || !line.includes('"type":"worker-start"')) return undefined;
+  return (JSON.parse(line) as { pid: number }).pid;
+}
+
+/** Sends a signal, if anybody is left to get it. */
+export function killQuietly(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+}
+
+/** True while the process runs; one that is dead and not waited for does not. */
+export function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    const text = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return text.slice(text.lastIndexOf(")") + 2, text.lastIndexOf(")") + 3) !== "Z";
+  } catch (error) {
+    const { code, syscall } = error as NodeJS.ErrnoException;
+    // Without /proc the answer of kill stands.
+    return code === "ENOENT" && syscall === "open" && process.platform !== "linux";
+  }
+}
+
+/** Waits until all have gone; returns those that have not after `maxMs`. */
+export async function stillRunning(pids: readonly number[], maxMs: number): Promise<number[]> {
+  const endMs = performance.now() + maxMs;
+  let left = pids.filter(isRunning);
+  while (left.length > 0 && performance.now() < endMs) {
+    await pause(50);
+    left = left.filter(isRunning);
+  }
+  return left;
+}
+
+/** Real time, in milliseconds. */
+export function pause(delayMs: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, delayMs));
+}

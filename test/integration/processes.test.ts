@@ -1,0 +1,117 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { RunFiles } from "../chaos/run-files.ts";
+import {
+  isRunning,
+  pause,
+  runSluice,
+  type SluiceProcess,
+  startSluice,
+  stillRunning,
+} from "../chaos/sluice-process.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "sluice-processes-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const command = ["run", "-c", "job.yaml", "--json"];
+let runs = 0;
+
+function newRun(rows: number, model: Record<string, unknown>, workers = 2): RunFiles {
+  const directory = join(folder, `run-${runs++}`);
+  return new RunFiles(directory, { rows, rowsPerTask: Math.ceil(rows / 8), workers, model });
+}
+
+function lastLine(text: string): Record<string, unknown> {
+  return JSON.parse(text.trim().split("\n").at(-1)!) as Record<string, unknown>;
+}
+
+async function untilAsked(files: RunFiles, rows: number, run: SluiceProcess): Promise<void> {
+  while (files.asked().length < rows && !run.hasEnded()) await pause(20);
+}
+
+async function expectVerified(files: RunFiles): Promise<void> {
+  const { code, stdout, stderr } = await runSluice(["verify", "out"], files.directory);
+  expect(code, stdout + stderr).toBe(0);
+}
+
+describe("a run of real processes", () => {
+  it("stops cleanly at ctrl-C, says so by 130, and goes on at the next call", async () => {
+    const files = newRun(400, { latencyMs: 20, capacity: 4 });
+    const first = startSluice(command, files.directory);
+    await untilAsked(files, 60, first);
+    // A terminal sends it to the whole group: the workers get it as well.
+    first.killGroup("SIGINT");
+    const stopped = await first.ended;
+    expect(stopped.code, stopped.stderr).toBe(130);
+    expect(lastLine(stopped.stdout)).toMatchObject({ status: "CANCELED", sealed: false });
+    expect(await stillRunning(first.workers, 5000)).toEqual([]);
+    const asked = files.asked().length;
+    expect(files.journaled().size).toBe(asked);
+
+    const second = await runSluice(command, files.directory);
+    expect(second.code, second.stderr).toBe(0);
+    const { rows } = lastLine(second.stdout) as { rows: { resumed: number } };
+    expect(rows.resumed).toBe(asked);
+    expect(files.asked().length).toBe(400);
+    expect(files.orderProblem()).toBeUndefined();
+    await expectVerified(files);
+  });
+
+  it("leaves at once at the second ctrl-C, and still loses nothing that was answered", async () => {
+    const files = newRun(200, { latencyMs: 600, capacity: 10 });
+    const first = startSluice(command, files.directory);
+    await untilAsked(files, 30, first);
+    first.kill("SIGINT");
+    await pause(100);
+    first.kill("SIGINT");
+    const { code, signal } = await first.ended;
+    expect(code === null ? signal : code).not.toBe(0);
+    expect(await stillRunning(first.workers, 15_000)).toEqual([]);
+    const second = await runSluice([...command, "--model.latencyMs", "1"], files.directory);
+    expect(second.code, second.stderr).toBe(0);
+    expect(files.orderProblem()).toBeUndefined();
+    await expectVerified(files);
+  });
+
+  for (const kind of ["kill-worker", "kill-engine"]) {
+    it(`dead-letters a row of kind ${kind} alone and answers all its neighbours`, async () => {
+      const model = { latencyMs: 2, capacity: 8, failures: [{ row: 7, kind }] };
+      const files = newRun(40, model);
+      const { code, stdout, stderr } = await runSluice(command, files.directory);
+      expect(code, stderr).toBe(1);
+      expect(lastLine(stdout)).toMatchObject({ rows: { answered: 39, failed: 1 }, sealed: true });
+      expect(files.deadLetters()).toMatchObject([{ index: 7, code: "ROW_KILLS_ENGINE" }]);
+      expect(files.orderProblem([7])).toBeUndefined();
+      await expectVerified(files);
+    });
+  }
+
+  it("is made by four shells with a share each, and sealed by the last of them", async () => {
+    const files = newRun(200, { latencyMs: 5, capacity: 4 });
+    const planned = await runSluice(["plan", "-c", "job.yaml", "--write"], files.directory);
+    expect(planned.code, planned.stderr).toBe(0);
+    const shares = [0, 1, 2, 3].map((share) =>
+      runSluice(["worker", "out", "--share", `${share}/4`], files.directory),
+    );
+    for (const { code, stderr } of await Promise.all(shares)) expect(code, stderr).toBe(0);
+    expect(files.asked().length).toBe(200);
+    expect(files.orderProblem()).toBeUndefined();
+    await expectVerified(files);
+  });
+
+  it("refuses a second coordinator while the first lives, by 75", async () => {
+    const files = newRun(200, { latencyMs: 20, capacity: 2 });
+    const first = startSluice(command, files.directory);
+    await untilAsked(files, 4, first);
+    const second = await runSluice(command, files.directory);
+    expect(second.code, second.stderr).toBe(75);
+    expect(second.stderr).toContain("COORDINATOR_LIVES");
+    expect(isRunning(first.pid)).toBe(true);
+    const { code, stderr } = await first.ended;
+    expect(code, stderr).toBe(0);
+    expect(files.asked().length).toBe(200);
+    await expectVerified(files);
+  });
+});

@@ -1,0 +1,116 @@
+import { type Channel, channelPair } from "../../src/foundation/channel.ts";
+import { noUsage } from "../../src/foundation/inference.ts";
+import { seededRandom } from "../../src/foundation/random.ts";
+import { Dispatcher, type DispatchOptions } from "../../src/run/dispatch.ts";
+import type { RunEvent } from "../../src/run/events.ts";
+import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
+import { virtualClock } from "../../src/testing/virtual-clock.ts";
+import { settled } from "./scripted-engine.ts";
+
+type Message<Type extends FromWorker["type"]> = Omit<
+  Extract<FromWorker, { type: Type }>,
+  "type" | "usage" | "errors"
+> & { errors?: Extract<FromWorker, { type: "task-end" }>["errors"] };
+
+/** A worker that does what the test says. */
+export interface ScriptedWorker {
+  slot: number;
+  heard: ToWorker[];
+  /** Tasks it was told to run. */
+  tasks(): number[];
+  isKilled: boolean;
+  channel: Channel<FromWorker, ToWorker>;
+  ready(capacity?: number): Promise<void>;
+  start(task: number, resumed?: number): Promise<void>;
+  progress(task: number, facts: Partial<Message<"task-progress">>): Promise<void>;
+  end(task: number, facts?: Partial<Message<"task-end">>): Promise<void>;
+  /** Is gone. */
+  die(reason?: string): Promise<void>;
+}
+
+/** A dispatcher at work over scripted workers. */
+export function dispatching(tasks: number, changes: Partial<DispatchOptions> = {}) {
+  const clock = virtualClock();
+  const workers: ScriptedWorker[] = [];
+  const events: RunEvent[] = [];
+  const stop = new AbortController();
+  const dispatcher = new Dispatcher({
+    tasks: Array.from({ length: tasks }, (_, task) => task),
+    rowsOf: () => 10,
+    workers: 1,
+    clock,
+    random: seededRandom(2),
+    maxTaskRetries: 1,
+    failedBefore: 0,
+    onEvent: (event) => events.push(event),
+    signal: stop.signal,
+    startWorker: async (slot) => {
+      const { worker, handle } = scriptedWorker(slot);
+      workers.push(worker);
+      return handle;
+    },
+    ...changes,
+  });
+  const ended = dispatcher.run();
+  const worker = (number: number) => workers[number]!;
+  const state = { isOver: false };
+  void ended.then(() => {
+    state.isOver = true;
+  });
+  return { clock, workers, worker, events, stop, ended, state };
+}
+
+function scriptedWorker(slot: number) {
+  const [near, far] = channelPair<ToWorker, FromWorker>();
+  const gone = Promise.withResolvers<string>();
+  const heard: ToWorker[] = [];
+  far.onMessage((message) => heard.push(message));
+  const send = async (message: FromWorker) => {
+    far.send(message);
+    await settled();
+  };
+  const counts = { usage: noUsage, errors: {}, done: 0, failed: 0 };
+  const worker: ScriptedWorker = {
+    slot,
+    heard,
+    tasks: () => heard.flatMap((it) => (it.type === "task-run" ? it.task : [])),
+    isKilled: false,
+    channel: far,
+    ready: (capacity = 1) => {
+      const facts = { worker: `w${slot}`, pid: 1, protocol: 1, engine: "scripted", choices: {} };
+      return send({ type: "worker-ready", ...facts, capacity });
+    },
+    start: (task, resumed = 0) =>
+      send({ type: "task-start", task, attempt: "a", rows: 10, resumed }),
+    progress: (task, facts) =>
+      send({ type: "task-progress", task, waiting: 5, inFlight: 1, ...counts, ...facts }),
+    end: (task, facts = {}) =>
+      send({ type: "task-end", task, outcome: "committed", ...counts, done: 10, ...facts }),
+    die: async (reason = "killed") => {
+      gone.resolve(reason);
+      await settled();
+    },
+  };
+  const kill = () => {
+    worker.isKilled = true;
+    gone.resolve("killed by its coordinator");
+  };
+  return { worker, handle: { channel: near, kill, ended: gone.promise } };
+}
+
+const restartMs = 60_000;
+
+/** Lets time pass until `count` workers were started. */
+export async function untilStarted(
+  { clock, workers }: Pick<ReturnType<typeof dispatching>, "clock" | "workers">,
+  count: number,
+): Promise<void> {
+  await clock.run(
+    (async () => {
+      while (workers.length < count) {
+        await new Promise<void>((resolve) => clock.schedule(10, resolve));
+      }
+    })(),
+    restartMs,
+  );
+}

@@ -1,0 +1,109 @@
+import { describe, expect, it } from "vitest";
+import { memoryStorage } from "../../../src/data/storage/memory.ts";
+import type { Commit } from "../../../src/run/attempt/commit.ts";
+import type { Task } from "../../../src/run/plan.ts";
+import { LineSink, mergeTask } from "../../../src/run/retry/merge-task.ts";
+import { linesOf } from "../run-fixture.ts";
+
+interface Situation {
+  task?: Partial<Task>;
+  results: string[];
+  letters?: number[];
+  /** What the retry asked, answered and failed at. */
+  asked?: string;
+  answers?: string[];
+  failedAgain?: number[];
+}
+
+async function merge({ task, results, letters, asked, answers, failedAgain }: Situation) {
+  const storage = memoryStorage();
+  const store = async (path: string, lines: string[]) => {
+    const bytes = Buffer.from(lines.map((line) => `${line}\n`).join(""));
+    await storage.replace(path, bytes);
+    return { path, sha256: "", bytes: bytes.length };
+  };
+  const lettersOf = (path: string, rows: number[] | undefined, code: string) =>
+    rows
+      ? store(
+          path,
+          rows.map((index) => JSON.stringify({ index, code })),
+        )
+      : null;
+  const planned: Task = { task: 1, firstRow: 10, rows: 4, slices: [], ...task };
+  const commit = {
+    part: await store("again", answers ?? []),
+    deadLetters: await lettersOf("again-letters", failedAgain, "again"),
+  } as Commit;
+  const sink = await LineSink.open(storage, "merged");
+  async function* lines() {
+    yield* results;
+  }
+  const source = {
+    task: planned,
+    results: lines(),
+    deadLetters: await lettersOf("letters", letters, "before"),
+    ...(asked === undefined ? {} : { retried: { task: { ...planned, only: asked }, commit } }),
+  };
+  const merged = await mergeTask(storage, source, sink, "merged-letters");
+  const { bytes } = await sink.end();
+  const text = Buffer.from(await storage.read("merged")).toString();
+  expect(bytes).toBe(text.length);
+  const left = merged.deadLetters && Buffer.from(await storage.read("merged-letters")).toString();
+  return { ...merged, lines: text.split("\n").slice(0, -1), left: left && linesOf(left) };
+}
+
+describe("mergeTask", () => {
+  it("puts answers of failed rows between those that stood", async () => {
+    const merged = await merge({
+      results: ["b10", "b13"],
+      letters: [11, 12],
+      asked: "11-12",
+      answers: ["a11", "a12"],
+    });
+    expect(merged.lines).toEqual(["b10", "a11", "a12", "b13"]);
+    expect(merged).toMatchObject({ results: 4, failed: 0, recovered: 2, deadLetters: null });
+  });
+
+  it("keeps the newer dead letter of two, and that of a row not asked", async () => {
+    const merged = await merge({
+      results: ["b10"],
+      letters: [11, 12, 13],
+      asked: "11-12",
+      answers: ["a11"],
+      failedAgain: [12],
+    });
+    expect(merged.lines).toEqual(["b10", "a11"]);
+    expect(merged.left).toEqual([
+      { index: 12, code: "again" },
+      { index: 13, code: "before" },
+    ]);
+  });
+
+  it("keeps an answer whose row was asked again and failed", async () => {
+    const merged = await merge({
+      results: ["b10", "b11", "b12", "b13"],
+      asked: "11,13",
+      answers: ["a13"],
+      failedAgain: [11],
+    });
+    expect(merged.lines).toEqual(["b10", "b11", "b12", "a13"]);
+    expect(merged).toMatchObject({ failed: 0, recovered: 0, deadLetters: null });
+  });
+
+  it("knows only the rows that were planned", async () => {
+    const merged = await merge({
+      task: { only: "10,12", onlyRows: 2 },
+      results: ["b12"],
+      letters: [10],
+      asked: "10",
+      answers: ["a10"],
+    });
+    expect(merged.lines).toEqual(["a10", "b12"]);
+  });
+
+  it("changes nothing where nothing was asked", async () => {
+    const merged = await merge({ results: ["b10", "b11", "b13"], letters: [12] });
+    expect(merged.lines).toEqual(["b10", "b11", "b13"]);
+    expect(merged.left).toEqual([{ index: 12, code: "before" }]);
+  });
+});
