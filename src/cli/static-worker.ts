@@ -24,6 +24,9 @@ export async function workOnTasks(
   const { location, generation, dependencies } = serving;
   const storage = dependencies.openStorage(location.directory);
   const plan = await readPlan(storage, generation);
+  const committed = await committedTasks(storage, plan);
+  const own = [...tasksOf(options, plan)];
+  const tasks = own.filter((task) => !committed.has(task));
   const mode = progressMode({}, io.isTerminal);
   const { stderr: stream, clock } = io;
   const progress = showProgress({ mode, stream, columns: io.columns, clock });
@@ -32,9 +35,6 @@ export async function workOnTasks(
   const cancelWatch = await watchCancel(storage, clock, () => {
     stop.abort(new SluiceError("RUN_CANCELED"));
   });
-  const committed = await committedTasks(storage, plan);
-  const own = [...tasksOf(options, plan)];
-  const tasks = own.filter((task) => !committed.has(task));
   progress.onEvent({
     type: "run-start",
     runId: plan.runId,

@@ -30,7 +30,7 @@ export type StorageFault =
 
 /** What befalls one call. */
 export interface StorageVisit {
-  fault?: StorageFault;
+  fault?: StorageFault | undefined;
   /** Milliseconds that pass before the call has its effect. */
   beforeMs?: number;
   /** Milliseconds that pass before the caller hears of it. */

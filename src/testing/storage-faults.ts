@@ -3,12 +3,17 @@ import type { StorageCall, StorageFault } from "./faulty-storage.ts";
 
 const readers: readonly StorageCall["method"][] = ["read", "open", "stat", "list"];
 
-/** True where the call writes something. */
-export function isWrite({ method }: StorageCall): boolean {
-  return !readers.includes(method) && method !== "abort";
-}
-
-/** Draws a way in which the call may go wrong on a store that keeps its promises. */
+/**
+ * Draws a way in which a call may go wrong on a store that keeps its promises: it is refused, its
+ * reply is lost, it comes late, it meets another writer, or an append is torn.
+ *
+ * @returns undefined where there is nothing to go wrong.
+ * @example
+ * const random = seededRandom(7);
+ * const storage = faultyStorage(memoryStorage(), process, (call) =>
+ *   random.next() < 0.05 ? { fault: drawStorageFault(call, random) } : undefined,
+ * );
+ */
 export function drawStorageFault(
   { method }: StorageCall,
   random: Random,
@@ -31,15 +36,20 @@ export function drawStorageFault(
     remove: [refusal, noReply, late],
     abort: [],
   };
-  const possible =
-    choices[method] ?? (isWrite({ method, path: "" }) ? [refusal, noReply] : [refusal]);
+  const possible = choices[method] ?? (readers.includes(method) ? [refusal] : [refusal, noReply]);
   return possible[randomInteger(random, possible.length)];
 }
 
-/** What a full disk does: appends still take some bytes. */
+/** What a full disk does to a call: appends still take some bytes, other writes none. */
 export function fullDiskFault({ method }: StorageCall, random: Random): StorageFault | undefined {
-  const frees: readonly StorageCall["method"][] = ["remove", "close", "sync"];
-  if (frees.includes(method)) return undefined;
+  const passing: readonly StorageCall["method"][] = [
+    ...readers,
+    "remove",
+    "close",
+    "sync",
+    "abort",
+  ];
+  if (passing.includes(method)) return undefined;
   if (method === "append") return { kind: "tear", share: random.next(), code: "STORE_FULL" };
   return { kind: "refuse", code: "STORE_FULL" };
 }

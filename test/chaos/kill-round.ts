@@ -46,7 +46,7 @@ const job = {
 const command = ["run", "-c", "job.yaml", "--json"];
 const maxCalls = 200;
 
-/** Runs the job again and again, killing as it goes, until there were as many kills as asked for. */
+/** Runs the job again and again, killing as it goes, until all the kills have been. */
 export async function runUnderKills(options: KillOptions): Promise<KillReport> {
   const report: KillReport = {
     kills: 0,

@@ -5,7 +5,7 @@ import { parseArgs } from "node:util";
 import { seededRandom } from "../../src/foundation/random.ts";
 import { type KillReport, killKinds, runUnderKills } from "./kill-round.ts";
 
-/** `npm run chaos -- --kills 1000 --seed 7`: kills of real processes, as many as you have time for. */
+/** `npm run chaos -- --kills 1000 --seed 7`: kills of real processes, for as long as you like. */
 const { values } = parseArgs({
   options: {
     kills: { type: "string", default: "90" },

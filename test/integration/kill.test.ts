@@ -10,7 +10,7 @@ const { SLUICE_CHAOS_SEED = String(Date.now() % 2 ** 31) } = process.env;
 const seed = Number(SLUICE_CHAOS_SEED);
 const kills = 30;
 
-describe("kill -9 at random moments loses nothing and asks nothing twice but what was in flight", () => {
+describe("kill -9 loses no row and asks none twice but those in flight", () => {
   const folder = mkdtempSync(join(tmpdir(), "sluice-kill-"));
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

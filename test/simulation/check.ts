@@ -120,8 +120,8 @@ function resultProblem(
 type Fates = readonly (ErrorCode | undefined)[];
 
 /**
- * The code with which each row must fail; undefined = it must be answered. A row that was alone with
- * three workers when they were lost is taken for their killer, though another cause had ended them.
+ * The code with which each row must fail; undefined = it must be answered. A row that was alone
+ * with three workers when they were lost is taken for their killer, though something else was.
  */
 function expectedFates({ scenario, doubts }: World, letters: readonly string[]): Fates {
   const fates = scenario.input.lines.map((_, index) => plannedFailure(scenario, index));

@@ -1,8 +1,9 @@
 import { sleep } from "../../src/foundation/clock.ts";
+import type { CallEnd } from "./call-end.ts";
 import { checkSealedRun } from "./check.ts";
 import type { SimulatedInputs } from "./inputs.ts";
 import { drawScenario, hasKillerRow, type Scenario } from "./scenario.ts";
-import { type CallEnd, type PlantInStore, World } from "./world.ts";
+import { type PlantInStore, World } from "./world.ts";
 
 /** What a simulated run came to. */
 export interface Simulated {

@@ -6,46 +6,28 @@ import type { Engine, EngineContext } from "../../src/engines/engine.ts";
 import { openEngine } from "../../src/engines/registry.ts";
 import { channelPair } from "../../src/foundation/channel.ts";
 import { sleep } from "../../src/foundation/clock.ts";
-import { asSluiceError, type SluiceError } from "../../src/foundation/errors.ts";
+import { asSluiceError } from "../../src/foundation/errors.ts";
 import { silentLogger } from "../../src/foundation/logger.ts";
 import { mix32, type Random, randomInteger, seededRandom } from "../../src/foundation/random.ts";
 import type { RunDependencies } from "../../src/run/dependencies.ts";
 import type { WorkerHandle } from "../../src/run/dispatch.ts";
 import { locateRun, type RunLocation } from "../../src/run/locate.ts";
-import { type RunResult, runJob } from "../../src/run/run-job.ts";
+import { runJob } from "../../src/run/run-job.ts";
 import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
 import { serveWorker } from "../../src/run/worker/serve.ts";
 import { faultyStorage, type StorageVisit } from "../../src/testing/faulty-storage.ts";
 import { SimulatedProcess } from "../../src/testing/simulated-process.ts";
+import { drawStorageFault, fullDiskFault } from "../../src/testing/storage-faults.ts";
 import { type VirtualClock, virtualClock } from "../../src/testing/virtual-clock.ts";
 import { stubIo } from "../cli/io-stub.ts";
+import { type Actor, heardBy } from "./actor.ts";
+import { type CallEnd, describeEnd } from "./call-end.ts";
 import type { SimulatedInputs } from "./inputs.ts";
-import { type ObservedStorage, observedStorage, taskOfJournal } from "./observed-storage.ts";
+import { ObservedStorage, taskOfJournal } from "./observed-storage.ts";
 import type { Scenario } from "./scenario.ts";
-import { drawStorageFault, fullDiskFault, isWrite } from "../../src/testing/storage-faults.ts";
 
 /** A process's store with a fault of its own: for bugs that the simulation has to catch. */
 export type PlantInStore = (inner: Storage, actor: Actor, world: World) => Storage;
-
-/** A process of the simulation. */
-export interface Actor {
-  pid: number;
-  host: string;
-  role: "coordinator" | "worker" | "rival";
-  process: SimulatedProcess;
-  /** Resolves when its program has ended by itself. */
-  ended: Promise<unknown>;
-  /** Rows whose answers stood in the journals when it began its attempt, by task. */
-  known: Map<number, Set<number>>;
-  /** Makes its coordinator believe that it is gone. */
-  lose?: () => void;
-}
-
-/** How one call of `sluice run` ended. */
-export type CallEnd =
-  | { result: RunResult }
-  | { error: SluiceError }
-  | { gone: "killed" | "paused" };
 
 /** Everything of one simulated run: time, stores, processes, and what befalls them. */
 export class World {
@@ -100,7 +82,7 @@ export class World {
   store(location: string): ObservedStorage {
     let store = this.#stores.get(location);
     if (!store) {
-      store = observedStorage(memoryStorage(), (violation) => this.violate(violation));
+      store = new ObservedStorage(memoryStorage(), (violation) => this.violate(violation));
       this.#stores.set(location, store);
     }
     return store;
@@ -308,8 +290,9 @@ export class World {
   #storageFault(call: Parameters<typeof drawStorageFault>[0], isProbe: boolean) {
     const { fullDisk, storageFaultRate } = this.scenario;
     const now = this.clock.monotonic();
-    if (fullDisk && now >= fullDisk.fromMs && now < fullDisk.toMs && isWrite(call)) {
-      return fullDiskFault(call, this.#random);
+    if (fullDisk && now >= fullDisk.fromMs && now < fullDisk.toMs) {
+      const fault = fullDiskFault(call, this.#random);
+      if (fault) return fault;
     }
     const rate = isProbe ? storageFaultRate / 10 : storageFaultRate;
     return this.#random.next() < rate ? drawStorageFault(call, this.#random) : undefined;
@@ -377,13 +360,6 @@ export class World {
   }
 }
 
-/** The same promise as a process sees it: while it is paused, it hears of nothing. */
-function heardBy<T>({ process }: Actor, promise: Promise<T>): Promise<T> {
-  return new Promise((resolve) => {
-    void promise.then((value) => process.act(() => resolve(value)));
-  });
-}
-
 const byRow = "by a row";
 
 /** Kills come most where they hurt most. */
@@ -393,11 +369,4 @@ function weightOf(path: string): number {
   if (/^(part-|_dead-letters|_manifest|_SUCCESS)/.test(path)) return 10;
   if (/^_sluice\/(workers|coordinators)/.test(path)) return 0.5;
   return 2;
-}
-
-function describeEnd(end: CallEnd): string {
-  if ("gone" in end) return end.gone;
-  if ("error" in end) return `${end.error.code} ${end.error.message}`;
-  const { error, summary } = end.result;
-  return error ? `${error.code} ${error.message}` : summary.status;
 }

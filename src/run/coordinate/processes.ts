@@ -11,6 +11,6 @@ export interface ProcessIdentity {
 /** What the run floor may know of processes; the command line passes the real thing. */
 export interface Processes {
   self(): ProcessIdentity;
-  /** Whether a process of this host still lives; `"elsewhere"` where it cannot be seen from here. */
+  /** Whether a process of this host still lives; `"elsewhere"` where it cannot be seen. */
   look(identity: ProcessIdentity): "alive" | "dead" | "elsewhere";
 }

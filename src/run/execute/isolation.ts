@@ -127,7 +127,7 @@ export class Isolation {
       return;
     }
     // With one row in flight from the start, the first death is already one alone.
-    
+    only.kills++;
     if (only.kills < limits.maxRowKills) this.#groups.unshift(fallen);
     else giveUp(fallen, new SluiceError("ROW_KILLS_ENGINE", `row ${only.index}`));
   }

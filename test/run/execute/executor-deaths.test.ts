@@ -50,12 +50,12 @@ describe("an engine that dies", () => {
   });
 
   it("costs its rows no try", async () => {
-    let deaths = 0;
-    const engine = scriptedEngine(1, ({ index }) => {
-      if (deaths++ < 2) return new SluiceError("ENGINE_DIED");
-      return answered(index);
+    const outcomes = ["ENGINE_DIED", "ENGINE_DIED", "SERVER_ERROR"] as const;
+    const engine = scriptedEngine(1, ({ index }, before) => {
+      const code = outcomes[before];
+      return code ? new SluiceError(code) : answered(index);
     });
-    const { add, end, results } = await execution(rowsOf(1), engine, { maxAttempts: 1 });
+    const { add, end, results } = await execution(rowsOf(1), engine, { maxAttempts: 2 });
     await add(0);
     await end();
     expect(await results(0)).toMatchObject([{ answer: "answer 0" }]);

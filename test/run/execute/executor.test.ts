@@ -334,13 +334,24 @@ describe("leaving", () => {
   });
 
   it("drops answers that come for an attempt that was removed", async () => {
+    const release = Promise.withResolvers<void>();
     const engine = scriptedEngine(1);
-    const { add, executor } = await execution(rowsOf(2), engine);
+    const inner = engine.infer;
+    // An engine that does not heed the signal.
+    engine.infer = async (request, _signal) => {
+      if (request.index > 1) return inner(request, new AbortController().signal);
+      engine.asked.push(request.index);
+      await release.promise;
+      return answered(request.index);
+    };
+    const { add, executor } = await execution(rowsOf(4), engine, { job: perTask(2) });
     const attempt = await add(0);
-    const [held] = engine.held;
+    await add(1);
     executor.remove(attempt, new SluiceError("RUN_CANCELED"));
-    held!.answer();
     await settled();
-    expect([attempt.done, executor.inFlight]).toEqual([0, 0]);
+    expect([engine.asked, executor.inFlight]).toEqual([[0], 1]);
+    release.resolve();
+    await settled();
+    expect([attempt.done, engine.asked]).toEqual([0, [0, 2]]);
   });
 });
