@@ -5,7 +5,7 @@ import { jobJsonSchema } from "../src/run/job/json-schema.ts";
 import { type JobKey, jobKeys } from "../src/run/job/keys.ts";
 import { errorExplanations } from "./error-explanations.ts";
 
-const notice = "<!-- written by npm run docs: edit scripts/, not this -->";
+const notice = "<!-- written by npm run docs; edit scripts/, not this -->";
 const keysBegin = "<!-- keys begin: written by npm run docs -->";
 const keysEnd = "<!-- keys end -->";
 

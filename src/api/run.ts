@@ -56,15 +56,22 @@ export async function run(job: JobInput | string, options: RunOptions = {}): Pro
   const surroundings = surroundingsOf(options);
   const { environment, process } = surroundings;
   const signal = options.signal ?? new AbortController().signal;
-  return runJob(await jobOf(job, surroundings), runDependencies(surroundings, logger), {
-    backend: openBackend("local", { executable: process.executable, environment, logger }),
-    overwrite,
-    fork,
-    prepare: ({ model }) =>
-      prepareEngine(model, { ...engineContext(surroundings, logger), signal }, { install }),
-    onEvent: (event) => options.onEvent?.(event),
-    signal,
-  });
+  const backend = openBackend("local", { executable: process.executable, environment, logger });
+  // A worker takes as long to start as a job takes to be read and planned.
+  backend.startAhead();
+  try {
+    return await runJob(await jobOf(job, surroundings), runDependencies(surroundings, logger), {
+      backend,
+      overwrite,
+      fork,
+      prepare: ({ model }) =>
+        prepareEngine(model, { ...engineContext(surroundings, logger), signal }, { install }),
+      onEvent: (event) => options.onEvent?.(event),
+      signal,
+    });
+  } finally {
+    backend.close();
+  }
 }
 
 /** How a program looks at a job before it runs it. */
