@@ -13,7 +13,7 @@ const output = join(dataDirectory, "noop");
  * Rows a second through the whole pipeline with an engine that answers at once: start, planning,
  * journal, commits, seal and proof included. The baseline is a loop in one process that reads,
  * parses, adds a field, stringifies and writes, line by line as Node's documentation shows it; the
- * goals are against that one. A loop over whole chunks stands beside it as the least that is needed.
+ * goals are against that one. A loop over whole chunks stands beside it as the least that is due.
  */
 export async function benchNoop(setting: BenchSetting): Promise<BenchResult[]> {
   const rows = setting.isSmall ? 20_000 : setting.isLarge ? 10_000_000 : 1_000_000;

@@ -12,13 +12,18 @@ import type { systemRandom } from "../src/foundation/random.ts";
 const [way, packageDirectory, baseUrl, ...numbers] = process.argv.slice(2) as string[];
 const [requests, width] = numbers.map(Number) as [number, number];
 const texts = Array.from({ length: 1000 }, (_, at) => `amber anchor apple arrow number ${at}`);
-type Ask = (index: number) => Promise<string>;
+
+/** Asks one question; `close` lets the connections go, so that the process can end. */
+interface Asker {
+  ask(index: number): Promise<string>;
+  close(): Promise<void>;
+}
 
 async function built<Module>(path: string): Promise<Module> {
   return (await import(pathToFileURL(join(packageDirectory!, "dist", path)).href)) as Module;
 }
 
-async function engineAsk(): Promise<Ask> {
+async function engineAsker(): Promise<Asker> {
   const registry = await built<{ openEngine: typeof openEngine }>("engines/registry.js");
   const clocks = await built<{ systemClock: typeof systemClock }>("foundation/clock.js");
   const randoms = await built<{ systemRandom: typeof systemRandom }>("foundation/random.js");
@@ -40,19 +45,20 @@ async function engineAsk(): Promise<Ask> {
     ...{ maxNewTokens: 256, temperature: 0, topP: 1, topK: 0, minP: 0, seed: 0, stop: [] },
     ...{ repetitionPenalty: 1, presencePenalty: 0, frequencyPenalty: 0 },
   };
-  return async (index) => {
+  const ask = async (index: number) => {
     const messages = [{ role: "user" as const, content: texts[index % texts.length]! }];
     const request = { index, promptName: "p", messages, onTooLong: "fail" as const, parameters };
     return (await engine.infer(request, signal)).answers[0]!.text;
   };
+  return { ask, close: () => engine.close() };
 }
 
-function undiciAsk(): Ask {
+function undiciAsker(): Asker {
   const url = new URL(baseUrl!);
   const pool = new Pool(url.origin, { connections: width });
   const path = `${url.pathname}/chat/completions`;
   const headers = { "content-type": "application/json" };
-  return async (index) => {
+  const ask = async (index: number) => {
     const messages = [{ role: "user", content: texts[index % texts.length]! }];
     const body = JSON.stringify({ model: "bench", messages, max_tokens: 256, temperature: 0 });
     const reply = await pool.request({ path, method: "POST", headers, body });
@@ -61,9 +67,10 @@ function undiciAsk(): Ask {
     };
     return completion.choices[0]!.message.content;
   };
+  return { ask, close: () => pool.close() };
 }
 
-async function askAll(ask: Ask, count: number): Promise<void> {
+async function askAll({ ask }: Asker, count: number): Promise<void> {
   let next = 0;
   const loop = async () => {
     for (let index = next++; index < count; index = next++) {
@@ -73,10 +80,10 @@ async function askAll(ask: Ask, count: number): Promise<void> {
   await Promise.all(Array.from({ length: width }, loop));
 }
 
-const ask = way === "engine" ? await engineAsk() : undiciAsk();
-await askAll(ask, requests / 4);
+const asker = way === "engine" ? await engineAsker() : undiciAsker();
+await askAll(asker, requests / 4);
 const startedMs = performance.now();
-await askAll(ask, requests);
+await askAll(asker, requests);
 const seconds = (performance.now() - startedMs) / 1000;
 console.log(JSON.stringify({ perSecond: requests / seconds }));
-process.exit();
+await asker.close();

@@ -45,7 +45,7 @@ export async function benchStart(setting: BenchSetting): Promise<BenchResult[]> 
   }
 }
 
-/** Milliseconds from a start until `arrived`, which begins to listen when it is called, resolves. */
+/** Milliseconds from a start until `arrived`, which listens from its call on, resolves. */
 async function msToRequest(
   setting: BenchSetting,
   model: readonly string[],

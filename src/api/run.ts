@@ -40,7 +40,7 @@ export interface RunOptions {
  * A job is an object with the keys of the job file, or the path of a job file, which is read as
  * `sluice run -c` reads it. Standard input (`-`) is for the command line only.
  *
- * @returns how it ended. A run that stopped before its end is no exception: `result.error` says why.
+ * @returns how it ended. A run that stopped before its end does not throw: `result.error` says why.
  * @throws SluiceError for what prevents a start: `JOB_INVALID`, `INPUT_MISSING`, `RUN_DIFFERS`, ….
  * @example
  * const { summary } = await run({

@@ -46,7 +46,7 @@ export function openBackend(_name: "local", context: BackendContext): OpenBacken
   };
 }
 
-/** Workers keep compiled code where this process does. Node adds the folder of its version itself. */
+/** Workers keep compiled code where this process does; Node adds the folder of its version. */
 function compileCache(): Record<string, string> {
   const directory = getCompileCacheDir?.();
   return directory === undefined ? {} : { NODE_COMPILE_CACHE: dirname(directory) };

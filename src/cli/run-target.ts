@@ -1,4 +1,5 @@
 import { dirname, resolve } from "node:path";
+import { runDependencies } from "../api/run-dependencies.ts";
 import { schemeOf } from "../data/storage/open.ts";
 import type { Storage } from "../data/storage/storage.ts";
 import { SluiceError } from "../foundation/errors.ts";
@@ -7,7 +8,6 @@ import type { RunDependencies } from "../run/dependencies.ts";
 import { planPath, successPath } from "../run/layout.ts";
 import { locateRun, type RunLocation } from "../run/locate.ts";
 import type { CliIo } from "./io.ts";
-import { runDependencies } from "./run-dependencies.ts";
 
 /** A run that a command was given. */
 export interface RunTarget {

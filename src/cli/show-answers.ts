@@ -1,11 +1,11 @@
 import { resolve } from "node:path";
+import { runDependencies } from "../api/run-dependencies.ts";
 import { isJsonObject, type Json } from "../foundation/json.ts";
 import { silentLogger } from "../foundation/logger.ts";
 import type { JobSpec } from "../run/job/schema.ts";
 import { locateRun } from "../run/locate.ts";
 import { firstResults } from "../run/results.ts";
 import type { CliIo } from "./io.ts";
-import { runDependencies } from "./run-dependencies.ts";
 import { table } from "./table.ts";
 
 const maxLabelWidth = 24;

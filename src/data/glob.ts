@@ -9,7 +9,7 @@ export function isGlob(path: string): boolean {
 }
 
 /**
- * Paths of the files that a glob matches, absolute and in the order in which folders are read. Names
+ * Paths of the files that a glob matches, absolute, in the order in which folders are read. Names
  * that begin with a dot are matched only where the glob says the dot.
  *
  * @param baseDirectory what a relative glob starts from.

@@ -116,7 +116,7 @@ function countingReader(reader: RandomReader, onRead: (bytes: number) => void): 
 export interface ReadOptions {
   /** As when the slices were cut. */
   maxLineBytes: number;
-  /** False where only `raw` is needed: rows may then lack both `value` and `error`. Default true. */
+  /** False where only `raw` is needed: rows may then lack `value` and `error`. Default true. */
   parse?: boolean;
 }
 

@@ -52,7 +52,7 @@ const engine = (message: string, hint: string): ErrorEntry => ({
 
 const { usage, badInput, engineUnavailable, bug, storage, resumable } = exitCodes;
 
-/** Every error that Sluice can name. `docs/errors.md` is written from this table; codes are never reused. */
+/** Every error that Sluice can name; `docs/errors.md` is written from it. Codes are never reused. */
 export const errorTable = Object.freeze({
   // What was typed
   USAGE: run(usage, "the command line is not understood", "see sluice --help"),
@@ -264,8 +264,8 @@ interface SluiceErrorOptions extends ErrorPlace {
 }
 
 /**
- * Every fault that Sluice names. `code` is stable; `message` is one line that says what happened and
- * where; `hint` says what to do.
+ * Every fault that Sluice names. `code` is stable; `message` is one line that says what happened,
+ * and where; `hint` says what to do.
  *
  * @example
  * throw new SluiceError("JSON_INVALID", "unexpected end", { file: "in.jsonl", line: 3 });

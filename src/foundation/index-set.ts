@@ -7,7 +7,7 @@ export interface IndexRange {
 }
 
 /**
- * Reads an index set such as `1,3-5,7`, the text form that Slurm, Kubernetes and IBM's fleets share.
+ * Reads an index set such as `1,3-5,7`, the text form that Slurm, Kubernetes and IBM fleets share.
  * Ranges come back sorted and merged.
  *
  * @throws SluiceError `USAGE` when the text is no index set.

@@ -18,5 +18,8 @@ export async function hostedNotice(context: RunContext): Promise<string | undefi
   const [asked, prompt, completion] = [requests.estimated, tokens.prompt, tokens.maxCompletion].map(
     (count) => count.toLocaleString("en"),
   );
-  return `${hostname} is about to be asked ${asked} requests: about ${prompt} prompt tokens and at most ${completion} new ones (set budget to silence this)`;
+  return (
+    `${hostname} is about to be asked ${asked} requests: about ${prompt} prompt tokens ` +
+    `and at most ${completion} new ones (set budget to silence this)`
+  );
 }

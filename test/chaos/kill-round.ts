@@ -145,7 +145,7 @@ class KilledRun {
     kill();
     this.#report.kills++;
     const open = new Set(this.#files.asked().filter((row) => !onFile.has(row)));
-    this.#inFlightAtKills += open.size;
+    if (!this.#files.isSealed) this.#inFlightAtKills += open.size;
   }
 
   async #check(expected: string): Promise<void> {

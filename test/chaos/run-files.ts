@@ -74,18 +74,31 @@ export class RunFiles {
     return lines.map((line) => Number.parseInt(line, 10));
   }
 
-  /** Rows whose answers stand in journals. */
+  get isSealed(): boolean {
+    return existsSync(join(this.directory, "out/_SUCCESS"));
+  }
+
+  /** Rows whose answers stand in journals. They go once the run is sealed. */
   journaled(): Set<number> {
     const rows = new Set<number>();
     const folder = join(this.directory, "out/_sluice/attempts");
     if (!existsSync(folder)) return rows;
     for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" })) {
       if (!name.endsWith("journal.jsonl")) continue;
-      const text = readFileSync(join(folder, name), "utf8");
+      const text = readIfThere(join(folder, name));
       for (const [, row] of text.matchAll(/^\{"index":(\d+),"outcome":"answered".*\}\n/gm)) {
         rows.add(Number(row));
       }
     }
     return rows;
+  }
+}
+
+/** The run goes on meanwhile, and removes journals at its seal. */
+function readIfThere(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return "";
   }
 }

@@ -72,7 +72,8 @@ describe("localStorage", () => {
     await reader.close();
   });
 
-  it.skipIf(!existsSync("/dev/shm"))("publishes by a copy where no link can lead", async () => {
+  it("publishes by a copy where no link can lead", async (context) => {
+    context.skip(!existsSync("/dev/shm"), "there is no /dev/shm, a second file system");
     const directory = newDirectory();
     const far = await mkdtemp("/dev/shm/sluice-far-");
     try {
@@ -97,7 +98,8 @@ describe("localStorage", () => {
     await expect(storage.open("")).rejects.toMatchObject({ code: "STORE_FAILED" });
   });
 
-  it.skipIf(!existsSync("/dev/full"))("calls a full disk STORE_FULL, from then on", async () => {
+  it("calls a full disk STORE_FULL, from then on", async (context) => {
+    context.skip(!existsSync("/dev/full"), "there is no /dev/full, a disk that is full");
     const appender = await localStorage("/dev", { durable: false }).appender("full");
     const full = { code: "STORE_FULL" };
     await expect(appender.append(Buffer.from("1"))).rejects.toMatchObject(full);

@@ -42,6 +42,14 @@ const exceptions: Record<string, { effects: string[]; reason: string }> = {
     effects: ["process"],
     reason: "a program that imports sluice has no command line that could hand its process down",
   },
+  "src/data/storage/local.ts": {
+    effects: ["node:crypto"],
+    reason: "names of temporary files must differ between processes, and decide nothing",
+  },
+  "src/testing/fake-server-main.ts": {
+    effects: ["process", "console"],
+    reason: "a program: it is started by itself",
+  },
   "src/testing/virtual-clock.ts": {
     effects: ["setImmediate"],
     reason: "virtual time passes when the real event loop has nothing left to do",

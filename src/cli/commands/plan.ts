@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { runDependencies } from "../../api/run-dependencies.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import { type CliIo, write } from "../io.ts";
@@ -6,7 +7,6 @@ import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-
 import { localPool } from "../local-pool.ts";
 import { type Progress, progressMode, showProgress } from "../progress.ts";
 import { counted } from "../quantities.ts";
-import { runDependencies } from "../run-dependencies.ts";
 
 interface PlanFlags {
   show: string;

@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { Option } from "commander";
+import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { changedJob } from "../../run/job/change.ts";
 import { locateRun } from "../../run/locate.ts";
@@ -10,7 +11,6 @@ import { type CliIo, write } from "../io.ts";
 import { localPool } from "../local-pool.ts";
 import { progressMode, showProgress } from "../progress.ts";
 import { report } from "../report.ts";
-import { engineContext, runDependencies } from "../run-dependencies.ts";
 import { untilSignal } from "../until-signal.ts";
 
 interface RetryOptions {

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
 import type { Backend } from "../../run/backend.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import { runJob } from "../../run/run-job.ts";
@@ -7,7 +8,6 @@ import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-
 import { localPool } from "../local-pool.ts";
 import { type Progress, progressMode, showProgress } from "../progress.ts";
 import { report } from "../report.ts";
-import { engineContext, runDependencies } from "../run-dependencies.ts";
 import { untilSignal } from "../until-signal.ts";
 
 interface RunOptions {

@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
+import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
 import { jsonLinesChannel } from "../../foundation/channel.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { textLogger } from "../../foundation/logger.ts";
@@ -8,7 +9,6 @@ import type { FromWorker, ToWorker } from "../../run/worker/protocol.ts";
 import { untilRunOpen } from "../../run/worker/run-open.ts";
 import type { ServeOptions } from "../../run/worker/serve.ts";
 import type { CliIo } from "../io.ts";
-import { engineContext, runDependencies } from "../run-dependencies.ts";
 
 interface WorkerOptions {
   stdio?: boolean;

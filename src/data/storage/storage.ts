@@ -59,7 +59,7 @@ export interface Storage {
     data: Uint8Array,
     options?: { isLasting?: boolean },
   ): Promise<"created" | "exists" | "unclear">;
-  /** Makes or replaces the object in one step. For state that is only informative, and for seals. */
+  /** Makes or replaces the object in one step. For state that only informs, and for seals. */
   replace(path: string, data: Uint8Array): Promise<void>;
   appender(path: string): Promise<Appender>;
   writer(path: string): Promise<Writer>;

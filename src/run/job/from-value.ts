@@ -11,7 +11,8 @@ import type { JobInput, JobSpec } from "./schema.ts";
  *
  * @throws SluiceError `JOB_INVALID`, naming every problem there is.
  * @example
- * jobFromValue({ input: "rows.jsonl", model: { engine: "fake" }, prompt: "Say {{ text }}" }, "/data");
+ * const model = { engine: "fake" };
+ * jobFromValue({ input: "rows.jsonl", model, prompt: "Say {{ text }}" }, "/data");
  */
 export function jobFromValue(
   value: JobInput,

@@ -1,1 +1,0 @@
-export { engineContext, runDependencies } from "../api/run-dependencies.ts";
