@@ -17,6 +17,8 @@ const body = JSON.stringify({
 const reply = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
 
 function serve(socket: Socket): void {
+  // Clients that stay connected must not keep this process when its input has ended.
+  socket.unref();
   let pending = "";
   socket.setEncoding("latin1").setNoDelay(true);
   socket.on("error", () => {});
@@ -45,5 +47,4 @@ server.listen(0, "127.0.0.1", () => {
 });
 process.stdin.resume().on("end", () => {
   server.close();
-  server.closeAllConnections();
 });

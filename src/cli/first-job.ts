@@ -1,6 +1,6 @@
 /**
- * What `sluice init` writes. Lines that begin with `#` and a key are options, switched on by removing
- * the `#`; a test does so.
+ * What `sluice init` writes. Lines that begin with `#` and a key are options: removing the `#`
+ * switches one on, as a test does.
  */
 export const sampleJob = `# yaml-language-server: $schema=./node_modules/sluice/schema/job.json
 # A first job. Paths are relative to this file. Every key: sluice run --help, docs/job-file.md.

@@ -52,7 +52,7 @@ const engine = (message: string, hint: string): ErrorEntry => ({
 
 const { usage, badInput, engineUnavailable, bug, storage, resumable } = exitCodes;
 
-/** Every error that Sluice can name; `docs/errors.md` is written from it. Codes are never reused. */
+/** Every error that Sluice names; `docs/errors.md` is written from it. Codes are never reused. */
 export const errorTable = Object.freeze({
   // What was typed
   USAGE: run(usage, "the command line is not understood", "see sluice --help"),

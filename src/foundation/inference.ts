@@ -53,7 +53,7 @@ export interface SlottedLine {
   slots: readonly Slot[];
 }
 
-/** What an engine is asked for one prompt of one row. Exactly one of `messages`, `prompt` stands. */
+/** What an engine is asked for one prompt of one row. It has either `messages` or `prompt`. */
 export interface InferenceRequest {
   /** The row's stable index in the input. */
   index: number;

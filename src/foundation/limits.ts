@@ -22,8 +22,9 @@ export const limits = Object.freeze({
   /** Tasks that one worker holds open at once. */
   maxOpenTasks: 64,
   /**
-   * Each of the two halves of a worker's young objects. Node's own bound is 64 on machines with much
-   * memory, with which a worker peaks at 370 MB; half of it costs a twelfth of the throughput.
+   * Each of the two halves of a worker's young objects. Node's own bound is 64 on machines with
+   * much memory, with which a worker peaks at 370 MB; half of that costs a twelfth of the
+   * throughput.
    */
   maxYoungSpaceMegabytes: 40,
   /** Elements that one `forEach` may give for one row. */

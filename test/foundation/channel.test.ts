@@ -174,4 +174,11 @@ describe("channelPair", () => {
     await nextTurn();
     expect(heard).toEqual({ messages: [{ last: true }], closes: [undefined] });
   });
+
+  it("tells a listener that comes after the close", async () => {
+    const [a, b] = channelPair<object, object>();
+    a.close();
+    await nextTurn();
+    expect(listen(b).closes).toEqual([undefined]);
+  });
 });

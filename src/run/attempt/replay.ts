@@ -36,7 +36,8 @@ interface Asked {
  * Takes over the answers of earlier attempts at the task, oldest first: of two answers for a row
  * the first by attempt id counts. Each is copied into this attempt's journal, which thereby holds
  * all that the commit needs. Failures are not taken over: they are asked again. Rows that stood
- * alone with the engine at the end of `limits.maxRowKills` attempts fail here, and do so from then on.
+ * alone with the engine at the end of `limits.maxRowKills` attempts fail here, and do so from then
+ * on.
  */
 export async function replayJournals(
   context: RunContext,

@@ -104,7 +104,7 @@ describe("faults of a request", () => {
     expect((await engine.infer(chatRequest(1), never)).answers.length).toBe(1);
   });
 
-  it("counts the time of a request from when it is sent, not its wait for a connection", async () => {
+  it("counts a request's time from when it is sent, not its wait for a connection", async () => {
     const server = await serve({ behave: () => ({ kind: "hang" }) });
     const engine = open(server.baseUrl, { timeoutMs: 80, maxInFlight: 2 });
     const errors = [1, 2, 3].map((index) => rejectionOf(engine.infer(chatRequest(index), never)));
