@@ -72,7 +72,7 @@ async function main(): Promise<void> {
 function circumstances(): string {
   const memory = `${Math.round(totalmem() / 1024 ** 3)} GB`;
   const machine = `${availableParallelism()} cores, ${memory} of memory, ${process.platform}`;
-  const args = process.argv.slice(2).filter((arg) => arg !== "--write" && arg !== "--no-build");
+  const args = process.argv.slice(2).filter((arg) => arg !== "--write");
   const command = ["npm run bench", ...(args.length > 0 ? ["--", ...args] : [])].join(" ");
   const date = new Date().toISOString().slice(0, 10);
   return `${date}, Sluice at ${revision()}, ${machine}, Node ${process.versions.node}: \`${command}\``;

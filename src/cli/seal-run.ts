@@ -36,26 +36,34 @@ export async function sealUnderRule({ location, dependencies }: SealTarget): Pro
   }
 }
 
-/** What the worker that finishes last does: seals, unless somebody else is doing it. */
+/**
+ * What the worker that finishes last does: seals, unless somebody else is doing it.
+ *
+ * @returns the seal, where it is this process's.
+ */
 export async function sealIfComplete(
   target: SealTarget,
   io: CliIo,
   progress: Progress,
-): Promise<void> {
-  if (target.generation !== 1) return;
+): Promise<Manifest | undefined> {
+  if (target.generation !== 1) return undefined;
   const storage = target.dependencies.openStorage(target.location.directory);
   const plan = await readPlan(storage);
   const committed = await committedTasks(storage, plan);
   if (committed.size < plan.tasks.count) {
     const message = `${committed.size} of ${plan.tasks.count} tasks are committed`;
-    return progress.onEvent({ type: "notice", message });
+    progress.onEvent({ type: "notice", message });
+    return undefined;
   }
   try {
-    const { rows } = await sealUnderRule(target);
+    const sealed = await sealUnderRule(target);
+    const { total, failed } = sealed.rows;
     const manifest = `${target.location.directory}/_manifest.json`;
-    progress.onEvent({ type: "run-seal", manifest, rows: rows.total, failed: rows.failed });
+    progress.onEvent({ type: "run-seal", manifest, rows: total, failed });
+    return sealed;
   } catch (error) {
     if (asSluiceError(error).code !== "COORDINATOR_LIVES") throw error;
     io.stderr.write("another process is sealing the run\n");
+    return undefined;
   }
 }

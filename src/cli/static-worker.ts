@@ -1,10 +1,10 @@
 import { channelPair } from "../foundation/channel.ts";
-import { SluiceError } from "../foundation/errors.ts";
+import { exitCodes, SluiceError } from "../foundation/errors.ts";
 import { eachIndex, parseIndexSet, shareOf } from "../foundation/index-set.ts";
 import { watchCancel } from "../run/coordinate/coordinator.ts";
 import { Dispatcher, type WorkerHandle } from "../run/dispatch.ts";
 import { type Plan, readPlan } from "../run/plan.ts";
-import { failedRowsAllowed } from "../run/run-job.ts";
+import { failedRowsAllowed, withinBudget } from "../run/run-job.ts";
 import { committedTasks } from "../run/seal/commits.ts";
 import type { FromWorker, ToWorker } from "../run/worker/protocol.ts";
 import { type ServeOptions, serveWorker } from "../run/worker/serve.ts";
@@ -60,8 +60,11 @@ export async function workOnTasks(
   }).run();
   ignore();
   cancelWatch();
-  if (!end.error) await sealIfComplete(serving, io, progress);
+  const sealed = end.error ? undefined : await sealIfComplete(serving, io, progress);
   progress.close();
+  if (sealed && !withinBudget(plan.job, plan, sealed.rows.failed)) {
+    io.setExitCode(exitCodes.failedRows);
+  }
   if (end.error) throw end.error;
 }
 

@@ -47,6 +47,8 @@ export interface DispatchEnd {
   error?: SluiceError;
   /** Rows of tasks that this call worked on and that earlier calls had answered. */
   resumedRows: number;
+  /** Tokens that were generated in this call. */
+  generatedTokens: number;
   /** What was done in tasks that are not committed. */
   partial: { answered: number; failed: number; usage: Usage; errors: ErrorCounts };
 }
@@ -77,6 +79,7 @@ export class Dispatcher {
   #starting = 0;
   #failedRows: number;
   #resumedRows = 0;
+  #generatedTokens = 0;
   #partial: DispatchEnd["partial"] = { answered: 0, failed: 0, usage: noUsage, errors: {} };
   #error: SluiceError | undefined;
   #isStopping = false;
@@ -178,7 +181,10 @@ export class Dispatcher {
     const running = worker.running.get(message.task);
     if (running) {
       running.done = message.resumed;
-      if (!running.state.hasBegun) this.#resumedRows += message.resumed;
+      if (!running.state.hasBegun) {
+        this.#resumedRows += message.resumed;
+        running.state.resumedTokens = message.resumedTokens;
+      }
       running.state.hasBegun = true;
     }
     this.#options.onEvent({ ...message, worker: worker.id });
@@ -202,6 +208,9 @@ export class Dispatcher {
     this.#options.onEvent({ ...message, worker: worker.id });
     const { outcome, done, failed, usage, errors, error } = message;
     this.#tellErrors(errors, running.errors);
+    if (outcome === "committed" || this.#isStopping) {
+      this.#generatedTokens += usage.completionTokens - running.state.resumedTokens;
+    }
     if (outcome === "committed" || outcome === "already-committed") {
       this.#committed++;
       this.#deaths = 0;
@@ -363,6 +372,7 @@ export class Dispatcher {
     this.#resolve({
       committed: this.#committed,
       resumedRows: this.#resumedRows,
+      generatedTokens: this.#generatedTokens,
       partial: this.#partial,
       ...(this.#error && !isComplete ? { error: this.#error } : {}),
     });

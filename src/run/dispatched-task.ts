@@ -12,6 +12,8 @@ export interface TaskState {
   suspects: number;
   /** What a later try finds on file is this call's own work. */
   hasBegun: boolean;
+  /** Generated tokens that earlier calls had left on file. */
+  resumedTokens: number;
 }
 
 /** A task that a worker has, as the worker told last. */
@@ -27,7 +29,15 @@ export interface RunningTask {
 
 /** A task that nobody has begun. */
 export function newTask(task: number): TaskState {
-  return { task, failures: 0, deaths: 0, doneAtFailure: 0, suspects: 0, hasBegun: false };
+  return {
+    task,
+    failures: 0,
+    deaths: 0,
+    doneAtFailure: 0,
+    suspects: 0,
+    hasBegun: false,
+    resumedTokens: 0,
+  };
 }
 
 /** A task that was just given to a worker, with so many rows to ask. */

@@ -62,7 +62,8 @@ export async function runJob(
   if (sealed) {
     const facts = { ...placesOf(location, sealed.generation), runTimeSec: seconds() };
     const isSuccess = withinBudget(opened.job, context.plan, sealed.rows.failed);
-    const summary = sealedSummary(sealed, { ...facts, resumedRows: sealed.rows.total }, isSuccess);
+    const before = { resumedRows: sealed.rows.total, generatedTokens: 0 };
+    const summary = sealedSummary(sealed, { ...facts, ...before }, isSuccess);
     return { summary, exitCode: codeOf(isSuccess), wasSealed: true };
   }
   const id = context.worker;
@@ -133,7 +134,7 @@ export async function carryOut(
     });
     const { end, engine } = await dispatch(run, pending, coordinator, { ...options, onEvent });
     const resumedRows = pending.committedRows + (end?.resumedRows ?? 0);
-    const facts = { ...places, resumedRows };
+    const facts = { ...places, resumedRows, generatedTokens: end?.generatedTokens ?? 0 };
     if (end?.error) {
       onEvent({ type: "run-stop", error: end.error.toJSON() });
       return await stopped(context, end, { ...facts, runTimeSec: seconds() });
@@ -227,7 +228,7 @@ async function stopped(
     run_time_sec: rounded(facts.runTimeSec),
     prompt_tokens: counts.usage.promptTokens + end.partial.usage.promptTokens,
     total_tokens_generated: completionTokens,
-    tokens_per_sec: rate(completionTokens, facts.runTimeSec),
+    tokens_per_sec: rate(end.generatedTokens, facts.runTimeSec),
     seed: plan.seed,
     rows: {
       total: plan.rows,

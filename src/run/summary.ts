@@ -4,8 +4,10 @@ import type { Manifest } from "./seal/manifest.ts";
 
 interface CallFacts {
   runTimeSec: number;
-  /** Rows that earlier calls had committed. */
+  /** Rows that earlier calls had answered. */
   resumedRows: number;
+  /** Tokens that this call generated. */
+  generatedTokens: number;
   /** Absolute path of what was written. */
   output: string;
   /** Absolute path of the manifest. */
@@ -27,7 +29,7 @@ export function sealedSummary(
     run_time_sec: rounded(facts.runTimeSec),
     prompt_tokens: usage.promptTokens,
     total_tokens_generated: usage.completionTokens,
-    tokens_per_sec: rate(usage.completionTokens, facts.runTimeSec),
+    tokens_per_sec: rate(facts.generatedTokens, facts.runTimeSec),
     seed: manifest.seed,
     rows: {
       total: rows.total,

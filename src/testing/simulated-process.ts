@@ -20,6 +20,7 @@ export class SimulatedProcess {
   readonly death: Promise<void>;
   #state: "running" | "paused" | "killed" = "running";
   #deferred: (() => void)[] = [];
+  readonly #timers = new Set<object>();
   #resolveDeath!: () => void;
 
   constructor(clock: Clock) {
@@ -31,14 +32,15 @@ export class SimulatedProcess {
       now: () => clock.now(),
       monotonic: () => clock.monotonic(),
       schedule: (delayMs, callback) => {
-        let isCanceled = false;
+        const timer = {};
+        this.#timers.add(timer);
         const cancel = clock.schedule(delayMs, () =>
           this.act(() => {
-            if (!isCanceled) callback();
+            if (this.#timers.delete(timer)) callback();
           }),
         );
         return () => {
-          isCanceled = true;
+          this.#timers.delete(timer);
           cancel();
         };
       },
@@ -47,6 +49,11 @@ export class SimulatedProcess {
 
   get state(): "running" | "paused" | "killed" {
     return this.#state;
+  }
+
+  /** Timers that it waits for: with one left, a program that is done would not leave. */
+  get timers(): number {
+    return this.#timers.size;
   }
 
   /** Runs `action` now, or when the process goes on, or never. */

@@ -5,6 +5,7 @@ import { RunFiles } from "./run-files.ts";
 import {
   killQuietly,
   pause,
+  runningIn,
   runSluice,
   type SluiceProcess,
   startSluice,
@@ -98,7 +99,8 @@ class KilledRun {
       if (call > maxCalls) this.#violate(`not sealed after ${call} calls: ${stderr}`);
       if (this.#report.violations.length > 0) break;
     }
-    const left = await stillRunning([...this.#workers], 15_000);
+    const started = new Set([...this.#workers, ...runningIn(this.#files.directory)]);
+    const left = await stillRunning([...started], 15_000);
     if (left.length > 0) this.#violate(`workers ${left.join(", ")} did not leave`);
     for (const pid of left) killQuietly(pid, "SIGKILL");
     if (this.#report.violations.length === 0) await this.#check(expected);

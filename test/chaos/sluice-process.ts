@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 
@@ -97,6 +97,21 @@ export function isRunning(pid: number): boolean {
     const { code, syscall } = error as NodeJS.ErrnoException;
     // Without /proc the answer of kill stands.
     return code === "ENOENT" && syscall === "open" && process.platform !== "linux";
+  }
+}
+
+/** Processes that were started in a folder and still run. Only Linux tells. */
+export function runningIn(directory: string): number[] {
+  if (process.platform !== "linux") return [];
+  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  return pids.filter((pid) => folderOf(pid) === directory).map(Number);
+}
+
+function folderOf(pid: string): string | undefined {
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`);
+  } catch {
+    return undefined;
   }
 }
 

@@ -81,7 +81,7 @@ function scriptedWorker(slot: number) {
       return send({ type: "worker-ready", ...facts, capacity });
     },
     start: (task, resumed = 0) =>
-      send({ type: "task-start", task, attempt: "a", rows: 10, resumed }),
+      send({ type: "task-start", task, attempt: "a", rows: 10, resumed, resumedTokens: 0 }),
     progress: (task, facts) =>
       send({ type: "task-progress", task, waiting: 5, inFlight: 1, ...counts, ...facts }),
     end: (task, facts = {}) =>

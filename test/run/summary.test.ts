@@ -13,6 +13,7 @@ const manifest = {
 const facts = {
   runTimeSec: 4.00049,
   resumedRows: 3,
+  generatedTokens: 30,
   output: "/out",
   manifestPath: "/out/_manifest.json",
 };
@@ -27,7 +28,7 @@ describe("sealedSummary", () => {
       run_time_sec: 4,
       prompt_tokens: 100,
       total_tokens_generated: 50,
-      tokens_per_sec: 12.498,
+      tokens_per_sec: 7.499,
       seed: 5,
       rows: { total: 10, answered: 8, failed: 2, resumed: 3 },
       errors: { SERVER_ERROR: 2 },

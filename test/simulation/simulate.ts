@@ -102,6 +102,10 @@ async function awaitAll(world: World): Promise<void> {
   );
   await Promise.race([all, sleep(clock, 600_000)]);
   for (const { role, pid } of staying) world.violate(`${role} ${pid} does not leave`);
+  for (const { role, pid, process } of world.actors) {
+    const isHeld = process.state !== "killed" && process.timers > 0;
+    if (isHeld) world.violate(`${role} ${pid} is done and has timers left`);
+  }
 }
 
 /** Where only kills happened, no more rows are asked twice than were in flight at the kills. */

@@ -47,6 +47,10 @@ const placeOf = (run: string, generation: number, io: CliIo) => ({
   generation,
 });
 
+function leaveWith(error: SluiceError | undefined, io: CliIo): void {
+  if (error) io.setExitCode(error.exitCode);
+}
+
 async function workOverStdio(
   run: string | undefined,
   options: WorkerOptions,
@@ -60,12 +64,14 @@ async function workOverStdio(
   const { serveWorker } = await import("../../run/worker/serve.ts");
   const channel = jsonLinesChannel<FromWorker, ToWorker>(io.stdin, io.stdout);
   if (run !== undefined) {
-    await serveWorker({ ...at, ...placeOf(run, Number(options.generation), io), channel });
+    const place = placeOf(run, Number(options.generation), io);
+    leaveWith(await serveWorker({ ...at, ...place, channel }), io);
   } else {
     const opened = await untilRunOpen(channel);
     if (opened) {
       const { location, generation } = opened.run;
-      await serveWorker({ ...at, ...placeOf(location, generation, io), channel: opened.rest });
+      const place = placeOf(location, generation, io);
+      leaveWith(await serveWorker({ ...at, ...place, channel: opened.rest }), io);
     }
   }
   io.stdin.destroy();

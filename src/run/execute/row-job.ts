@@ -101,7 +101,8 @@ export class RowJob {
       error: this.failure,
       attempts: this.#tries.reduce((most, tries) => Math.max(most, tries), 0),
       requests: records,
-      planned: this.requests.length,
+      // A row that failed before it was rendered would have been asked each prompt at least once.
+      planned: this.requests.length || promptSet.names.length,
       ...(records.length > 0
         ? { partial: promptSet.partialAnswer(this.requests, this.#responses) }
         : {}),

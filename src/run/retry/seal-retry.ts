@@ -19,7 +19,7 @@ import { readJson, recordBytes } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
 import { committedTasks, readCommit } from "../seal/commits.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
-import { type SealOptions, writeSeal } from "../seal/seal.ts";
+import { removeJournals, type SealOptions, writeSeal } from "../seal/seal.ts";
 import { LineSink, type MergedTask, mergeTask } from "./merge-task.ts";
 
 /** The retry's part in one task of the first generation. */
@@ -64,7 +64,9 @@ export async function sealRetry(
   await options.assertRules();
   await publish(context, first, ready);
   const manifest = await retryManifest(context, base, ready, retried, options);
-  return await writeSeal(context, manifest);
+  const sealed = await writeSeal(context, manifest);
+  if (!plan.job.keepJournals) await removeJournals(context);
+  return sealed;
 }
 
 async function retriedTasks({ storage, plan }: RunContext): Promise<Map<number, Retried>> {

@@ -201,7 +201,7 @@ async function mergeParts(context: RunContext, name: string): Promise<PlannedFil
 }
 
 /** Journals have served once the run is sealed: its parts hold every answer. */
-async function removeJournals({ storage, plan }: RunContext): Promise<void> {
+export async function removeJournals({ storage, plan }: RunContext): Promise<void> {
   const prefix = `${attemptPrefix}${plan.runId.toLowerCase()}/g${plan.generation}/`;
   const journals: string[] = [];
   for await (const { path } of storage.list(prefix)) {

@@ -40,7 +40,15 @@ export type FromWorker =
     }
   /** It cannot start; it leaves after this. */
   | { type: "worker-failed"; error: ErrorRecord }
-  | { type: "task-start"; task: number; attempt: string; rows: number; resumed: number }
+  | {
+      type: "task-start";
+      task: number;
+      attempt: string;
+      rows: number;
+      /** Rows, and tokens of them, that earlier attempts had answered. */
+      resumed: number;
+      resumedTokens: number;
+    }
   | ({
       type: "task-progress";
       task: number;

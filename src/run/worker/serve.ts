@@ -1,7 +1,7 @@
 import type { EngineContext } from "../../engines/engine.ts";
 import { openEngine } from "../../engines/registry.ts";
 import type { Channel } from "../../foundation/channel.ts";
-import { asSluiceError } from "../../foundation/errors.ts";
+import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { limits } from "../../foundation/limits.ts";
 import { promptSetOf } from "../askable.ts";
@@ -40,8 +40,10 @@ export interface WorkerRecord extends ProcessIdentity {
  * A worker's whole life: opens the run and the engine, obeys what comes over the channel, and
  * leaves when it is told to or when the channel closes. An engine that cannot start is reported as
  * `worker-failed`.
+ *
+ * @returns that error, or undefined when it left in order.
  */
-export async function serveWorker(options: ServeOptions): Promise<void> {
+export async function serveWorker(options: ServeOptions): Promise<SluiceError | undefined> {
   const { channel, dependencies, engineContext } = options;
   try {
     const context = await openContext(options);
@@ -56,9 +58,12 @@ export async function serveWorker(options: ServeOptions): Promise<void> {
     await worker.stopped;
     await endHeartbeat();
     await engine.close();
-  } catch (error) {
-    channel.send({ type: "worker-failed", error: asSluiceError(error).toJSON() });
+    return undefined;
+  } catch (thrown) {
+    const error = asSluiceError(thrown);
+    channel.send({ type: "worker-failed", error: error.toJSON() });
     channel.close();
+    return error;
   }
 }
 

@@ -65,7 +65,6 @@ export class Worker {
   /** Says that it is ready and begins to obey. */
   start(): void {
     const { channel, engine, context, pid } = this.#options;
-    channel.onClose(() => void this.stop(limits.stopGraceMs));
     channel.send({
       type: "worker-ready",
       worker: context.worker,
@@ -77,6 +76,8 @@ export class Worker {
     });
     channel.onMessage((message) => this.#obey(message));
     this.#scheduleProgress();
+    // Last: a channel that closed while the engine was opened says so now, and stops all of this.
+    channel.onClose(() => void this.stop(limits.stopGraceMs));
   }
 
   /** Takes no more rows, waits up to `graceMs` for what is asked, and puts all on file. */
@@ -127,7 +128,14 @@ export class Worker {
       if (open.isCanceled) return this.#abandon(task, open, "canceled");
       const { onlyRows, rows } = planned;
       const { id, resumed } = attempt;
-      this.#send({ type: "task-start", task, attempt: id, rows: onlyRows ?? rows, resumed });
+      this.#send({
+        type: "task-start",
+        task,
+        attempt: id,
+        rows: onlyRows ?? rows,
+        resumed,
+        resumedTokens: attempt.usage.completionTokens,
+      });
       // Rows that were given up count as well, before the next one may end this process.
       if (attempt.done > resumed) this.#sendProgress();
       this.#executor.add(attempt);
