@@ -65,7 +65,8 @@ async function main(): Promise<void> {
   }
   const text = `${resultsTable(results)}\n\n${circumstances()}`;
   console.log(text);
-  if (values.write) writeResults(text);
+  // Figures of tiny loads would mislead whoever reads them later.
+  if (values.write && !values.small) writeResults(text);
 }
 
 /** When, where and how the results came about. */

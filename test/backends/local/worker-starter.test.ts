@@ -28,7 +28,7 @@ describe("WorkerStarter", () => {
     const worker = starter.start(nowhere, jobWith({}), 1);
     const message = await firstMessage(worker);
     expect(message).toMatchObject({ type: "worker-failed", error: { code: "NOT_A_RUN" } });
-    expect(await worker.ended).toBe("left with code 0");
+    expect(await worker.ended).toBe("left with code 64");
   });
 
   it("starts a further worker on the run itself", async () => {
