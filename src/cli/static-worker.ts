@@ -45,27 +45,31 @@ export async function workOnTasks(
     resumedRows: (own.length - tasks.length) * plan.input.rowsPerTask,
   });
   const maxFailedRows = failedRowsAllowed(plan.job, plan);
-  const end = await new Dispatcher({
-    tasks,
-    rowsOf: () => plan.input.rowsPerTask,
-    workers: 1,
-    startWorker: async () => inThisProcess(serving),
-    clock,
-    random: io.random,
-    maxTaskRetries: plan.job.tasks.maxRetries,
-    ...(maxFailedRows === undefined ? {} : { maxFailedRows }),
-    failedBefore: 0,
-    onEvent: progress.onEvent,
-    signal: stop.signal,
-  }).run();
-  ignore();
-  cancelWatch();
-  const sealed = end.error ? undefined : await sealIfComplete(serving, io, progress);
-  progress.close();
-  if (sealed && !withinBudget(plan.job, plan, sealed.rows.failed)) {
-    io.setExitCode(exitCodes.failedRows);
+  try {
+    const end = await new Dispatcher({
+      tasks,
+      rowsOf: () => plan.input.rowsPerTask,
+      workers: 1,
+      startWorker: async () => inThisProcess(serving),
+      clock,
+      random: io.random,
+      maxTaskRetries: plan.job.tasks.maxRetries,
+      ...(maxFailedRows === undefined ? {} : { maxFailedRows }),
+      failedBefore: 0,
+      onEvent: progress.onEvent,
+      signal: stop.signal,
+    }).run();
+    if (end.error) throw end.error;
+    const sealed = await sealIfComplete(serving, io, progress);
+    if (sealed && !withinBudget(plan.job, plan, sealed.rows.failed)) {
+      io.setExitCode(exitCodes.failedRows);
+    }
+  } finally {
+    // A timer that is left would keep this process alive.
+    ignore();
+    cancelWatch();
+    progress.close();
   }
-  if (end.error) throw end.error;
 }
 
 function* tasksOf(options: { tasks?: string; share?: string }, plan: Plan): Generator<number> {

@@ -102,6 +102,8 @@ async function awaitAll(world: World): Promise<void> {
   );
   await Promise.race([all, sleep(clock, 600_000)]);
   for (const { role, pid } of staying) world.violate(`${role} ${pid} does not leave`);
+  // What is under way may come to its end; what schedules itself again for ever stays.
+  await sleep(clock, 60_000);
   for (const { role, pid, process } of world.actors) {
     const isHeld = process.state !== "killed" && process.timers > 0;
     if (isHeld) world.violate(`${role} ${pid} is done and has timers left`);

@@ -150,8 +150,10 @@ export async function watchCancel(
 ): Promise<() => void> {
   const before = await countCancels(storage);
   let cancelTimer = () => {};
+  let hasEnded = false;
   const look = async () => {
     const cancels = await countCancels(storage).catch(() => before);
+    if (hasEnded) return;
     if (cancels > before) onCancel();
     else schedule();
   };
@@ -159,7 +161,10 @@ export async function watchCancel(
     cancelTimer = clock.schedule(limits.heartbeatIntervalMs, () => void look());
   };
   schedule();
-  return () => cancelTimer();
+  return () => {
+    hasEnded = true;
+    cancelTimer();
+  };
 }
 
 /** Times that this run was canceled so far. */

@@ -269,6 +269,7 @@ export class Executor {
   }
 
   #askLater(asking: Asking, error: SluiceError): void {
+    if (this.#isStopping) return;
     const { clock, random } = this.#options;
     const tries = asking.job.triesOf(asking.at);
     const delayMs = backoffMs(tries, random, undefined, error.retryAfterMs);

@@ -74,9 +74,9 @@ export class Worker {
       engine: engine.name,
       choices: { ...engine.choices },
     });
-    channel.onMessage((message) => this.#obey(message));
     this.#scheduleProgress();
-    // Last: a channel that closed while the engine was opened says so now, and stops all of this.
+    // Last: what came while the engine was opened, a stop or the close, is heard now and ends this.
+    channel.onMessage((message) => this.#obey(message));
     channel.onClose(() => void this.stop(limits.stopGraceMs));
   }
 
