@@ -7,15 +7,15 @@ import { systemClock } from "../../src/foundation/clock.ts";
 import { silentLogger } from "../../src/foundation/logger.ts";
 import { systemRandom } from "../../src/foundation/random.ts";
 
-const { SLUICE_HOME, XDG_CACHE_HOME, HOME = "/" } = process.env;
+const root = join(import.meta.dirname, "../..");
 
-/** The real outside world, with the user's own cache of models and packages. */
+/** The real outside world, with the cache of models and packages that all tests here share. */
 export const engineContext: EngineContext = {
   clock: systemClock,
   random: systemRandom,
   logger: silentLogger,
   environment: process.env,
-  homeDirectory: SLUICE_HOME ?? join(XDG_CACHE_HOME ?? join(HOME, ".cache"), "sluice"),
+  homeDirectory: process.env.SLUICE_HOME ?? join(root, ".cache", "sluice"),
   hostCommand: entryCommand("engines/host/main", process.execPath),
   killProcess: () => process.kill(process.pid, "SIGKILL"),
 };
@@ -25,11 +25,11 @@ export type LlamaFiles =
   | { modelPath: string; modulePath: string; missing?: undefined }
   | { missing: string };
 
-/** Looks in the cache; fetches nothing. */
+/** Fetches what is not here yet: 85 MB of engine and 98 MB of model, once. */
 export async function findLlamaFiles(): Promise<LlamaFiles> {
   try {
-    const model = await resolveModel("smollm2-135m-instruct", engineContext, { download: false });
-    const { entry } = await locateEnginePackage("llama", engineContext, { install: false });
+    const model = await resolveModel("smollm2-135m-instruct", engineContext, { download: true });
+    const { entry } = await locateEnginePackage("llama", engineContext, { install: true });
     return { modelPath: model.path, modulePath: entry };
   } catch (error) {
     return { missing: (error as Error).message };

@@ -44,6 +44,22 @@ describe("LineSpeller", () => {
     expect(next.kind === "forced" && textOf(vocabulary, next.tokens)).toBe("temperature=");
   });
 
+  it("writes a line that can only be one text without asking at all", () => {
+    const never = () => expect.unreachable("the model was asked");
+    expect(write(line(""), never)).toBe("temperature=none, duration=none");
+  });
+
+  it("asks no more once only one text is left", () => {
+    let asked = 0;
+    const single: SlottedLine = { line: "{d}", slots: [slot("d", "minutes", 1)] };
+    const last = (count: number) => {
+      asked++;
+      return count - 1;
+    };
+    expect(["none", "minutes"]).toContain(write(single, last));
+    expect(asked).toBe(1);
+  });
+
   it("begins with the space that the prompt wants", () => {
     expect(write(line("x"), () => 0, " ")).toMatch(/^ temperature=/);
   });
