@@ -11,8 +11,8 @@ import { table } from "./table.ts";
 const maxLabelWidth = 24;
 
 /**
- * Prints the first answers of a sealed run to stderr, a line each, clipped to the terminal: so that
- * a person sees at a glance whether they make sense.
+ * Prints the first answers of a sealed run to stderr, a line for each prompt of a row, clipped to
+ * the terminal: so that a person sees at a glance whether they make sense.
  *
  * @param output the run directory, or the results file.
  * @param rows how many; what is no positive number counts as 3.
@@ -30,18 +30,30 @@ export async function showAnswers(
   const results = await firstResults(storage, beside, count, clock);
   const id = job.input.find((source) => source.id !== undefined)?.id;
   const { field } = job.output;
-  const cells = results.map((result, at) => {
+  const hasNames = job.prompts !== undefined;
+  const cells = results.flatMap((result, at) => {
     const row = isJsonObject(result) ? result : {};
     const label = id === undefined ? undefined : row[id];
-    return [label === undefined ? String(at) : compactText(label), compactText(row[field] ?? null)];
+    const shown = label === undefined ? String(at) : compactText(label);
+    const answer = row[field] ?? null;
+    if (!hasNames || !isJsonObject(answer)) return [[shown, "", compactText(answer)]];
+    return Object.entries(answer).map(([name, value], place) => {
+      return [place === 0 ? shown : "", name, compactText(value)];
+    });
   });
-  const columns = [{ title: id ?? "result", maxWidth: maxLabelWidth }, { title: field }];
-  io.stderr.write(`${table(columns, cells, io.columns()).join("\n")}\n`);
+  const columns = [
+    { title: id ?? "result", maxWidth: maxLabelWidth },
+    { title: "prompt" },
+    { title: field },
+  ];
+  const without = <T>(list: readonly T[]) => (hasNames ? list : list.toSpliced(1, 1));
+  const lines = table(without(columns), cells.map(without), io.columns());
+  io.stderr.write(`${lines.join("\n")}\n`);
 }
 
 /**
  * A value in one line for people: texts as they are, members of lists and objects one after
- * another.
+ * another, of a slotted answer its text.
  *
  * @example
  * compactText({ times: ["5 min", null] }); // "times: 5 min | –"
@@ -50,6 +62,7 @@ export function compactText(value: Json): string {
   if (value === null) return "–";
   if (Array.isArray(value)) return value.map(compactText).join(" | ") || "(none)";
   if (isJsonObject(value)) {
+    if (typeof value.text === "string" && Object.keys(value).length > 1) return value.text.trim();
     const members = Object.entries(value).map(([key, inner]) => `${key}: ${compactText(inner)}`);
     return members.join("; ");
   }

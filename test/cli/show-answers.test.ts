@@ -28,6 +28,27 @@ describe("showAnswers", () => {
     const lines = written.stderr.trimEnd().split("\n");
     expect(lines.map((line) => line.split(" ")[0])).toEqual(["result", "0", "1", "2"]);
   });
+
+  it("gives each of several prompts a line of its own", async () => {
+    const rows = `${JSON.stringify({ id: "a", text: "Bake 5 minutes." })}\n`;
+    const slots = { time: { copyFrom: "text", pattern: "[0-9]+ minutes" } };
+    const run = preparedRun(scratchFolder(), rows, {
+      prompt: undefined,
+      prompts: {
+        plain: "Say {{ text }}",
+        timed: { prompt: "?", answer: { line: "{time}", slots } },
+      },
+    });
+    await carriedOut(run);
+    const { io, written } = stubIo();
+    await showAnswers(run.location.directory, run.job, 1, io);
+    await setImmediate();
+    const lines = written.stderr.trimEnd().split("\n");
+    expect(lines[0]).toMatch(/^id {2}prompt {2}answer$/);
+    expect(lines[1]).toMatch(/^a {3}plain {3}\S/);
+    expect(lines[2]).toMatch(/^ {4}timed {3}(none|5 minutes)$/);
+    expect(lines).toHaveLength(3);
+  });
 });
 
 describe("compactText", () => {
@@ -35,5 +56,6 @@ describe("compactText", () => {
     expect(compactText(" a\n")).toBe("a");
     expect(compactText(["a", null, []])).toBe("a | – | (none)");
     expect(compactText({ times: ["5 min"], n: 3 })).toBe("times: 5 min; n: 3");
+    expect(compactText({ text: "t=5 min", t: "5 min", d: null })).toBe("t=5 min");
   });
 });
