@@ -26,7 +26,7 @@ export const limits = Object.freeze({
    * much memory, with which a worker peaks at 370 MB; half of that costs a twelfth of the
    * throughput.
    */
-  maxYoungSpaceMegabytes: 40,
+  maxYoungSpaceMegabytes: 32,
   /** Elements that one `forEach` may give for one row. */
   maxElements: 10_000,
   /** Words of the text that a slot copies from; a grammar is made of their spans. */

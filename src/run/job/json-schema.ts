@@ -1,12 +1,13 @@
-import type { SchemaNode } from "./schema-tree.ts";
-import { schemaTree } from "./schema-tree.ts";
+import { z } from "zod";
+import { jobShape } from "./schema.ts";
 
 /**
- * The JSON Schema (draft 2020-12) of the job file, as an editor wants it. `kind` at a key says what
- * changing it does to a run that already has answers.
+ * The JSON Schema (draft 2020-12) of the job file, as an editor wants it, made from the zod schema:
+ * what `schema/job.json` must hold. `kind` at a key says what changing it does to a run that
+ * already has answers.
  */
 export function jobJsonSchema(): Readonly<Record<string, unknown>> {
-  const { $schema, ...rest } = schemaTree() as SchemaNode & { $schema?: string };
+  const { $schema, ...rest } = z.toJSONSchema(jobShape, { io: "input" });
   return {
     $schema,
     title: "Sluice job",
