@@ -66,5 +66,5 @@ export function compactText(value: Json): string {
     const members = Object.entries(value).map(([key, inner]) => `${key}: ${compactText(inner)}`);
     return members.join("; ");
   }
-  return String(value).trim();
+  return String(value).trim() || "–";
 }
