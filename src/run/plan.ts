@@ -5,6 +5,7 @@ import { sha256Hex, sha256Stream } from "../foundation/hashing.ts";
 import { limits } from "../foundation/limits.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { type Generation, planPathOf, tasksPathOf } from "./layout.ts";
+import { linesOf } from "./lines.ts";
 import { readJson } from "./records.ts";
 
 /** Unit of scheduling and commit: a contiguous range of input rows. */
@@ -169,14 +170,7 @@ export class TaskTable {
   /** Every task in order, read as one stream. */
   async *all(): AsyncGenerator<Task> {
     const [lines] = await this.#opened();
-    let pending = "";
-    const decoder = new TextDecoder();
-    for (let offset = 0; offset < lines.bytes; offset += limits.readChunkBytes) {
-      const chunk = await lines.read(offset, limits.readChunkBytes);
-      const parts = (pending + decoder.decode(chunk, { stream: true })).split("\n");
-      pending = parts.pop()!;
-      for (const line of parts) yield JSON.parse(line) as Task;
-    }
+    for await (const { text } of linesOf(lines)) yield JSON.parse(text) as Task;
   }
 
   async close(): Promise<void> {

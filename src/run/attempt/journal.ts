@@ -1,6 +1,7 @@
 import type { Appender, Storage } from "../../data/storage/storage.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { limits } from "../../foundation/limits.ts";
+import { linesOf } from "../lines.ts";
 import { type JournalLine, parseJournalLine } from "./journal-line.ts";
 
 /** Where an answer, or a whole line, stands in a journal. */
@@ -214,20 +215,11 @@ const nonAscii = /[\u0080-\uffff]/;
 export async function* readJournal(storage: Storage, path: string): AsyncGenerator<JournalEntry> {
   const reader = await storage.open(path);
   try {
-    const decoder = new TextDecoder();
-    let pending = "";
-    for (let offset = 0; offset < reader.bytes; offset += limits.readChunkBytes) {
-      const chunk = await reader.read(offset, limits.readChunkBytes);
-      const parts = (pending + decoder.decode(chunk, { stream: true })).split("\n");
-      pending = parts.pop()!;
-      for (const text of parts) {
-        const line = parseJournalLine(text, true);
-        if (!line) return;
-        yield { line, text };
-      }
+    for await (const { text, endsInNewline } of linesOf(reader)) {
+      const line = parseJournalLine(text, endsInNewline);
+      if (!line) return;
+      yield { line, text };
     }
-    const last = pending === "" ? undefined : parseJournalLine(pending, false);
-    if (last) yield { line: last, text: pending };
   } finally {
     await reader.close();
   }
