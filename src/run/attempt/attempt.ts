@@ -10,10 +10,10 @@ import { readJson } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
 import { type AttemptCounts, addErrors, type Commit, createCommit } from "./commit.ts";
 import { type JournalListener, JournalWriter } from "./journal.ts";
-import { answeredHead, isCut, type RequestRecord } from "./journal-line.ts";
+import { answeredHead, isCut, type RequestRecord, type RequestReply } from "./journal-line.ts";
 import { OutcomeTable } from "./outcomes.ts";
 import { publishTask } from "./publish.ts";
-import { addRequests, replayJournals, type Suspicion } from "./replay.ts";
+import { addRequests, type RowReplies, replayJournals, type Suspicion } from "./replay.ts";
 import { type PartFiles, writePart } from "./write-part.ts";
 
 /** How an attempt ended: its own commit stands, or another attempt's. */
@@ -48,6 +48,8 @@ export class TaskAttempt {
   readonly #outcomes: OutcomeTable;
   /** Rows that were asked with care and have no outcome yet. */
   readonly #asked = new Set<number>();
+  /** Of open rows, what earlier attempts had answered of them. */
+  readonly #replies: Map<number, RowReplies>;
   readonly #startedAt: number;
   readonly #startedMs: number;
   #counts: AttemptCounts;
@@ -62,6 +64,7 @@ export class TaskAttempt {
     this.#context = opened.context;
     this.#journal = opened.journal;
     this.#outcomes = opened.outcomes;
+    this.#replies = opened.replies;
     this.#counts = opened.counts;
     this.#usage = { ...opened.counts.usage };
     this.#startedAt = opened.context.clock.now();
@@ -155,6 +158,19 @@ export class TaskAttempt {
     if (id === undefined || typeof id === "string" || typeof id === "number") return undefined;
     const { file, line } = row;
     return new SluiceError("ID_INVALID", JSON.stringify(id).slice(0, 80), { file, line, field });
+  }
+
+  /** What earlier attempts had answered of an open row, by number of the request; asked once. */
+  takeReplies(index: number): RowReplies | undefined {
+    if (this.#replies.size === 0) return undefined;
+    const replies = this.#replies.get(index);
+    this.#replies.delete(index);
+    return replies;
+  }
+
+  /** Keeps the answer to one request of a row that has more to ask. */
+  notePartlyAnswered(index: number, request: number, reply: RequestReply): void {
+    this.#journal.append({ index, outcome: "partly-answered", request, ...reply });
   }
 
   /** Notes that a row was answered. */
@@ -299,6 +315,7 @@ interface OpenedAttempt {
   resumed: number;
   counts: AttemptCounts;
   suspicion: Suspicion;
+  replies: Map<number, RowReplies>;
 }
 
 function halfOf(count: number): number {

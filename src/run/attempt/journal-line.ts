@@ -14,9 +14,17 @@ export interface RequestRecord {
   attempts: number;
 }
 
+/** An accepted response, and the tries it took. */
+export interface RequestReply {
+  response: InferenceResponse;
+  attempts: number;
+}
+
 /** One line of a journal. The row itself is never in it: it is read again from the input. */
 export type JournalLine =
   | { index: number; outcome: "answered"; requests: RequestRecord[]; answer: Json }
+  /** One request of a row with several, kept because the row has more to ask. */
+  | ({ index: number; outcome: "partly-answered"; request: number } & RequestReply)
   | {
       index: number;
       outcome: "failed";

@@ -6,7 +6,7 @@ import type { Task } from "../plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { type AttemptCounts, addErrors, noCounts } from "./commit.ts";
 import { type JournalWriter, readJournal } from "./journal.ts";
-import { isCut, type JournalLine, type RequestRecord } from "./journal-line.ts";
+import { isCut, type JournalLine, type RequestRecord, type RequestReply } from "./journal-line.ts";
 import type { OutcomeTable } from "./outcomes.ts";
 
 /** Rows to be asked with care because one of them may end the engine. */
@@ -17,12 +17,17 @@ export interface Suspicion {
   together: number;
 }
 
+/** What was answered of a row that has more to ask, by number of the request. */
+export type RowReplies = ReadonlyMap<number, RequestReply>;
+
 /** What earlier attempts left. */
 export interface Replayed {
   /** Rows that they answered. */
   resumed: number;
   counts: AttemptCounts;
   suspicion?: Suspicion;
+  /** Of rows that are still open. */
+  replies: Map<number, RowReplies>;
 }
 
 interface Asked {
@@ -47,6 +52,7 @@ export async function replayJournals(
   journal: JournalWriter,
 ): Promise<Replayed> {
   const asked = new Map<number, Asked>();
+  const replies = new Map<number, Map<number, RequestReply>>();
   const counts: AttemptCounts = structuredClone(noCounts);
   const usage: Usage = { ...noUsage };
   for (const path of await earlierJournals(context, task, ownId)) {
@@ -58,6 +64,7 @@ export async function replayJournals(
       } else if (line.outcome === "answered" && outcomes.isOpen(line.index)) {
         copyAnswer(line.index, text, outcomes, journal);
         asked.delete(line.index);
+        replies.delete(line.index);
         if (isCut(line.requests)) outcomes.cut.push(line.index);
         counts.rows.answered++;
         counts.rows.results++;
@@ -66,12 +73,15 @@ export async function replayJournals(
         addRequests(usage, line.requests);
       } else if (line.outcome === "failed") {
         noteFailed(asked, line, path);
+      } else if (line.outcome === "partly-answered" && outcomes.isOpen(line.index)) {
+        noteReply(replies, line);
       }
     }
   }
   const resumed = counts.rows.answered;
   condemn(asked, outcomes, journal, counts);
-  return { resumed, counts: { ...counts, usage }, suspicion: suspicionOf(asked, outcomes) };
+  const suspicion = suspicionOf(asked, outcomes);
+  return { resumed, counts: { ...counts, usage }, suspicion, replies };
 }
 
 async function earlierJournals(context: RunContext, task: Task, ownId: string): Promise<string[]> {
@@ -81,6 +91,17 @@ async function earlierJournals(context: RunContext, task: Task, ownId: string): 
     if (path.endsWith("/journal.jsonl") && !path.startsWith(`${prefix}${ownId}/`)) paths.push(path);
   }
   return paths.sort();
+}
+
+// As with rows, the first answer counts: whichever attempt comes next takes the same one.
+function noteReply(
+  replies: Map<number, Map<number, RequestReply>>,
+  line: Extract<JournalLine, { outcome: "partly-answered" }>,
+): void {
+  const { index, request, response, attempts } = line;
+  const ofRow = replies.get(index) ?? new Map<number, RequestReply>();
+  if (!ofRow.has(request)) ofRow.set(request, { response, attempts });
+  replies.set(index, ofRow);
 }
 
 function noteAsked(

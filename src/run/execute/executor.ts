@@ -173,9 +173,9 @@ export class Executor {
         if (!source.isOpen) return undefined;
         continue;
       }
-      job.takeNext();
+      const at = job.takeNext()!;
       if (job.hasNext) this.#begun.push(job);
-      return { job, at: 0, request: job.requests[0]! };
+      return { job, at, request: job.requests[at]! };
     }
     return undefined;
   }
@@ -194,7 +194,9 @@ export class Executor {
     const job = new RowJob(source, row.index, requests);
     source.rowsInPlay++;
     if (failure) job.failure = failure;
-    if (!failure && requests.length > 0) return job;
+    const replies = source.attempt.takeReplies(row.index);
+    if (replies) job.takeOver(replies);
+    if (job.hasNext) return job;
     this.#settle(job);
     return undefined;
   }

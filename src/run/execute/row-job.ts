@@ -3,6 +3,7 @@ import type { InferenceRequest, InferenceResponse } from "../../foundation/infer
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { TaskAttempt } from "../attempt/attempt.ts";
 import { type RequestRecord, requestRecord } from "../attempt/journal-line.ts";
+import type { RowReplies } from "../attempt/replay.ts";
 import type { RowSource } from "./row-source.ts";
 
 /** One row on its way through the engine: its requests, and what has come back. */
@@ -33,14 +34,30 @@ export class RowJob {
     return this.source.attempt;
   }
 
+  /** Takes over what an earlier attempt was answered; it is not asked again. */
+  takeOver(replies: RowReplies): void {
+    for (const [at, { response, attempts }] of replies) {
+      this.#responses[at] = response;
+      this.#tries[at] = attempts;
+      this.#answered++;
+    }
+    this.#skipAnswered();
+  }
+
   /** Number of the next request that was not asked yet, or undefined. */
   takeNext(): number | undefined {
-    if (this.failure || this.#next >= this.requests.length) return undefined;
-    return this.#next++;
+    if (!this.hasNext) return undefined;
+    const at = this.#next++;
+    this.#skipAnswered();
+    return at;
   }
 
   get hasNext(): boolean {
     return this.failure === undefined && this.#next < this.requests.length;
+  }
+
+  #skipAnswered(): void {
+    while (this.#responses[this.#next] !== undefined) this.#next++;
   }
 
   /** Notes that a request is with the engine, or waits for another try. */
@@ -68,10 +85,13 @@ export class RowJob {
     this.#tries[at]!--;
   }
 
+  /** Takes the answer to a request; it is kept on file where the row has more to come. */
   answered(at: number, response: InferenceResponse): void {
     this.#outstanding--;
     this.#responses[at] = response;
     this.#answered++;
+    if (this.isDone || !this.source.isOpen) return;
+    this.attempt.notePartlyAnswered(this.index, at, { response, attempts: this.#tries[at]! });
   }
 
   failed(error: SluiceError): void {

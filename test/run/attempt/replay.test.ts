@@ -6,6 +6,7 @@ import { OutcomeTable } from "../../../src/run/attempt/outcomes.ts";
 import { replayJournals } from "../../../src/run/attempt/replay.ts";
 import { attemptPaths } from "../../../src/run/layout.ts";
 import { type PlannedRun, plannedRun, rowsOf, withContext } from "../run-fixture.ts";
+import { responseOf } from "../scripted-engine.ts";
 
 const request = {
   promptTokens: 7,
@@ -58,6 +59,24 @@ async function replay(run: PlannedRun, id = "z", changes = {}) {
 }
 
 describe("replayJournals", () => {
+  it("keeps replies of rows that are still open, the first of two", async () => {
+    const run = await plannedRun(rowsOf(4));
+    const partly = (index: number, request: number, text: string): JournalLine => {
+      const response = { ...responseOf(text), seconds: 1 };
+      return { index, outcome: "partly-answered", request, response, attempts: 1 };
+    };
+    await leave(run, "a", [partly(0, 0, "x"), partly(1, 0, "one"), answered(0, "done")]);
+    await leave(run, "b", [partly(1, 0, "later"), partly(1, 2, "three"), partly(0, 1, "late")]);
+    const { replies, own } = await replay(run);
+    expect(own).toHaveLength(1);
+    expect([...replies.keys()]).toEqual([1]);
+    const texts = [...replies.get(1)!].map(([at, { response }]) => [at, response.answers[0]!.text]);
+    expect(texts).toEqual([
+      [0, "one"],
+      [2, "three"],
+    ]);
+  });
+
   it("takes over answers into its own journal, with their counts and places", async () => {
     const run = await plannedRun(rowsOf(4));
     await leave(run, "a", [answered(2, 'the "answer":2'), answered(0, "é", "length")]);

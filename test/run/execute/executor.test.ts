@@ -92,6 +92,46 @@ describe("feeding", () => {
     ]);
   });
 
+  it("keeps what was answered of a row that is stopped halfway, and asks only the rest", async () => {
+    const prompts = { first: "1", second: "2", third: "3" };
+    const run = await plannedRun(rowsOf(1), { prompt: undefined, prompts });
+    const before = scriptedEngine(3);
+    const stopped = await execution([], before, { run });
+    const attempt = await stopped.add(0);
+    const [first, , third] = before.held;
+    third!.answer("three");
+    first!.answer("one");
+    await settled();
+    stopped.executor.remove(attempt, new SluiceError("ENGINE_DIED", ""));
+    await attempt.close();
+
+    const engine = scriptedEngine(3, ({ promptName }) => responseOf(`again ${promptName}`));
+    const { add, end, results } = await execution([], engine, { run });
+    await add(0);
+    await end();
+    expect(engine.asked).toHaveLength(1);
+    expect(await results(0)).toMatchObject([
+      { answer: { first: "one", second: "again second", third: "three" } },
+    ]);
+  });
+
+  it("settles a row of which every request was answered before, without asking", async () => {
+    const prompts = { first: "1", second: "2" };
+    const run = await plannedRun(rowsOf(1), { prompt: undefined, prompts });
+    for (const request of [0, 1]) {
+      const earlier = await openAttempt(run);
+      const reply = { response: responseOf(`part ${request}`), attempts: 1 };
+      earlier.notePartlyAnswered(0, request, reply);
+      await earlier.close();
+    }
+    const engine = scriptedEngine(2);
+    const { add, end, results } = await execution([], engine, { run });
+    await add(0);
+    await end();
+    expect(engine.asked).toEqual([]);
+    expect(await results(0)).toMatchObject([{ answer: { first: "part 0", second: "part 1" } }]);
+  });
+
   it("completes a task whose rows were all answered before", async () => {
     const engine = scriptedEngine(2);
     const run = await plannedRun(rowsOf(2));
