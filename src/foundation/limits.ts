@@ -16,7 +16,7 @@ export const limits = Object.freeze({
   /** A commit record stays small enough that stores answer a lost race cleanly. */
   maxCommitBytes: 64 * 1024,
   /** Rows read ahead of the engine, a task. */
-  maxReadAheadRows: 4096,
+  maxReadAheadRows: 1000,
   /** Bytes of rows read ahead of the engine, a task. */
   maxReadAheadBytes: 32 * 1024 * 1024,
   /** Tasks that one worker holds open at once. */
@@ -79,6 +79,8 @@ export const limits = Object.freeze({
   /** The race by which a store is probed: rounds, and creators a round. */
   probeRounds: 5,
   probeCreators: 20,
+  /** What was being written and has not changed for this long belongs to a dead process. */
+  staleLeftoverMs: 3_600_000,
   /** Reads of a record after an unclear create. */
   maxReadBacks: 5,
   /** Time a mirror of models gets to take a connection, before the next one is tried. */

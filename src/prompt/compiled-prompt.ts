@@ -131,8 +131,10 @@ export class CompiledPrompt {
   #answerOf(request: InferenceRequest | undefined, response: InferenceResponse | undefined): Json {
     if (response === undefined) return null;
     const before = this.#returnFullText ? (request?.prompt ?? "") : "";
-    const values = response.answers.map(({ value, text }) => value ?? before + text);
-    return values.length === 1 ? values[0]! : values;
+    const [only] = response.answers;
+    if (only !== undefined && response.answers.length === 1)
+      return only.value ?? before + only.text;
+    return response.answers.map(({ value, text }) => value ?? before + text);
   }
 }
 

@@ -1,7 +1,7 @@
 import type { InputRow } from "../row.ts";
 
-/** Most rows and characters that one array of rows holds. */
-const maxBatchRows = 1000;
+/** Most rows and characters that one array of rows holds: few enough to die young. */
+const maxBatchRows = 250;
 const maxBatchChars = 1024 * 1024;
 
 /** Gathers rows into arrays of bounded size. */

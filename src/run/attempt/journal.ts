@@ -40,8 +40,8 @@ export class JournalWriter {
   readonly #onFailure: (error: unknown) => void;
   readonly #onDrain: () => void;
   readonly #wholeLines: boolean;
-  /** Texts not handed to a write yet, and the bytes that they make. */
-  #pieces: string[] = [];
+  /** Lines not handed to a write yet, and the bytes that they make. */
+  #text = "";
   #pendingBytes = 0;
   #flushedBytes = 0;
   #queue: Uint8Array[] = [];
@@ -84,7 +84,7 @@ export class JournalWriter {
   appendAnswer(head: string, answerJson: string): JournalPlace {
     const offset = this.#flushedBytes + this.#pendingBytes;
     const bytes = byteLength(answerJson);
-    this.#pieces.push(head, answerJson, "}\n");
+    this.#text += `${head}${answerJson}}\n`;
     this.#pendingBytes += head.length + bytes + 2;
     this.#afterPut();
     if (this.#wholeLines) return { offset, bytes: head.length + bytes + 1 };
@@ -96,7 +96,7 @@ export class JournalWriter {
     const offset = this.#flushedBytes + this.#pendingBytes;
     const text = JSON.stringify(line);
     const bytes = byteLength(text);
-    this.#pieces.push(text, "\n");
+    this.#text += `${text}\n`;
     this.#pendingBytes += bytes + 1;
     this.#afterPut();
     return { offset, bytes };
@@ -125,11 +125,12 @@ export class JournalWriter {
 
   // One encoding of many lines costs far less than many of one.
   #turnOver(): void {
-    const data = Buffer.from(this.#pieces.join(""));
+    const isOneByte = this.#pendingBytes === this.#text.length;
+    const data = Buffer.from(this.#text, isOneByte ? "latin1" : "utf8");
     this.#queue.push(data);
     this.#queuedBytes += data.length;
     this.#flushedBytes += data.length;
-    this.#pieces = [];
+    this.#text = "";
     this.#pendingBytes = 0;
   }
 
@@ -145,14 +146,14 @@ export class JournalWriter {
   }
 
   #startWrite(): void {
-    if (this.#pieces.length > 0) this.#turnOver();
+    if (this.#text !== "") this.#turnOver();
     if (this.#writing || this.#failure !== undefined) return;
     if (this.#queue.length === 0 && this.#syncInMs() > 0) return;
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
     this.#writing = this.#drain().finally(() => {
       this.#writing = undefined;
-      if (this.#pieces.length > 0) this.#afterPut();
+      if (this.#text !== "") this.#afterPut();
       this.#syncLater();
       this.#onDrain();
     });

@@ -36,7 +36,7 @@ describe("RowSource", () => {
   });
 
   it.each([
-    ["rows", 1000, 5, limits.maxReadAheadRows + 1000],
+    ["rows", 250, 5, limits.maxReadAheadRows + 250],
     ["bytes", 10, limits.maxReadAheadBytes / 40, 50],
   ])(
     "reads ahead only so many %s, and goes on as they are taken",
