@@ -29,7 +29,7 @@ async function engineAsker(): Promise<Asker> {
   const randoms = await built<{ systemRandom: typeof systemRandom }>("foundation/random.js");
   const limits = { timeoutMs: 60_000, maxEndpointDownMs: 0, maxInFlight: width };
   const engine = await registry.openEngine(
-    { engine: "openai", name: "bench", baseUrl: baseUrl!, ...limits },
+    { engine: "openai", name: "bench", baseUrl: baseUrl!, structuredOutput: "none", ...limits },
     {
       clock: clocks.systemClock,
       random: randoms.systemRandom,

@@ -44,9 +44,22 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   ELEMENTS_TOO_MANY: "`forEach` gives more elements for this row than one row may ask about.",
   PROMPT_TOO_LONG:
     "Prompt and `generation.maxNewTokens` together exceed the context, and `onTooLong` is `fail`. The truncating policies cut the row's text and never the template's own.",
+  PARAMETER_MISSING:
+    "A line of an OpenAI batch file lacks `custom_id`, `method`, `url`, `body`, or its body lacks messages, a prompt or an input.",
+  PARAMETER_INVALID:
+    "A field of a line of an OpenAI batch file has a value that it must not have. The message names the field and says what it must be.",
+  PARAMETER_UNSUPPORTED:
+    "A line of an OpenAI batch file holds a field that would change its answer and that Sluice or the engine does not have, such as `stream`, `tools` or an image. It is never dropped: the line fails, the others are answered.",
+  URL_UNSUPPORTED:
+    "A line of an OpenAI batch file asks an address other than `/v1/chat/completions`, `/v1/completions` or `/v1/embeddings`, or embeddings of an engine that gives none.",
+  MODEL_DIFFERS:
+    "The body of a line of an OpenAI batch file names a model, and it is neither `model.name` of the job nor one of `input.servedModelName`. An answer of another model than the one asked for would be worse than none.",
   REQUEST_REFUSED:
     "The server answered 400 or a code like it: this request will be refused each time. Its message is part of the dead letter.",
-  ANSWER_INVALID: "The answer did not have the form that `answer` asks for, in all its tries.",
+  STRUCTURE_REFUSED:
+    "The server does not know the field by which it is asked to keep to a `schema`, or cannot use the schema in it; its message says which. `model.structuredOutput` names another field, or `none`: then answers are checked and asked again, and the server knows of no schema. Of a schema whose fields copy from each row, one row may be refused alone, as `REQUEST_REFUSED`.",
+  ANSWER_INVALID:
+    "The answer did not have the form that `answer` or `schema` asks for, in all its tries. The message says what was wrong with the last one, whose text is in `lastAnswer` of the dead letter.",
   ANSWER_EMPTY: "The server replied with success and an empty list of choices.",
   RESPONSE_MALFORMED:
     "The server replied with success and something that is no valid answer: broken JSON, a wrong type, a body that ends early.",
@@ -54,7 +67,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   TIMEOUT: "No answer came within `model.timeoutMs`, in all tries.",
   CONNECTION_LOST: "The connection broke after the request was sent, in all tries.",
   ROW_KILLS_ENGINE:
-    "When an engine dies, its rows are asked again, ever fewer at a time, until the guilty one stands alone. A row that ended its engine three times alone is given up; its neighbours are answered.",
+    "When an engine dies, its rows are asked again, ever fewer at a time, until the guilty one stands alone. A row that ended its engine three times alone is given up; its neighbours are answered. A worker that Sluice itself ended does not count. One that a person or the system ended (`kill -9`, full memory) cannot be told from one that its row ended: `sluice retry` asks such a row again.",
   FAKE_FAILURE: "`model.failures` or `model.failureRate` asked for this failure.",
   ENGINE_DIED:
     "The process that runs the model ended. It is started again and its rows are asked again; this code is only seen when that did not help.",
@@ -94,9 +107,13 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "One process at a time rules a run. The one that does is still alive, on this host or another.",
   COORDINATOR_LOST:
     "This process ruled the run and found that another has taken it over, for instance after a long sleep of the machine. It stops; nothing is lost.",
+  BUDGET_SPENT:
+    "The run used up the tokens, the money or the minutes of `budget`. What was with the engine came in, everything done is kept, and the run can be continued.",
   RUN_CANCELED: "Ctrl-C, a signal or `sluice cancel` stopped the run. What was answered is kept.",
   PLAN_TOO_LARGE:
     "The plan, which every worker reads, exceeds its limit, usually by very long prompts.",
+  PROTOCOL_DIFFERS:
+    "Coordinator and workers talk by a numbered protocol, and the two numbers are not the same: a host has an older or newer Sluice. The run can be continued once all have the same.",
   PROTOCOL:
     "A worker or an engine host sent a message that the other side does not know, or too large a one. Mixed versions of Sluice do this.",
   INTERNAL: "Something happened that Sluice did not foresee. The stack is printed.",

@@ -1,5 +1,9 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { fakeSupport } from "../src/engines/fake/support.ts";
+import { llamaSupport } from "../src/engines/llama/support.ts";
+import { compatibleSupport, openaiItselfSupport } from "../src/engines/openai/unsupported.ts";
+import type { ParameterSupport } from "../src/engines/parameter-support.ts";
 import { type ErrorCode, errorTable, exitCodes } from "../src/foundation/errors.ts";
 import { jobJsonSchema } from "../src/run/job/json-schema.ts";
 import { type JobKey, jobKeys } from "../src/run/job/keys.ts";
@@ -8,6 +12,8 @@ import { errorExplanations } from "./error-explanations.ts";
 const notice = "<!-- written by npm run docs; edit scripts/, not this -->";
 const keysBegin = "<!-- keys begin: written by npm run docs -->";
 const keysEnd = "<!-- keys end -->";
+const supportBegin = "<!-- support begin: written by npm run docs -->";
+const supportEnd = "<!-- support end -->";
 
 /** Root of the checkout, with a slash at its end. */
 export const root = fileURLToPath(new URL("../", import.meta.url));
@@ -15,20 +21,43 @@ export const root = fileURLToPath(new URL("../", import.meta.url));
 /** Every file that is written by a program, by its path from the root, as it should be. */
 export function generatedFiles(): ReadonlyMap<string, string> {
   const jobFile = readFileSync(`${root}docs/job-file.md`, "utf8");
+  const engines = readFileSync(`${root}docs/engines.md`, "utf8");
   return new Map([
     ["schema/job.json", `${JSON.stringify(jobJsonSchema(), null, 2)}\n`],
     ["docs/job-file.md", withKeys(jobFile)],
+    ["docs/engines.md", between(engines, supportBegin, supportEnd, `${supportTable()}\n`)],
     ["docs/errors.md", errorsPage()],
   ]);
 }
 
 /** The text with the tables between the two marks replaced. */
 export function withKeys(markdown: string): string {
-  const begin = markdown.indexOf(keysBegin);
-  const end = markdown.indexOf(keysEnd);
-  if (begin < 0 || end < begin) throw new Error(`docs/job-file.md lacks ${keysBegin}`);
-  const before = markdown.slice(0, begin + keysBegin.length);
-  return `${before}\n\n${keyTables()}\n${markdown.slice(end)}`;
+  return between(markdown, keysBegin, keysEnd, keyTables());
+}
+
+function between(markdown: string, beginMark: string, endMark: string, text: string): string {
+  const begin = markdown.indexOf(beginMark);
+  const end = markdown.indexOf(endMark);
+  if (begin < 0 || end < begin) throw new Error(`a page of docs/ lacks ${beginMark}`);
+  const before = markdown.slice(0, begin + beginMark.length);
+  return `${before}\n\n${text}\n${markdown.slice(end)}`;
+}
+
+/** Which generation parameters each engine takes. */
+function supportTable(): string {
+  const columns = {
+    "`llama`": llamaSupport,
+    "`openai`": compatibleSupport,
+    "`openai` at `api.openai.com`": openaiItselfSupport,
+    "`fake`": fakeSupport,
+  };
+  const supports = Object.values(columns);
+  const rows = (Object.keys(llamaSupport) as (keyof ParameterSupport)[]).map((name) => {
+    const cells = supports.map((support) => (support[name] === true ? "yes" : "refused"));
+    return `| \`${name}\` | ${cells.join(" | ")} |`;
+  });
+  const head = `| \`generation\` | ${Object.keys(columns).join(" | ")} |\n|---|---|---|---|---|`;
+  return [head, ...rows].join("\n");
 }
 
 function keyTables(): string {
@@ -45,11 +74,13 @@ function keyTables(): string {
   return tables.join("\n");
 }
 
-function keyRow({ path, type, default: value, kind, description, engines }: JobKey): string {
+function keyRow(key: JobKey): string {
+  const { path, type, default: value, kind, description, engines, otherNames } = key;
   const isSome = engines.length > 0 && engines.length < 3;
   const about = isSome ? `${description} (engine ${engines.join(", ")})` : description;
   const standard = value === undefined ? "" : `\`${JSON.stringify(value)}\``;
-  const cells = [`\`${path}\``, type, standard, kind, about];
+  const others = otherNames.map((name) => `, \`${name.split(".").at(-1)}\``).join("");
+  const cells = [`\`${path}\`${others}`, type, standard, kind, about];
   return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
 }
 

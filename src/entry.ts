@@ -16,6 +16,14 @@ export function entryUrl(name: EntryName): URL {
   return new URL(`./${name}${extension}`, import.meta.url);
 }
 
+/**
+ * Where a file of this package lies that is no program, by its path from the package's root. The
+ * build keeps this module one folder below the root, where it is in the sources.
+ */
+export function packageFile(path: "package.json" | "schema/job.json"): URL {
+  return new URL(`../${path}`, import.meta.url);
+}
+
 /** The command line that runs a program of this package with the Node at `nodePath`. */
 export function entryCommand(name: EntryName, nodePath: string): readonly string[] {
   return [nodePath, fileURLToPath(entryUrl(name))];

@@ -35,6 +35,8 @@ export type {
   InferenceResponse,
   Slot,
   SlottedLine,
+  TokenAlternative,
+  TokenLogprob,
   TooLongPolicy,
   Usage,
 } from "./foundation/inference.ts";

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { openBackend } from "../backends/open.ts";
-import { prepareEngine } from "../engines/prepare-engine.ts";
+import { checkEngine, prepareEngine } from "../engines/prepare-engine.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { type Logger, silentLogger } from "../foundation/logger.ts";
 import type { RunEvent } from "../run/events.ts";
@@ -64,6 +64,8 @@ export async function run(job: JobInput | string, options: RunOptions = {}): Pro
       backend,
       overwrite,
       fork,
+      beforePlan: ({ model }) =>
+        checkEngine(model, engineContext(surroundings, logger), { install }),
       prepare: ({ model }) =>
         prepareEngine(model, { ...engineContext(surroundings, logger), signal }, { install }),
       onEvent: (event) => options.onEvent?.(event),

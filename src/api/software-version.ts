@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
+import { packageFile } from "../entry.ts";
 
 /** Version of this package. */
 export function softwareVersion(): string {
-  const file = new URL("../../package.json", import.meta.url);
-  return (JSON.parse(readFileSync(file, "utf8")) as { version: string }).version;
+  const manifest = readFileSync(packageFile("package.json"), "utf8");
+  return (JSON.parse(manifest) as { version: string }).version;
 }

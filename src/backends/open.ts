@@ -28,13 +28,7 @@ export interface OpenBackend extends Backend {
 
 /** The backend that a job names. `local` is a pool of worker processes on this machine. */
 export function openBackend(_name: "local", context: BackendContext): OpenBackend {
-  const { executable, environment, logger } = context;
-  const [node, ...main] = entryCommand("cli/main", executable);
-  const starter = new WorkerStarter({
-    command: [node!, `--max-semi-space-size=${limits.maxYoungSpaceMegabytes}`, ...main],
-    environment: { ...compileCache(), ...environment },
-    logger,
-  });
+  const starter = openWorkerStarter(context);
   const backend = localBackend({
     machine: { cores: availableParallelism(), memoryBytes: totalmem() },
     startWorker: async (location, job, generation) => starter.start(location, job, generation),
@@ -44,6 +38,17 @@ export function openBackend(_name: "local", context: BackendContext): OpenBacken
     startAhead: () => starter.startAhead(),
     close: () => starter.close(),
   };
+}
+
+/** Starts worker processes of this machine with what they need of Node. */
+export function openWorkerStarter(context: BackendContext): WorkerStarter {
+  const { executable, environment, logger } = context;
+  const [node, ...main] = entryCommand("cli/main", executable);
+  return new WorkerStarter({
+    command: [node!, `--max-semi-space-size=${limits.maxYoungSpaceMegabytes}`, ...main],
+    environment: { ...compileCache(), ...environment },
+    logger,
+  });
 }
 
 /** Workers keep compiled code where this process does; Node adds the folder of its version. */

@@ -31,6 +31,11 @@ export const commandTable: readonly CommandEntry[] = Object.freeze([
     load: () => import("./commands/run.ts"),
   },
   {
+    name: "run-batch",
+    summary: "answer the requests of an OpenAI batch file",
+    load: () => import("./commands/run-batch.ts"),
+  },
+  {
     name: "plan",
     summary: "show what a job would do, and do nothing",
     load: () => import("./commands/plan.ts"),

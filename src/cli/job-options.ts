@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { type JobKey, jobKeys } from "../run/job/keys.ts";
 import type { JobFlags } from "../run/job/layers.ts";
-import { type LoadedJob, loadJob } from "../run/job/load.ts";
+import type { LoadedJob } from "../run/job/load.ts";
 import type { CliIo } from "./io.ts";
 import { wrap } from "./table.ts";
 
@@ -42,9 +42,11 @@ export function declareJobOptions(command: Command): Command {
     if (isRepeatable) command.option(flags, description, collect);
     else command.option(flags, description);
   }
-  for (const { path, isSwitch } of flagKeys()) {
-    const option = command.createOption(`--${path} ${isSwitch ? "[value]" : "<value>"}`);
-    command.addOption(option.hideHelp());
+  for (const { path, isSwitch, otherNames } of flagKeys()) {
+    for (const name of [path, ...otherNames]) {
+      const option = command.createOption(`--${name} ${isSwitch ? "[value]" : "<value>"}`);
+      command.addOption(option.hideHelp());
+    }
   }
   return command.addHelpText("after", () => `\n${jobKeysHelp(helpColumns(command))}`);
 }
@@ -54,15 +56,17 @@ export function declareJobOptions(command: Command): Command {
  *
  * @throws what `loadJob` throws.
  */
-export function jobFromOptions(
+export async function jobFromOptions(
   options: JobOptionValues,
   io: Pick<CliIo, "environment" | "workingDirectory">,
 ): Promise<LoadedJob> {
   const flags: Record<string, string | boolean | readonly string[]> = {};
-  for (const name of [...shortNames, ...flagKeys().map((key) => key.path)]) {
+  const dotted = flagKeys().flatMap(({ path, otherNames }) => [path, ...otherNames]);
+  for (const name of [...shortNames, ...dotted]) {
     const value = options[camelCase(name)];
     if (value !== undefined) flags[name] = value as string | boolean | readonly string[];
   }
+  const { loadJob } = await import("../run/job/load.ts");
   return loadJob({
     file: options.config as string | undefined,
     environment: io.environment,
@@ -113,6 +117,7 @@ function keyHelp(key: JobKey, columns: number): string[] {
     key.description,
     key.engines.length > 0 && key.engines.length < 3 ? `(engine ${key.engines.join(", ")})` : "",
     key.default === undefined ? "" : `[default: ${JSON.stringify(key.default)}]`,
+    ...key.otherNames.map((name) => `[or: ${name.split(".").at(-1)}]`),
     key.environment === undefined ? "" : `[env: ${key.environment}]`,
   ];
   const text = wrap(facts.filter(Boolean).join(" "), Math.max(40, columns - 6));

@@ -1,4 +1,5 @@
 import { addUsage, noUsage, type Usage } from "../foundation/inference.ts";
+import { addErrors, type ErrorCounts } from "../run/attempt/commit.ts";
 import type { RunEvent } from "../run/events.ts";
 
 /** What is known of one open task. */
@@ -9,6 +10,7 @@ interface OpenTask {
   resumed: number;
   done: number;
   failed: number;
+  errors: ErrorCounts;
   inFlight: number;
   usage: Usage;
 }
@@ -30,10 +32,15 @@ export interface ProgressState {
   readonly resumedRows: number;
   readonly resumedTasks: number;
   /** Of tasks that ended in this call. */
-  readonly ended: { tasks: number; rows: number; failed: number; usage: Usage };
+  readonly ended: {
+    tasks: number;
+    rows: number;
+    failed: number;
+    errors: ErrorCounts;
+    usage: Usage;
+  };
   readonly open: ReadonlyMap<number, OpenTask>;
   readonly workers: ReadonlyMap<string, WorkerLine>;
-  readonly errors: ReadonlyMap<string, { count: number; message: string }>;
   readonly sealed: boolean;
   /** Rows done at times past, oldest first: what the present rate is taken from. */
   readonly samples: readonly { at: number; rows: number; usage: Usage }[];
@@ -51,10 +58,9 @@ export function initialProgress(now: number): ProgressState {
     run: undefined,
     resumedRows: 0,
     resumedTasks: 0,
-    ended: { tasks: 0, rows: 0, failed: 0, usage: noUsage },
+    ended: { tasks: 0, rows: 0, failed: 0, errors: {}, usage: noUsage },
     open: new Map(),
     workers: new Map(),
-    errors: new Map(),
     sealed: false,
     samples: [],
   };
@@ -84,14 +90,10 @@ function reduce(state: ProgressState, event: RunEvent): ProgressState {
       return withTask(state, event);
     case "task-end":
       return withoutTask(state, event);
-    case "row-error": {
-      const known = state.errors.get(event.code);
-      const count = (known?.count ?? 0) + event.count;
-      const message = known?.message ?? event.message;
-      return { ...state, errors: new Map(state.errors).set(event.code, { count, message }) };
-    }
     case "run-seal":
       return { ...state, sealed: true };
+    // What failed is in the counts of its task, which a lost attempt takes along.
+    case "row-error":
     case "run-stop":
     case "notice":
       return state;
@@ -117,12 +119,12 @@ function withTask(
   const open = new Map(state.open);
   if (event.type === "task-start") {
     const { worker, rows, resumed } = event;
-    const fresh = { done: resumed, failed: 0, inFlight: 0, usage: noUsage };
+    const fresh = { done: resumed, failed: 0, errors: {}, inFlight: 0, usage: noUsage };
     open.set(event.task, { worker, rows, resumed, ...fresh });
   } else {
-    const { worker, done, failed, inFlight, usage } = event;
+    const { worker, done, failed, errors, inFlight, usage } = event;
     const known = open.get(event.task) ?? { rows: 0, resumed: 0 };
-    open.set(event.task, { ...known, worker, done, failed, inFlight, usage });
+    open.set(event.task, { ...known, worker, done, failed, errors, inFlight, usage });
   }
   return { ...state, open };
 }
@@ -145,6 +147,7 @@ function withoutTask(state: ProgressState, event: RunEvent & { type: "task-end" 
       tasks: ended.tasks + 1,
       rows: ended.rows + fresh,
       failed: ended.failed + event.failed,
+      errors: addErrors(ended.errors, event.errors),
       usage: addUsage(ended.usage, event.usage),
     },
   };
@@ -160,23 +163,26 @@ export interface ProgressTotals {
   /** Of these, rows of this call. */
   fresh: number;
   failed: number;
+  /** The same by code, with the first message of each. */
+  errors: ErrorCounts;
   inFlight: number;
   usage: Usage;
 }
 
 /** What all tasks have done together. */
 export function totalsOf(state: ProgressState): ProgressTotals {
-  let { rows: fresh, failed, usage } = state.ended;
+  let { rows: fresh, failed, errors, usage } = state.ended;
   let done = state.resumedRows + fresh;
   let inFlight = 0;
   for (const task of state.open.values()) {
     done += task.done;
     fresh += Math.max(0, task.done - task.resumed);
     failed += task.failed;
+    errors = addErrors(errors, task.errors);
     inFlight += task.inFlight;
     usage = addUsage(usage, task.usage);
   }
-  return { done, fresh, failed, inFlight, usage };
+  return { done, fresh, failed, errors, inFlight, usage };
 }
 
 function sampled(state: ProgressState, now: number): ProgressState {

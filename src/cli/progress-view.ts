@@ -87,7 +87,8 @@ function factsLine(state: ProgressState, totals: ProgressTotals, rates: Rates): 
     `${grouped(totals.failed)} failed`,
   ];
   if (rest > 0 && rates.rows > 0) facts.push(`ETA ${duration(rest / rates.rows)}`);
-  for (const [code, { count }] of state.errors) facts.push(`${code} ${grouped(count)}`);
+  for (const [code, { count }] of Object.entries(totals.errors))
+    facts.push(`${code} ${grouped(count)}`);
   return facts.join("  ");
 }
 

@@ -15,7 +15,10 @@ export interface Progress {
   onEvent(event: RunEvent): void;
   /** Logs that never tear the block. Errors and warnings are shown in quiet mode too. */
   readonly logger: Logger;
-  /** Draws the last state and leaves it standing. Call it before anything else is printed. */
+  /**
+   * Draws the last state and leaves it standing. Call it before anything else is printed; once is
+   * enough, and more do no harm.
+   */
   close(): void;
 }
 
@@ -82,7 +85,9 @@ function drawnProgress({ mode, stream, columns, clock }: ProgressOptions): Progr
   const painter = newPainter(stream);
   const isBlock = mode === "block";
   let state = initialProgress(clock.monotonic());
+  const isRepeated = repetitions();
   let cancelTimer: (() => void) | undefined;
+  let isClosed = false;
   const draw = () => {
     cancelTimer = undefined;
     if (isBlock) painter.paint(renderProgress(state, columns(), clock.monotonic()));
@@ -92,7 +97,7 @@ function drawnProgress({ mode, stream, columns, clock }: ProgressOptions): Progr
   return {
     onEvent(event) {
       state = reduceProgress(state, event, clock.monotonic());
-      const message = isRepeated(event, state.errors) ? undefined : eventMessage(event);
+      const message = isRepeated(event) ? undefined : eventMessage(event);
       if (message) painter.print(message);
       cancelTimer ??= clock.schedule(isBlock ? redrawIntervalMs : lineIntervalMs, draw);
     },
@@ -102,6 +107,9 @@ function drawnProgress({ mode, stream, columns, clock }: ProgressOptions): Progr
       },
     },
     close() {
+      // Whoever reports an error after the run closes it first, and once more on the way out.
+      if (isClosed) return;
+      isClosed = true;
       cancelTimer?.();
       if (state.run || !isBlock) draw();
       painter.leave();
@@ -109,8 +117,15 @@ function drawnProgress({ mode, stream, columns, clock }: ProgressOptions): Progr
   };
 }
 
-function isRepeated(event: RunEvent, errors: ReadonlyMap<string, { count: number }>): boolean {
-  return event.type === "row-error" && (errors.get(event.code)?.count ?? 0) > maxShownRowErrors;
+/** Tells for each event whether enough of its kind of failed rows were shown before. */
+function repetitions(): (event: RunEvent) => boolean {
+  const shown = new Map<string, number>();
+  return (event) => {
+    if (event.type !== "row-error") return false;
+    const count = (shown.get(event.code) ?? 0) + 1;
+    shown.set(event.code, count);
+    return count > maxShownRowErrors;
+  };
 }
 
 const escapeCode = "\u001b[";

@@ -30,7 +30,7 @@ export async function sealUnderRule({ location, dependencies }: SealTarget): Pro
     const sealed = await readManifest(storage);
     if (sealed) return sealed;
     const assertRules = () => coordinator.assertRules();
-    return await sealRun(context, { engine: null, assertRules });
+    return await sealRun(context, { engine: null, prices: job.prices, assertRules });
   } finally {
     await coordinator.end();
   }

@@ -4,6 +4,7 @@ import { isJsonObject, type Json } from "../foundation/json.ts";
 import { silentLogger } from "../foundation/logger.ts";
 import type { JobSpec } from "../run/job/schema.ts";
 import { locateRun } from "../run/locate.ts";
+import { answerInBatchLine, idFieldOf, writesBatchLines } from "../run/openai-batch/batch-lines.ts";
 import { firstResults } from "../run/results.ts";
 import type { CliIo } from "./io.ts";
 import { table } from "./table.ts";
@@ -28,14 +29,15 @@ export async function showAnswers(
   const count = rows >= 1 ? Math.floor(rows) : 3;
   const [storage, beside] = [openStorage(directory), openStorage(outside)];
   const results = await firstResults(storage, beside, count, clock);
-  const id = job.input.find((source) => source.id !== undefined)?.id;
+  const isBatch = writesBatchLines(job);
+  const id = isBatch ? "custom_id" : job.input.map(idFieldOf).find((name) => name !== undefined);
   const { field } = job.output;
   const hasNames = job.prompts !== undefined;
   const cells = results.flatMap((result, at) => {
     const row = isJsonObject(result) ? result : {};
     const label = id === undefined ? undefined : row[id];
     const shown = label === undefined ? String(at) : compactText(label);
-    const answer = row[field] ?? null;
+    const answer = isBatch ? answerInBatchLine(row) : (row[field] ?? null);
     if (!hasNames || !isJsonObject(answer)) return [[shown, "", compactText(answer)]];
     return Object.entries(answer).map(([name, value], place) => {
       return [place === 0 ? shown : "", name, compactText(value)];

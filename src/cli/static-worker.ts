@@ -1,9 +1,14 @@
+import type { Storage } from "../data/storage/storage.ts";
 import { channelPair } from "../foundation/channel.ts";
+import type { Clock } from "../foundation/clock.ts";
 import { exitCodes, SluiceError } from "../foundation/errors.ts";
 import { eachIndex, parseIndexSet, shareOf } from "../foundation/index-set.ts";
+import { limits } from "../foundation/limits.ts";
+import type { Logger } from "../foundation/logger.ts";
 import { watchCancel } from "../run/coordinate/coordinator.ts";
 import { Dispatcher, type WorkerHandle } from "../run/dispatch.ts";
-import { type Plan, readPlan } from "../run/plan.ts";
+import { FailedRows } from "../run/failed-rows.ts";
+import { type Plan, readPlan, TaskTable } from "../run/plan.ts";
 import { failedRowsAllowed, withinBudget } from "../run/run-job.ts";
 import { committedTasks } from "../run/seal/commits.ts";
 import type { FromWorker, ToWorker } from "../run/worker/protocol.ts";
@@ -12,21 +17,26 @@ import type { CliIo } from "./io.ts";
 import { progressMode, showProgress } from "./progress.ts";
 import { sealIfComplete } from "./seal-run.ts";
 
+/** Starts the worker that a static worker hands its tasks to. */
+export type StartStaticWorker = (plan: Plan, directory: string, logger: Logger) => WorkerHandle;
+
 /**
- * Runs a fixed set of tasks in this process and leaves: what a scheduler that knows nothing of
- * tasks starts. The worker that finishes the last task of the run seals it.
+ * Runs a fixed set of tasks and leaves: what a scheduler that knows nothing of tasks starts. Who
+ * finishes the last task of the run seals it.
+ *
+ * @param startWorker default: a worker inside this process.
  */
 export async function workOnTasks(
   serving: Omit<ServeOptions, "channel">,
   options: { tasks?: string; share?: string },
   io: CliIo,
+  startWorker: StartStaticWorker = () => inThisProcess(serving),
 ): Promise<void> {
   const { location, generation, dependencies } = serving;
   const storage = dependencies.openStorage(location.directory);
   const plan = await readPlan(storage, generation);
-  const committed = await committedTasks(storage, plan);
-  const own = [...tasksOf(options, plan)];
-  const tasks = own.filter((task) => !committed.has(task));
+  const own = await ownTasks(storage, plan, [...tasksOf(options, plan)]);
+  const { tasks, rowsOf } = own;
   const mode = progressMode({}, io.isTerminal);
   const { stderr: stream, clock } = io;
   const progress = showProgress({ mode, stream, columns: io.columns, clock });
@@ -39,26 +49,31 @@ export async function workOnTasks(
     type: "run-start",
     runId: plan.runId,
     output: location.directory,
-    tasks: own.length,
-    rows: own.length * plan.input.rowsPerTask,
-    resumedTasks: own.length - tasks.length,
-    resumedRows: (own.length - tasks.length) * plan.input.rowsPerTask,
+    ...own.counts,
   });
   const maxFailedRows = failedRowsAllowed(plan.job, plan);
+  const failedRows = new FailedRows(storage, plan);
   try {
-    const end = await new Dispatcher({
+    const dispatcher = new Dispatcher({
       tasks,
-      rowsOf: () => plan.input.rowsPerTask,
+      rowsOf,
       workers: 1,
-      startWorker: async () => inThisProcess(serving),
+      startWorker: async () => startWorker(plan, location.directory, progress.logger),
       clock,
       random: io.random,
       maxTaskRetries: plan.job.tasks.maxRetries,
       ...(maxFailedRows === undefined ? {} : { maxFailedRows }),
-      failedBefore: 0,
-      onEvent: progress.onEvent,
+      failedBefore: maxFailedRows === undefined ? 0 : await failedRows.fresh(),
+      onEvent: (event) => {
+        progress.onEvent(event);
+        if (event.type === "task-end" && maxFailedRows !== undefined) lookElsewhere();
+      },
       signal: stop.signal,
-    }).run();
+    });
+    const lookElsewhere = atMostEvery(limits.budgetLookIntervalMs, clock, async () =>
+      dispatcher.addFailedElsewhere(await failedRows.fresh(new Set(tasks))),
+    );
+    const end = await dispatcher.run();
     if (end.error) throw end.error;
     const sealed = await sealIfComplete(serving, io, progress);
     if (sealed && !withinBudget(plan.job, plan, sealed.rows.failed)) {
@@ -70,6 +85,50 @@ export async function workOnTasks(
     cancelWatch();
     progress.close();
   }
+}
+
+interface OwnTasks {
+  /** Those without a commit. */
+  tasks: number[];
+  rowsOf(task: number): number;
+  counts: { tasks: number; rows: number; resumedTasks: number; resumedRows: number };
+}
+
+async function ownTasks(storage: Storage, plan: Plan, own: readonly number[]): Promise<OwnTasks> {
+  const committed = await committedTasks(storage, plan);
+  const table = new TaskTable(storage, plan);
+  const open = new Map<number, number>();
+  const counts = { tasks: own.length, rows: 0, resumedTasks: 0, resumedRows: 0 };
+  try {
+    for (const task of own) {
+      const { rows: all, onlyRows } = await table.task(task);
+      const rows = onlyRows ?? all;
+      counts.rows += rows;
+      if (committed.has(task)) counts.resumedTasks++;
+      if (committed.has(task)) counts.resumedRows += rows;
+      else open.set(task, rows);
+    }
+  } finally {
+    await table.close();
+  }
+  return { tasks: [...open.keys()], rowsOf: (task) => open.get(task) ?? 0, counts };
+}
+
+/** Does something now and then, when it is called; never twice at once. */
+function atMostEvery(intervalMs: number, clock: Clock, action: () => Promise<void>): () => void {
+  let lastMs = clock.monotonic();
+  let isBusy = false;
+  return () => {
+    if (isBusy || clock.monotonic() - lastMs < intervalMs) return;
+    isBusy = true;
+    // What could not be read now is read the next time; the seal counts all of it.
+    void action()
+      .catch(() => {})
+      .finally(() => {
+        isBusy = false;
+        lastMs = clock.monotonic();
+      });
+  };
 }
 
 function* tasksOf(options: { tasks?: string; share?: string }, plan: Plan): Generator<number> {

@@ -16,6 +16,8 @@ export interface InputSource {
   format?: string;
   /** Field that identifies a row. */
   id?: string;
+  /** Name of the dataset that it is, or is a part of. */
+  dataset?: string;
   maxLineBytes: number;
 }
 
@@ -32,6 +34,8 @@ export interface InputFile {
   source: number;
   /** That source's `id`. */
   id?: string;
+  /** That source's `dataset`. */
+  dataset?: string;
 }
 
 /** Sizes asked for at once. */
@@ -93,7 +97,8 @@ async function inputFile(path: string, source: InputSource, index: number): Prom
   if (!status.isFile()) throw new SluiceError("INPUT_UNREADABLE", "no plain file", { file: path });
   const format = formatFor(path, source.format).name;
   const { size: bytes, mtimeMs: modifiedMs } = status;
-  return { path, bytes, modifiedMs, format, source: index, id: source.id };
+  const { id, dataset } = source;
+  return { path, bytes, modifiedMs, format, source: index, id, dataset };
 }
 
 async function statusOf(path: string): Promise<Stats | undefined> {

@@ -16,6 +16,8 @@ export interface InputRow {
   raw: string;
   value?: JsonObject;
   error?: SluiceError;
+  /** Name of its dataset, where the job has datasets. */
+  dataset?: string;
 }
 
 /** A contiguous range of one input file, cut at record borders while planning. */
@@ -33,4 +35,6 @@ export interface Slice {
   sha256: string;
   /** Field that identifies a row of this file, where the job names one. */
   id?: string;
+  /** Name of the dataset that the file belongs to, where the job has datasets. */
+  dataset?: string;
 }

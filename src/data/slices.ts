@@ -45,7 +45,8 @@ export async function* scanSlices(
   let fileNumber = 0;
   const paths = files.map((file) => file.path);
   for await (const reader of openInOrder(paths, openFile, "INPUT_UNREADABLE")) {
-    const { path, format: name, id } = files[fileNumber++]!;
+    const { path, format: name, id, dataset } = files[fileNumber++]!;
+    const own = { ...(id !== undefined && { id }), ...(dataset !== undefined && { dataset }) };
     const counted = countingReader(reader, (length) => {
       bytes += length;
       options.onProgress?.(task.firstRow + task.rows, bytes);
@@ -57,7 +58,7 @@ export async function* scanSlices(
       limit: limit - task.firstRow - task.rows,
     };
     for await (const range of cutFile(formatFor(path, name), counted, path, cut)) {
-      task.slices.push({ file: path, format: name, ...range, ...(id !== undefined && { id }) });
+      task.slices.push({ file: path, format: name, ...range, ...own });
       task.rows += range.rows;
       if (task.rows < rowsPerTask) continue;
       yield task;
@@ -142,7 +143,10 @@ export async function* readRows(
   for await (const reader of openInOrder(paths, openFile, "INPUT_CHANGED")) {
     const slice = slices[number++]!;
     const format = formatFor(slice.file, slice.format);
-    yield* format.read(reader, slice, index, maxLineBytes, parse);
+    for await (const rows of format.read(reader, slice, index, maxLineBytes, parse)) {
+      if (slice.dataset !== undefined) for (const row of rows) row.dataset = slice.dataset;
+      yield rows;
+    }
     index += slice.rows;
   }
 }

@@ -5,6 +5,11 @@ import { setting } from "../foundation/setting.ts";
 const count = z.int().min(1);
 const rate = z.number().min(0).max(1);
 
+const loraAdapter = z.strictObject({
+  path: z.string().describe("A GGUF file"),
+  scale: z.number().default(1).describe("How strongly it counts"),
+});
+
 const llamaModel = z.strictObject({
   engine: z.literal("llama"),
   name: z.string().describe("A catalog name, a path to a .gguf file, or hf:owner/repo/file.gguf"),
@@ -14,8 +19,39 @@ const llamaModel = z.strictObject({
     count.max(256).optional(),
   ),
   contextTokens: count.optional().describe("Tokens of prompt and answer a request may have"),
+  repack: z
+    .enum(["auto", "off"])
+    .optional()
+    .describe(
+      "Slow weights are turned into Q8_0 once, where that is measured to pay; default auto",
+    ),
   threads: setting("operation", "CPU threads of the model; default: cores", count.optional()),
   batchTokens: setting("operation", "Tokens computed in one pass; default 512", count.optional()),
+  gpuLayers: setting(
+    "operation",
+    "Layers that the GPU computes; default: as many as fit",
+    z.int().min(0).optional(),
+  ),
+  devices: setting(
+    "operation",
+    "GPUs to use, by number or name; default: all, or the one that a worker was given",
+    z
+      .array(z.union([z.int().min(0), z.string().min(1)]))
+      .min(1)
+      .optional(),
+  ),
+  mainGpu: setting(
+    "operation",
+    "Which of the devices comes first and holds what is not divided, from 0",
+    z.int().min(0).optional(),
+  ),
+  lora: z
+    .union([
+      z.string().transform((path) => [loraAdapter.parse({ path })]),
+      z.array(z.union([z.string().transform((path) => loraAdapter.parse({ path })), loraAdapter])),
+    ])
+    .optional()
+    .describe("LoRA adapters: a path of a GGUF file, or a list of paths or {path, scale}"),
 });
 
 const openaiModel = z.strictObject({
@@ -45,6 +81,11 @@ const openaiModel = z.strictObject({
     "operation",
     "Time the endpoint may be down before the run stops, resumable",
     z.int().min(0).default(limits.maxEndpointDownMs),
+  ),
+  structuredOutput: setting(
+    "operation",
+    "How the server is asked to keep to a schema; none: answers are only checked",
+    z.enum(["response-format", "grammar", "structured-outputs", "none"]).default("response-format"),
   ),
   contextTokens: count
     .optional()

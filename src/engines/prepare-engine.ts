@@ -38,3 +38,26 @@ export async function prepareEngine(
     onProgress: (progress) => onProgress?.(progress),
   });
 }
+
+/**
+ * Refuses, before a run is planned, an engine or a model that cannot be had: a run keeps the name
+ * of its model, so that a wrong one had better not get that far. Fetches nothing.
+ *
+ * @param install whether what is not here will be fetched.
+ * @throws SluiceError `MODEL_UNKNOWN`, `UNSUPPORTED`; of a path `MODEL_UNREADABLE`,
+ *   `MODEL_CORRUPT`; where `install` is false `ENGINE_MISSING` and `MODEL_MISSING`.
+ */
+export async function checkEngine(
+  model: ModelOptions,
+  context: PackageContext,
+  { install }: Pick<PrepareOptions, "install">,
+): Promise<void> {
+  if (model.engine !== "llama") return;
+  if (!install) return prepareEngine(model, context, { install });
+  const [{ parseModelName }, { resolveModel }] = await Promise.all([
+    import("./models/model-reference.ts"),
+    import("./models/models.ts"),
+  ]);
+  const { kind } = parseModelName(model.name, context.workingDirectory);
+  if (kind === "path") await resolveModel(model.name, context, { download: false });
+}

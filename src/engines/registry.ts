@@ -1,7 +1,19 @@
 import type { GenerationParameters, TooLongPolicy } from "../foundation/inference.ts";
 import type { Engine, EngineContext } from "./engine.ts";
+import { fakeSupport } from "./fake/support.ts";
+import { llamaSupport } from "./llama/support.ts";
 import type { ModelOptions } from "./model-options.ts";
-import { unsupportedOptions as unsupportedByOpenai } from "./openai/unsupported.ts";
+import {
+  compatibleSupport,
+  isOpenaiItself,
+  openaiItselfSupport,
+  unsupportedPolicies,
+} from "./openai/unsupported.ts";
+import {
+  type ParameterSupport,
+  type Unsupported,
+  unsupportedParameters,
+} from "./parameter-support.ts";
 
 /**
  * Opens the engine that `options` names. Its code is loaded now and not before, so that a run pays
@@ -22,16 +34,42 @@ export async function openEngine(options: ModelOptions, context: EngineContext):
   }
 }
 
+/** Which generation parameters the engine that `options` names takes. */
+export function supportOf(options: ModelOptions): ParameterSupport {
+  switch (options.engine) {
+    case "fake":
+      return fakeSupport;
+    case "openai":
+      return isOpenaiItself(options.baseUrl) ? openaiItselfSupport : compatibleSupport;
+    case "llama":
+      return llamaSupport;
+  }
+}
+
 /**
- * What a job asks of its engine that the engine cannot do, as `key` or `key: value` of the job
- * file. Planning refuses it as `UNSUPPORTED`, before anything is asked.
+ * What a job asks of its engine that the engine cannot do. Planning refuses it as `UNSUPPORTED`,
+ * before anything is asked.
  *
  * @param policies what the job's prompts do when they are too long.
  */
 export function unsupportedOptions(
   options: ModelOptions,
-  generation: Pick<GenerationParameters, "topK" | "minP" | "repetitionPenalty">,
+  parameters: GenerationParameters,
   policies: Iterable<TooLongPolicy>,
-): string[] {
-  return options.engine === "openai" ? unsupportedByOpenai(options, generation, policies) : [];
+): Unsupported[] {
+  const found = unsupportedParameters(supportOf(options), parameters);
+  return options.engine === "openai" ? [...found, ...unsupportedPolicies(policies)] : found;
+}
+
+/** Whether the engine gives vectors of texts: requests with `embed`. */
+export function embeds(options: ModelOptions): boolean {
+  return options.engine === "llama";
+}
+
+/**
+ * Whether prompts that begin alike are cheaper one after another: the engine, or the server behind
+ * it, keeps what it computed.
+ */
+export function keepsPrefixes(options: ModelOptions): boolean {
+  return options.engine !== "fake";
 }

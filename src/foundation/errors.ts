@@ -118,10 +118,29 @@ export const errorTable = Object.freeze({
     "the prompt does not fit the model's context",
     "set onTooLong to truncate-left or truncate-right, or model.contextTokens higher",
   ),
+  PARAMETER_MISSING: row(
+    "a batch line lacks a field that it must have",
+    "see docs/openai-batch.md for the form of a line",
+  ),
+  PARAMETER_INVALID: row("a field of a batch line has a wrong value", "mend the line"),
+  PARAMETER_UNSUPPORTED: row(
+    "a batch line asks for what is not supported",
+    "take the field out; see docs/openai-batch.md for what is read",
+  ),
+  URL_UNSUPPORTED: row("a batch line has a url that is not supported", "see docs/openai-batch.md"),
+  MODEL_DIFFERS: row(
+    "a batch line asks another model than the one that answers",
+    "name it in input.servedModelName (--served-model-name), or * for any",
+  ),
+  STRUCTURE_REFUSED: run(
+    engineUnavailable,
+    "the server does not take the schema of the answers",
+    "set model.structuredOutput to what the server knows",
+  ),
   REQUEST_REFUSED: row("the server refused the request", "read its message"),
   ANSWER_INVALID: row(
     "the answer does not have the asked form",
-    "raise retries.maxAttempts, or loosen the answer's pattern",
+    "raise retries.maxAttempts, or loosen the schema or the pattern",
     true,
   ),
   ANSWER_EMPTY: row("the server's answer holds no choice", "try again later", true),
@@ -131,7 +150,7 @@ export const errorTable = Object.freeze({
   CONNECTION_LOST: row("the connection broke", "look at the server and the network", true),
   ROW_KILLS_ENGINE: row(
     "this row ended its engine each time it was asked alone",
-    "look at the row; its neighbours were answered",
+    "look at the row; if something else ended the workers, sluice retry asks it again",
   ),
   FAKE_FAILURE: row("the fake engine was told to fail", "see model.failures", true),
 
@@ -209,7 +228,7 @@ export const errorTable = Object.freeze({
   TOO_MANY_FAILED_ROWS: run(
     exitCodes.failedRows,
     "more rows failed than maxFailedRows allows",
-    "look at the dead letters; what is done is kept",
+    "mend what the summary's errors name and run the same command again; what is done is kept",
   ),
   TASK_FAILED: run(resumable, "a task failed in all its tries", "run the same command again"),
   RUN_OPEN: run(
@@ -223,8 +242,18 @@ export const errorTable = Object.freeze({
     "wait for it, or sluice cancel DIR",
   ),
   COORDINATOR_LOST: run(resumable, "another process took this run over", "look at that process"),
+  BUDGET_SPENT: run(
+    resumable,
+    "the budget is spent",
+    "raise budget and run the same command again; what is done is kept",
+  ),
   RUN_CANCELED: run(resumable, "the run was canceled", "run the same command again to go on"),
   PLAN_TOO_LARGE: run(usage, "the plan is too large", "shorten prompts and globs"),
+  PROTOCOL_DIFFERS: run(
+    usage,
+    "a worker is of another version of Sluice than its coordinator",
+    "install the same version of sluice on every host",
+  ),
   PROTOCOL: run(bug, "two processes of Sluice do not understand each other", "report this"),
   INTERNAL: run(bug, "this is a fault of Sluice", "report it with the lines above"),
   ROWS_UNBALANCED: run(

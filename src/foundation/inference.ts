@@ -1,3 +1,4 @@
+import type { Grammar } from "./grammar.ts";
 import type { Json, JsonObject } from "./json.ts";
 
 /** One message of a conversation. */
@@ -6,9 +7,12 @@ export interface ChatMessage {
   content: string;
 }
 
-/** How an answer is sampled. Every value is explicit by the time an engine sees it. */
+/**
+ * How an answer is sampled. Values are final by the time an engine sees them: what may be left out
+ * then has the default that it names.
+ */
 export interface GenerationParameters {
-  /** Most tokens an answer may have. */
+  /** Most tokens an answer may have; with `maxLength` a bound that no answer reaches. */
   maxNewTokens: number;
   /** 0 = the likeliest token each time. */
   temperature: number;
@@ -26,6 +30,29 @@ export interface GenerationParameters {
   seed: number;
   /** Texts that end the answer; they are not part of it. */
   stop: readonly string[];
+  /**
+   * Most tokens of prompt and answer together; an engine that gets it counts the prompt's. A prompt
+   * that leaves no token for an answer is too long. Default: only `maxNewTokens` counts.
+   */
+  maxLength?: number;
+  /** Go on where the model would end the answer, up to its limit of tokens; default false. */
+  ignoreEos?: boolean;
+  /** Answers to one prompt, each sampled for itself; default 1. */
+  numReturnSequences?: number;
+  /** Beams of a beam search; default 1, which is none. */
+  numBeams?: number;
+  /** Likeliest tokens to report for each token of an answer; default 0, which reports nothing. */
+  logprobs?: number;
+  /**
+   * Whether a `prompt` (not a chat) begins with the model's begin-of-text token. Default: as the
+   * model's own tokenizer does.
+   */
+  prependBos?: boolean;
+  /**
+   * Parameters that somebody wrote down. An engine that leaves a default out, because a server has
+   * its own, sends these all the same. Default: none.
+   */
+  explicit?: readonly string[];
 }
 
 /** What to do with a prompt that does not fit the model's context. */
@@ -53,6 +80,19 @@ export interface SlottedLine {
   slots: readonly Slot[];
 }
 
+/** A form of JSON that an answer must have, in the two languages that engines take. */
+export interface AnswerStructure {
+  /** JSON Schema. */
+  schema: JsonObject;
+  /** The texts that the schema allows; engines that write by grammars enforce this one. */
+  grammar: Grammar;
+  /** The texts that fields copy from, for who checks the answer; `name` is the field's key. */
+  copies?: readonly Slot[];
+}
+
+/** Where copied words stand in their source, in UTF-16 units: `source.slice(start, end)`. */
+export type SpanOffsets = readonly [start: number, end: number];
+
 /** What an engine is asked for one prompt of one row. It has either `messages` or `prompt`. */
 export interface InferenceRequest {
   /** The row's stable index in the input. */
@@ -61,25 +101,57 @@ export interface InferenceRequest {
   /** Position in the list of a `forEach` prompt. */
   element?: number;
   messages?: readonly ChatMessage[];
+  /**
+   * Number of the row's request that has to be answered before this one gets its messages: it goes
+   * on from that answer. Nothing that concerns an engine.
+   */
+  after?: number;
   /** Sent as it is (`api: completion`). */
   prompt?: string;
   parameters: GenerationParameters;
   onTooLong: TooLongPolicy;
   /** The answer must be this line, with slots that only copy. */
   slottedLine?: SlottedLine;
+  /**
+   * The answer must be JSON of this schema. Engines enforce it where they can; whoever asks checks
+   * it in any case.
+   */
+  structure?: AnswerStructure;
+  /** What is wanted is no answer but the vector of `prompt`: an array of numbers as `value`. */
+  embed?: boolean;
   /** Text that the prompt of other requests shares from its start, as a hint for prefix reuse. */
   row?: JsonObject;
 }
 
 export type FinishReason = "stop" | "length" | "error";
 
+/** A token that might have been, and its natural logarithm of probability. */
+export interface TokenAlternative {
+  /** Its text; where a token is part of a character, the engine says how it writes it. */
+  token: string;
+  /** Natural logarithm of its probability, finite, at most 0. */
+  logprob: number;
+}
+
+/**
+ * One token of an answer, with `GenerationParameters.logprobs` alternatives, the likeliest first.
+ * The token itself is among them only if it was that likely.
+ */
+export interface TokenLogprob extends TokenAlternative {
+  alternatives: readonly TokenAlternative[];
+}
+
 export interface Answer {
   text: string;
   /** The structured form, where the request asked for one. */
   value?: Json;
+  /** Where the words of fields that copy stand in their sources, by JSON Pointer into `value`. */
+  spans?: Readonly<Record<string, SpanOffsets>>;
   finishReason: FinishReason;
   /** Tokens of this answer. */
   tokens: number;
+  /** Each token in order, where the request asked for `logprobs`. */
+  logprobs?: readonly TokenLogprob[];
 }
 
 /** Tokens that were paid for. */
@@ -93,6 +165,8 @@ export interface Usage {
 export interface InferenceResponse {
   answers: readonly Answer[];
   usage: Usage;
+  /** It was answered before, by this run or another one: nothing was paid for it. */
+  reused?: boolean;
   /** Time from asking to answering. */
   seconds: number;
 }

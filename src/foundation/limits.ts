@@ -17,6 +17,13 @@ export const limits = Object.freeze({
   maxCommitBytes: 64 * 1024,
   /** Rows read ahead of the engine, a task. */
   maxReadAheadRows: 1000,
+  /** Answers that a worker keeps for requests that are the same, and their characters. */
+  maxReusedAnswers: 50_000,
+  maxReusedAnswerChars: 32 * 1024 * 1024,
+  /** Largest cache of answers when nothing is said. */
+  maxCacheBytes: 1024 * 1024 * 1024,
+  /** Rows and prompts that are held while they are sorted by prefix, a task. */
+  maxOrderedBytes: 64 * 1024 * 1024,
   /** Bytes of rows read ahead of the engine, a task. */
   maxReadAheadBytes: 32 * 1024 * 1024,
   /** Tasks that one worker holds open at once. */
@@ -29,8 +36,24 @@ export const limits = Object.freeze({
   maxYoungSpaceMegabytes: 32,
   /** Elements that one `forEach` may give for one row. */
   maxElements: 10_000,
+  /** Answers that may be asked for to one prompt. */
+  maxReturnSequences: 128,
+  /** Likeliest tokens that may be reported for each token. */
+  maxLogprobs: 20,
   /** Words of the text that a slot copies from; a grammar is made of their spans. */
   maxSlotSourceWords: 1024,
+  /** Spans that fields of a schema may copy, sent to a server as its `enum`; more are not sent. */
+  maxEnumeratedSpans: 500,
+  /** Whole numbers between two bounds that a grammar names one by one. */
+  maxEnumeratedIntegers: 256,
+  /** Digits of a number of a structured answer, before and behind the point. */
+  maxNumberDigits: 15,
+  /** Elements of an array of a structured answer, where its schema does not say. */
+  maxAnswerElements: 1000,
+  /** Forms of answers that lines of a batch ask for, kept compiled. */
+  maxResponseForms: 64,
+  /** Problems of a structured answer that the model is told at once. */
+  maxShownProblems: 5,
   /** The journal's buffer is written when it holds this much … */
   maxJournalBufferBytes: 64 * 1024,
   /** … or is this old. */
@@ -68,6 +91,14 @@ export const limits = Object.freeze({
   workerReadyTimeoutMs: 600_000,
   /** Time a worker gets to flush and leave. */
   stopGraceMs: 10_000,
+  /** A ready worker that says nothing for this long hangs, and is ended. */
+  maxWorkerSilenceMs: 60_000,
+  /** Rows that a worker may announce at once before it asks them. */
+  maxAnnouncedRows: 256,
+  /** Ranges of rows in one such announcement; beyond it, all between the first and the last. */
+  maxAnnouncedRanges: 1024,
+  /** Between two looks of a static worker at the failed rows of the others, at least. */
+  budgetLookIntervalMs: 10_000,
   /** Between two task-progress messages of a task. */
   progressIntervalMs: 500,
   /** Between two heartbeats of a worker or coordinator. */
@@ -91,6 +122,12 @@ export const limits = Object.freeze({
   maxRedirects: 10,
   /** Connections of one download that may break without a byte gained. */
   maxDownloadAttempts: 3,
+  /** Header of a model file; vocabulary and chat template are part of it. */
+  maxModelHeaderBytes: 256 * 1024 * 1024,
+  /** Larger models are not repacked, for that must end before its worker has to be ready. */
+  maxRepackedModelBytes: 8 * 1024 * 1024 * 1024,
+  /** No further round of a comparison of weights begins after this. */
+  maxSpeedMeasureMs: 30_000,
   /** Time pip or npm may take to fetch a package. */
   packageFetchTimeoutMs: 1_800_000,
   /** A lock file's holder touches it this often … */

@@ -164,15 +164,43 @@ export function candidateSpans(slot: Slot): string[] {
  * @throws SluiceError `FIELD_TYPE` when the source has more than `limits.maxSlotSourceWords` words.
  */
 export function findSpan(slot: Slot, copied: string): string | undefined {
+  return locateSpan(slot, copied)?.text;
+}
+
+/** A span of a source: its text, and where it stands. */
+export interface LocatedSpan {
+  /** `source.slice(start, end)`, with single spaces for white space. */
+  text: string;
+  /** UTF-16 offsets. */
+  start: number;
+  end: number;
+}
+
+/**
+ * The same as `findSpan`, with the place in the source. Of several places the first.
+ *
+ * @throws SluiceError `FIELD_TYPE` when the source has more than `limits.maxSlotSourceWords` words.
+ */
+export function locateSpan(slot: Slot, copied: string): LocatedSpan | undefined {
   const wanted = wordsOf(trimSpan(copied)).map((word) => coreOf(word.text));
   if (wanted.length === 0) return undefined;
   const words = sourceWords(slot);
   const cores = words.map((word) => coreOf(word.text));
   const spanAt = (first: number) =>
-    trimSpan(slot.source.slice(words[first]!.start, words[first + wanted.length - 1]!.end));
+    trimmedIn(slot.source, words[first]!.start, words[first + wanted.length - 1]!.end);
   const exact = placesOf(wanted, cores).map(spanAt);
-  if (exact.length > 0) return exact.find((span) => span === trimSpan(copied)) ?? exact[0];
+  if (exact.length > 0) return exact.find(({ text }) => text === trimSpan(copied)) ?? exact[0];
   return placesOf(wanted.map(foldCase), cores.map(foldCase)).map(spanAt)[0];
+}
+
+/** What `trimSpan` leaves of a part of the source, and where that begins and ends. */
+function trimmedIn(source: string, start: number, end: number): LocatedSpan {
+  const part = source.slice(start, end);
+  const text = trimSpan(part);
+  const escaped = text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  const found = new RegExp(escaped.replaceAll(" ", "\\s+")).exec(part)!;
+  const from = start + found.index;
+  return { text, start: from, end: from + found[0].length };
 }
 
 function placesOf(wanted: readonly string[], words: readonly string[]): number[] {

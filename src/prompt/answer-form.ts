@@ -10,14 +10,17 @@ import type { AnswerOptions } from "./prompt-options.ts";
 import { parseSlottedLine, type SlotValues } from "./slotted-line.ts";
 import { kindOf } from "./value-text.ts";
 
-/** The form of a prompt's answers: a line with slots that only copy. */
+/** The form of a prompt's answers: a line with slots that only copy, or JSON of a schema. */
 export interface AnswerForm {
+  /** What an answer is, for the model that is asked again: `line`, `JSON`. */
+  readonly noun: string;
   /** Names that its expressions take from the row, `item` and `loop`. */
   readonly variables: readonly string[];
-  /** The line of one request, with the texts that its slots copy from. */
-  lineFor(row: JsonObject, extra: JsonObject | undefined): SlottedLine;
+  /** What one request says of the form, with the texts that its answer may copy from. */
+  ask(row: JsonObject, extra: JsonObject | undefined): AskedForm;
   /**
-   * The response with each answer's `value`: `{text, slot: copied text or null, …}`.
+   * The response with each answer's `value`: of a line `{text, slot: copied text or null, …}`, else
+   * the JSON; and `spans`, where a schema has fields that copy.
    *
    * @throws SluiceError `ANSWER_INVALID`.
    */
@@ -25,6 +28,9 @@ export interface AnswerForm {
   /** The answers of a `forEach` as they stand in the output: `omitEmptyElements`, then `join`. */
   gather(values: readonly Json[]): Json;
 }
+
+/** The part of a request that asks for a form. */
+export type AskedForm = Pick<InferenceRequest, "slottedLine" | "structure">;
 
 /**
  * Checks and compiles `answer` of a prompt.
@@ -52,8 +58,9 @@ export function compileAnswerForm(
       ? renderFilled(line, (name) => values[name]!)
       : renderLine(line, (name) => values[name] ?? options.slots[name]!.orElse);
   return {
+    noun: "line",
     variables: [...sources.values()].flatMap((source) => source.variables),
-    lineFor: (row, extra) => lineFor(options, line, sources, key, row, extra),
+    ask: (row, extra) => ({ slottedLine: lineFor(options, line, sources, key, row, extra) }),
     accept: (request, response) => acceptLine(request, response, textOf),
     gather: (values) => gather(values, options, line, join),
   };

@@ -1,6 +1,5 @@
 import { SluiceError } from "../foundation/errors.ts";
 import type {
-  ChatMessage,
   GenerationParameters,
   InferenceRequest,
   InferenceResponse,
@@ -10,14 +9,17 @@ import { limits } from "../foundation/limits.ts";
 import { type AnswerForm, compileAnswerForm, jobInvalid } from "./answer-form.ts";
 import { compileExpression, type Expression } from "./expression.ts";
 import { wrongType } from "./field-errors.ts";
+import { compileContent, type PromptContent, type Turn } from "./prompt-content.ts";
 import type { PromptOptions } from "./prompt-options.ts";
-import { compileTemplate, type Template } from "./template.ts";
+import { compileStructuredForm } from "./structure/structured-form.ts";
+import { truncateFeatures } from "./types/prompt-text.ts";
 import { kindOf } from "./value-text.ts";
 
-interface MessageTemplate {
-  role: ChatMessage["role"];
-  content: Template;
-}
+/** What a job says of one prompt. */
+export type PromptToCompile = PromptOptions & {
+  /** Key of `schema`, where that does not stand in the prompt. */
+  schemaKey?: string;
+};
 
 /**
  * One prompt of a job, compiled. With `forEach`, templates and `copyFrom` may use `item`, the
@@ -32,17 +34,18 @@ export class CompiledPrompt {
   readonly #parameters: GenerationParameters;
   readonly #onTooLong: PromptOptions["onTooLong"];
   readonly #returnFullText: boolean;
-  readonly #messages: readonly MessageTemplate[];
-  /** The template of a completion. */
-  readonly #prompt: Template | undefined;
+  readonly #content: PromptContent;
+  readonly #truncatedFeatures: readonly string[] | undefined;
   readonly #forEach: Expression | undefined;
   readonly #usesLoop: boolean;
+  /** What requests will be once the ones before them were answered. */
+  readonly #turns = new WeakMap<InferenceRequest, Turn>();
 
   /** @param key of the job file, for messages: `prompts.measures`. */
   constructor(
     name: string,
     key: string,
-    options: PromptOptions,
+    options: PromptToCompile,
     parameters: GenerationParameters,
     returnFullText: boolean,
   ) {
@@ -51,23 +54,27 @@ export class CompiledPrompt {
     this.#parameters = parameters;
     this.#onTooLong = options.onTooLong;
     this.#returnFullText = returnFullText;
-    if (options.api === "completion") refuseMessages(options, key);
-    this.#prompt =
-      options.api === "completion" ? compileTemplate(options.prompt!, { name: key }) : undefined;
-    this.#messages = options.api === "completion" ? [] : messageTemplates(options, key);
+    this.#truncatedFeatures = options.truncateFeatures;
+    this.#content = compileContent(options, key);
     this.#forEach =
       options.forEach === undefined
         ? undefined
         : compileExpression(options.forEach, { name: `${key}.forEach` });
-    this.form =
-      options.answer &&
-      compileAnswerForm(options.answer, `${key}.answer`, options.forEach !== undefined);
-    const templates = [this.#prompt, this.form, ...this.#messages.map(({ content }) => content)];
-    this.#usesLoop = templates.some((template) => template?.variables.includes("loop"));
+    this.form = formOf(options, key);
+    const parts = [this.#content, this.form];
+    this.#usesLoop = parts.some((part) => part?.variables.includes("loop"));
+  }
+
+  /** `completion`: its requests have a `prompt` and no messages. */
+  get api(): "chat" | "completion" {
+    return this.#content.api;
   }
 
   /** Appends the requests of one row. */
-  addRequests(row: JsonObject, index: number, requests: InferenceRequest[]): void {
+  addRequests(fullRow: JsonObject, index: number, requests: InferenceRequest[]): void {
+    const features = this.#truncatedFeatures;
+    const row = features === undefined ? fullRow : truncateFeatures(fullRow, features);
+    if (this.#content.turns !== undefined) return this.#addTurns(row, index, requests);
     if (this.#forEach === undefined) {
       requests.push(this.#request(row, index, undefined, undefined));
       return;
@@ -78,6 +85,23 @@ export class CompiledPrompt {
       if (this.#usesLoop) extra.loop = loopAt(elements, at);
       requests.push(this.#request(row, index, extra, at));
     }
+  }
+
+  #addTurns(row: JsonObject, index: number, requests: InferenceRequest[]): void {
+    for (const [element, turn] of this.#content.turns!(row).entries()) {
+      const request = { ...this.#bareRequest(index), element };
+      if (element === 0) turn(request, []);
+      else {
+        request.after = requests.length - 1;
+        this.#turns.set(request, turn);
+      }
+      requests.push(request);
+    }
+  }
+
+  /** Gives a request that had to wait its words, now that those before it were answered. */
+  goOn(request: InferenceRequest, answers: readonly string[]): void {
+    this.#turns.get(request)?.(request, answers);
   }
 
   #elementsOf(row: JsonObject): Json[] {
@@ -97,25 +121,20 @@ export class CompiledPrompt {
     extra: JsonObject | undefined,
     element: number | undefined,
   ): InferenceRequest {
-    const request: InferenceRequest = {
+    const request = this.#bareRequest(index);
+    this.#content.fill(request, row, extra);
+    if (element !== undefined) request.element = element;
+    if (this.form !== undefined) Object.assign(request, this.form.ask(row, extra));
+    return request;
+  }
+
+  #bareRequest(index: number): InferenceRequest {
+    return {
       index,
       promptName: this.name,
       parameters: this.#parameters,
       onTooLong: this.#onTooLong,
     };
-    if (this.#prompt !== undefined) request.prompt = this.#prompt.render(row, extra);
-    else request.messages = this.#rendered(row, extra);
-    if (element !== undefined) request.element = element;
-    if (this.form !== undefined) request.slottedLine = this.form.lineFor(row, extra);
-    return request;
-  }
-
-  #rendered(row: JsonObject, extra: JsonObject | undefined): ChatMessage[] {
-    const messages: ChatMessage[] = [];
-    for (const { role, content } of this.#messages) {
-      messages.push({ role, content: content.render(row, extra) });
-    }
-    return messages;
   }
 
   /** The answer of this prompt from its own requests of a row; null where a response is missing. */
@@ -123,7 +142,8 @@ export class CompiledPrompt {
     requests: readonly InferenceRequest[],
     responses: readonly (InferenceResponse | undefined)[],
   ): Json {
-    if (this.#forEach === undefined) return this.#answerOf(requests[0], responses[0]);
+    const isOne = this.#forEach === undefined && this.#content.turns === undefined;
+    if (isOne) return this.#answerOf(requests[0], responses[0]);
     const values = requests.map((request, at) => this.#answerOf(request, responses[at]));
     return this.form === undefined ? values : this.form.gather(values);
   }
@@ -138,24 +158,13 @@ export class CompiledPrompt {
   }
 }
 
-function refuseMessages(options: PromptOptions, key: string): void {
-  for (const field of ["messages", "system"] as const) {
-    if (options[field] !== undefined) {
-      throw jobInvalid(`${key}.${field}`, "a completion has no messages; put the text into prompt");
-    }
+function formOf(options: PromptToCompile, key: string): AnswerForm | undefined {
+  const { answer, schema, schemaKey = `${key}.schema`, forEach } = options;
+  if (schema !== undefined && answer !== undefined) {
+    throw jobInvalid(schemaKey, "give answer or schema, not both");
   }
-}
-
-function messageTemplates(options: PromptOptions, key: string): MessageTemplate[] {
-  const templates: MessageTemplate[] = [];
-  const add = (role: ChatMessage["role"], source: string, name: string) =>
-    templates.push({ role, content: compileTemplate(source, { name }) });
-  if (options.system !== undefined) add("system", options.system, `${key}.system`);
-  if (options.prompt !== undefined) add("user", options.prompt, key);
-  for (const [at, { role, content }] of (options.messages ?? []).entries()) {
-    add(role, content, `${key}.messages[${at}]`);
-  }
-  return templates;
+  if (schema !== undefined) return compileStructuredForm(schema, schemaKey);
+  return answer && compileAnswerForm(answer, `${key}.answer`, forEach !== undefined);
 }
 
 /** Jinja's `loop` for one element. */

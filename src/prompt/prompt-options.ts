@@ -1,4 +1,10 @@
 import { z } from "zod";
+import type { JsonObject } from "../foundation/json.ts";
+import { typeOptions, userDefinedType } from "./types/type-options.ts";
+
+/** Most words that a slot copies where the job does not say, and most that it may say. */
+export const slotWords = 8;
+export const maxSlotWords = 64;
 
 const slotOptions = z.strictObject({
   copyFrom: z
@@ -6,7 +12,12 @@ const slotOptions = z.strictObject({
     .default("item")
     .describe("Jinja expression for the text whose words may be copied, such as `item`"),
   orElse: z.string().default("none").describe("What stands in the line when nothing is copied"),
-  maxWords: z.int().min(1).max(64).default(8).describe("Most consecutive words a slot may copy"),
+  maxWords: z
+    .int()
+    .min(1)
+    .max(maxSlotWords)
+    .default(slotWords)
+    .describe("Most consecutive words a slot may copy"),
   pattern: z
     .string()
     .optional()
@@ -32,26 +43,68 @@ const answerOptions = z.strictObject({
     ),
 });
 
+/**
+ * A JSON Schema, as a job file has it; programs may give a zod schema, which is turned into one
+ * before a job is checked. What it holds is read when prompts are compiled.
+ */
+export const answerSchema = z
+  .record(z.string(), z.unknown())
+  .meta({ additionalProperties: true }) as unknown as z.ZodType<JsonObject, JsonObject | z.ZodType>;
+
 const messageOptions = z.strictObject({
   role: z.enum(["system", "user", "assistant"]),
   content: z.string().describe("Jinja template"),
 });
 
-const promptFields = {
+/** What a prompt may say, however it gets its words. */
+export const promptFields = {
   system: z.string().optional().describe("Jinja template of a system message before the prompt"),
   forEach: z
     .string()
     .optional()
     .describe("Jinja expression for a list; asks once for each `item`, answers come as a list"),
   answer: answerOptions.optional().describe("Answer by a line with slots that only copy"),
+  schema: answerSchema.optional().describe("JSON Schema of the answer, which is then JSON"),
   api: z
     .enum(["chat", "completion"])
-    .default("chat")
-    .describe("`completion` sends the rendered prompt as it is, without a chat template"),
+    .optional()
+    .describe(
+      "`completion` sends the rendered prompt as it is, without a chat template; default `chat`, " +
+        "with a `type` what that makes",
+    ),
   onTooLong: z
     .enum(["fail", "truncate-left", "truncate-right"])
     .default("fail")
     .describe("What to do with a prompt that does not fit the model's context"),
+  truncateFeatures: z
+    .array(z.string())
+    .min(1)
+    .optional()
+    .describe("Fields that are emptied before the prompt is rendered"),
+  stripWhitespace: z
+    .boolean()
+    .optional()
+    .describe("Strip white space from both ends of a completion's prompt"),
+  eosToken: z
+    .string()
+    .optional()
+    .describe("Text of the end-of-sequence token, which is cut off a completion's prompt"),
+};
+
+/** What a prompt may say that gets its words from a type. */
+export const typeFields = {
+  type: z
+    .union([z.string(), userDefinedType])
+    .optional()
+    .describe("A prompt type of Axolotl instead of `prompt`: a name, or a type of one's own"),
+  typeOptions: typeOptions.optional().describe("What the type takes, by Axolotl's names"),
+  turns: z
+    .enum(["first", "last", "every"])
+    .optional()
+    .describe(
+      "With a type of conversations: which turn is asked; default `last`. `every` asks them in " +
+        "order, each after the model's own answers, and gives a list",
+    ),
 };
 
 const promptObject = z
@@ -62,11 +115,18 @@ const promptObject = z
       .min(1)
       .optional()
       .describe("A conversation instead of `prompt`"),
+    ...typeFields,
     ...promptFields,
   })
-  .refine((value) => (value.prompt === undefined) !== (value.messages === undefined), {
-    message: "give exactly one of prompt and messages",
-  });
+  .refine(
+    ({ prompt, messages, type }) =>
+      [prompt, messages, type].filter((value) => value !== undefined).length === 1,
+    { message: "give exactly one of prompt, messages and type" },
+  )
+  // What a type makes is known only when it is compiled.
+  .transform((value) =>
+    value.type === undefined ? { ...value, api: value.api ?? "chat" } : value,
+  );
 
 /** One prompt as the job file has it: a Jinja template, or an object with options. */
 export const promptOptions = z.union([

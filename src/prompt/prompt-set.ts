@@ -1,13 +1,13 @@
 import type {
-  ChatMessage,
   GenerationParameters,
   InferenceRequest,
   InferenceResponse,
 } from "../foundation/inference.ts";
 import type { Json, JsonObject } from "../foundation/json.ts";
 import { jobInvalid } from "./answer-form.ts";
-import { CompiledPrompt } from "./compiled-prompt.ts";
+import { CompiledPrompt, type PromptToCompile } from "./compiled-prompt.ts";
 import type { PromptOptions } from "./prompt-options.ts";
+import { withComplaint } from "./reask.ts";
 
 /** The prompts of a job: rows to requests, and responses to what goes into the output. */
 export interface PromptSet {
@@ -17,10 +17,20 @@ export interface PromptSet {
    * Requests of one row: prompts in job order, elements of a `forEach` in the list's order. None
    * where every prompt's list is empty; the row's answer is then `answer([], [])`.
    *
+   * @param dataset name of the row's dataset, where the job has datasets.
    * @throws SluiceError of scope `row`: `VARIABLE_MISSING`, `FIELD_TYPE`, `TEMPLATE_FAILED`,
    *   `ELEMENTS_TOO_MANY`.
    */
-  requests(row: JsonObject, index: number): InferenceRequest[];
+  requests(row: JsonObject, index: number, dataset?: string): InferenceRequest[];
+  /**
+   * The request of that number as it is to be asked. One that goes on from others of the row
+   * (`after`) has its words only now that they were answered.
+   */
+  ready(
+    requests: readonly InferenceRequest[],
+    responses: readonly (InferenceResponse | undefined)[],
+    at: number,
+  ): InferenceRequest;
   /**
    * Checks a response against the form that its request asked for, and fills each answer's `value`.
    * A response to a request without a form comes back as it is.
@@ -51,6 +61,8 @@ export interface PromptSet {
 /** The part of a job that prompts are compiled from. */
 export interface PromptSetSpec {
   prompt?: PromptOptions;
+  /** Of `prompt`, where that does not have it itself. */
+  schema?: JsonObject | undefined;
   prompts?: Record<string, PromptOptions>;
   generation: GenerationParameters & { returnFullText?: boolean };
 }
@@ -65,30 +77,53 @@ export interface PromptSetSpec {
  * // [{ role: "user", content: "Sum up: It rained." }]
  */
 export function compilePromptSet(spec: PromptSetSpec): PromptSet {
-  const { returnFullText = false, ...parameters } = spec.generation;
-  const shared = Object.freeze({ ...parameters });
-  const named =
-    spec.prompt === undefined
-      ? Object.entries(spec.prompts ?? {}).map(
-          ([name, options]) => [name, `prompts.${name}`, options] as const,
-        )
-      : [["prompt", "prompt", spec.prompt] as const];
+  const { prompt, schema, prompts = {}, generation } = spec;
+  if (prompt !== undefined) {
+    return compileOnePrompt({ name: "prompt", key: "prompt", options: prompt, schema, generation });
+  }
+  const compile = promptCompiler(generation);
+  const named = Object.entries(prompts);
   if (named.length === 0) throw jobInvalid("prompts", "there is no prompt");
-  const prompts = named.map(([name, key, options]) => {
-    if (returnFullText) refuseFullText(options, key);
-    return new CompiledPrompt(name, key, options, shared, returnFullText);
-  });
-  const single = spec.prompt === undefined ? undefined : prompts[0];
-  return new PromptSetOf(prompts, single);
+  const compiled = named.map(([name, options]) => compile(name, `prompts.${name}`, options));
+  return new PromptSetOf(compiled, undefined);
 }
 
-function refuseFullText(options: PromptOptions, key: string): void {
-  if (options.api !== "completion") {
+/** A single prompt, and where the job file has it. */
+export interface OnePromptSpec extends Pick<PromptSetSpec, "schema" | "generation"> {
+  name: string;
+  /** For messages: `dataset.0`. */
+  key: string;
+  options: PromptOptions;
+}
+
+/** Compiles a prompt whose answer is the answer of a row. */
+export function compileOnePrompt(spec: OnePromptSpec): PromptSet {
+  const { name, key, options, schema, generation } = spec;
+  const prompt = promptCompiler(generation)(name, key, withSchema(options, schema));
+  return new PromptSetOf([prompt], prompt);
+}
+
+function promptCompiler({ returnFullText = false, ...parameters }: PromptSetSpec["generation"]) {
+  const shared = Object.freeze({ ...parameters });
+  return (name: string, key: string, options: PromptToCompile): CompiledPrompt => {
+    const prompt = new CompiledPrompt(name, key, options, shared, returnFullText);
+    if (returnFullText) refuseFullText(prompt, key);
+    return prompt;
+  };
+}
+
+function withSchema(prompt: PromptOptions, schema: JsonObject | undefined): PromptToCompile {
+  return schema === undefined ? prompt : { ...prompt, schema, schemaKey: "schema" };
+}
+
+function refuseFullText(prompt: CompiledPrompt, key: string): void {
+  if (prompt.api !== "completion") {
     const problem = `${key} is a chat, not a prompt with its continuation; set api: completion`;
     throw jobInvalid("generation.returnFullText", problem);
   }
-  if (options.answer !== undefined) {
-    throw jobInvalid("generation.returnFullText", `${key}.answer gives a line, not a text`);
+  if (prompt.form !== undefined) {
+    const problem = `the answer of ${key} is a ${prompt.form.noun}, not a text`;
+    throw jobInvalid("generation.returnFullText", problem);
   }
 }
 
@@ -111,21 +146,30 @@ class PromptSetOf implements PromptSet {
     return requests;
   }
 
+  ready(
+    requests: readonly InferenceRequest[],
+    responses: readonly (InferenceResponse | undefined)[],
+    at: number,
+  ): InferenceRequest {
+    const request = requests[at]!;
+    if (request.after === undefined) return request;
+    const answers: string[] = [];
+    for (let before: number | undefined = request.after; before !== undefined; ) {
+      answers.unshift(responses[before]?.answers[0]?.text ?? "");
+      before = requests[before]!.after;
+    }
+    this.#byName.get(request.promptName)!.goOn(request, answers);
+    return request;
+  }
+
   accept(request: InferenceRequest, response: InferenceResponse): InferenceResponse {
-    if (request.slottedLine === undefined) return response;
+    if (request.slottedLine === undefined && request.structure === undefined) return response;
     return this.#byName.get(request.promptName)?.form?.accept(request, response) ?? response;
   }
 
   reask(request: InferenceRequest, badText: string, problem: string): InferenceRequest {
-    if (request.messages === undefined) return request;
-    const messages = [...request.messages];
-    const last = messages.at(-1);
-    // The answer goes on where the prompt's own beginning of it ended.
-    const begun = last?.role === "assistant" ? last.content : "";
-    if (begun !== "") messages.pop();
-    const bad: ChatMessage = { role: "assistant", content: begun + badText || "(nothing)" };
-    const complaint = `That is not right: ${problem}\nAnswer again, with the corrected line only.`;
-    return { ...request, messages: [...messages, bad, { role: "user", content: complaint }] };
+    const noun = this.#byName.get(request.promptName)?.form?.noun ?? "answer";
+    return withComplaint(request, badText, problem, noun);
   }
 
   answer(

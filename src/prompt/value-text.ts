@@ -10,14 +10,15 @@ import type { Json } from "../foundation/json.ts";
 export function printValue(value: Json): string {
   if (typeof value === "string") return value;
   if (value === null) return "";
-  return typeof value === "object" ? printNested(value) : String(value);
+  return typeof value === "object" ? spacedJson(value) : String(value);
 }
 
-function printNested(value: Json): string {
+/** JSON on one line with a space after commas and colons, as people and models write it. */
+export function spacedJson(value: Json): string {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
-  if (Array.isArray(value)) return `[${value.map(printNested).join(", ")}]`;
+  if (Array.isArray(value)) return `[${value.map(spacedJson).join(", ")}]`;
   const entries = Object.entries(value).map(
-    ([key, inner]) => `${JSON.stringify(key)}: ${printNested(inner)}`,
+    ([key, inner]) => `${JSON.stringify(key)}: ${spacedJson(inner)}`,
   );
   return `{${entries.join(", ")}}`;
 }

@@ -1,5 +1,6 @@
 import { SluiceError } from "../foundation/errors.ts";
 import { sortableId } from "../foundation/ids.ts";
+import type { Commit } from "./attempt/commit.ts";
 import { Coordinator, rulingCoordinator } from "./coordinate/coordinator.ts";
 import type { RunDependencies } from "./dependencies.ts";
 import {
@@ -12,8 +13,10 @@ import {
   retryPaths,
   workerPrefix,
 } from "./layout.ts";
+import { staleLeftovers } from "./leftovers.ts";
 import type { RunLocation } from "./locate.ts";
 import { readPlan } from "./plan.ts";
+import { readJson } from "./records.ts";
 import { type Manifest, readManifest } from "./seal/manifest.ts";
 
 const cleanedPrefixes = [
@@ -35,7 +38,8 @@ export interface Cleaning {
 }
 
 /**
- * Removes what a sealed run no longer needs: the files of attempts, journals, drafts, heartbeats.
+ * Removes what a sealed run no longer needs: the files of attempts, journals, drafts, heartbeats,
+ * and what killed processes left of files that they were writing.
  * What was published, and everything that a verification reads, stays; so do the few bytes that
  * tell which answers were cut, since a later retry may ask for them.
  *
@@ -51,7 +55,7 @@ export async function cleanRun(
   const { clock, random, processes, openStorage } = dependencies;
   const storage = openStorage(location.directory);
   const plan = await readPlan(storage);
-  const sealed = await assertSealed(dependencies, location);
+  await assertSealed(dependencies, location);
   const cleaning: Cleaning = { files: 0, freedBytes: 0, publishedBytes: 0 };
   const id = sortableId(clock, random);
   // The job as it was last carried out stays on record: its budget of failures may be another.
@@ -60,6 +64,8 @@ export async function cleanRun(
     ? undefined
     : await Coordinator.rule({ storage, clock, processes, id, job });
   try {
+    // Once more: until this process ruled, another one may have begun a retry.
+    const sealed = await assertSealed(dependencies, location);
     const kept = await keptPaths(dependencies, location, sealed);
     const published = publishedPaths(sealed);
     for (const prefix of cleanedPrefixes) {
@@ -71,12 +77,32 @@ export async function cleanRun(
         else cleaning.freedBytes += bytes;
         removable.push(path);
       }
-      if (!isDryRun) for (const path of removable) await storage.remove(path);
+      await coordinator?.remove(removable);
     }
+    await cleanLeftovers(dependencies, location, coordinator, cleaning);
   } finally {
     await coordinator?.end();
   }
   return cleaning;
+}
+
+/** Removes what killed processes left of files they were writing; counts where nobody rules. */
+async function cleanLeftovers(
+  { openStorage }: RunDependencies,
+  { directory, outside, mergedFile }: RunLocation,
+  coordinator: Coordinator | undefined,
+  cleaning: Cleaning,
+): Promise<void> {
+  const places: [string, string][] = [[directory, ""]];
+  if (mergedFile !== null) places.push([outside, mergedFile]);
+  for (const [place, prefix] of places) {
+    const storage = openStorage(place);
+    for await (const { path, bytes } of staleLeftovers(storage, prefix)) {
+      cleaning.files++;
+      cleaning.freedBytes += bytes;
+      await coordinator?.remove([path], storage);
+    }
+  }
 }
 
 /** The seal, once it is certain that everything it names is there under its published name. */
@@ -96,9 +122,10 @@ async function assertSealed(
       if (file && (await storage.stat(file.path))?.bytes !== file.bytes) throw missing(file.path);
     }
   }
-  if (sealed.merged) {
-    const found = await openStorage(outside).stat(sealed.merged.path);
-    if (found?.bytes !== sealed.merged.bytes) throw missing(sealed.merged.path);
+  for (const file of [sealed.merged, sealed.errorFile]) {
+    if (!file) continue;
+    const found = await openStorage(outside).stat(file.path);
+    if (found?.bytes !== file.bytes) throw missing(file.path);
   }
   return sealed;
 }
@@ -115,13 +142,21 @@ async function keptPaths(
 ): Promise<Set<string>> {
   const storage = openStorage(directory);
   const kept = new Set<string>();
+  const cutRetries = new Set<number>();
   for (let generation = 1; generation <= sealed.generation; generation++) {
-    const { tasks } = await readPlan(storage, generation);
+    const { tasks, where } = await readPlan(storage, generation);
     kept.add(planPathOf(generation)).add(tasks.file.path).add(tasks.index.path);
+    if (where === "finish_reason=length") cutRetries.add(generation);
   }
-  for (const { task, attempt } of sealed.tasks) {
+  for (const { task, attempt, retried = [] } of sealed.tasks) {
     const { ids, cutRows } = attemptPaths(task, firstOf(sealed), attempt);
     kept.add(ids).add(cutRows);
+    for (const { commit, generation } of retried) {
+      const again = await readJson<Commit>(storage, commit.path);
+      if (again?.cutRows) kept.add(again.cutRows.path);
+      // Rows that it names kept their answer, which is cut still.
+      if (again?.deadLetters && cutRetries.has(generation)) kept.add(again.deadLetters.path);
+    }
   }
   return kept;
 }

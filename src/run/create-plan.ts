@@ -1,16 +1,20 @@
 import { expandInputs, type InputFile } from "../data/inputs.ts";
-import type { OpenFile } from "../data/open-files.ts";
-import { estimateRows, scanSlices } from "../data/slices.ts";
+import { type OpenFile, openLocalFile } from "../data/open-files.ts";
+import { estimateRows, readRows, scanSlices } from "../data/slices.ts";
 import type { Storage } from "../data/storage/storage.ts";
+import { keepsPrefixes } from "../engines/registry.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { digestOf } from "../foundation/hashing.ts";
 import { formatIndexSet, rangesOf } from "../foundation/index-set.ts";
 import { limits } from "../foundation/limits.ts";
 import { type Random, randomInteger, seededRandom } from "../foundation/random.ts";
+import { promptSetOf } from "./askable.ts";
 import type { RunEvent } from "./events.ts";
 import type { JobSpec } from "./job/schema.ts";
+import { idFieldOf } from "./openai-batch/batch-lines.ts";
 import type { InputSummary, StoredTasks, Task } from "./plan.ts";
 import { storeTasks } from "./plan.ts";
+import { firstText, prefixOrderPays, type RowOrder } from "./prefix-order.ts";
 
 export interface ScanOptions {
   storage: Storage;
@@ -92,11 +96,49 @@ export async function scanInput(
   return { tasks, input: { files, bytes, rows, rowsPerTask, digest, modifiedDigest } };
 }
 
+/** The same for rows in prefix order: the larger a shard, the more of its prompts begin alike. */
+export function prefixShardRows(rows: number, workers: number): number {
+  return Math.max(4, Math.min(limits.maxShardRows, Math.ceil(rows / workers)));
+}
+
 /** How many rows a shard gets, from the job or from a look at the files. */
-export async function shardRows(found: FoundInput, job: JobSpec, workers: number): Promise<number> {
+export async function shardRows(
+  found: FoundInput,
+  job: JobSpec,
+  workers: number,
+  order: RowOrder,
+): Promise<number> {
   if (job.shard.rows !== undefined) return job.shard.rows;
-  const estimated = await estimateRows(found.files);
-  return defaultShardRows(Math.min(estimated, job.limit ?? Infinity), workers);
+  const estimated = Math.min(await estimateRows(found.files), job.limit ?? Infinity);
+  const sizeFor = order === "prefix" ? prefixShardRows : defaultShardRows;
+  return sizeFor(estimated, workers);
+}
+
+/** Rows that are looked at to choose the order. */
+const orderSampleRows = 200;
+
+/**
+ * The order in which rows are asked: the job's, or, for engines that keep what they computed, by
+ * prefix where the first prompts of the input share more when they are sorted.
+ */
+export async function plannedOrder(
+  found: FoundInput,
+  job: JobSpec,
+  openFile: OpenFile = openLocalFile,
+): Promise<RowOrder> {
+  if (job.order !== "auto") return job.order;
+  if (!keepsPrefixes(job.model)) return "input";
+  const maxLineBytes = Math.max(...job.input.map((source) => source.maxLineBytes));
+  const promptSet = promptSetOf(job, 0);
+  const texts: string[] = [];
+  const limit = Math.min(orderSampleRows, job.limit ?? Infinity);
+  const cut = { rowsPerTask: limit, maxLineBytes, limit, openFile };
+  for await (const { slices, firstRow } of scanSlices(found.files, cut)) {
+    for await (const rows of readRows(slices, firstRow, openFile, { maxLineBytes })) {
+      for (const row of rows) texts.push(firstText(promptSet, row));
+    }
+  }
+  return prefixOrderPays(texts) ? "prefix" : "input";
 }
 
 async function* scanTasks(
@@ -104,7 +146,8 @@ async function* scanTasks(
   { job, openFile, onEvent }: ScanOptions,
   rowsPerTask: number,
 ): AsyncGenerator<Task> {
-  const idOf = new Map(found.files.map(({ path, source }) => [path, job.input[source]?.id]));
+  const ids = job.input.map(idFieldOf);
+  const idOf = new Map(found.files.map(({ path, source }) => [path, ids[source]]));
   let task = 0;
   const scan = scanSlices(found.files, {
     rowsPerTask,

@@ -1,24 +1,28 @@
-import type { Channel } from "../foundation/channel.ts";
 import type { Clock } from "../foundation/clock.ts";
-import { type ErrorCode, errorFromRecord, SluiceError } from "../foundation/errors.ts";
-import { addUsage, noUsage, type Usage } from "../foundation/inference.ts";
+import { asSluiceError, errorFromRecord, SluiceError } from "../foundation/errors.ts";
 import { limits } from "../foundation/limits.ts";
 import type { Random } from "../foundation/random.ts";
 import { backoffMs } from "../foundation/retry.ts";
-import { addErrors, type ErrorCounts } from "./attempt/commit.ts";
-import { gotOn, newRunning, newTask, type RunningTask, type TaskState } from "./dispatched-task.ts";
+import type { ErrorCounts } from "./attempt/commit.ts";
+import { DispatchTally, type PartialCounts } from "./dispatch-tally.ts";
+import {
+  gotOn,
+  newErrors,
+  newRunning,
+  newTask,
+  noteDeath,
+  noteSpared,
+  noteStart,
+  type RunningTask,
+  type TaskState,
+} from "./dispatched-task.ts";
+import { DispatchedWorker, type WorkerHandle } from "./dispatched-worker.ts";
 import type { RunEvent } from "./events.ts";
 import { leadingDeaths } from "./execute/isolation.ts";
-import type { FromWorker, ToWorker } from "./worker/protocol.ts";
+import { Timers } from "./timers.ts";
+import { type FromWorker, protocolVersion } from "./worker/protocol.ts";
 
-/** A worker as its coordinator sees it. */
-export interface WorkerHandle {
-  channel: Channel<ToWorker, FromWorker>;
-  /** Ends it at once. */
-  kill(): void;
-  /** Resolves when it is gone, with what is known of why. */
-  readonly ended: Promise<string>;
-}
+export type { WorkerHandle };
 
 export interface DispatchOptions {
   /** Tasks without a commit, in the order in which they are to be done. */
@@ -49,17 +53,7 @@ export interface DispatchEnd {
   resumedRows: number;
   /** Tokens that were generated in this call. */
   generatedTokens: number;
-  /** What was done in tasks that are not committed. */
-  partial: { answered: number; failed: number; usage: Usage; errors: ErrorCounts };
-}
-
-interface WorkerState {
-  slot: number;
-  id: string;
-  handle: WorkerHandle;
-  capacity: number;
-  running: Map<number, RunningTask>;
-  isReady: boolean;
+  partial: PartialCounts;
 }
 
 /**
@@ -69,8 +63,10 @@ interface WorkerState {
 export class Dispatcher {
   readonly #options: DispatchOptions;
   readonly #queue: TaskState[];
-  readonly #workers = new Set<WorkerState>();
-  readonly #timers = new Set<() => void>();
+  readonly #workers = new Set<DispatchedWorker>();
+  readonly #timers: Timers;
+  /** Kinds of messages that were not understood. */
+  readonly #unknown = new Set<string>();
   #committed = 0;
   /** Starts in a row of which none got ready. */
   #failedStarts = 0;
@@ -78,15 +74,14 @@ export class Dispatcher {
   #deaths = 0;
   #starting = 0;
   #failedRows: number;
-  #resumedRows = 0;
-  #generatedTokens = 0;
-  #partial: DispatchEnd["partial"] = { answered: 0, failed: 0, usage: noUsage, errors: {} };
+  readonly #tally = new DispatchTally();
   #error: SluiceError | undefined;
   #isStopping = false;
   #resolve!: (end: DispatchEnd) => void;
 
   constructor(options: DispatchOptions) {
     this.#options = options;
+    this.#timers = new Timers(options.clock);
     this.#failedRows = options.failedBefore;
     this.#queue = options.tasks.map((task) => newTask(task)).reverse();
   }
@@ -107,20 +102,20 @@ export class Dispatcher {
     return ended.finally(() => signal.removeEventListener("abort", onAbort));
   }
 
+  /** Counts rows that failed in tasks of the run that somebody else committed meanwhile. */
+  addFailedElsewhere(rows: number): void {
+    this.#failedRows += rows;
+    this.#checkBudget();
+    this.#settleIfOver();
+  }
+
   #start(slot: number): void {
     if (this.#isStopping) return;
     this.#starting++;
     this.#options.startWorker(slot).then(
       (handle) => {
         this.#starting--;
-        this.#join({
-          slot,
-          id: `${slot}`,
-          handle,
-          capacity: 1,
-          running: new Map(),
-          isReady: false,
-        });
+        this.#join(new DispatchedWorker(slot, handle));
       },
       (error: unknown) => {
         this.#starting--;
@@ -132,33 +127,41 @@ export class Dispatcher {
     );
   }
 
-  #join(worker: WorkerState): void {
+  #join(worker: DispatchedWorker): void {
     this.#workers.add(worker);
     const { handle } = worker;
     handle.channel.onMessage((message) => this.#onMessage(worker, message));
     // A worker that cannot be understood any more would be waited for without end.
     handle.channel.onClose((error) => {
-      if (error) handle.kill();
+      if (error) worker.kill(asSluiceError(error).message);
       else this.#killLater(worker);
     });
     void handle.ended.then((reason) => this.#onDeath(worker, reason));
     const cancel = this.#schedule(limits.workerReadyTimeoutMs, () => {
-      if (!worker.isReady) handle.kill();
+      const seconds = limits.workerReadyTimeoutMs / 1000;
+      if (!worker.isReady) worker.kill(`it did not get ready within ${seconds} s`);
     });
     void handle.ended.then(cancel);
+    this.#watch(worker);
     if (this.#isStopping) this.#sendStop(worker);
   }
 
-  #onMessage(worker: WorkerState, message: FromWorker): void {
+  #watch(worker: DispatchedWorker): void {
+    this.#schedule(limits.maxWorkerSilenceMs / 2, () => {
+      if (!this.#workers.has(worker) || this.#isStopping) return;
+      const seconds = limits.maxWorkerSilenceMs / 1000;
+      if (worker.look()) this.#watch(worker);
+      else worker.kill(`it said nothing for ${seconds} s`);
+    });
+  }
+
+  #onMessage(worker: DispatchedWorker, message: FromWorker): void {
     // One that was given up may still talk, where a backend lost sight of it.
     if (!this.#workers.has(worker)) return;
+    worker.noteMessage();
     switch (message.type) {
       case "worker-ready":
-        worker.isReady = true;
-        this.#failedStarts = 0;
-        worker.id = message.worker;
-        worker.capacity = message.capacity;
-        this.#options.onEvent({ ...message, type: "worker-start" });
+        this.#onReady(worker, message);
         break;
       case "worker-failed":
         this.#stop(errorFromRecord(message.error));
@@ -172,44 +175,75 @@ export class Dispatcher {
       case "task-end":
         this.#onTaskEnd(worker, message);
         break;
+      case "task-asking":
+        this.#onAsking(worker, message);
+        return;
+      case "worker-beat":
+        return;
+      default:
+        this.#ignore(worker, message);
     }
     this.#assign(worker);
     this.#settleIfOver();
   }
 
-  #onTaskStart(worker: WorkerState, message: FromWorker & { type: "task-start" }): void {
+  #onReady(worker: DispatchedWorker, message: FromWorker & { type: "worker-ready" }): void {
+    worker.id = message.worker;
+    if (message.protocol !== protocolVersion) {
+      const detail = `worker ${worker.id} speaks protocol ${message.protocol}`;
+      this.#stop(new SluiceError("PROTOCOL_DIFFERS", `${detail}, this process ${protocolVersion}`));
+      return;
+    }
+    worker.isReady = true;
+    this.#failedStarts = 0;
+    worker.capacity = message.capacity;
+    this.#options.onEvent({ ...message, type: "worker-start" });
+  }
+
+  #onAsking(worker: DispatchedWorker, message: FromWorker & { type: "task-asking" }): void {
+    const running = worker.running.get(message.task);
+    if (message.isAll && running) running.asking = [];
+    running?.asking.push(message.rows);
+  }
+
+  // A worker of a later version may say more: what this one does not know it can do without.
+  #ignore({ id }: DispatchedWorker, { type }: { type: string }): void {
+    if (this.#unknown.has(type)) return;
+    this.#unknown.add(type);
+    const message = `worker ${id} sent a message of unknown type, which is ignored: ${type}`;
+    this.#options.onEvent({ type: "notice", message });
+  }
+
+  #onTaskStart(worker: DispatchedWorker, message: FromWorker & { type: "task-start" }): void {
     const running = worker.running.get(message.task);
     if (running) {
+      noteStart(running, message.attempt);
       running.done = message.resumed;
-      if (!running.state.hasBegun) {
-        this.#resumedRows += message.resumed;
-        running.state.resumedTokens = message.resumedTokens;
-      }
-      running.state.hasBegun = true;
+      this.#tally.addStart(running, message);
     }
     this.#options.onEvent({ ...message, worker: worker.id });
   }
 
-  #onProgress(worker: WorkerState, message: FromWorker & { type: "task-progress" }): void {
+  #onProgress(worker: DispatchedWorker, message: FromWorker & { type: "task-progress" }): void {
     const running = worker.running.get(message.task);
     if (!running) return;
     const { waiting, inFlight, done, failed, usage, errors } = message;
     this.#failedRows += failed - running.failed;
-    this.#tellErrors(errors, running.errors);
-    Object.assign(running, { waiting, inFlight, done, failed, usage, errors });
+    this.#tellErrors(errors, running.state);
+    Object.assign(running, { waiting, inFlight, done, failed, usage });
     this.#options.onEvent({ ...message, worker: worker.id });
     this.#checkBudget();
   }
 
-  #onTaskEnd(worker: WorkerState, message: FromWorker & { type: "task-end" }): void {
+  #onTaskEnd(worker: DispatchedWorker, message: FromWorker & { type: "task-end" }): void {
     const running = worker.running.get(message.task);
     if (!running) return;
     worker.running.delete(message.task);
     this.#options.onEvent({ ...message, worker: worker.id });
     const { outcome, done, failed, usage, errors, error } = message;
-    this.#tellErrors(errors, running.errors);
+    this.#tellErrors(errors, running.state);
     if (outcome === "committed" || this.#isStopping) {
-      this.#generatedTokens += usage.completionTokens - running.state.resumedTokens;
+      this.#tally.addTokens(running, usage);
     }
     if (outcome === "committed" || outcome === "already-committed") {
       this.#committed++;
@@ -221,40 +255,21 @@ export class Dispatcher {
     this.#failedRows -= running.failed;
     const failure = error ? errorFromRecord(error) : undefined;
     if (failure && !isWorthRetry(failure)) this.#stop(failure);
-    if (this.#isStopping) this.#addPartial({ done, failed, usage, errors });
+    if (this.#isStopping) this.#tally.addPartial({ done, failed, usage, errors });
     else {
       running.done = done;
       this.#retry(running, gotOn(running), "failures", failure);
     }
   }
 
-  #addPartial({
-    done,
-    failed,
-    usage,
-    errors,
-  }: Omit<RunningTask, "state" | "waiting" | "inFlight">) {
-    const partial = this.#partial;
-    partial.answered += done - failed;
-    partial.failed += failed;
-    partial.usage = addUsage(partial.usage, usage);
-    partial.errors = addErrors(partial.errors, errors);
+  #tellErrors(errors: ErrorCounts, state: TaskState): void {
+    for (const event of newErrors(state, errors)) this.#options.onEvent(event);
   }
 
-  #tellErrors(now: ErrorCounts, before: ErrorCounts): void {
-    for (const [code, entry] of Object.entries(now) as [
-      ErrorCode,
-      { count: number; message: string },
-    ][]) {
-      const count = entry.count - (before[code]?.count ?? 0);
-      const { message } = entry;
-      if (count > 0) this.#options.onEvent({ type: "row-error", code, message, count });
-    }
-  }
-
-  #onDeath(worker: WorkerState, reason: string): void {
+  #onDeath(worker: DispatchedWorker, how: string): void {
     if (!this.#workers.delete(worker)) return;
-    const { slot, id, running, capacity, isReady } = worker;
+    const { slot, id, running, capacity, isReady, endedFor } = worker;
+    const reason = endedFor ?? how;
     const isExpected = this.#isStopping || (running.size === 0 && this.#queue.length === 0);
     const error = new SluiceError("ENGINE_DIED", `worker ${id}: ${reason}`);
     this.#options.onEvent({
@@ -272,16 +287,15 @@ export class Dispatcher {
     if (hasGotOn) this.#deaths = 0;
     for (const task of running.values()) {
       this.#failedRows -= task.failed;
-      // Rows that wait for another try may stand before the guilty one: look further each time.
-      const most = this.#options.rowsOf(task.state.task);
-      task.state.suspects = Math.max(capacity, Math.min(task.state.suspects * 2, most));
+      if (endedFor === undefined) noteDeath(task, capacity);
+      else noteSpared(task);
       this.#retry(task, hasGotOn, "deaths", error);
     }
     if (!isExpected && !this.#isStopping) {
       const delayMs = backoffMs(++this.#deaths, this.#options.random, restartBackoff);
       this.#schedule(delayMs, () => this.#start(slot));
     }
-    // One that has nothing to do says nothing: it is not heard of before it gets a task.
+    // Those that have nothing to do take them at once.
     for (const other of this.#workers) this.#assign(other);
     this.#settleIfOver();
   }
@@ -294,16 +308,18 @@ export class Dispatcher {
   ): void {
     if (hasGotOn) Object.assign(state, { failures: 0, deaths: 0 });
     state.doneAtFailure = Math.max(done, state.doneAtFailure);
-    state[kind]++;
+    // A worker that died after some work did not die of what the task began with.
+    if (!hasGotOn || kind === "failures") state[kind]++;
     this.#queue.push(state);
-    const leading = kind === "deaths" ? leadingDeaths(state.suspects) : 0;
+    const { suspects } = state.ends;
+    const leading = kind === "deaths" && suspects ? leadingDeaths(suspects.together * 2) : 0;
     if (state[kind] <= this.#options.maxTaskRetries + leading) return;
     this.#stop(
       new SluiceError("TASK_FAILED", `task ${state.task}: ${error?.message}`, { cause: error }),
     );
   }
 
-  #assign(worker: WorkerState): void {
+  #assign(worker: DispatchedWorker): void {
     if (this.#isStopping || !worker.isReady) return;
     let waiting = 0;
     for (const running of worker.running.values()) waiting += running.waiting;
@@ -313,8 +329,7 @@ export class Dispatcher {
       const rows = this.#options.rowsOf(state.task);
       worker.running.set(state.task, newRunning(state, rows));
       waiting += rows;
-      const { task, suspects } = state;
-      worker.handle.channel.send({ type: "task-run", task, ...(suspects > 0 ? { suspects } : {}) });
+      worker.handle.channel.send({ type: "task-run", task: state.task, ...state.ends });
     }
   }
 
@@ -336,27 +351,21 @@ export class Dispatcher {
     for (const worker of this.#workers) this.#sendStop(worker);
   }
 
-  #sendStop(worker: WorkerState): void {
+  #sendStop(worker: DispatchedWorker): void {
     worker.handle.channel.send({ type: "worker-stop", graceMs: limits.stopGraceMs });
     this.#killLater(worker);
   }
 
-  #killLater({ handle }: WorkerState): void {
-    const cancel = this.#schedule(limits.stopGraceMs * 2, () => handle.kill());
-    void handle.ended.then(cancel);
+  #killLater(worker: DispatchedWorker): void {
+    const cancel = this.#schedule(limits.stopGraceMs * 2, () => worker.kill("it did not leave"));
+    void worker.handle.ended.then(cancel);
   }
 
   #schedule(delayMs: number, action: () => void): () => void {
-    const cancel = this.#options.clock.schedule(delayMs, () => {
-      this.#timers.delete(cancel);
+    return this.#timers.schedule(delayMs, () => {
       action();
       this.#settleIfOver();
     });
-    this.#timers.add(cancel);
-    return () => {
-      this.#timers.delete(cancel);
-      cancel();
-    };
   }
 
   #settleIfOver(): void {
@@ -367,13 +376,11 @@ export class Dispatcher {
       for (const worker of this.#workers) this.#sendStop(worker);
     }
     if (this.#workers.size > 0 || this.#starting > 0) return;
-    for (const cancel of this.#timers) cancel();
     this.#timers.clear();
+    const { resumedRows, generatedTokens, partial } = this.#tally;
     this.#resolve({
       committed: this.#committed,
-      resumedRows: this.#resumedRows,
-      generatedTokens: this.#generatedTokens,
-      partial: this.#partial,
+      ...{ resumedRows, generatedTokens, partial },
       ...(this.#error && !isComplete ? { error: this.#error } : {}),
     });
   }

@@ -1,5 +1,12 @@
+import type { ErrorCode } from "../foundation/errors.ts";
+import { parseIndexSet } from "../foundation/index-set.ts";
 import { noUsage, type Usage } from "../foundation/inference.ts";
 import type { ErrorCounts } from "./attempt/commit.ts";
+import type { EarlierEnds } from "./attempt/suspects.ts";
+import type { RunEvent } from "./events.ts";
+import { boundedIndexSet } from "./execute/row-reach.ts";
+
+type RowErrorEvent = Extract<RunEvent, { type: "row-error" }>;
 
 /** What a coordinator knows of a task that is not committed. */
 export interface TaskState {
@@ -9,22 +16,28 @@ export interface TaskState {
   deaths: number;
   /** Rows done when it last failed. */
   doneAtFailure: number;
-  suspects: number;
+  /** What the next attempt has to know of those before it. */
+  ends: EarlierEnds;
   /** What a later try finds on file is this call's own work. */
   hasBegun: boolean;
   /** Generated tokens that earlier calls had left on file. */
   resumedTokens: number;
+  /** Failed rows that listeners heard of, by code, whichever attempt they failed in. */
+  told: ErrorCounts;
 }
 
 /** A task that a worker has, as the worker told last. */
 export interface RunningTask {
   state: TaskState;
+  /** Undefined before it began. */
+  attempt: string | undefined;
+  /** Index sets of rows that may be with its engine; none before any was asked. */
+  asking: string[];
   waiting: number;
   inFlight: number;
   done: number;
   failed: number;
   usage: Usage;
-  errors: ErrorCounts;
 }
 
 /** A task that nobody has begun. */
@@ -34,18 +47,51 @@ export function newTask(task: number): TaskState {
     failures: 0,
     deaths: 0,
     doneAtFailure: 0,
-    suspects: 0,
+    ends: {},
     hasBegun: false,
     resumedTokens: 0,
+    told: {},
   };
 }
 
 /** A task that was just given to a worker, with so many rows to ask. */
 export function newRunning(state: TaskState, waiting: number): RunningTask {
-  return { state, waiting, inFlight: 0, done: 0, failed: 0, usage: noUsage, errors: {} };
+  const told = { inFlight: 0, done: 0, failed: 0, usage: noUsage };
+  return { state, attempt: undefined, asking: [], waiting, ...told };
 }
 
 /** True when more rows have an outcome than when the task last failed. */
 export function gotOn({ done, state }: RunningTask): boolean {
   return done > state.doneAtFailure;
+}
+
+/** Failed rows that nobody was told of. Those of a lost attempt are asked again, and told once. */
+export function* newErrors({ told }: TaskState, errors: ErrorCounts): Generator<RowErrorEvent> {
+  for (const [code, entry] of Object.entries(errors) as [ErrorCode, ErrorCounts[ErrorCode]][]) {
+    const count = entry!.count - (told[code]?.count ?? 0);
+    if (count <= 0) continue;
+    told[code] = entry!;
+    yield { type: "row-error", code, message: entry!.message, count };
+  }
+}
+
+/** Notes that the task's worker, which held `capacity` requests at once, died by itself. */
+export function noteDeath({ state, attempt, asking }: RunningTask, capacity: number): void {
+  if (attempt === undefined || asking.length === 0) return;
+  const sets = asking.filter((set) => set !== "");
+  const rows = sets.length === 0 ? "" : boundedIndexSet(parseIndexSet(sets.join(",")));
+  const together = Math.max(1, Math.floor(capacity / 2));
+  state.ends = { ...state.ends, suspects: { attempt, rows, together } };
+}
+
+/** Notes that the task's worker was ended by its coordinator: no row is to blame. */
+export function noteSpared({ state, attempt }: RunningTask): void {
+  if (attempt !== undefined) state.ends = { ...state.ends, spared: attempt };
+}
+
+/** Notes that an attempt began: what it was told is on file now. */
+export function noteStart(running: RunningTask, attempt: string): void {
+  running.attempt = attempt;
+  const { spared: _, ...ends } = running.state.ends;
+  running.state.ends = ends;
 }

@@ -7,6 +7,7 @@ export function effectiveJob(plan: Plan, current: JobSpec): JobSpec {
     ...current,
     shard: plan.job.shard,
     output: plan.job.output,
-    generation: { ...current.generation, seed: plan.seed },
+    // It asks for the same, but may write out other defaults, which servers would be sent.
+    generation: { ...plan.job.generation, seed: plan.seed },
   };
 }

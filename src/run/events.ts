@@ -1,12 +1,15 @@
 import type { ErrorCode, ErrorRecord } from "../foundation/errors.ts";
 import type { Usage } from "../foundation/inference.ts";
 import type { Json } from "../foundation/json.ts";
+import type { ErrorCounts } from "./attempt/commit.ts";
 
 /** What the attempts of one task have done so far. */
 export interface TaskCounts {
   /** Rows with an outcome, resumed ones included. */
   done: number;
   failed: number;
+  /** Failed rows by code, with a first message. */
+  errors: ErrorCounts;
 }
 
 /** What happens in a run, as it happens: for progress on a terminal, and `--json`. */
@@ -63,6 +66,8 @@ export interface RunSummary {
   request_count: number;
   /** Answered. */
   response_count: number;
+  /** Of the answered ones, those that had been answered before: nothing was paid for them. */
+  reused_count?: number;
   /** Of this call. */
   run_time_sec: number;
   prompt_tokens: number;

@@ -66,9 +66,14 @@ export function taskOfCommit(path: string, of: Generation): number | undefined {
   return Number.isSafeInteger(task) && path === commitPath(task, of) ? task : undefined;
 }
 
+/** Folder of all attempts of a generation. */
+export function generationAttemptsPrefix(of: Generation): string {
+  return `${attemptPrefix}${of.runId.toLowerCase()}/g${of.generation}/`;
+}
+
 /** Folder of all attempts at one task. */
 export function taskAttemptsPrefix(task: number, of: Generation): string {
-  return `${attemptPrefix}${of.runId.toLowerCase()}/g${of.generation}/${task}/`;
+  return `${generationAttemptsPrefix(of)}${task}/`;
 }
 
 /** Files of one attempt. */

@@ -4,7 +4,7 @@ import { digestOf } from "../foundation/hashing.ts";
 import { runIdAt, sortableId } from "../foundation/ids.ts";
 import { randomInteger } from "../foundation/random.ts";
 import { assertAskable } from "./askable.ts";
-import { assertSameInput, findInput, scanInput, shardRows } from "./create-plan.ts";
+import { assertSameInput, findInput, plannedOrder, scanInput, shardRows } from "./create-plan.ts";
 import { type RunDependencies, runContext } from "./dependencies.ts";
 import { effectiveJob } from "./effective-job.ts";
 import type { RunEvent } from "./events.ts";
@@ -12,6 +12,7 @@ import { differingAnswers } from "./job/kinds.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { planPath } from "./layout.ts";
 import { locateRun, type RunLocation } from "./locate.ts";
+import { errorFileOf } from "./openai-batch/error-file.ts";
 import { type Plan, planBytes } from "./plan.ts";
 import { probeStore } from "./probe.ts";
 import { createOnce, readJson } from "./records.ts";
@@ -26,6 +27,8 @@ export interface OpenRunOptions {
   /** Workers the run will have, for a number of rows. */
   workersFor(job: JobSpec, rows: number): number;
   onEvent(event: RunEvent): void;
+  /** Called before a new run is planned; what it throws prevents that. */
+  beforePlan?(job: JobSpec): Promise<void>;
 }
 
 /** A run, found or newly planned. */
@@ -49,20 +52,24 @@ export async function openOrPlan(
   assertAskable(job);
   const worker = sortableId(dependencies.clock, dependencies.random);
   for (let copy = 1; ; copy++) {
-    const path = copy === 1 ? job.output.path : forkedPath(job.output.path, copy);
-    const wanted = copy === 1 ? job : { ...job, output: { ...job.output, path } };
-    const location = locateRun(path);
+    const wanted = copy === 1 ? job : { ...job, output: forkedOutput(job.output, copy) };
+    const location = locateRun(wanted.output.path);
+    const errorFile = errorFileOf(wanted, location);
     const storage = dependencies.openStorage(location.directory);
     let plan = await readJson<Plan>(storage, planPath);
     const replaced = options.overwrite ? plan?.runId : undefined;
+    if (!plan || options.overwrite) await options.beforePlan?.(wanted);
     if (plan && options.overwrite) {
+      // A mistyped path must not cost the results that are there.
+      await findInput(wanted);
       await removeRun(dependencies, location, plan);
       plan = undefined;
     }
     if (plan) {
       if (!(await matches(wanted, plan, dependencies, options, storage))) continue;
     } else {
-      await assertFree(storage, dependencies.openStorage(location.outside), location);
+      const outside = dependencies.openStorage(location.outside);
+      await assertFree(storage, outside, location, errorFile);
       const place = { location, storage, replaced };
       const planned = await planRun(wanted, place, dependencies, options);
       plan = planned.plan;
@@ -75,6 +82,15 @@ export async function openOrPlan(
     const context = runContext(location, { ...plan, job: effective }, dependencies, worker);
     return { context, location, job: effective };
   }
+}
+
+function forkedOutput(output: JobSpec["output"], copy: number): JobSpec["output"] {
+  const { path, errorFile } = output;
+  return {
+    ...output,
+    path: forkedPath(path, copy),
+    ...(errorFile && { errorFile: forkedPath(errorFile, copy) }),
+  };
 }
 
 function forkedPath(path: string, copy: number): string {
@@ -118,11 +134,12 @@ export async function assertFree(
   storage: Storage,
   outside: Storage,
   location: RunLocation,
+  errorFile: string | null = null,
 ): Promise<void> {
-  const { mergedFile } = location;
-  if (mergedFile !== null && (await outside.stat(mergedFile))) {
+  for (const name of [location.mergedFile, errorFile]) {
+    if (name === null || !(await outside.stat(name))) continue;
     throw new SluiceError("OUTPUT_OCCUPIED", "the file exists", {
-      file: `${location.outside}/${mergedFile}`,
+      file: `${location.outside}/${name}`,
     });
   }
   for await (const { path } of storage.list("")) {
@@ -159,10 +176,13 @@ async function planRun(
   probing.catch(() => {});
   const found = await findInput(job);
   const seed = job.generation.seed ?? randomInteger(random, 2 ** 31);
+  const errorFile = errorFileOf(job, location);
   const workers = options.workersFor(job, Math.ceil(found.bytes / 100));
   const { onEvent } = options;
   const scan = { storage, job, seed, workers, uniqueId, openFile, onEvent };
-  const { tasks, input } = await scanInput(found, scan, await shardRows(found, job, workers));
+  const order = await plannedOrder(found, job, openFile);
+  const rowsPerTask = await shardRows(found, job, workers, order);
+  const { tasks, input } = await scanInput(found, scan, rowsPerTask);
   await probing;
   const plan: Plan = {
     format: 1,
@@ -175,7 +195,9 @@ async function planRun(
     tasks: { count: tasks.count, file: tasks.file, index: tasks.index },
     rows: tasks.rows,
     input,
+    order,
     mergedFile: location.mergedFile,
+    ...(errorFile === null ? {} : { errorFile }),
   };
   planBytes(plan);
   const { won, record } = await createOnce(storage, planPath, plan, digestOf);

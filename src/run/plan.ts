@@ -6,6 +6,7 @@ import { limits } from "../foundation/limits.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { type Generation, planPathOf, tasksPathOf } from "./layout.ts";
 import { linesOf } from "./lines.ts";
+import type { RowOrder } from "./prefix-order.ts";
 import { readJson } from "./records.ts";
 
 /** Unit of scheduling and commit: a contiguous range of input rows. */
@@ -40,14 +41,20 @@ export interface Plan extends Generation {
   createdAt: string;
   /** The job as it was when planned; paths absolute, no secrets. */
   job: JobSpec;
+  /** In a retry: which rows it asks again. */
+  where?: string;
   /** Seed of sampling, given or drawn. */
   seed: number;
   tasks: { count: number; file: PlannedFile; index: PlannedFile };
   /** Rows that will get an outcome. */
   rows: number;
   input: InputSummary;
+  /** The order in which the rows of a task are asked. */
+  order: RowOrder;
   /** Where one merged file is asked for: its name, beside the run directory. */
   mergedFile: string | null;
+  /** Where failed rows are to be in a file of their own: its name, beside the run directory. */
+  errorFile?: string;
 }
 
 /** The input as it was planned. */

@@ -13,11 +13,13 @@ import {
   sampleRequests,
 } from "./estimate.ts";
 import type { RunEvent } from "./events.ts";
+import { generationNotices } from "./job/generation.ts";
 import { answersOf, differingAnswers } from "./job/kinds.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { planPath } from "./layout.ts";
 import { locateRun } from "./locate.ts";
 import { assertFree, openOrPlan } from "./open-run.ts";
+import { errorFileOf } from "./openai-batch/error-file.ts";
 import type { InputSummary, Plan } from "./plan.ts";
 import { readJson } from "./records.ts";
 import { firstRows } from "./sample-rows.ts";
@@ -109,7 +111,7 @@ export async function previewJob(
     sampledRows: sampled.length,
     workers,
     seed: job.generation.seed ?? null,
-    notices: [...notices, ...standing.notices],
+    notices: [...generationNotices(job.generation), ...notices, ...standing.notices],
     warnings: warningsOf(sampled),
     shown: first.map(shownRow),
   };
@@ -161,7 +163,8 @@ async function standingRun(
   const plan = await readJson<Plan>(storage, planPath);
   if (!plan) {
     try {
-      await assertFree(storage, openStorage(location.outside), location);
+      const errorFile = errorFileOf(job, location);
+      await assertFree(storage, openStorage(location.outside), location, errorFile);
       return { run: null, notices: [] };
     } catch (error) {
       return { run: null, notices: [`sluice run would stop: ${asSluiceError(error).message}`] };

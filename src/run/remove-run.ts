@@ -2,11 +2,11 @@ import type { Storage } from "../data/storage/storage.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { sortableId } from "../foundation/ids.ts";
 import { Coordinator } from "./coordinate/coordinator.ts";
+import { lookAtLives } from "./coordinate/lives.ts";
 import type { RunDependencies } from "./dependencies.ts";
 import {
   coordinatorPrefix,
   deadLetterPath,
-  manifestPathOf,
   partPath,
   partWidth,
   planPath,
@@ -14,13 +14,15 @@ import {
 } from "./layout.ts";
 import type { RunLocation } from "./locate.ts";
 import type { Plan } from "./plan.ts";
+import { readJson } from "./records.ts";
 
 /**
  * Removes a run: only files that its plan and its commits name, and its state. The seal goes first,
  * so that a kill half way leaves nothing that looks finished. Nobody else can rule meanwhile.
  *
- * @throws SluiceError `COORDINATOR_LIVES` while the run is being worked on, `OUTPUT_OCCUPIED` when
- *   the directory holds something else as well; nothing is removed then.
+ * @throws SluiceError `COORDINATOR_LIVES` while a coordinator or a worker is at work on the run,
+ *   `COORDINATOR_LOST` when another one replaced it meanwhile, `OUTPUT_OCCUPIED` when the directory
+ *   holds something else as well; nothing is removed then.
  */
 export async function removeRun(
   dependencies: RunDependencies,
@@ -33,40 +35,59 @@ export async function removeRun(
   const id = sortableId(clock, random);
   const coordinator = await Coordinator.rule({ storage, clock, processes, id, job: plan.job });
   try {
-    await removeResults(storage, plan);
-    if (plan.mergedFile !== null) await openStorage(location.outside).remove(plan.mergedFile);
+    await assertStands(storage, plan);
+    await assertNoWorkers(storage, dependencies);
+    await coordinator.remove([successPath]);
+    await coordinator.remove(await resultPaths(storage, plan));
+    const outside = openStorage(location.outside);
+    const files = [plan.mergedFile, plan.errorFile].filter((name) => typeof name === "string");
+    await coordinator.remove(files, outside);
     const isLast = (path: string) =>
       path === planPath || path.startsWith(coordinatorPrefix) || path.startsWith(stdinPrefix);
-    await removeListed(storage, "_sluice/", (path) => !isLast(path));
+    const state = await pathsUnder(storage, "_sluice/");
+    await coordinator.remove(state.filter((path) => !isLast(path)));
     // Until here the directory is known as this run's, and ruled by this process.
-    await storage.remove(planPath);
-    await removeListed(storage, coordinatorPrefix, () => true);
+    await coordinator.remove([planPath]);
+    for (const path of await pathsUnder(storage, coordinatorPrefix)) await storage.remove(path);
   } catch (error) {
     await coordinator.end();
     throw error;
   }
 }
 
-async function removeResults(storage: Storage, plan: Plan): Promise<void> {
-  await storage.remove(successPath);
-  for (let generation = 1; await storage.stat(manifestPathOf(generation)); generation++) {
-    await storage.remove(manifestPathOf(generation));
-  }
-  const width = partWidth(plan.tasks.count);
-  for (let task = 0; task < plan.tasks.count; task++) {
-    await storage.remove(partPath(task, width));
-    await storage.remove(deadLetterPath(task, width));
+// Another process may have replaced it while this one slept, or waited for the rule.
+async function assertStands(storage: Storage, { runId }: Plan): Promise<void> {
+  const standing = await readJson<Plan>(storage, planPath);
+  if (standing && standing.runId !== runId) {
+    throw new SluiceError("COORDINATOR_LOST", `run ${runId} was replaced by ${standing.runId}`);
   }
 }
 
-async function removeListed(
+// Workers that a scheduler started have no coordinator; what they write would come back.
+async function assertNoWorkers(
   storage: Storage,
-  prefix: string,
-  isWanted: (path: string) => boolean,
+  { clock, processes }: RunDependencies,
 ): Promise<void> {
+  const { workers } = await lookAtLives(storage, { clock, processes });
+  const living = workers.find(({ lives }) => lives);
+  if (!living) return;
+  const { pid, host } = living.record;
+  throw new SluiceError("COORDINATOR_LIVES", `worker process ${pid} on ${host}`);
+}
+
+async function resultPaths(storage: Storage, plan: Plan): Promise<string[]> {
+  const paths = await pathsUnder(storage, "_manifest");
+  const width = partWidth(plan.tasks.count);
+  for (let task = 0; task < plan.tasks.count; task++) {
+    paths.push(partPath(task, width), deadLetterPath(task, width));
+  }
+  return paths;
+}
+
+async function pathsUnder(storage: Storage, prefix: string): Promise<string[]> {
   const paths: string[] = [];
-  for await (const { path } of storage.list(prefix)) if (isWanted(path)) paths.push(path);
-  for (const path of paths) await storage.remove(path);
+  for await (const { path } of storage.list(prefix)) paths.push(path);
+  return paths;
 }
 
 // The new run could not lie beside it, and the old one would be gone for nothing.

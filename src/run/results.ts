@@ -1,11 +1,13 @@
 import type { Storage } from "../data/storage/storage.ts";
 import { type Clock, sleep } from "../foundation/clock.ts";
+import { asSluiceError } from "../foundation/errors.ts";
 import { limits } from "../foundation/limits.ts";
 import type { Commit } from "./attempt/commit.ts";
 import { commitPath } from "./layout.ts";
+import { readLines } from "./lines.ts";
 import { type Plan, readPlan } from "./plan.ts";
 import { readJson } from "./records.ts";
-import { readManifest } from "./seal/manifest.ts";
+import { type Manifest, readManifest } from "./seal/manifest.ts";
 
 export interface ResultsOptions {
   /** Dead letters instead of results. */
@@ -46,19 +48,45 @@ export async function* resultChunks(
   const tasks = plan.tasks.count;
   const sealed = await readManifest(storage);
   if (sealed) {
-    // A retry changes what was published, never the attempts.
-    const files = sealed.tasks.map(({ part, deadLetters }) => (failed ? deadLetters : part));
-    for (const file of files) if (file) yield* fileChunks(storage, file.path, signal);
-    if (sealed.merged && !failed) yield* fileChunks(outside, sealed.merged.path, signal);
+    yield* publishedChunks(storage, outside, sealed, 0, options);
     return { gap: undefined, tasks };
   }
   for (let task = 0; task < tasks; task++) {
     const commit = await committed(storage, plan, task, options);
     if (!commit) return { gap: task, tasks };
     const file = failed ? commit.deadLetters : commit.part;
-    if (file) yield* fileChunks(storage, file.path, signal);
+    try {
+      if (file) yield* fileChunks(storage, file.path, signal);
+    } catch (error) {
+      const isGone = asSluiceError(error).code === "NOT_FOUND";
+      const cleaned = isGone ? await readManifest(storage) : undefined;
+      if (!cleaned) throw error;
+      yield* publishedChunks(storage, outside, cleaned, task, options);
+      break;
+    }
   }
   return { gap: undefined, tasks };
+}
+
+/** The results of a sealed run from one task on: a retry changes what was published. */
+async function* publishedChunks(
+  storage: Storage,
+  outside: Storage,
+  { tasks, merged }: Manifest,
+  first: number,
+  { failed, signal }: ResultsOptions,
+): AsyncGenerator<Uint8Array> {
+  for (const { part, deadLetters } of tasks.slice(first)) {
+    const file = failed ? deadLetters : part;
+    if (file) yield* fileChunks(storage, file.path, signal);
+  }
+  if (!merged || failed) return;
+  if (first === 0) return yield* fileChunks(outside, merged.path, signal);
+  let earlier = tasks.slice(0, first).reduce((sum, { results }) => sum + results, 0);
+  for await (const line of readLines(outside, merged.path)) {
+    if (signal?.aborted) return;
+    if (earlier-- <= 0) yield Buffer.from(`${line}\n`);
+  }
 }
 
 async function committed(

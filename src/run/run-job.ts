@@ -7,8 +7,10 @@ import type { DispatchEnd } from "./dispatch.ts";
 import { EventLog } from "./event-log.ts";
 import type { RunEvent, RunSummary } from "./events.ts";
 import { hostedNotice } from "./hosted-notice.ts";
+import { generationNotices } from "./job/generation.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { manifestPathOf } from "./layout.ts";
+import { removeStaleLeftovers } from "./leftovers.ts";
 import type { RunLocation } from "./locate.ts";
 import { type OpenedRun, openOrPlan } from "./open-run.ts";
 import { type Plan, TaskTable } from "./plan.ts";
@@ -16,12 +18,15 @@ import type { RunContext } from "./run-context.ts";
 import { committedTasks, readCommits } from "./seal/commits.ts";
 import { type Manifest, readManifest } from "./seal/manifest.ts";
 import { sealRun } from "./seal/seal.ts";
-import { rate, rounded, sealedSummary, summaryErrors } from "./summary.ts";
+import { requestsOfStopped } from "./stopped-requests.ts";
+import { duplicatesNotice, rate, rounded, sealedSummary, summaryErrors } from "./summary.ts";
 
 export interface RunJobOptions {
   backend: Backend;
   overwrite: boolean;
   fork: boolean;
+  /** Called before a new run is planned; what it throws prevents that. */
+  beforePlan?(job: JobSpec): Promise<void>;
   /** Called before workers start, when there is something to do: fetches engine and model. */
   prepare(job: JobSpec): Promise<void>;
   onEvent(event: RunEvent): void;
@@ -72,7 +77,11 @@ export async function runJob(
   const present = withSharedLimits(opened, backend);
   const coordinator = await Coordinator.rule({ storage, clock, processes, id, job: present.job });
   const seal = (engine: Manifest["engine"]) =>
-    sealRun(context, { engine, assertRules: () => coordinator.assertRules() });
+    sealRun(context, {
+      engine,
+      prices: opened.job.prices,
+      assertRules: () => coordinator.assertRules(),
+    });
   try {
     const run = { ...opened, ...present, totalRows: context.plan.rows, seal };
     return await carryOut(run, coordinator, options, seconds);
@@ -96,7 +105,8 @@ export interface PresentRun extends OpenedRun {
 
 /** The job as each worker is to see it: a limit on requests at once is for all of them together. */
 export function withSharedLimits({ context, job }: OpenedRun, backend: Backend) {
-  const { workers, notices } = backend.workersFor(job, context.plan.rows);
+  const { workers, notices: ofWorkers } = backend.workersFor(job, context.plan.rows);
+  const notices = [...generationNotices(job.generation), ...ofWorkers];
   if (job.model.engine !== "openai") return { job, workers, notices };
   const maxInFlight = Math.max(1, Math.ceil(job.model.maxInFlight / workers));
   return { job: { ...job, model: { ...job.model, maxInFlight } }, workers, notices };
@@ -119,6 +129,7 @@ export async function carryOut(
     options.onEvent(event);
   };
   try {
+    if (coordinator.record.number > 1) await removeStaleLeftovers(context, plan);
     const committed = await committedTasks(storage, plan);
     const pending = await pendingTasks(context, committed);
     for (const message of run.notices) onEvent({ type: "notice", message });
@@ -140,6 +151,8 @@ export async function carryOut(
       return await stopped(context, end, { ...facts, runTimeSec: seconds() });
     }
     const manifest = await run.seal(engine);
+    const repeats = plan.generation === 1 ? duplicatesNotice(manifest) : undefined;
+    if (repeats !== undefined) onEvent({ type: "notice", message: repeats });
     const { total, failed } = manifest.rows;
     onEvent({ type: "run-seal", manifest: places.manifestPath, rows: total, failed });
     const isSuccess = withinBudget(job, { rows: run.totalRows }, failed);
@@ -220,11 +233,12 @@ async function stopped(
   const error = end.error!;
   const counts = await committedCounts(context, await committedTasks(storage, plan));
   const completionTokens = counts.usage.completionTokens + end.partial.usage.completionTokens;
+  const requests = await requestsOfStopped(context, counts, end.partial.answered);
   const summary: RunSummary = {
     status: error.code === "RUN_CANCELED" ? "CANCELED" : "FAILED",
     run_id: plan.runId,
-    request_count: plannedRequests(plan),
-    response_count: counts.requests.answered + end.partial.answered,
+    request_count: requests.planned,
+    response_count: requests.answered,
     run_time_sec: rounded(facts.runTimeSec),
     prompt_tokens: counts.usage.promptTokens + end.partial.usage.promptTokens,
     total_tokens_generated: completionTokens,
@@ -242,11 +256,6 @@ async function stopped(
     sealed: false,
   };
   return { summary, exitCode: error.exitCode, error, wasSealed: false };
-}
-
-/** Requests as far as they are known before the rows were rendered: lists are counted once. */
-function plannedRequests(plan: Plan): number {
-  return plan.rows * Object.keys(plan.job.prompts ?? { answer: "" }).length;
 }
 
 async function committedCounts(

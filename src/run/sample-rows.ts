@@ -5,7 +5,7 @@ import { longestLineBytes, TaskTable } from "./plan.ts";
 import type { RunContext } from "./run-context.ts";
 
 /** A row as it stands in the input, read ahead of a run. */
-export type SampledRow = Pick<InputRow, "index" | "file" | "line" | "value" | "error">;
+export type SampledRow = Pick<InputRow, "index" | "file" | "line" | "value" | "error" | "dataset">;
 
 /** Tasks that a sample is taken from. */
 const maxSampledTasks = 10;
@@ -62,10 +62,10 @@ async function startOf(
   const found: SampledRow[] = [];
   const options = { maxLineBytes: longestLineBytes(plan) };
   for await (const rows of readRows(slices, firstRow, openFile, options)) {
-    for (const { index, file, line, value, error } of rows) {
+    for (const { raw: _, ...row } of rows) {
       if (found.length >= count) return found;
-      if (wanted && !wanted.has(index)) continue;
-      found.push({ index, file, line, ...(value && { value }), ...(error && { error }) });
+      if (wanted && !wanted.has(row.index)) continue;
+      found.push(row);
     }
   }
   return found;

@@ -26,6 +26,7 @@ export function sealedSummary(
     run_id: manifest.runId,
     request_count: requests.planned,
     response_count: requests.answered,
+    ...(requests.reused !== undefined && { reused_count: requests.reused }),
     run_time_sec: rounded(facts.runTimeSec),
     prompt_tokens: usage.promptTokens,
     total_tokens_generated: usage.completionTokens,
@@ -42,6 +43,16 @@ export function sealedSummary(
     manifest: facts.manifestPath,
     sealed: true,
   };
+}
+
+/** What a person should know of ids that do not tell rows apart; undefined where all do. */
+export function duplicatesNotice({ duplicateIds }: Pick<Manifest, "duplicateIds">) {
+  if (!duplicateIds || duplicateIds.count === 0) return undefined;
+  const { count, examples } = duplicateIds;
+  const repeating = count === 1 ? "1 row repeats" : `${count} rows repeat`;
+  const [first] = examples;
+  const where = first ? `: row ${first.rows[1]} that of row ${first.rows[0]}, from 0` : "";
+  return `${repeating} the id of an earlier one${where}`;
 }
 
 /** Failures as the summary has them. */

@@ -16,6 +16,10 @@ export interface EngineUnderTest {
   isDeterministic: boolean;
   /** It writes slotted lines as asked, rather than leaving that to checks and re-asking. */
   enforcesSlots?: boolean;
+  /** It takes `numReturnSequences`. */
+  answersSeveral?: boolean;
+  /** It takes `logprobs`. */
+  reportsLogprobs?: boolean;
   /** A request that fails for good, and how. */
   failing?: { request: InferenceRequest; code: ErrorCode };
 }
@@ -73,7 +77,13 @@ export function engineConformance(
   framework: TestFramework,
 ): void {
   framework.describe(`engine conformance: ${name}`, () => {
-    for (const clauses of [answerClauses, crowdClauses, endClauses, optionalClauses]) {
+    for (const clauses of [
+      answerClauses,
+      crowdClauses,
+      endClauses,
+      optionalClauses,
+      parameterClauses,
+    ]) {
       clauses(makeEngine, framework);
     }
   });
@@ -207,6 +217,37 @@ const optionalClauses: Clauses = (make, { it, expect }) => {
         retryable: entry.retryable,
       });
       expect(faultsOf(await engine.infer(conformanceRequest(0), never()))).toEqual([]);
+    }));
+};
+
+/** Parameters that only some engines take; as with `optionalClauses`. */
+const parameterClauses: Clauses = (make, { it, expect }) => {
+  it("answers as often as it is asked to where it says so", () =>
+    withEngine(make, async ({ engine, answersSeveral }) => {
+      if (!answersSeveral) return;
+      const several = { ...parameters, temperature: 1, numReturnSequences: 3 };
+      const response = await engine.infer(
+        { ...conformanceRequest(2), parameters: several },
+        never(),
+      );
+      expect(response.answers.length).toBe(3);
+      expect(faultsOf(response)).toEqual([]);
+    }));
+
+  it("reports log-probabilities where it says so", () =>
+    withEngine(make, async ({ engine, reportsLogprobs }) => {
+      if (!reportsLogprobs) return;
+      const reported = { ...conformanceRequest(3), parameters: { ...parameters, logprobs: 2 } };
+      const { logprobs = [] } = (await engine.infer(reported, never())).answers[0]!;
+      expect(logprobs.length > 0).toBe(true);
+      for (const { logprob, alternatives } of logprobs) {
+        const values = alternatives.map((alternative) => alternative.logprob);
+        expect([logprob, ...values].every((value) => value <= 0 && value > -1e5)).toBe(true);
+        expect(values.length).toBe(2);
+        expect(values[0]! >= values[1]!).toBe(true);
+      }
+      const plain = await engine.infer(conformanceRequest(3), never());
+      expect(plain.answers[0]!.logprobs).toBe(undefined);
     }));
 
   it("fills the slots of a line by copying where it says so", () =>

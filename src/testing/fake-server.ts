@@ -231,18 +231,22 @@ function answerBody(request: ReceivedRequest, answer: ServerBehaviour & { kind: 
   const json = request.json ?? {};
   const isChat = request.path.includes("/chat/");
   const limit = Number(json.max_completion_tokens ?? json.max_tokens ?? 16);
-  const spoken = answer.text?.split(" ") ?? wordsFor(request.body);
-  const kept = spoken.slice(0, limit);
-  const text = kept.join(" ");
-  const finish = answer.finishReason ?? (kept.length < spoken.length ? "length" : "stop");
+  let completionTokens = 0;
+  const choices = Array.from({ length: Number(json.n ?? 1) }, (_, index): JsonObject => {
+    const spoken = answer.text?.split(" ") ?? wordsFor(request.body, index);
+    const kept = spoken.slice(0, limit);
+    completionTokens += kept.length;
+    const text = kept.join(" ");
+    const finish = answer.finishReason ?? (kept.length < spoken.length ? "length" : "stop");
+    return isChat
+      ? { index, message: { role: "assistant", content: text }, finish_reason: finish }
+      : { index, text, finish_reason: finish };
+  });
   const promptTokens = promptWords(json);
-  const choice: JsonObject = isChat
-    ? { index: 0, message: { role: "assistant", content: text }, finish_reason: finish }
-    : { index: 0, text, finish_reason: finish };
   const usage = {
     prompt_tokens: promptTokens,
-    completion_tokens: kept.length,
-    total_tokens: promptTokens + kept.length,
+    completion_tokens: completionTokens,
+    total_tokens: promptTokens + completionTokens,
     prompt_tokens_details: { cached_tokens: answer.cachedTokens ?? 0 },
   };
   const body: JsonObject = {
@@ -250,14 +254,14 @@ function answerBody(request: ReceivedRequest, answer: ServerBehaviour & { kind: 
     object: isChat ? "chat.completion" : "text_completion",
     created: 0,
     model: json.model ?? null,
-    choices: [choice],
+    choices,
   };
   return answer.usage === false ? body : { ...body, usage };
 }
 
-/** Three to ten words that follow from the request's body. */
-function wordsFor(body: string): string[] {
-  let hash = 0;
+/** Three to ten words that follow from the request's body, and from which of `n` answers it is. */
+function wordsFor(body: string, index: number): string[] {
+  let hash = index;
   for (let position = 0; position < body.length; position++) {
     hash = Math.imul(hash ^ body.charCodeAt(position), 0x01000193);
   }

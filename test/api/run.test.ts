@@ -96,6 +96,21 @@ describe("run, for programs", () => {
     expect(part.split("\n").length - 1).toBe(10);
   });
 
+  it("leaves nothing behind where engine or model cannot be had", async () => {
+    const wrong: JobInput = { ...job, model: { engine: "llama", name: "smollm" } };
+    await expect(run(wrong, { workingDirectory: folder })).rejects.toMatchObject({
+      code: "MODEL_UNKNOWN",
+    });
+    const absent: JobInput = {
+      ...job,
+      model: { engine: "llama", name: "smollm2-135m-instruct" },
+    };
+    const environment = { SLUICE_HOME: join(folder, "home") };
+    const options = { workingDirectory: folder, environment, install: false };
+    await expect(run(absent, options)).rejects.toMatchObject({ code: "ENGINE_MISSING" });
+    expect(await readdir(folder)).toEqual(["rows.jsonl"]);
+  });
+
   it("names what is wrong with a job, and refuses standard input", async () => {
     const wrong = { ...job, promt: "x" } as JobInput;
     await expect(run(wrong, { workingDirectory: folder })).rejects.toMatchObject({

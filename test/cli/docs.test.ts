@@ -1,15 +1,17 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { generatedFiles, root, withKeys } from "../../scripts/generated-docs.ts";
+import { llamaSupport } from "../../src/engines/llama/support.ts";
 import { jobKeys } from "../../src/run/job/keys.ts";
 
 describe("files that npm run docs writes", () => {
   const files = [...generatedFiles()];
 
-  it("are three", () => {
+  it("are four", () => {
     expect(files.map(([path]) => path)).toEqual([
       "schema/job.json",
       "docs/job-file.md",
+      "docs/engines.md",
       "docs/errors.md",
     ]);
   });
@@ -20,8 +22,20 @@ describe("files that npm run docs writes", () => {
 
   it("have a row for every key", () => {
     const text = generatedFiles().get("docs/job-file.md")!;
-    const missing = jobKeys().filter(({ path }) => !text.includes(`| \`${path}\` |`));
-    expect(missing).toEqual([]);
+    const rows = jobKeys().map(({ path, otherNames }) => {
+      const others = otherNames.map((name) => `, \`${name.split(".").at(-1)}\``).join("");
+      return `| \`${path}\`${others} |`;
+    });
+    expect(rows.filter((row) => !text.includes(row))).toEqual([]);
+  });
+
+  it("have a row for every generation parameter that an engine may refuse", () => {
+    const text = generatedFiles().get("docs/engines.md")!;
+    const rows = Object.keys(llamaSupport).map((name) => `| \`${name}\` |`);
+    expect(rows.length).toBeGreaterThan(10);
+    expect(rows.filter((row) => !text.includes(row))).toEqual([]);
+    expect(text).toMatch(/\| `numBeams` \| refused \| refused \| refused \| refused \|/);
+    expect(text).toMatch(/\| `topK` \| yes \| yes \| refused \| yes \|/);
   });
 
   it("keep the prose around the tables", () => {

@@ -48,6 +48,15 @@ describe("options that shape a job", () => {
     });
   });
 
+  it("take the other names of generation, one by one and as a text", async () => {
+    await load(small());
+    const flags = ["--generation.max_new_tokens", "9", "--generation.do_sample"];
+    const job = await jobOf("-c", "job.yaml", "--generation", "min_p=0.1,stop=END", ...flags);
+    const generation = { maxNewTokens: 9, doSample: true, minP: 0.1, topK: 5, stop: ["END"] };
+    expect(job.generation).toEqual({ ...generation, returnFullText: false });
+    expect(jobKeysHelp(1000)).toContain("[or: max_new_tokens]");
+  });
+
   it("are all listed by --help, with default and variable", () => {
     const command = declareJobOptions(new Command("run"));
     let help = "";

@@ -36,6 +36,7 @@ const progress = (done: number, failed = 0): RunEvent => ({
   worker: "w1",
   done,
   failed,
+  errors: failed > 0 ? { TIMEOUT: { count: failed, message: "slow" } } : {},
   inFlight: 8,
   usage: usage((done - 100) * 10, (done - 100) * 2),
 });
@@ -46,6 +47,7 @@ const end = (outcome: "committed" | "failed"): RunEvent => ({
   outcome,
   done: 500,
   failed: 3,
+  errors: { TIMEOUT: { count: 3, message: "slow" } },
   usage: usage(4000, 800),
 });
 
@@ -68,6 +70,7 @@ describe("reduceProgress", () => {
       done: 800,
       fresh: 200,
       failed: 2,
+      errors: { TIMEOUT: { count: 2, message: "slow" } },
       inFlight: 8,
       usage: usage(2000, 400),
     });
@@ -106,20 +109,25 @@ describe("reduceProgress", () => {
     expect(state.workers.size).toBe(0);
   });
 
-  it("sums errors by code and keeps the first message", () => {
-    const error = (message: string, count: number): RunEvent => ({
-      type: "row-error",
-      code: "TIMEOUT",
-      message,
-      count,
-    });
-    const state = after([
+  it("counts failed rows of ended and open tasks by code, those of a lost attempt not", () => {
+    const begun: [number, RunEvent][] = [
       [0, start],
-      [1, error("first", 1)],
-      [2, error("second", 4)],
+      [0, worker],
+      [0, task],
+      [1000, progress(300, 2)],
+    ];
+    const lost = after([...begun, [2000, { type: "worker-end", worker: "w1" }]]);
+    expect(totalsOf(lost)).toMatchObject({ failed: 0, errors: {} });
+    const again = after([
+      ...begun,
+      [2000, { type: "worker-end", worker: "w1" }],
+      [3000, worker],
+      [3000, task],
+      [4000, progress(300, 2)],
     ]);
-    expect(state.errors.get("TIMEOUT")).toEqual({ count: 5, message: "first" });
-    expect(renderProgressLine(state, 3)).toContain("TIMEOUT 5");
+    expect(renderProgressLine(again, 4000)).toContain("TIMEOUT 2");
+    const ended = reduceProgress(again, end("committed"), 5000);
+    expect(totalsOf(ended).errors).toEqual({ TIMEOUT: { count: 3, message: "slow" } });
   });
 });
 
@@ -258,6 +266,17 @@ describe("showProgress", () => {
     expect(writes).toHaveLength(2);
     expect(writes.join("")).not.toContain("\u001b");
     view.close();
+  });
+
+  it("draws the last state once, however often it is closed", () => {
+    for (const mode of ["lines", "block"] as const) {
+      const { view, writes } = shown(mode);
+      view.onEvent(start);
+      view.close();
+      const drawn = writes.length;
+      view.close();
+      expect(writes).toHaveLength(drawn);
+    }
   });
 
   it("says the same kind of row error only a few times", () => {

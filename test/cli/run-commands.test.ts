@@ -12,14 +12,8 @@ import {
   textOf,
   type WholeRun,
 } from "../run/whole-run.ts";
+import { call } from "./call.ts";
 import { stubIo } from "./io-stub.ts";
-
-async function call(workingDirectory: string, ...args: string[]) {
-  const { io, written, state } = stubIo({ workingDirectory, columns: () => 200 });
-  await runProgram(args, io, { version: "1" });
-  await setImmediate();
-  return { ...written, exitCode: state.exitCode };
-}
 
 async function sealed(output = "out"): Promise<WholeRun> {
   const run = preparedRun(scratchFolder(), undefined, { maxFailedRows: 4 }, output);

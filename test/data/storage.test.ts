@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -8,7 +8,7 @@ import { localStorage } from "../../src/data/storage/local.ts";
 import { memoryStorage } from "../../src/data/storage/memory.ts";
 import { openStorage } from "../../src/data/storage/open.ts";
 import { SerialQueue } from "../../src/data/storage/serial-queue.ts";
-import type { Storage } from "../../src/data/storage/storage.ts";
+import type { Leftover, Storage } from "../../src/data/storage/storage.ts";
 import { storageConformance } from "../../src/testing/storage-conformance.ts";
 
 let root = "";
@@ -24,6 +24,12 @@ async function pathsOf(storage: Storage): Promise<string[]> {
   const paths: string[] = [];
   for await (const file of storage.list("")) paths.push(file.path);
   return paths;
+}
+
+async function leftoversOf(storage: Storage, prefix: string): Promise<Leftover[]> {
+  const found: Leftover[] = [];
+  for await (const leftover of storage.leftovers!(prefix)) found.push(leftover);
+  return found.sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
 storageConformance("local", () => localStorage(newDirectory()), framework);
@@ -52,6 +58,32 @@ describe("localStorage", () => {
     expect(await pathsOf(storage)).toEqual(["a", "b", "c"]);
   });
 
+  it("names what a dead process left, with the time since then by its own clock", async () => {
+    const directory = newDirectory();
+    const storage = localStorage(directory);
+    expect(await leftoversOf(storage, "")).toEqual([]);
+    await storage.replace("x/part-0", Buffer.from("1"));
+    const left = await storage.writer("x/part-1");
+    await left.write(Buffer.alloc(300_000));
+    const other = await storage.writer("y");
+    await writeFile(join(directory, ".tmp-mine"), "no leftover of ours");
+    const [first, second] = await leftoversOf(storage, "");
+    expect([first?.path, second?.path]).toEqual([
+      expect.stringMatching(/^\.tmp-[0-9a-f-]{36}-y$/),
+      expect.stringMatching(/^x\/\.tmp-[0-9a-f-]{36}-part-1$/),
+    ]);
+    expect(second?.bytes).toBe(300_000);
+    // What it holds may be old: only when it was made or changed counts.
+    await utimes(join(directory, second!.path), 1, 1);
+    const [touched] = await leftoversOf(storage, "x/part-1");
+    expect(touched?.idleMs).toBeLessThan(3_600_000);
+    expect(await leftoversOf(storage, "x/part-2")).toEqual([]);
+    expect((await readdir(directory)).filter((name) => name.endsWith("clock"))).toEqual([]);
+    for (const { path } of [first!, second!]) await storage.remove(path);
+    expect(await leftoversOf(storage, "")).toEqual([]);
+    for (const writer of [left, other]) await writer.abort();
+  });
+
   it("makes a directory again that was removed under it", async () => {
     const directory = newDirectory();
     const storage = localStorage(directory);
@@ -62,6 +94,12 @@ describe("localStorage", () => {
     await (await storage.appender("x/b")).close();
     await storage.publish("x/b", "y/b");
     expect(await pathsOf(storage)).toEqual(["x/b", "y/b"]);
+  });
+
+  it("refuses a directory in which none can be made", async (context) => {
+    context.skip(!existsSync("/proc/self"), "there is no /proc, which takes no names");
+    const failed = localStorage("/proc/sluice/run").replace("a", Buffer.from("1"));
+    await expect(failed).rejects.toMatchObject({ code: "NOT_FOUND" });
   });
 
   it("opens absolute paths from the root of the machine", async () => {

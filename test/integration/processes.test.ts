@@ -88,6 +88,18 @@ describe("a run of real processes", () => {
     });
   }
 
+  it("gives up a row that ends the process of a static worker, and that row alone", async () => {
+    const model = { latencyMs: 2, capacity: 8, failures: [{ row: 7, kind: "kill-worker" }] };
+    const files = newRun(40, model);
+    const planned = await runSluice(["plan", "-c", "job.yaml", "--write"], files.directory);
+    expect(planned.code, planned.stderr).toBe(0);
+    const worked = await runSluice(["worker", "out", "--share", "0/1"], files.directory);
+    expect(worked.code, worked.stderr).toBe(1);
+    expect(files.deadLetters()).toMatchObject([{ index: 7, code: "ROW_KILLS_ENGINE" }]);
+    expect(files.orderProblem([7])).toBeUndefined();
+    await expectVerified(files);
+  });
+
   it("is made by four shells with a share each, and sealed by the last of them", async () => {
     const files = newRun(200, { latencyMs: 5, capacity: 4 });
     const planned = await runSluice(["plan", "-c", "job.yaml", "--write"], files.directory);

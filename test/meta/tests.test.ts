@@ -30,6 +30,9 @@ const testedElsewhere: Record<string, string> = {
   "src/prompt/jinja-syntax.ts": "test/prompt/template.test.ts",
   "src/prompt/strict-interpreter.ts": "test/prompt/template.test.ts",
   "src/prompt/template-position.ts": "test/prompt/template.test.ts",
+  "src/prompt/types/alpaca.ts": "test/prompt/types/golden.test.ts",
+  "src/prompt/types/conversations.ts": "test/prompt/types/golden.test.ts",
+  "src/prompt/types/row-fields.ts": "test/prompt/types/typed-prompt.test.ts",
 };
 
 /** Lines that hold code: no blank ones, no comments. */

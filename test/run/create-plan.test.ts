@@ -8,6 +8,8 @@ import {
   defaultShardRows,
   drawSample,
   onlyChosen,
+  plannedOrder,
+  prefixShardRows,
   scanInput,
 } from "../../src/run/create-plan.ts";
 import type { JobInput } from "../../src/run/job/schema.ts";
@@ -158,5 +160,33 @@ describe("assertSameInput", () => {
 
   it("does not read files whose times and sizes are the same", async () => {
     await expect(compare({ planned, now: changed }, false)).resolves.toBeUndefined();
+  });
+});
+
+describe("plannedOrder", () => {
+  const text = (at: number) => JSON.stringify({ text: `${at % 40}: `.repeat(100) + at });
+  const content = `${Array.from({ length: 160 }, (_, at) => text(at)).join("\n")}\n`;
+  const files = { "/data/in.jsonl": content };
+  const llama = { engine: "llama" as const, name: "model.gguf" };
+  const orderOf = (changes: Partial<JobInput>) =>
+    plannedOrder(foundIn(files), jobOf(changes), filesInMemory(files));
+
+  it("is by prefix where an engine keeps prefixes and sorting brings them together", async () => {
+    expect(await orderOf({ model: llama })).toBe("prefix");
+    expect(await orderOf({ model: llama, limit: 20 })).toBe("input");
+    expect(await orderOf({})).toBe("input");
+  });
+
+  it("is what the job says", async () => {
+    expect(await orderOf({ model: llama, order: "input" })).toBe("input");
+    expect(await orderOf({ order: "prefix" })).toBe("prefix");
+  });
+});
+
+describe("prefixShardRows", () => {
+  it("makes shards as large as they may be, one for each worker", () => {
+    expect(prefixShardRows(1_000_000, 2)).toBe(limits.maxShardRows);
+    expect(prefixShardRows(1000, 2)).toBe(500);
+    expect(prefixShardRows(0, 2)).toBe(4);
   });
 });

@@ -9,6 +9,9 @@ describe("a worker that dies", () => {
     await settled();
     await run.worker(0).ready(4);
     await run.worker(0).start(0);
+    await run.worker(0).asking(0, "0-4");
+    await run.worker(0).asking(0, "1,4", true);
+    await run.worker(0).asking(0, "5-6");
     await run.worker(0).die();
     expect(run.events.at(-1)).toMatchObject({
       type: "worker-end",
@@ -16,7 +19,26 @@ describe("a worker that dies", () => {
     });
     await untilStarted(run, 2);
     await run.worker(1).ready(4);
-    expect(run.worker(1).heard).toEqual([{ type: "task-run", task: 0, suspects: 4 }]);
+    const suspects = { attempt: "a0", rows: "1,4-6", together: 2 };
+    expect(run.worker(1).heard).toEqual([{ type: "task-run", task: 0, suspects }]);
+  });
+
+  it("has no row suspected of a task of which it asked none", async () => {
+    const run = dispatching(2);
+    await settled();
+    await run.worker(0).ready(100);
+    await run.worker(0).start(0);
+    await run.worker(0).start(1);
+    await run.worker(0).asking(0, "3");
+    await run.worker(0).die();
+    await untilStarted(run, 2);
+    await run.worker(1).ready(100);
+    expect(run.worker(1).heard).toContainEqual({ type: "task-run", task: 1 });
+    expect(run.worker(1).heard).toContainEqual({
+      type: "task-run",
+      task: 0,
+      suspects: { attempt: "a0", rows: "3", together: 50 },
+    });
   });
 
   it("leaves its tasks to a worker that has nothing to do", async () => {
@@ -49,12 +71,14 @@ describe("a worker that dies", () => {
     await settled();
     let tries = 0;
     for (; !run.state.isOver && tries < 50; tries++) {
-      await run.worker(tries).ready(1);
+      await run.worker(tries).ready(8);
+      await run.worker(tries).start(0);
+      await run.worker(tries).asking(0, "0-7");
       await run.worker(tries).die("out of memory");
       if (!run.state.isOver) await untilStarted(run, tries + 2).catch(() => {});
       await settled();
     }
-    // One retry, the halvings of the task's ten rows, and as many deaths as a row may cause.
+    // One retry, the halvings of eight rows, and as many deaths as a row may cause.
     expect(tries).toBe(1 + 1 + 4 + limits.maxRowKills);
     const { error } = await run.ended;
     expect(error).toMatchObject({ code: "TASK_FAILED" });
@@ -66,7 +90,7 @@ describe("a worker that dies", () => {
     await settled();
     for (let death = 0; death < 20; death++) {
       await run.worker(death).ready();
-      await run.worker(death).start(0, death);
+      await run.worker(death).start(0, death + 1);
       await run.worker(death).die();
       await untilStarted(run, death + 2);
     }
@@ -79,7 +103,7 @@ describe("a worker that dies", () => {
     for (let death = 0; death < 20; death++) {
       await run.worker(death).ready(100);
       expect(run.worker(death).tasks().toSorted()).toEqual([0, 1]);
-      await run.worker(death).progress(1, { done: death });
+      await run.worker(death).progress(1, { done: death + 1 });
       await run.worker(death).die();
       await untilStarted(run, death + 2);
     }
@@ -119,6 +143,18 @@ describe("a worker that dies", () => {
     });
     await clock.run(wait);
     expect(worker(0).isKilled).toBe(true);
+  });
+
+  it("ends the run soon where no row was asked", async () => {
+    const run = dispatching(1, { maxTaskRetries: 1 });
+    await settled();
+    for (const number of [0, 1]) {
+      await run.worker(number).ready(8);
+      await run.worker(number).die();
+      await settled();
+      if (number === 0) await untilStarted(run, 2);
+    }
+    expect((await run.ended).error).toMatchObject({ code: "TASK_FAILED" });
   });
 
   it("is killed when it talks no more and stays", async () => {

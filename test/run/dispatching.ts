@@ -3,7 +3,7 @@ import { noUsage } from "../../src/foundation/inference.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
 import { Dispatcher, type DispatchOptions } from "../../src/run/dispatch.ts";
 import type { RunEvent } from "../../src/run/events.ts";
-import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
+import { type FromWorker, protocolVersion, type ToWorker } from "../../src/run/worker/protocol.ts";
 import { virtualClock } from "../../src/testing/virtual-clock.ts";
 import { settled } from "./scripted-engine.ts";
 
@@ -20,8 +20,13 @@ export interface ScriptedWorker {
   tasks(): number[];
   isKilled: boolean;
   channel: Channel<FromWorker, ToWorker>;
-  ready(capacity?: number): Promise<void>;
+  ready(capacity?: number, protocol?: number): Promise<void>;
+  /** Begins an attempt: the first worker `a0`, the next one `a1`. */
   start(task: number, resumed?: number): Promise<void>;
+  /** Says that it lives. */
+  beat(): Promise<void>;
+  /** Says that it asks these rows, an index set: no others, or these as well. */
+  asking(task: number, rows: string, isAll?: boolean): Promise<void>;
   progress(task: number, facts: Partial<Message<"task-progress">>): Promise<void>;
   end(task: number, facts?: Partial<Message<"task-end">>): Promise<void>;
   /** Is gone. */
@@ -31,6 +36,8 @@ export interface ScriptedWorker {
 /** A dispatcher at work over scripted workers. */
 export function dispatching(tasks: number, changes: Partial<DispatchOptions> = {}) {
   const clock = virtualClock();
+  const pass = (ms: number) =>
+    clock.run(new Promise<void>((resolve) => clock.schedule(ms, resolve)));
   const workers: ScriptedWorker[] = [];
   const events: RunEvent[] = [];
   const stop = new AbortController();
@@ -45,7 +52,7 @@ export function dispatching(tasks: number, changes: Partial<DispatchOptions> = {
     onEvent: (event) => events.push(event),
     signal: stop.signal,
     startWorker: async (slot) => {
-      const { worker, handle } = scriptedWorker(slot);
+      const { worker, handle } = scriptedWorker(slot, workers.length);
       workers.push(worker);
       return handle;
     },
@@ -57,10 +64,10 @@ export function dispatching(tasks: number, changes: Partial<DispatchOptions> = {
   void ended.then(() => {
     state.isOver = true;
   });
-  return { clock, workers, worker, events, stop, ended, state };
+  return { dispatcher, clock, workers, worker, events, stop, ended, state, pass };
 }
 
-function scriptedWorker(slot: number) {
+function scriptedWorker(slot: number, number: number) {
   const [near, far] = channelPair<ToWorker, FromWorker>();
   const gone = Promise.withResolvers<string>();
   const heard: ToWorker[] = [];
@@ -76,12 +83,21 @@ function scriptedWorker(slot: number) {
     tasks: () => heard.flatMap((it) => (it.type === "task-run" ? it.task : [])),
     isKilled: false,
     channel: far,
-    ready: (capacity = 1) => {
-      const facts = { worker: `w${slot}`, pid: 1, protocol: 1, engine: "scripted", choices: {} };
+    ready: (capacity = 1, protocol = protocolVersion) => {
+      const facts = { worker: `w${slot}`, pid: 1, protocol, engine: "scripted", choices: {} };
       return send({ type: "worker-ready", ...facts, capacity });
     },
     start: (task, resumed = 0) =>
-      send({ type: "task-start", task, attempt: "a", rows: 10, resumed, resumedTokens: 0 }),
+      send({
+        type: "task-start",
+        task,
+        attempt: `a${number}`,
+        rows: 10,
+        resumed,
+        resumedTokens: 0,
+      }),
+    beat: () => send({ type: "worker-beat" }),
+    asking: (task, rows, isAll = false) => send({ type: "task-asking", task, rows, isAll }),
     progress: (task, facts) =>
       send({ type: "task-progress", task, waiting: 5, inFlight: 1, ...counts, ...facts }),
     end: (task, facts = {}) =>

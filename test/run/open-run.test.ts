@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { SluiceError } from "../../src/foundation/errors.ts";
 import { Coordinator } from "../../src/run/coordinate/coordinator.ts";
 import type { RunDependencies } from "../../src/run/dependencies.ts";
 import type { JobSpec } from "../../src/run/job/schema.ts";
@@ -140,6 +141,20 @@ describe("--fork", () => {
 });
 
 describe("--overwrite", () => {
+  it("keeps the run where the new one cannot be planned", async () => {
+    const runs = memoryRuns(rowsOf(3));
+    await runs.run();
+    const before = await pathsOf(runs.store("/runs/out"));
+    const mistyped = runs.job({ input: { path: `${runs.input}x` } });
+    const error = await errorOf(open(runs, mistyped, { overwrite: true }));
+    expect(error.code).toBe("INPUT_MISSING");
+    const beforePlan = () => Promise.reject(new SluiceError("MODEL_UNKNOWN"));
+    const refused = await errorOf(open(runs, runs.job(), { overwrite: true, beforePlan }));
+    expect(refused.code).toBe("MODEL_UNKNOWN");
+    expect(await pathsOf(runs.store("/runs/out"))).toEqual(before);
+    expect(await runs.damages()).toEqual([]);
+  });
+
   it("removes what the run made, and begins anew", async () => {
     const runs = memoryRuns(["{broken", ...rowsOf(3)], { shard: { rows: 2 } });
     await runs.run();

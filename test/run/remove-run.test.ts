@@ -46,6 +46,22 @@ describe("removeRun", () => {
     }
   });
 
+  it("leaves a run alone that took the place of the one it was to remove", async () => {
+    const { runs, storage, plan, location } = await sealedRun();
+    const before = await pathsOf(storage, "part-");
+    const removal = removeRun(runs.dependenciesOf(), location, { ...plan, runId: "another" });
+    expect((await errorOf(removal)).code).toBe("COORDINATOR_LOST");
+    expect(await pathsOf(storage, "part-")).toEqual(before);
+  });
+
+  it("removes the manifest of a retry also when the first one is gone", async () => {
+    const { runs, storage, plan, location } = await sealedRun();
+    await storage.remove("_manifest.json");
+    await storage.replace("_manifest.g2.json", Buffer.from("{}"));
+    await removeRun(runs.dependenciesOf(), location, plan);
+    expect(await pathsOf(storage)).toEqual([]);
+  });
+
   it("keeps others from ruling while it works", async () => {
     const { runs, storage, plan, location } = await sealedRun();
     const rulers: number[] = [];

@@ -79,6 +79,7 @@ export async function plannedRun(
     tasks: { count, file, index },
     rows: tasks.rows,
     input,
+    order: job.order === "prefix" ? "prefix" : "input",
     mergedFile: locateRun(job.output.path).mergedFile,
   };
   const random = seededRandom(9);

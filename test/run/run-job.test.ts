@@ -70,6 +70,8 @@ describe("a fresh run", () => {
     await runs.run(willing(), runs.job({ input: { path: runs.input, id: "id" } }));
     const [manifest] = [JSON.parse(await runs.text("_manifest.json"))];
     expect(manifest.duplicateIds).toEqual({ count: 1, examples: [{ rows: [0, 2] }] });
+    const message = expect.stringContaining("1 row repeats the id") as unknown;
+    expect(runs.events).toContainEqual({ type: "notice", message });
   });
 
   it("of an empty input is sealed at once", async () => {
@@ -107,6 +109,14 @@ describe("the same job again", () => {
     expect(summary.rows).toMatchObject({ answered: 12, resumed: 6 });
     expect((await runs.results()).map(({ answer }) => answer).join("")).toBe("111111222222");
     expect(await runs.damages()).toEqual([]);
+  });
+
+  it("asks in the way that is wanted now", async () => {
+    const runs = memoryRuns(rowsOf(1));
+    await runs.run(scriptedEngine(1, keyRefused));
+    const busy = scriptedEngine(1, () => new SluiceError("SERVER_ERROR"));
+    await runs.run(busy, runs.job({ retries: { maxAttempts: 2 } }));
+    expect(busy.asked).toEqual([0, 0]);
   });
 
   it("seals where only the seal was missing", async () => {

@@ -59,6 +59,7 @@ const endOf = (task: number, more: object): RunEvent => ({
   outcome: "failed",
   done: 0,
   failed: 0,
+  errors: {},
   usage: { promptTokens: 0, cachedTokens: 0, completionTokens: 0 },
   ...more,
 });

@@ -1,6 +1,12 @@
 import { describe, expect, it } from "vitest";
 import type { Manifest } from "../../src/run/seal/manifest.ts";
-import { rate, rounded, sealedSummary, summaryErrors } from "../../src/run/summary.ts";
+import {
+  duplicatesNotice,
+  rate,
+  rounded,
+  sealedSummary,
+  summaryErrors,
+} from "../../src/run/summary.ts";
 
 const manifest = {
   runId: "20260101T000000Z",
@@ -40,8 +46,25 @@ describe("sealedSummary", () => {
     expect(sealedSummary(manifest, facts, true).status).toBe("SUCCESS");
   });
 
+  it("says how many answers were paid for before", () => {
+    const requests = { planned: 20, answered: 17, reused: 4 };
+    expect(sealedSummary({ ...manifest, requests }, facts, true).reused_count).toBe(4);
+  });
+
   it("has no errors where there are none", () => {
     expect(summaryErrors({})).toEqual({ errors: {}, error_messages: {} });
+  });
+});
+
+describe("duplicatesNotice", () => {
+  it("says how many rows have the id of another, and which is the first", () => {
+    expect(duplicatesNotice({ duplicateIds: null })).toBeUndefined();
+    expect(duplicatesNotice({ duplicateIds: { count: 0, examples: [] } })).toBeUndefined();
+    const examples: { rows: [number, number] }[] = [{ rows: [3, 8] }, { rows: [4, 9] }];
+    expect(duplicatesNotice({ duplicateIds: { count: 1, examples } })).toBe(
+      "1 row repeats the id of an earlier one: row 8 that of row 3, from 0",
+    );
+    expect(duplicatesNotice({ duplicateIds: { count: 2, examples } })).toContain("2 rows repeat");
   });
 });
 

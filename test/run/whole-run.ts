@@ -144,10 +144,18 @@ export function carriedOut(
 }
 
 /** Asks the failed rows of a sealed run again, with another prompt. */
-export async function retried({ location, dependencies }: WholeRun, prompt: string): Promise<void> {
+export function retried(run: WholeRun, prompt: string): Promise<void> {
+  return retriedWith(run, { prompt });
+}
+
+/** The same with any other keys. */
+export async function retriedWith(
+  { location, dependencies }: WholeRun,
+  changes: Partial<JobInput>,
+): Promise<void> {
   const result = await runRetry(location, dependencies, {
     where: "failed",
-    change: async (job) => jobSchema.parse({ ...job, prompt }),
+    change: async (job) => jobSchema.parse({ ...job, ...changes }),
     backend: backend(dependencies),
     prepare: async () => {},
     onEvent() {},

@@ -4,12 +4,28 @@ import type { SimulatedProcess } from "../../src/testing/simulated-process.ts";
 export interface Actor {
   pid: number;
   host: string;
-  role: "coordinator" | "worker" | "rival";
+  /** A command is `cancel` or `clean`; a reader only reads, and nothing befalls it. */
+  role: "coordinator" | "worker" | "rival" | "command" | "reader";
   process: SimulatedProcess;
+  /** The process that started it. */
+  parent?: Actor;
   /** Resolves when its program has ended by itself. */
   ended: Promise<unknown>;
-  /** Rows whose answers stood in the journals when it began its attempt, by task. */
-  known: Map<number, Set<number>>;
+  /** True from then on. */
+  hasEnded: boolean;
+  /** What it works on, as `<run>/g<generation>`, once it has begun a task. */
+  serves?: string;
+  /**
+   * Requests whose answers were on file when it began its attempt, by task; by -1 those that were
+   * answered to processes which had left when it began its first one.
+   */
+  known: Map<number, ReadonlySet<string>>;
+  /** Calls of its journals that went wrong: what it was answered since may be lost. */
+  journalFaults: number;
+  /** Its last call of a storage. */
+  lastCall?: { method: string; path: string };
+  /** `turns` of the run directory when it was paused last. */
+  pausedAtTurn?: number;
   /** Makes its coordinator believe that it is gone. */
   lose?: () => void;
 }
@@ -19,4 +35,14 @@ export function heardBy<T>({ process }: Actor, promise: Promise<T>): Promise<T> 
   return new Promise((resolve) => {
     void promise.then((value) => process.act(() => resolve(value)));
   });
+}
+
+/** Notes when the program of an actor ends. */
+export function ends<T>(actor: Actor, program: Promise<T>): Promise<T> {
+  const note = () => {
+    actor.hasEnded = true;
+  };
+  void program.then(note, note);
+  actor.ended = program;
+  return program;
 }

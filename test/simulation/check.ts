@@ -1,38 +1,43 @@
 import type { Storage } from "../../src/data/storage/storage.ts";
-import { openFake } from "../../src/engines/fake/engine.ts";
-import { systemClock } from "../../src/foundation/clock.ts";
-import type { ErrorCode } from "../../src/foundation/errors.ts";
-import type { JsonObject } from "../../src/foundation/json.ts";
+import type { Json, JsonObject } from "../../src/foundation/json.ts";
 import { limits } from "../../src/foundation/limits.ts";
-import { silentLogger } from "../../src/foundation/logger.ts";
-import { seededRandom } from "../../src/foundation/random.ts";
-import { compilePromptSet } from "../../src/prompt/prompt-set.ts";
 import type { DeadLetter } from "../../src/run/attempt/write-part.ts";
 import { deadLetterPrefix, partPrefix } from "../../src/run/layout.ts";
-import { readPlan } from "../../src/run/plan.ts";
+import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
 import type { Manifest } from "../../src/run/seal/manifest.ts";
 import { verifyRun } from "../../src/run/seal/verify.ts";
-import { plannedFailure, type Scenario } from "./scenario.ts";
+import {
+  type AskedGeneration,
+  askedGenerations,
+  type RowStanding,
+  standingOf,
+} from "./standing.ts";
 import type { World } from "./world.ts";
 
+/** A sealed run as it was found. */
+export interface FoundRun {
+  generations: readonly AskedGeneration[];
+  standing: readonly RowStanding[];
+}
+
 /** Looks at a sealed run as its user would, and reports everything that is not as it must be. */
-export async function checkSealedRun(world: World): Promise<void> {
-  const { scenario, location } = world;
-  const storage = world.store(location.directory);
+export async function checkSealedRun(world: World): Promise<FoundRun> {
+  const { location, directory } = world;
   const outside = world.store(location.outside);
-  const { damages, manifest } = await verifyRun(storage, outside);
+  const { damages, manifest } = await verifyRun(directory, outside);
   for (const { file, problem } of damages) world.violate(`verify: ${file}: ${problem}`);
   const results =
     location.mergedFile === null
-      ? await linesUnder(storage, partPrefix)
+      ? await linesUnder(directory, partPrefix)
       : await linesUnder(outside, location.mergedFile);
-  const letters = await linesUnder(storage, deadLetterPrefix);
-  const { seed } = await readPlan(storage);
-  const expected = await expectedAnswers(scenario, seed);
-  const fates = expectedFates(world, letters);
-  checkResults(world, results, { expected, fates });
-  checkDeadLetters(world, letters, fates);
+  const letters = await linesUnder(directory, deadLetterPrefix);
+  const generations = await askedGenerations(world, manifest?.generation ?? 1);
+  const planned = standingOf(world.scenario, generations);
+  const standing = withSuspects(world, planned, letters);
+  checkResults(world, results, generations, standing);
+  checkDeadLetters(world, letters, standing);
   if (manifest) checkCounts(world, manifest, results.length, letters.length);
+  return { generations, standing };
 }
 
 async function linesUnder(storage: Storage, prefix: string): Promise<string[]> {
@@ -44,101 +49,106 @@ async function linesUnder(storage: Storage, prefix: string): Promise<string[]> {
   return lines;
 }
 
-/** What the engine says to each row when it is asked directly. */
-async function expectedAnswers({ job, input }: Scenario, seed: number): Promise<unknown[]> {
-  if (job.model.engine !== "fake") throw new Error("simulations use the fake engine");
-  const promptSet = compilePromptSet({ ...job, generation: { ...job.generation, seed } });
-  const clock = systemClock;
-  const context = { clock, random: seededRandom(1), logger: silentLogger, environment: {} };
-  const places = { homeDirectory: "/", hostCommand: [], killProcess: () => {} };
-  const options = { ...job.model, failures: [], failureRate: 0, latencyMs: 0 };
-  const engine = openFake(options, { ...context, ...places });
-  const { signal } = new AbortController();
-  return await Promise.all(
-    input.lines.map(async ({ raw, broken }, index) => {
-      if (broken) return undefined;
-      const requests = promptSet.requests(JSON.parse(raw) as JsonObject, index);
-      const responses = await Promise.all(requests.map((it) => engine.infer(it, signal)));
-      return promptSet.answer(requests, responses);
-    }),
-  );
+/**
+ * A row that was alone with three workers when they were lost is taken for their killer, though
+ * something else was.
+ */
+function withSuspects(
+  { faults }: World,
+  planned: readonly RowStanding[],
+  letters: readonly string[],
+): RowStanding[] {
+  const standing = [...planned];
+  let suspects = Math.floor(faults.doubts / limits.maxRowKills);
+  for (const letter of letters) {
+    const { index, code } = JSON.parse(letter) as DeadLetter;
+    const before = standing[index]!;
+    const isNew = !("code" in before) || before.code !== code;
+    if (code === "ROW_KILLS_ENGINE" && isNew && suspects-- > 0) standing[index] = { code };
+  }
+  return standing;
 }
 
 /** Every row that can be answered stands there once, in input order, with its own answer. */
 function checkResults(
   world: World,
   lines: readonly string[],
-  { expected, fates }: { expected: readonly unknown[]; fates: Fates },
+  generations: readonly AskedGeneration[],
+  standing: readonly RowStanding[],
 ): void {
-  const { scenario } = world;
-  const answerable = scenario.input.lines
-    .map(({ raw }, index) => ({ raw, index }))
-    .filter(({ index }) => fates[index] === undefined);
+  const { output } = world.scenario.job;
+  const answerable = standing.flatMap((row, index) => ("code" in row ? [] : { ...row, index }));
   if (lines.length !== answerable.length) {
     world.violate(`${lines.length} results, ${answerable.length} rows can be answered`);
   }
-  const { field, include } = scenario.job.output;
-  for (const [at, { raw, index }] of answerable.entries()) {
-    const problem = resultProblem(world, lines[at], { raw, index, field, answer: expected[index] });
+  for (const [at, { index, answer, generation }] of answerable.entries()) {
+    const { runId } = generations[generation - 1]!;
+    const serves = `${runId.toLowerCase()}/g${generation}`;
+    const problem = resultProblem(world, lines[at], { index, answer, serves });
     if (problem) world.violate(`result ${at}, row ${index}: ${problem}: ${lines[at]}`);
-    if (include.length > 0 && !lines[at]?.includes(`"${field}Metadata":`)) {
+    if (output.include.length > 0 && !lines[at]?.includes(`"${output.field}Metadata":`)) {
       world.violate(`result ${at} lacks its metadata`);
     }
   }
 }
 
 interface ExpectedResult {
-  raw: string;
   index: number;
-  field: string;
-  answer: unknown;
+  answer: Json;
+  /** The generation whose answer it is. */
+  serves: string;
 }
 
 function resultProblem(
   world: World,
   line: string | undefined,
-  { raw, index, field, answer }: ExpectedResult,
+  { index, answer, serves }: ExpectedResult,
 ): string | undefined {
   if (line === undefined) return "missing";
+  const found = answerOf(world, line);
+  if (!found) return "no JSON, or without an answer";
+  const { raw } = world.scenario.input.lines[index]!;
   if (!line.startsWith(raw.slice(0, -1))) return "another row, or changed";
-  let found: unknown;
+  for (const number of found.asks) {
+    const ask = world.ledger.asks[number];
+    if (ask?.row !== index) return "the answer was given to another row";
+    if (ask.serves !== serves) return `the answer is of ${ask.serves}, not of ${serves}`;
+  }
+  if (JSON.stringify(found.answer) === JSON.stringify(answer)) return undefined;
+  return `the answer is not ${JSON.stringify(answer)}`;
+}
+
+/** The answer in a line of results, and the numbers of the asks that gave it. */
+export function answerOf(
+  { scenario }: World,
+  line: string,
+): { answer: Json; asks: number[] } | undefined {
+  const asks: number[] = [];
+  const withoutNumbers = (_key: string, value: Json): Json => {
+    if (typeof value !== "string") return value;
+    return value.replace(/ #(\d+)$/, (_all, number: string) => {
+      asks.push(Number(number));
+      return "";
+    });
+  };
   try {
-    found = (JSON.parse(line) as JsonObject)[field];
+    const row = JSON.parse(line) as JsonObject;
+    const answer = row[scenario.job.output.field];
+    if (answer === undefined) return undefined;
+    return { answer: JSON.parse(JSON.stringify(answer), withoutNumbers) as Json, asks };
   } catch {
-    return "no JSON";
+    return undefined;
   }
-  const wanted = typeof answer === "string" ? { answer } : (answer as Record<string, string>);
-  const given = typeof found === "string" ? { answer: found } : (found as Record<string, string>);
-  for (const [name, text] of Object.entries(wanted)) {
-    const [, words, number] = /^(.*) #(\d+)$/.exec(given?.[name] ?? "") ?? [];
-    if (words !== text) return `answer ${name} is not "${text}"`;
-    if (world.asks[Number(number)]?.row !== index) return "the answer was given to another row";
-  }
-  return undefined;
 }
 
-type Fates = readonly (ErrorCode | undefined)[];
-
-/**
- * The code with which each row must fail; undefined = it must be answered. A row that was alone
- * with three workers when they were lost is taken for their killer, though something else was.
- */
-function expectedFates({ scenario, doubts }: World, letters: readonly string[]): Fates {
-  const fates = scenario.input.lines.map((_, index) => plannedFailure(scenario, index));
-  let suspects = Math.floor(doubts / limits.maxRowKills);
-  for (const letter of letters) {
-    const { index, code } = JSON.parse(letter) as DeadLetter;
-    if (code === "ROW_KILLS_ENGINE" && fates[index] !== code && suspects-- > 0) fates[index] = code;
-  }
-  return fates;
-}
-
-function checkDeadLetters(world: World, lines: readonly string[], fates: Fates): void {
+function checkDeadLetters(
+  world: World,
+  lines: readonly string[],
+  standing: readonly RowStanding[],
+): void {
   const found = lines.map((line) => JSON.parse(line) as DeadLetter);
-  const wanted = fates
-    .map((code, index) => ({ index, code }))
-    .filter(({ code }) => code !== undefined);
-  const text = (letters: readonly { index: number; code?: string | undefined }[]) =>
+  const wanted = standing.flatMap((row, index) => ("code" in row ? { index, ...row } : []));
+  const text = (letters: readonly { index: number; code: string }[]) =>
     letters.map(({ index, code }) => `${index} ${code}`).join(", ");
   if (text(found) !== text(wanted)) {
     world.violate(`dead letters are [${text(found)}], planned were [${text(wanted)}]`);
@@ -153,4 +163,24 @@ function checkCounts(world: World, manifest: Manifest, results: number, failed: 
   }
   const codes = Object.values(manifest.errors).reduce((sum, entry) => sum + entry.count, 0);
   if (codes !== failed) world.violate(`errors of the manifest count ${codes}, failed ${failed}`);
+}
+
+/** A retry asks the rows that it is to ask, and no others. */
+export function checkRetriedRows(
+  world: World,
+  before: FoundRun,
+  { generations }: FoundRun,
+  where: RetryWhere,
+): void {
+  const asked = generations[before.generations.length]?.rows ?? new Set();
+  const wanted = before.standing.flatMap((row, index) => {
+    const isWanted = "code" in row ? where === "failed" : where !== "failed" && row.isCut;
+    return isWanted ? [index] : [];
+  });
+  const text = (rows: Iterable<number>) => [...rows].join(", ");
+  // A row that failed for a doubtful reason is not known to be cut.
+  const isCertain = where === "failed" || world.faults.doubts < limits.maxRowKills;
+  if (isCertain && text(asked) !== text(wanted)) {
+    world.violate(`the retry asked rows [${text(asked)}], wanted were [${text(wanted)}]`);
+  }
 }

@@ -104,3 +104,13 @@ export const looksThenWrites: PlantInStore = (inner, { process }) =>
       return "created";
     },
   });
+
+/** A cleaning that does not see the plan of a retry that is under way, and removes it all. */
+export const cleansBlindly: PlantInStore = (inner, { role }) => {
+  if (role !== "command") return inner;
+  return changed(inner, {
+    async stat(path) {
+      return /^_sluice\/generations\/\d+\/plan/.test(path) ? undefined : await inner.stat(path);
+    },
+  });
+};

@@ -1,41 +1,64 @@
 import type { Appender, Storage, Writer } from "../../src/data/storage/storage.ts";
 import { sha256Hex } from "../../src/foundation/hashing.ts";
 import type { Commit } from "../../src/run/attempt/commit.ts";
+import type { JournalLine } from "../../src/run/attempt/journal-line.ts";
+import { planPath, successPath } from "../../src/run/layout.ts";
+import type { Plan } from "../../src/run/plan.ts";
+import { readJson } from "../../src/run/records.ts";
 
-const commitName = /^_sluice\/commits\/(\d+)\.[^/]*\.json$/;
-const journalName = /^_sluice\/attempts\/[^/]+\/g1\/(\d+)\/[^/]+\/journal\.jsonl$/;
+const commitName = /^_sluice\/commits\/\d+\.[^/]*\.json$/;
+const journalName = /^_sluice\/attempts\/([^/]+\/g\d+)\/(\d+)\/[^/]+\/journal\.jsonl$/;
 const partName = /^(?:_dead-letters\/)?part-(\d+)\.jsonl$/;
+const attemptFile = /^_sluice\/attempts\/([^/]+)\/g1\/(\d+)\//;
+const retryFile = /^_sluice\/generations\/(\d+)\//;
 
-/** Number of the task whose journal a path is, or undefined. */
-export function taskOfJournal(path: string): number | undefined {
+/** Whose journal a path is: of what, as `<run>/g<generation>`, and of which task. */
+export function journalOf(path: string): { serves: string; task: number } | undefined {
   const match = journalName.exec(path);
-  return match ? Number(match[1]) : undefined;
+  return match ? { serves: match[1]!, task: Number(match[2]) } : undefined;
+}
+
+/** Stands for all requests of a row. */
+export function anyRequest(row: number): string {
+  return `${row}.*`;
+}
+
+interface Published {
+  digest: string;
+  generation: number;
 }
 
 /**
  * Watches what becomes visible on a store, whoever writes it, and reports what must never be: a
- * part without its commit, a published part or a commit that changes, a commit whose files are not
+ * part without its commit or of a run that was replaced, a commit that changes, a published part
+ * that changes without a retry or goes back to what it was before one, a commit whose files are not
  * whole.
  */
 export class ObservedStorage implements Storage {
   readonly #inner: Storage;
   readonly #report: (violation: string) => void;
   readonly #journals = new Map<string, string>();
-  readonly #commits = new Map<number, string>();
-  readonly #published = new Map<string, string>();
+  readonly #commits = new Map<string, string>();
+  readonly #published = new Map<string, Published>();
+  /** Rises when the run is replaced and when a retry is published. */
+  turns = 0;
+  /** Times that somebody began to remove the run. */
+  removals = 0;
 
   constructor(inner: Storage, report: (violation: string) => void) {
     this.#inner = inner;
     this.#report = report;
   }
 
-  /** Rows whose answers stand in the journals of a task: what an attempt begun now must not ask. */
-  journaledRows(task: number): Set<number> {
-    const rows = new Set<number>();
+  /** Requests whose answers stand in journals: what an attempt begun now must not ask. */
+  requestsOnFile(serves: string, task?: number): Set<string> {
+    const requests = new Set<string>();
     for (const [path, text] of this.#journals) {
-      if (taskOfJournal(path) === task) for (const row of answeredIn(text)) rows.add(row);
+      const journal = journalOf(path)!;
+      if (journal.serves !== serves || (task ?? journal.task) !== journal.task) continue;
+      for (const request of answeredIn(text)) requests.add(request);
     }
-    return rows;
+    return requests;
   }
 
   get location(): string {
@@ -48,13 +71,17 @@ export class ObservedStorage implements Storage {
   list: Storage["list"] = (prefix) => this.#inner.list(prefix);
 
   async remove(path: string): Promise<void> {
+    if (path === planPath || path === successPath) this.turns++;
+    if (path === successPath) this.removals++;
     this.#journals.delete(path);
     await this.#inner.remove(path);
+    this.#commits.delete(path);
+    this.#published.delete(path);
   }
 
   async appender(path: string): Promise<Appender> {
     const appender = await this.#inner.appender(path);
-    if (taskOfJournal(path) === undefined) return appender;
+    if (!journalOf(path)) return appender;
     return {
       ...appender,
       append: async (data) => {
@@ -72,14 +99,16 @@ export class ObservedStorage implements Storage {
   }
 
   async replace(path: string, data: Uint8Array): Promise<void> {
+    if (path === successPath) this.turns++;
     await this.#inner.replace(path, data);
     await this.#notePart(path);
     await this.#noteCommit(path, data);
   }
 
   async publish(from: string, to: string): Promise<void> {
+    if (retryFile.test(from)) this.turns++;
     await this.#inner.publish(from, to);
-    await this.#notePart(to);
+    await this.#notePart(to, from);
   }
 
   async writer(path: string): Promise<Writer> {
@@ -94,33 +123,40 @@ export class ObservedStorage implements Storage {
   }
 
   async #noteCommit(path: string, data: Uint8Array): Promise<void> {
-    const match = commitName.exec(path);
-    if (!match) return;
-    const task = Number(match[1]);
-    const before = this.#commits.get(task);
-    this.#commits.set(task, sha256Hex(data));
-    if (before !== undefined && before !== sha256Hex(data)) this.#report(`commit ${task} changed`);
-    const { part, deadLetters, ids } = JSON.parse(Buffer.from(data).toString()) as Commit;
+    if (!commitName.test(path)) return;
+    const before = this.#commits.get(path);
+    this.#commits.set(path, sha256Hex(data));
+    if (before !== undefined && before !== sha256Hex(data)) this.#report(`${path} changed`);
+    const { part, deadLetters, ids, run } = JSON.parse(Buffer.from(data).toString()) as Commit;
+    // A worker that hung may commit for a run that was replaced: nobody reads that any more.
+    const plan = await readJson<Plan>(this.#inner, planPath);
+    if (plan?.runId !== run) return;
     for (const file of [part, deadLetters, ids]) {
       if (!file) continue;
       const found = await this.#digestOf(file.path).catch(() => "missing");
-      if (found !== file.sha256) {
-        this.#report(`commit ${task} names ${file.path}, which is not whole`);
-      }
+      if (found !== file.sha256) this.#report(`${path} names ${file.path}, which is not whole`);
     }
   }
 
-  async #notePart(path: string): Promise<void> {
+  async #notePart(path: string, from = ""): Promise<void> {
     const match = partName.exec(path);
     if (!match) return;
-    const task = Number(match[1]);
-    if (!this.#commits.has(task)) this.#report(`${path} appeared before the commit of its task`);
+    const generation = Number(retryFile.exec(from)?.[1] ?? 1);
+    if (generation === 1) await this.#checkOrigin(path, Number(match[1]), from);
     const digest = await this.#digestOf(path);
     const before = this.#published.get(path);
-    this.#published.set(path, digest);
-    if (before !== undefined && before !== digest) {
-      this.#report(`${path} changed after it appeared`);
+    this.#published.set(path, { digest, generation });
+    if (!before || before.digest === digest || generation > before.generation) return;
+    this.#report(`${path} changed after it appeared`);
+  }
+
+  async #checkOrigin(path: string, task: number, from: string): Promise<void> {
+    const [, run] = attemptFile.exec(from) ?? [];
+    if (!this.#commits.has(`_sluice/commits/${task}.${run}.json`)) {
+      this.#report(`${path} appeared before the commit of its task`);
     }
+    const plan = await readJson<Plan>(this.#inner, planPath);
+    if (plan?.runId.toLowerCase() !== run) this.#report(`${path} is of a run that was replaced`);
   }
 
   async #digestOf(path: string): Promise<string> {
@@ -129,15 +165,17 @@ export class ObservedStorage implements Storage {
 }
 
 /** A line counts if it is whole; the first that is not ends the journal. */
-function answeredIn(text: string): number[] {
-  const rows: number[] = [];
+function answeredIn(text: string): string[] {
+  const requests: string[] = [];
   for (const line of text.split("\n").slice(0, -1)) {
     try {
-      const { index, outcome } = JSON.parse(line) as { index: number; outcome: string };
-      if (outcome === "answered") rows.push(index);
+      const entry = JSON.parse(line) as JournalLine;
+      if (entry.outcome === "answered") requests.push(anyRequest(entry.index));
+      else if (entry.outcome === "partly-answered")
+        requests.push(`${entry.index}.${entry.request}`);
     } catch {
-      return rows;
+      return requests;
     }
   }
-  return rows;
+  return requests;
 }

@@ -1,7 +1,9 @@
 import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
 import type { Storage } from "../../src/data/storage/storage.ts";
 import type { JournalLine } from "../../src/run/attempt/journal-line.ts";
+import { callRun } from "./calls.ts";
 import {
+  cleansBlindly,
   ignoresConditions,
   lastCommitWins,
   looksThenWrites,
@@ -9,12 +11,21 @@ import {
   returnsBeforeFlush,
 } from "./flawed-storages.ts";
 import { makeInputs } from "./inputs.ts";
-import { drawScenario } from "./scenario.ts";
+import { drawScenario, type Scenario } from "./scenario.ts";
 import { hasFileWork, simulate } from "./simulate.ts";
 import { type PlantInStore, World } from "./world.ts";
 
 /** Bugs that lie in the code, not in a store: one at a time is switched on. */
-const planted = vi.hoisted(() => ({ bug: "none" as "none" | "torn-lines" | "believes-exists" }));
+const planted = vi.hoisted(() => ({
+  bug: "none" as
+    | "none"
+    | "torn-lines"
+    | "believes-exists"
+    | "old-answers-stay"
+    | "removes-live-runs"
+    | "leaves-in-flight"
+    | "forgets-parts",
+}));
 
 vi.mock("../../src/run/attempt/journal-line.ts", async (importOriginal) => {
   const original = await importOriginal<typeof import("../../src/run/attempt/journal-line.ts")>();
@@ -25,8 +36,13 @@ vi.mock("../../src/run/attempt/journal-line.ts", async (importOriginal) => {
     }
     return undefined;
   };
+  const whole: typeof original.parseJournalLine = (text, isWhole) => {
+    const line = original.parseJournalLine(text, isWhole);
+    const isForgotten = planted.bug === "forgets-parts" && line?.outcome === "partly-answered";
+    return isForgotten ? { index: line.index, outcome: "returned" } : line;
+  };
   const parseJournalLine: typeof original.parseJournalLine = (text, isWhole) =>
-    planted.bug === "torn-lines" ? mended(text) : original.parseJournalLine(text, isWhole);
+    planted.bug === "torn-lines" ? mended(text) : whole(text, isWhole);
   return { ...original, parseJournalLine };
 });
 
@@ -49,6 +65,55 @@ vi.mock("../../src/run/records.ts", async (importOriginal) => {
   return { ...original, createOnce };
 });
 
+vi.mock("../../src/run/retry/merge-task.ts", async (importOriginal) => {
+  const original = await importOriginal<typeof import("../../src/run/retry/merge-task.ts")>();
+  const mergeTask: typeof original.mergeTask = (storage, { retried, ...source }, ...rest) => {
+    const isKept = planted.bug === "old-answers-stay" && source.deadLetters === null;
+    const merged = isKept || !retried ? source : { ...source, retried };
+    return original.mergeTask(storage, merged, ...rest);
+  };
+  return { ...original, mergeTask };
+});
+
+vi.mock("../../src/run/remove-run.ts", async (importOriginal) => {
+  const original = await importOriginal<typeof import("../../src/run/remove-run.ts")>();
+  const removeRun: typeof original.removeRun = (dependencies, ...rest) => {
+    if (planted.bug !== "removes-live-runs") return original.removeRun(dependencies, ...rest);
+    const { self } = dependencies.processes;
+    const processes = { self: () => self(), look: () => "dead" as const };
+    return original.removeRun({ ...dependencies, processes }, ...rest);
+  };
+  return { ...original, removeRun };
+});
+
+vi.mock("../../src/run/execute/executor.ts", async (importOriginal) => {
+  const original = await importOriginal<typeof import("../../src/run/execute/executor.ts")>();
+  class HastyExecutor extends original.Executor {
+    override async stop(): Promise<void> {
+      const stopped = super.stop();
+      if (planted.bug !== "leaves-in-flight") await stopped;
+    }
+  }
+  return { ...original, Executor: HastyExecutor };
+});
+
+interface Aptitude {
+  /** Whether a scenario can bring the bug about at all; default: all may. */
+  isApt?(scenario: Scenario): boolean;
+}
+
+const whereReplaced: Aptitude = {
+  isApt: ({ chapters, rivals }) =>
+    rivals > 0 && chapters.some((chapter) => chapter.kind === "run" && chapter.overwrite),
+};
+const whereRetried: Aptitude = {
+  isApt: ({ chapters, visitRate }) =>
+    visitRate > 0 && chapters.some(({ kind }) => kind === "retry"),
+};
+const whereStopped: Aptitude = {
+  isApt: ({ stopRate, visitMs }) => stopRate > 0.5 && visitMs > 1000,
+};
+
 /** As many as the simulation itself goes through. */
 const maxSeeds = 2000;
 
@@ -59,9 +124,13 @@ describe("the simulation catches planted bugs", () => {
     planted.bug = "none";
   });
 
-  /** The first violation that some seed brings about, or undefined. */
-  async function firstViolation(plant?: PlantInStore): Promise<string | undefined> {
+  /** The first violation that some seed brings about, of those that may; or undefined. */
+  async function firstViolation(
+    { isApt = () => true }: Aptitude,
+    plant?: PlantInStore,
+  ): Promise<string | undefined> {
     for (let seed = 1; seed <= maxSeeds; seed++) {
+      if (!isApt(drawScenario(seed, inputs))) continue;
       const { violations } = await simulate(seed, inputs, plant);
       if (violations.length > 0) return `seed ${seed}: ${violations[0]}`;
     }
@@ -75,26 +144,36 @@ describe("the simulation catches planted bugs", () => {
     }
   });
 
-  const stores: [name: string, plant: PlantInStore][] = [
+  const stores: [name: string, plant: PlantInStore, aptitude?: Aptitude][] = [
     ["a commit before the flush of what it names", returnsBeforeFlush],
     ["the last writer of a commit wins", lastCommitWins],
     ["publication before the commit", publishesBeforeCommit],
+    ["a cleaning that does not see an unfinished retry", cleansBlindly, whereRetried],
   ];
-  for (const [name, plant] of stores) {
+  for (const [name, plant, aptitude = {}] of stores) {
     it(`${name}`, async () => {
-      expect(await firstViolation(plant)).toMatch(/^seed/);
+      expect(await firstViolation(aptitude, plant)).toMatch(/^seed/);
     });
   }
 
-  it("torn lines of a journal are mended and replayed", async () => {
-    planted.bug = "torn-lines";
-    expect(await firstViolation()).toMatch(/^seed/);
-  });
-
-  it("“exists” for one's own success is taken for a defeat", async () => {
-    planted.bug = "believes-exists";
-    expect(await firstViolation()).toMatch(/^seed/);
-  });
+  const bugs: [name: string, bug: typeof planted.bug, aptitude?: Aptitude][] = [
+    ["torn lines of a journal are mended and replayed", "torn-lines"],
+    ["“exists” for one's own success is taken for a defeat", "believes-exists"],
+    ["a retry keeps the old answer where there was one", "old-answers-stay"],
+    [
+      "--overwrite removes the files of a run that is worked on",
+      "removes-live-runs",
+      whereReplaced,
+    ],
+    ["a stop does not wait for what is with the engine", "leaves-in-flight", whereStopped],
+    ["a stop loses what a row with several requests has so far", "forgets-parts"],
+  ];
+  for (const [name, bug, aptitude = {}] of bugs) {
+    it(name, async () => {
+      planted.bug = bug;
+      expect(await firstViolation(aptitude)).toMatch(/^seed/);
+    });
+  }
 });
 
 describe("a store that does not keep its conditions is refused before anything is asked", () => {
@@ -108,10 +187,12 @@ describe("a store that does not keep its conditions is refused before anything i
     it(name, async () => {
       for (let seed = 1; seed <= 100; seed++) {
         const world = new World(drawScenario(seed, inputs), inputs, plant, hasFileWork);
-        world.isFaulty = false;
-        const end = await world.clock.run(world.call("a"));
+        world.faults.isActive = false;
+        const end = await world.clock.run(
+          callRun(world, { host: "a", job: world.scenario.job, overwrite: false }),
+        );
         expect(end, `seed ${seed}`).toMatchObject({ error: { code: "STORE_UNSUITABLE" } });
-        expect(world.asks).toEqual([]);
+        expect(world.ledger.asks).toEqual([]);
       }
     });
   }

@@ -1,16 +1,28 @@
 import type { ErrorCode } from "../../src/foundation/errors.ts";
 import { type Random, randomInteger, seededRandom } from "../../src/foundation/random.ts";
 import { type JobInput, type JobSpec, jobSchema } from "../../src/run/job/schema.ts";
+import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
 import type { SimulatedInput, SimulatedInputs } from "./inputs.ts";
 
-/** What one seed stands for: a job, and what may go wrong with it. */
+/** One thing that is done to a run until it is through; then comes the next. */
+export type Chapter =
+  /** `sluice run`; `overwrite` replaces the run that is there, finished or not. */
+  | { kind: "run"; job: JobSpec; overwrite: boolean; isAbandoned: boolean }
+  /** `sluice retry`. */
+  | { kind: "retry"; job: JobSpec; where: RetryWhere }
+  /** `sluice clean`. */
+  | { kind: "clean" };
+
+/** What one seed stands for: a job, what is done with it, and what may go wrong. */
 export interface Scenario {
   seed: number;
   input: SimulatedInput;
+  /** The job of the first chapter. */
   job: JobSpec;
+  chapters: readonly Chapter[];
   /** Share of storage calls that go wrong, the process living on. */
   storageFaultRate: number;
-  /** Kills, pauses and losses of processes, at most. */
+  /** Kills, pauses and losses of processes, at most, a chapter. */
   disruptions: number;
   /** Chance of one at an ordinary storage call; commits, publication and seal get more. */
   disruptionRate: number;
@@ -22,6 +34,12 @@ export interface Scenario {
   fullDisk: { fromMs: number; toMs: number } | undefined;
   /** Longest a storage call takes, in milliseconds. */
   storeMs: number;
+  /** Chance that a call is stopped cleanly, as by Ctrl-C. */
+  stopRate: number;
+  /** Chance that a call meets a `sluice cancel`, a `sluice clean`, or a reader. */
+  visitRate: number;
+  /** Within how many milliseconds of a call's start that comes. */
+  visitMs: number;
 }
 
 /** Draws the scenario of a seed. */
@@ -29,12 +47,26 @@ export function drawScenario(seed: number, inputs: SimulatedInputs): Scenario {
   const random = seededRandom(seed);
   const pick = <T>(...choices: readonly T[]): T => choices[randomInteger(random, choices.length)]!;
   const input = inputs.all[randomInteger(random, inputs.all.length)]!;
-  const job = jobSchema.parse(drawJob(random, input, pick));
+  const chances = seededRandom(seed ^ 0xc4a9);
+  const choose = <T>(...choices: readonly T[]): T =>
+    choices[randomInteger(chances, choices.length)]!;
+  const drawn = drawJob(random, input, pick);
+  const isSlow = chances.next() < 0.2;
+  const job = jobSchema.parse({
+    ...drawn,
+    ...drawPrompts(chances),
+    ...(isSlow ? { model: { ...drawn.model, latencyMs: { min: 100, max: 2500 } } } : {}),
+    generation: {
+      ...(drawn.generation as object | undefined),
+      ...(chances.next() < 0.5 ? { maxNewTokens: choose(5, 6, 7) } : {}),
+    },
+  });
   const fullFromMs = random.next() * 300;
   return {
     seed,
     input,
     job,
+    chapters: drawChapters(chances, job),
     storageFaultRate: pick(0, 0, 0.01, 0.03, 0.1),
     disruptions: pick(0, 1, 2, 3, 6),
     disruptionRate: pick(0.002, 0.01, 0.03),
@@ -45,7 +77,53 @@ export function drawScenario(seed: number, inputs: SimulatedInputs): Scenario {
         ? { fromMs: fullFromMs, toMs: fullFromMs + 500 * random.next() }
         : undefined,
     storeMs: pick(0, 2, 10, 10, 3000),
+    stopRate: choose(0, 0, 0.3, 0.9),
+    visitRate: choose(0, 0, 0.2, 0.5),
+    visitMs: isSlow ? 10_000 : 300,
   };
+}
+
+function drawChapters(random: Random, job: JobSpec): Chapter[] {
+  const isReplaced = random.next() < 0.15;
+  const chapters: Chapter[] = [
+    { kind: "run", job, overwrite: false, isAbandoned: isReplaced && random.next() < 0.7 },
+  ];
+  if (isReplaced) {
+    const other = { ...job, generation: { ...job.generation, seed: 12 } };
+    const isSame = random.next() < 0.3;
+    const next = isSame ? job : other;
+    chapters.push({ kind: "run", job: next, overwrite: true, isAbandoned: false });
+  }
+  while (random.next() < 0.35 && chapters.length < 5) {
+    chapters.push(random.next() < 0.3 ? { kind: "clean" } : drawRetry(random, job));
+  }
+  return chapters;
+}
+
+function drawRetry(random: Random, job: JobSpec): Chapter {
+  if (job.model.engine !== "fake") throw new Error("simulations use the fake engine");
+  const failures = job.model.failures.filter(
+    ({ kind }) => !kind.startsWith("kill") && random.next() < 0.3,
+  );
+  const { maxNewTokens: _short, ...generation } = job.generation;
+  return {
+    kind: "retry",
+    where: random.next() < 0.5 ? "failed" : "finish_reason=length",
+    job: {
+      ...job,
+      model: { ...job.model, failures },
+      generation: { ...generation, maxNewTokens: 100, seed: randomInteger(random, 100) },
+    },
+  };
+}
+
+/** Some jobs ask for lists: several requests a row. */
+function drawPrompts(random: Random): Partial<JobInput> {
+  if (random.next() < 0.7) return {};
+  const list = { prompt: "Say {{ item }}", forEach: "[text, id, 'words']" };
+  return random.next() < 0.5
+    ? { prompt: list, prompts: undefined }
+    : { prompt: undefined, prompts: { one: "Say {{ text }}", list } };
 }
 
 function drawJob(
@@ -103,8 +181,12 @@ const codes: Record<string, ErrorCode> = {
   "kill-worker": "ROW_KILLS_ENGINE",
 };
 
-/** The codes with which a row of the scenario must fail; none = it must be answered. */
-export function plannedFailure({ input, job }: Scenario, index: number): ErrorCode | undefined {
+/** The code with which a row must fail under a job; undefined = it must be answered. */
+export function plannedFailure(
+  input: SimulatedInput,
+  job: JobSpec,
+  index: number,
+): ErrorCode | undefined {
   const { broken } = input.lines[index]!;
   if (broken) return broken;
   if (job.model.engine !== "fake") return undefined;
@@ -113,7 +195,7 @@ export function plannedFailure({ input, job }: Scenario, index: number): ErrorCo
 }
 
 /** True where a row ends its engine or its worker, so that neighbours come under suspicion. */
-export function hasKillerRow({ job }: Scenario): boolean {
+export function hasKillerRow(job: JobSpec): boolean {
   if (job.model.engine !== "fake") return false;
   return job.model.failures.some(({ kind }) => kind.startsWith("kill"));
 }

@@ -2,7 +2,6 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import { Option } from "commander";
 import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
-import { SluiceError } from "../../foundation/errors.ts";
 import { changedJob } from "../../run/job/change.ts";
 import { locateRun } from "../../run/locate.ts";
 import type { RetryWhere } from "../../run/retry/plan-retry.ts";
@@ -49,7 +48,13 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
     const { result, exitCode } = await untilSignal(io, progress.logger, (signal) =>
       runRetry(location, dependencies, {
         where: options.where,
-        change: (stored) => changedJob(stored, {}, options.set ?? []),
+        change: async (stored) => {
+          const { checkEngine } = await import("../../engines/prepare-engine.ts");
+          const job = await changedJob(stored, {}, options.set ?? []);
+          // Once planned, a retry keeps its model until it is finished.
+          await checkEngine(job.model, engineContext(io, progress.logger), options);
+          return job;
+        },
         backend: localPool(io, progress.logger),
         prepare: async (job) => {
           const { prepareEngine } = await import("../prepare-engine.ts");
@@ -62,10 +67,13 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
     );
     progress.close();
     if (!result) {
-      throw new SluiceError("USAGE", `no row of this run is ${options.where}`, {
-        hint: "sluice status DIR says what the run holds",
-      });
+      const message = `no row of this run is ${options.where}, there is nothing to do`;
+      if (options.json) progress.logger.log("info", message);
+      else io.stderr.write(`${message}: ${run}\n`);
+      return io.setExitCode(exitCode ?? 0);
     }
+    const { output, sealed } = result.summary;
+    if (sealed && !options.json && !options.quiet) io.stderr.write(`results: ${output}\n`);
     if (result.error) report(result.error, io);
     await write(io, `${JSON.stringify(result.summary)}\n`);
     io.setExitCode(exitCode ?? result.exitCode);

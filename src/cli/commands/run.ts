@@ -1,8 +1,7 @@
 import type { Command } from "commander";
-import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
 import type { Backend } from "../../run/backend.ts";
+import type { RunDependencies } from "../../run/dependencies.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
-import { runJob } from "../../run/run-job.ts";
 import { type CliIo, write } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
 import { localPool } from "../local-pool.ts";
@@ -10,7 +9,8 @@ import { type Progress, progressMode, showProgress } from "../progress.ts";
 import { report } from "../report.ts";
 import { untilSignal } from "../until-signal.ts";
 
-interface RunOptions {
+/** Options of `sluice run` that shape no job. */
+export interface RunOptions {
   overwrite?: boolean;
   fork?: boolean;
   install: boolean;
@@ -23,22 +23,28 @@ const defaultShownRows = 3;
 
 /** `sluice run`: the main job. */
 export function register(command: Command, io: CliIo): void {
-  declareJobOptions(command)
+  declareRunOptions(command).action((options: RunOptions & JobOptionValues) => run(options, io));
+}
+
+/** Declares every option of `sluice run`. */
+export function declareRunOptions(command: Command): Command {
+  return declareJobOptions(command)
     .option("--overwrite", "replace the run that the output holds")
     .option("--fork", "write beside the output, if it holds a run of another job")
     .option("--no-install", "fetch neither engine packages nor models")
     .option("--show [rows]", `print the first answers when done; default ${defaultShownRows}`)
     .option("--json", "progress as JSON lines on stderr")
-    .option("--quiet", "no progress")
-    .action((options: RunOptions & JobOptionValues) => run(options, io));
+    .option("--quiet", "no progress");
 }
 
-async function run(options: RunOptions & JobOptionValues, io: CliIo): Promise<void> {
+/** Carries a job out, with progress on stderr and the summary as the last line of stdout. */
+export async function run(options: RunOptions & JobOptionValues, io: CliIo): Promise<void> {
   const { stderr: stream, clock } = io;
   const mode = progressMode(options, io.isTerminal);
   const progress = showProgress({ mode, stream, columns: io.columns, clock });
   const backend = localPool(io, progress.logger);
-  // A worker takes as long to start as a job takes to be read and planned.
+  // A worker takes as long to start as a job takes to be read and planned: what that needs is
+  // loaded after this, beside the worker's own start.
   backend.startAhead();
   try {
     await runJobOf(options, io, progress, backend);
@@ -54,6 +60,7 @@ async function runJobOf(
   backend: Backend,
 ): Promise<void> {
   const { job: asked } = await jobFromOptions(options, io);
+  const { runDependencies } = await import("../../api/run-dependencies.ts");
   const dependencies = runDependencies(io, progress.logger);
   let ended: Awaited<ReturnType<typeof carryOut>>;
   try {
@@ -64,31 +71,42 @@ async function runJobOf(
     progress.close();
   }
   const { result, exitCode } = ended;
+  const { output, sealed } = result.summary;
   if (result.wasSealed) {
-    io.stderr.write(`this run is sealed, there is nothing to do: ${result.summary.output}\n`);
+    const message = `this run is sealed, there is nothing to do: ${output}`;
+    if (options.json) progress.logger.log("info", message);
+    else io.stderr.write(`${message}\n`);
   }
-  if (options.show && result.summary.sealed) {
+  if (options.show && sealed) {
     const { showAnswers } = await import("../show-answers.ts");
     const rows = options.show === true ? defaultShownRows : Number(options.show);
-    await showAnswers(result.summary.output, asked, rows, io);
+    await showAnswers(output, asked, rows, io);
   }
+  const isForPeople = !options.json && !options.quiet;
+  if (sealed && !result.wasSealed && isForPeople) io.stderr.write(`results: ${output}\n`);
   if (result.error) report(result.error, io);
   await write(io, `${JSON.stringify(result.summary)}\n`);
   io.setExitCode(exitCode ?? result.exitCode);
 }
 
-function carryOut(
+async function carryOut(
   job: JobSpec,
-  dependencies: ReturnType<typeof runDependencies>,
+  dependencies: RunDependencies,
   options: RunOptions & { backend: Backend },
   io: CliIo,
   progress: Progress,
 ) {
+  const { engineContext } = await import("../../api/run-dependencies.ts");
+  const { runJob } = await import("../../run/run-job.ts");
   return untilSignal(io, progress.logger, (signal) =>
     runJob(job, dependencies, {
       backend: options.backend,
       overwrite: options.overwrite ?? false,
       fork: options.fork ?? false,
+      beforePlan: async ({ model }) => {
+        const { checkEngine } = await import("../../engines/prepare-engine.ts");
+        await checkEngine(model, engineContext(io, progress.logger), options);
+      },
       prepare: async (present) => {
         const { prepareEngine } = await import("../prepare-engine.ts");
         const context = { ...engineContext(io, progress.logger), signal };

@@ -39,7 +39,9 @@ async function work(run: string | undefined, options: WorkerOptions, io: CliIo):
   if (options.stdio) return workOverStdio(run, options, at, io);
   if (run === undefined) throw new SluiceError("USAGE", "name the run: sluice worker RUN …");
   const { workOnTasks } = await import("../static-worker.ts");
-  return workOnTasks({ ...at, ...placeOf(run, Number(options.generation), io) }, options, io);
+  const { processOf } = await import("../local-pool.ts");
+  const serving = { ...at, ...placeOf(run, Number(options.generation), io) };
+  return workOnTasks(serving, options, io, processOf(io));
 }
 
 const placeOf = (run: string, generation: number, io: CliIo) => ({
@@ -63,17 +65,20 @@ async function workOverStdio(
   });
   const { serveWorker } = await import("../../run/worker/serve.ts");
   const channel = jsonLinesChannel<FromWorker, ToWorker>(io.stdin, io.stdout);
-  if (run !== undefined) {
-    const place = placeOf(run, Number(options.generation), io);
-    leaveWith(await serveWorker({ ...at, ...place, channel }), io);
-  } else {
-    const opened = await untilRunOpen(channel);
-    if (opened) {
-      const { location, generation } = opened.run;
-      const place = placeOf(location, generation, io);
-      leaveWith(await serveWorker({ ...at, ...place, channel: opened.rest }), io);
+  try {
+    if (run !== undefined) {
+      const place = placeOf(run, Number(options.generation), io);
+      leaveWith(await serveWorker({ ...at, ...place, channel }), io);
+    } else {
+      const opened = await untilRunOpen(channel);
+      if (opened) {
+        const { location, generation } = opened.run;
+        const place = placeOf(location, generation, io);
+        leaveWith(await serveWorker({ ...at, ...place, channel: opened.rest }), io);
+      }
     }
+  } finally {
+    io.stdin.destroy();
+    ignore();
   }
-  io.stdin.destroy();
-  ignore();
 }

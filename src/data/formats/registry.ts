@@ -6,7 +6,15 @@ import { jsonlFormat } from "./jsonl.ts";
 import type { RowFormat } from "./row-format.ts";
 import { textFormat } from "./text.ts";
 
-const formats: readonly RowFormat[] = [jsonlFormat(), jsonFormat(), textFormat()];
+/** Lines of an OpenAI batch file: JSONL whose rows are requests, so that no ending tells it. */
+const openaiBatchFormat: RowFormat = { ...jsonlFormat(), name: "openai-batch", extensions: [] };
+
+const formats: readonly RowFormat[] = [
+  jsonlFormat(),
+  jsonFormat(),
+  textFormat(),
+  openaiBatchFormat,
+];
 
 /** Names of all formats, as `input.format` takes them. */
 export const formatNames: readonly string[] = formats.map((format) => format.name);

@@ -1,9 +1,11 @@
-import { type FileHandle, mkdir, open } from "node:fs/promises";
+import { type FileHandle, mkdir, open, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { systemCode } from "./local-errors.ts";
 
 /** Directories remembered as made; beyond it the memory starts anew. */
 const maxRemembered = 10_000;
+/** Times that a directory is made while what is above it comes and goes. */
+const maxTries = 5;
 
 /** Makes directories once, and makes their names survive a power loss. */
 export class LocalDirectories {
@@ -61,14 +63,31 @@ export class LocalDirectories {
     return running;
   }
 
-  async #make(directory: string): Promise<void> {
-    const highest = await mkdir(directory, { recursive: true });
-    if (highest === undefined) return;
-    for (let made = directory; ; made = dirname(made)) {
-      await this.sync(dirname(made));
-      if (made === highest || made === dirname(made)) return;
+  // Not mkdir's own recursion, which never ends where a directory takes no names, as /proc does.
+  async #make(directory: string, triesLeft = maxTries): Promise<void> {
+    try {
+      await mkdir(directory);
+    } catch (error) {
+      if (await isDirectory(directory)) return;
+      if (systemCode(error) !== "ENOENT" || triesLeft === 1) throw error;
+      const above = dirname(directory);
+      // Another process may have made it between the two looks.
+      if (!(await isDirectory(above))) {
+        // It may have been made before and be gone since.
+        this.forget(above);
+        await this.make(above);
+      }
+      return this.#make(directory, triesLeft - 1);
     }
+    await this.sync(dirname(directory));
   }
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  return await stat(path).then(
+    (status) => status.isDirectory(),
+    () => false,
+  );
 }
 
 async function syncDirectory(directory: string): Promise<void> {

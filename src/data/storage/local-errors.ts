@@ -18,6 +18,11 @@ export function storeError(error: unknown, file: string): unknown {
   return new SluiceError("STORE_FAILED", detail, options);
 }
 
+/** True where there is nothing of that name. */
+export function isAbsent(error: unknown): boolean {
+  return ["ENOENT", "ENOTDIR"].includes(systemCode(error) ?? "");
+}
+
 /** True where the file system has no hard links, or none between these two places. */
 export function isLinkUnsupported(error: unknown): boolean {
   return ["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EXDEV", "EMLINK"].includes(

@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import {
   copyFile,
   type FileHandle,
@@ -10,15 +9,19 @@ import {
   stat,
   unlink,
 } from "node:fs/promises";
-import { basename, dirname, join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { LocalDirectories } from "./local-directories.ts";
-import { isLinkUnsupported, storeError, systemCode, withStoreErrors } from "./local-errors.ts";
+import {
+  isAbsent,
+  isLinkUnsupported,
+  storeError,
+  systemCode,
+  withStoreErrors,
+} from "./local-errors.ts";
 import { LocalAppender, LocalReader, LocalWriter, writeFully } from "./local-files.ts";
-import type { Appender, RandomReader, Storage, StoredFile, Writer } from "./storage.ts";
-
-/** Files that begin so are being made, or were left by a process that died; no list shows them. */
-const temporaryPrefix = ".tmp-";
+import { isTemporary, leftoversIn, temporaryBeside } from "./local-temporaries.ts";
+import type { Appender, Leftover, RandomReader, Storage, StoredFile, Writer } from "./storage.ts";
 
 /** Sizes asked for at once while listing. */
 const listBatch = 256;
@@ -152,6 +155,11 @@ class LocalStorage implements Storage {
     });
   }
 
+  async *leftovers(prefix: string): AsyncIterable<Leftover> {
+    const directory = this.location;
+    yield* await withStoreErrors(directory, () => leftoversIn(directory, prefix));
+  }
+
   #fileOf(path: string): string {
     return join(this.location, path);
   }
@@ -251,19 +259,10 @@ class LocalStorage implements Storage {
       }
     });
     return entries
-      .filter(({ name }) => name.startsWith(namePrefix) && !name.startsWith(temporaryPrefix))
+      .filter(({ name }) => name.startsWith(namePrefix) && !isTemporary(name))
       .map((entry) => (entry.isDirectory() ? `${entry.name}/` : entry.name))
       .sort();
   }
-}
-
-/** A name that no other process or call makes. It decides nothing, so its chance needs no seed. */
-function temporaryBeside(file: string): string {
-  return join(dirname(file), `${temporaryPrefix}${randomUUID()}-${basename(file).slice(0, 64)}`);
-}
-
-function isAbsent(error: unknown): boolean {
-  return ["ENOENT", "ENOTDIR"].includes(systemCode(error) ?? "");
 }
 
 async function sizeOf(file: string): Promise<number | undefined> {

@@ -5,6 +5,12 @@ export interface StoredFile {
   bytes: number;
 }
 
+/** What a process that died left of an object it was writing. */
+export interface Leftover extends StoredFile {
+  /** Time since it last changed, by the store's own clock. */
+  idleMs: number;
+}
+
 /** Reads at any place of one stored object. */
 export interface RandomReader {
   readonly bytes: number;
@@ -67,4 +73,9 @@ export interface Storage {
   publish(from: string, to: string): Promise<void>;
   /** Removes the object; absent is fine. */
   remove(path: string): Promise<void>;
+  /**
+   * What is being written to paths that begin with `prefix`, or was when its process died; no list
+   * shows it. Absent on stores where nothing can be left.
+   */
+  leftovers?(prefix: string): AsyncIterable<Leftover>;
 }

@@ -1,6 +1,15 @@
-import type { Answer, InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import type {
+  Answer,
+  GenerationParameters,
+  InferenceRequest,
+  InferenceResponse,
+  SlottedLine,
+  TokenLogprob,
+} from "../../foundation/inference.ts";
 import { mix32, seededRandom } from "../../foundation/random.ts";
 import { candidateSpans } from "../../foundation/spans.ts";
+import { grammarText } from "./grammar-text.ts";
 
 const words = (
   "amber anchor apple arrow autumn basil beacon birch breeze bridge candle canyon cedar cider " +
@@ -31,7 +40,8 @@ function makePhrases(): Phrase[] {
 
 /**
  * What the fake engine says: it follows from its seed, the request's seed and the rendered prompt
- * alone. A token is a word.
+ * alone. A token is a word. Of several answers to one prompt the first is the only one of a prompt
+ * that is asked for one.
  */
 export class FakeAnswers {
   readonly #seed: number;
@@ -52,43 +62,35 @@ export class FakeAnswers {
   /**
    * The answer to a request, which took `seconds`.
    *
-   * @throws SluiceError `FIELD_TYPE` when a slot's source is too long to copy from.
+   * @throws SluiceError `FIELD_TYPE` when a slot's source is too long to copy from,
+   *   `PROMPT_TOO_LONG` when `maxLength` leaves no token for an answer.
    */
   respond(request: InferenceRequest, seconds: number): InferenceResponse {
     this.#read(request);
-    const answer = request.slottedLine ? this.#slotted(request) : this.#plain(request);
-    return {
-      answers: [answer],
-      usage: {
-        promptTokens: this.#words,
-        cachedTokens: 0,
-        completionTokens: answer.tokens,
-      },
-      seconds,
-    };
-  }
-
-  #plain({ parameters }: InferenceRequest): Answer {
-    const hash = mix32(this.#hash);
-    const first = phrases[hash % phraseCount]!;
-    const second = phrases[(hash >>> 16) % phraseCount]!;
-    const tokens = first.words + second.words;
-    const text = `${first.text} ${second.text}`;
-    if (parameters.stop.length > 0) return cut(beforeStop(text, parameters.stop), parameters);
-    if (tokens > parameters.maxNewTokens) return cut(text, parameters);
-    return { text, finishReason: "stop", tokens };
-  }
-
-  #slotted({ slottedLine, parameters }: InferenceRequest): Answer {
-    const random = seededRandom(this.#hash);
-    const { line, slots } = slottedLine!;
-    const chosen = new Map<string, string>();
-    for (const slot of slots) {
-      const spans = [slot.orElse, ...candidateSpans(slot)];
-      chosen.set(slot.name, spans[Math.floor(random.next() * spans.length)]!);
+    const { numReturnSequences: count = 1, maxLength } = request.parameters;
+    const parameters =
+      maxLength === undefined ? request.parameters : this.#within(maxLength, request.parameters);
+    const answers = [this.#answer(request, parameters, this.#hash)];
+    for (let place = 1; place < count; place++) {
+      answers.push(this.#answer(request, parameters, mix32(this.#hash + place)));
     }
-    const text = line.replace(/\{([^{}]+)\}/g, (whole, name: string) => chosen.get(name) ?? whole);
-    return cut(text, parameters);
+    let completionTokens = 0;
+    for (const answer of answers) completionTokens += answer.tokens;
+    const usage = { promptTokens: this.#words, cachedTokens: 0, completionTokens };
+    return { answers, usage, seconds };
+  }
+
+  #within(maxLength: number, parameters: GenerationParameters): GenerationParameters {
+    const left = maxLength - this.#words;
+    if (left >= 1) return { ...parameters, maxNewTokens: Math.min(parameters.maxNewTokens, left) };
+    const detail = `${this.#words} words, generation.maxLength is ${maxLength}`;
+    throw new SluiceError("PROMPT_TOO_LONG", detail);
+  }
+
+  #answer(request: InferenceRequest, parameters: GenerationParameters, hash: number): Answer {
+    const answer = formed(request, parameters, hash) ?? plain(parameters, mix32(hash));
+    const { logprobs = 0 } = parameters;
+    return logprobs === 0 ? answer : { ...answer, logprobs: logprobsOf(answer.text, logprobs) };
   }
 
   #read(request: InferenceRequest): void {
@@ -121,12 +123,66 @@ export class FakeAnswers {
   }
 }
 
+function plain(parameters: GenerationParameters, hash: number): Answer {
+  const first = phrases[hash % phraseCount]!;
+  const second = phrases[(hash >>> 16) % phraseCount]!;
+  const { maxNewTokens, stop, ignoreEos = false } = parameters;
+  let tokens = first.words + second.words;
+  let text = `${first.text} ${second.text}`;
+  for (let next = mix32(hash); ignoreEos && tokens <= maxNewTokens; next = mix32(next)) {
+    const phrase = phrases[next % phraseCount]!;
+    text += ` ${phrase.text}`;
+    tokens += phrase.words;
+  }
+  if (stop.length > 0) return cut(beforeStop(text, stop), parameters);
+  if (tokens > maxNewTokens) return cut(text, parameters);
+  return { text, finishReason: "stop", tokens };
+}
+
+/** An answer of the form that the request asks for, if it does. */
+function formed(
+  { slottedLine, structure }: InferenceRequest,
+  parameters: GenerationParameters,
+  hash: number,
+): Answer | undefined {
+  if (slottedLine) return slotted(slottedLine, parameters, hash);
+  if (structure === undefined) return undefined;
+  return cut(grammarText(structure.grammar, seededRandom(hash)), parameters);
+}
+
+function slotted(
+  { line, slots }: SlottedLine,
+  parameters: GenerationParameters,
+  hash: number,
+): Answer {
+  const random = seededRandom(hash);
+  const chosen = new Map<string, string>();
+  for (const slot of slots) {
+    const spans = [slot.orElse, ...candidateSpans(slot)];
+    chosen.set(slot.name, spans[Math.floor(random.next() * spans.length)]!);
+  }
+  const text = line.replace(/\{([^{}]+)\}/g, (whole, name: string) => chosen.get(name) ?? whole);
+  return cut(text, parameters);
+}
+
+/** Each word is the likeliest, and each alternative half as likely as the one before it. */
+function logprobsOf(text: string, count: number): TokenLogprob[] {
+  return (text.match(/ ?[^ ]+/g) ?? []).map((token, at) => ({
+    token,
+    logprob: -Math.LN2,
+    alternatives: Array.from({ length: count }, (_, rank) => ({
+      token: rank === 0 ? token : ` ${words[(at + rank) % words.length]}`,
+      logprob: -(rank + 1) * Math.LN2,
+    })),
+  }));
+}
+
 function beforeStop(text: string, stop: readonly string[]): string {
   const places = stop.map((end) => text.indexOf(end)).filter((place) => place >= 0);
   return places.length === 0 ? text : text.slice(0, Math.min(...places));
 }
 
-function cut(text: string, { maxNewTokens }: InferenceRequest["parameters"]): Answer {
+function cut(text: string, { maxNewTokens }: GenerationParameters): Answer {
   const tokens = text.split(" ").filter((word) => word !== "");
   if (tokens.length <= maxNewTokens) return { text, finishReason: "stop", tokens: tokens.length };
   const kept = tokens.slice(0, maxNewTokens).join(" ");

@@ -1,4 +1,13 @@
-import type { ContextShape, GgufMetadata } from "./node-llama-cpp.ts";
+import type { GgufMetadata } from "./node-llama-cpp.ts";
+
+/** Size of a context. */
+export interface ContextShape {
+  sequences: number;
+  /** Tokens of each sequence. */
+  contextTokens: number;
+  batchTokens: number;
+  threads: number;
+}
 
 /** What a user may ask of the context. */
 export interface ShapeOptions {

@@ -1,9 +1,13 @@
 import type { Engine, EngineContext } from "../engine.ts";
 import { openHostedEngine } from "../host/client.ts";
 import type { LlamaModelOptions } from "../model-options.ts";
+import type { ResolvedModel } from "../models/model-context.ts";
 import { resolveModel } from "../models/models.ts";
 import { locateEnginePackage } from "../packages/packages.ts";
+import { type DeviceOptions, visibleDevices } from "./devices.ts";
 import type { HostedLlamaOptions } from "./hosted-llama.ts";
+import { measuredContextTokens, measuredSequences } from "./repack/speed.ts";
+import { type ChooseOptions, chooseWeights, machineName, ownWeights } from "./repack/weights.ts";
 
 /**
  * Opens the engine that computes GGUF models on this machine with node-llama-cpp. The model and the
@@ -16,17 +20,40 @@ export async function openLlama(
   options: LlamaModelOptions,
   context: EngineContext,
 ): Promise<Engine> {
-  const { path } = await resolveModel(options.name, context, { download: true });
-  const { entry } = await locateEnginePackage("llama", context, { install: true });
-  return openLlamaFrom({ ...options, modelPath: path, modulePath: entry }, context);
+  const model = await resolveModel(options.name, context, { download: true });
+  const { entry: modulePath } = await locateEnginePackage("llama", context, { install: true });
+  const { path: modelPath, weights } =
+    options.repack === "off"
+      ? ownWeights(model)
+      : await chooseWeights(weightsOptions(model, modulePath, options, context), context);
+  return openLlamaFrom({ ...options, modelPath, modulePath, weights }, context);
+}
+
+function weightsOptions(
+  model: ResolvedModel,
+  modulePath: string,
+  { threads, gpuLayers, devices, mainGpu }: LlamaModelOptions,
+  context: EngineContext,
+): ChooseOptions {
+  const shape = { sequences: measuredSequences, contextTokens: measuredContextTokens, threads };
+  const measured = { ...shape, gpuLayers, devices, mainGpu, modulePath };
+  return {
+    model,
+    machine: machineName(modulePath, gpuLayers),
+    open: (modelPath) => openLlamaFrom({ ...measured, modelPath }, context),
+  };
 }
 
 /** As `openLlama`, of files that are known. */
 export async function openLlamaFrom(
-  options: HostedLlamaOptions,
+  options: HostedLlamaOptions & DeviceOptions,
   context: EngineContext,
 ): Promise<Engine> {
-  const { modelPath, modulePath, sequences, contextTokens, threads, batchTokens } = options;
-  const set = { modelPath, modulePath, sequences, contextTokens, threads, batchTokens };
-  return openHostedEngine({ kind: "llama", options: JSON.parse(JSON.stringify(set)), context });
+  const { devices, mainGpu, ...hosted } = options;
+  const environment = { ...context.environment, ...visibleDevices({ devices, mainGpu }) };
+  return openHostedEngine({
+    kind: "llama",
+    options: JSON.parse(JSON.stringify(hosted)),
+    context: { ...context, environment },
+  });
 }

@@ -1,7 +1,13 @@
-import type { Answer, FinishReason, GenerationParameters } from "../../foundation/inference.ts";
-import type { LineSpeller } from "./line-speller.ts";
+import type {
+  Answer,
+  FinishReason,
+  GenerationParameters,
+  TokenLogprob,
+} from "../../foundation/inference.ts";
+import type { LogProbabilities } from "./loaded-llama.ts";
 import type { SamplerConfig } from "./node-llama-cpp.ts";
-import { hasPenalties, onlyTokens, penaltyConfig, samplerConfig } from "./sampling.ts";
+import { hasPenalties, noneOf, penaltyConfig, samplerConfig } from "./sampling.ts";
+import type { Speller } from "./speller.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
 /** What a generation is made of. */
@@ -9,8 +15,8 @@ export interface GenerationOptions {
   prompt: readonly number[];
   parameters: GenerationParameters;
   vocabulary: Vocabulary;
-  /** Where only a slotted line may be written. */
-  speller?: LineSpeller;
+  /** Where only what it allows may be written. */
+  speller?: Speller;
 }
 
 /** One answer in the making: takes tokens one by one and says what to compute next. */
@@ -18,19 +24,24 @@ export class Generation {
   readonly prompt: readonly number[];
   readonly #parameters: GenerationParameters;
   readonly #vocabulary: Vocabulary;
-  readonly #speller: LineSpeller | undefined;
+  readonly #speller: Speller | undefined;
+  /** Settings of the sampler that hold for the whole answer. */
+  readonly #config: SamplerConfig;
   readonly #tokens: number[] = [];
+  readonly #logprobs: TokenLogprob[] = [];
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   readonly #longestStop: number;
   #text = "";
   #finishReason: FinishReason | undefined;
-  #allowed: Uint32Array | undefined;
+  /** What the next token is chosen from, where a speller says so. */
+  #settings: Partial<SamplerConfig> | undefined;
 
   constructor(options: GenerationOptions) {
     this.prompt = options.prompt;
     this.#parameters = options.parameters;
     this.#vocabulary = options.vocabulary;
     this.#speller = options.speller;
+    this.#config = wholeConfig(options);
     this.#longestStop = Math.max(0, ...options.parameters.stop.map((stop) => stop.length));
   }
 
@@ -44,57 +55,100 @@ export class Generation {
     return this.#tokens;
   }
 
+  /** Likeliest tokens to report for each token; 0 where nothing is reported. */
+  get logprobs(): number {
+    return this.#parameters.logprobs ?? 0;
+  }
+
   /** Tokens to compute before the first one is chosen, after the prompt. */
   begin(): readonly number[] {
     if (this.#parameters.maxNewTokens <= 0) this.#finishReason = "length";
     return this.#speller === undefined || this.isDone ? [] : this.#spell();
   }
 
+  /** True where the chosen token may not come; it is to be chosen again, with new settings. */
+  refuses(token: number): boolean {
+    if (this.#speller === undefined || this.#settings !== undefined) return false;
+    if (this.#speller.fit(token, this.#left) !== "refused") return false;
+    this.#settings = this.#speller.settings();
+    return true;
+  }
+
   /** Takes the chosen token; gives the tokens to compute before the next choice, none when done. */
-  take(token: number): readonly number[] {
+  take(token: number, probabilities?: LogProbabilities): readonly number[] {
+    if (probabilities) this.#report(token, probabilities);
     if (this.#speller === undefined) {
       if (this.#vocabulary.isEnd(token)) this.#finishReason = "stop";
       else this.#write(token);
       return this.isDone ? [] : [token];
     }
-    if (!this.#speller.accept(token)) this.#finishReason = "stop";
+    if (this.#speller.fit(token, this.#left) === "no-room") this.#close();
+    else if (!this.#speller.accept(token)) this.#finishReason = "stop";
     else this.#write(token);
     return this.isDone ? [] : [token, ...this.#spell()];
   }
 
+  /** Tokens that the answer may still have. */
+  get #left(): number {
+    return this.#parameters.maxNewTokens - this.#tokens.length;
+  }
+
   /** Settings of the sampler for the next choice. */
   config(): SamplerConfig {
-    const config = samplerConfig(this.#parameters);
-    // A line that copies is spared the penalties: they would make it shun the very words it copies.
-    if (this.#allowed !== undefined) return { ...config, ...onlyTokens(this.#allowed) };
+    const config = this.#config;
+    // A form is spared the penalties: they would make it shun the very words that it copies.
+    if (this.#speller !== undefined) return { ...config, ...this.#settings };
     if (!hasPenalties(this.#parameters)) return config;
     return { ...config, ...penaltyConfig(this.#parameters, [...this.prompt, ...this.#tokens]) };
   }
 
   answer(): Answer {
     const text = this.#speller === undefined ? this.#text : this.#text.trimStart();
-    return { text, finishReason: this.#finishReason ?? "error", tokens: this.#tokens.length };
+    const finishReason = this.#finishReason ?? "error";
+    const answer: Answer = { text, finishReason, tokens: this.#tokens.length };
+    if (this.logprobs > 0) answer.logprobs = this.#logprobs;
+    return answer;
   }
 
-  /** Writes what must come; leaves the next choice in `#allowed`. */
+  // Tokens that a line forces are not listed: nothing was chosen. An end is none of the answer's.
+  #report(token: number, { chosen, top }: LogProbabilities): void {
+    if (this.#vocabulary.isEnd(token) && this.#parameters.ignoreEos !== true) return;
+    const textOf = (id: number) => this.#vocabulary.text(id);
+    this.#logprobs.push({
+      token: textOf(token),
+      logprob: finite(chosen),
+      alternatives: top.map(({ token: id, logProbability }) => ({
+        token: textOf(id),
+        logprob: finite(logProbability),
+      })),
+    });
+  }
+
+  /** Writes what must come; leaves what the next choice is made from in `#settings`. */
   #spell(): readonly number[] {
     const written: number[] = [];
     while (!this.isDone) {
       const next = this.#speller!.next();
       if (next.kind === "end") this.#finishReason = "stop";
-      else if (next.kind === "choice") {
-        this.#allowed = next.tokens;
-        break;
-      } else {
+      else if (next.kind === "forced") {
         for (const token of next.tokens) {
           if (this.isDone) break;
           this.#speller!.accept(token);
           this.#write(token);
           written.push(token);
         }
+      } else {
+        this.#settings = next.kind === "choice" ? next.settings : undefined;
+        break;
       }
     }
     return written;
+  }
+
+  // A text that is whole is of use, one that was cut in the middle of a form is of none.
+  #close(): void {
+    for (const token of this.#speller!.closing()) this.#write(token);
+    this.#finishReason = "length";
   }
 
   #write(token: number): void {
@@ -115,4 +169,16 @@ export class Generation {
     this.#text = this.#text.slice(0, Math.min(...places));
     this.#finishReason = "stop";
   }
+}
+
+function wholeConfig({ parameters, vocabulary, speller }: GenerationOptions): SamplerConfig {
+  const config = samplerConfig(parameters);
+  // A form says itself where the answer may end.
+  if (parameters.ignoreEos !== true || speller !== undefined) return config;
+  return { ...config, ...noneOf(vocabulary.ends()) };
+}
+
+/** JSON has no infinity; a token that was ruled out has no smaller logarithm than this. */
+function finite(logprob: number): number {
+  return Math.max(logprob, -9999);
 }

@@ -1,5 +1,6 @@
 import { open } from "node:fs/promises";
 import { SluiceError } from "../../foundation/errors.ts";
+import { splitPartOf } from "../models/split-files.ts";
 
 const oldestVersion = 2;
 const newestVersion = 3;
@@ -33,7 +34,8 @@ export async function checkGgufFile(path: string): Promise<{ bytes: number }> {
       const known = `known are ${oldestVersion} to ${newestVersion}`;
       throw new SluiceError("MODEL_CORRUPT", `GGUF version ${version}; ${known}`, place);
     }
-    if (buffer.readBigUInt64LE(8) === 0n) {
+    // The first part of a split model may hold nothing but its description.
+    if (buffer.readBigUInt64LE(8) === 0n && !splitPartOf(path)) {
       throw new SluiceError("MODEL_CORRUPT", "it holds no tensors", place);
     }
     return { bytes: size };

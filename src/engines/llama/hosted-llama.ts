@@ -1,17 +1,24 @@
 import { availableParallelism, freemem } from "node:os";
 import { basename } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
-import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import type {
+  AnswerStructure,
+  InferenceRequest,
+  InferenceResponse,
+  SlottedLine,
+} from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import type { Choices, HostedEngine } from "../host/protocol.ts";
 import { ChatTemplate, type PromptPiece } from "./chat-template.ts";
 import { contextShape } from "./context-shape.ts";
-import { Generation } from "./generation.ts";
+import { Generation, type GenerationOptions } from "./generation.ts";
 import { checkGgufFile } from "./gguf-file.ts";
-import { LineSpeller } from "./line-speller.ts";
-import { type LoadedLlama, loadLlama } from "./node-llama-cpp.ts";
+import { GrammarAutomaton } from "./grammar-automaton.ts";
+import { lineGrammar } from "./line-grammar.ts";
+import { type LoadedLlama, type LoraAdapter, loadLlama } from "./loaded-llama.ts";
 import { type PromptTokenizer, promptTokens } from "./prompt-tokens.ts";
 import { Scheduler } from "./scheduler.ts";
+import { Speller } from "./speller.ts";
 import { Vocabulary } from "./vocabulary.ts";
 
 /** What the worker tells the host about the model; all but the paths may be left to the host. */
@@ -19,11 +26,19 @@ export interface HostedLlamaOptions {
   /** node-llama-cpp's main module. */
   modulePath: string;
   modelPath: string;
+  /** Which weights the file has, for the log and the manifest. */
+  weights?: Readonly<Record<string, Json>>;
   sequences?: number;
   contextTokens?: number;
   threads?: number;
   batchTokens?: number;
+  gpuLayers?: number;
+  lora?: LoraAdapter[];
 }
+
+/** Automata that are kept, and states of one: schemas that copy from each row have one each. */
+const maxAutomata = 32;
+const maxAutomatonStates = 20_000;
 
 /** Requests held for each that is computed, so that a freed sequence never waits for the worker. */
 const requestsPerSequence = 2;
@@ -39,6 +54,8 @@ export async function openHostedLlama(options: Json): Promise<HostedEngine> {
   const loaded = await loadLlama({
     modulePath: asked.modulePath,
     modelPath: asked.modelPath,
+    ...(asked.gpuLayers !== undefined && { gpuLayers: asked.gpuLayers }),
+    adapters: asked.lora ?? [],
     shape: ({ model, gpu, mathCores }) =>
       contextShape(asked, {
         metadata: model.fileInfo.metadata,
@@ -59,6 +76,8 @@ class HostedLlama implements HostedEngine {
   readonly #tokenizer: PromptTokenizer;
   readonly #scheduler: Scheduler;
   readonly #failed = Promise.withResolvers<never>();
+  /** By the text of their grammars: most requests of a job share one. */
+  readonly #automata = new Map<string, GrammarAutomaton>();
   #template: ChatTemplate | undefined;
 
   constructor(options: HostedLlamaOptions, loaded: LoadedLlama) {
@@ -66,7 +85,9 @@ class HostedLlama implements HostedEngine {
     this.#loaded = loaded;
     this.name = basename(options.modelPath, ".gguf");
     this.capacity = shape.sequences * requestsPerSequence;
-    this.choices = { ...shape, gpu, gpuLayers, modelFile: basename(options.modelPath) };
+    const modelFile = basename(options.modelPath);
+    const { weights } = options;
+    this.choices = { ...shape, gpu, gpuLayers, modelFile, ...(weights && { weights }) };
     this.#vocabulary = vocabularyOf(loaded);
     this.#tokenizer = tokenizerOf(loaded);
     this.#failed.promise.catch(() => {});
@@ -74,24 +95,101 @@ class HostedLlama implements HostedEngine {
   }
 
   async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
-    const { parameters, slottedLine } = request;
     const pieces = this.#piecesOf(request);
-    const prompt = promptTokens(pieces, this.#tokenizer, {
-      contextTokens: this.#loaded.shape.contextTokens,
-      maxNewTokens: parameters.maxNewTokens,
+    const prompt = this.#promptOf(request, pieces);
+    if (prompt.length === 0) throw new SluiceError("REQUEST_REFUSED", "the prompt is empty");
+    if (request.embed === true) return this.#embed(prompt);
+    const answers = this.#generations(request, pieces, prompt).map((generation) =>
+      this.#scheduler.run(generation, signal),
+    );
+    const generated = await Promise.race([Promise.all(answers), this.#failed.promise]);
+    return {
+      answers: generated.map(({ answer }) => answer),
+      usage: {
+        promptTokens: prompt.length,
+        // Of several answers the first computes the prompt, the others take it over.
+        cachedTokens: Math.min(...generated.map(({ usage }) => usage.cachedTokens)),
+        completionTokens: generated.reduce((sum, { usage }) => sum + usage.completionTokens, 0),
+      },
+      seconds: 0,
+    };
+  }
+
+  #promptOf(request: InferenceRequest, pieces: readonly PromptPiece[]): number[] {
+    const { maxNewTokens, maxLength, prependBos } = request.parameters;
+    const isChat = request.messages !== undefined;
+    const tokenizer =
+      isChat || prependBos === undefined
+        ? this.#tokenizer
+        : { ...this.#tokenizer, firstToken: this.#firstToken(prependBos) };
+    const { contextTokens } = this.#loaded.shape;
+    return promptTokens(pieces, tokenizer, {
+      contextTokens: Math.min(contextTokens, maxLength ?? contextTokens),
+      // A length of prompt and answer together leaves the answer what the prompt does not take.
+      maxNewTokens: request.embed === true ? 0 : maxLength === undefined ? maxNewTokens : 1,
       policy: request.onTooLong,
     });
-    if (prompt.length === 0) throw new SluiceError("REQUEST_REFUSED", "the prompt is empty");
-    const speller =
-      slottedLine &&
-      new LineSpeller(slottedLine, spaceAfter(pieces), this.#vocabulary, (text) =>
-        this.#tokenizer.tokenize(text, false, false),
-      );
-    const vocabulary = this.#vocabulary;
-    const generation = new Generation({ prompt, parameters, vocabulary, speller });
-    const running = this.#scheduler.run(generation, signal);
-    const { answer, usage } = await Promise.race([running, this.#failed.promise]);
-    return { answers: [answer], usage, seconds: 0 };
+  }
+
+  #firstToken(isWanted: boolean): number | undefined {
+    return isWanted ? (this.#loaded.model.tokens.bos ?? undefined) : undefined;
+  }
+
+  /** One for each answer that is wanted; each has a seed of its own. */
+  #generations(
+    request: InferenceRequest,
+    pieces: readonly PromptPiece[],
+    prompt: readonly number[],
+  ): Generation[] {
+    const { parameters, slottedLine, structure } = request;
+    const { maxLength = Number.POSITIVE_INFINITY, numReturnSequences = 1, seed } = parameters;
+    const room = Math.min(this.#loaded.shape.contextTokens, maxLength) - prompt.length;
+    const maxNewTokens = Math.min(parameters.maxNewTokens, room);
+    return Array.from({ length: numReturnSequences }, (_, at) => {
+      const options: GenerationOptions = {
+        prompt,
+        parameters: { ...parameters, maxNewTokens, seed: seed + at },
+        vocabulary: this.#vocabulary,
+      };
+      if (slottedLine) options.speller = this.#lineSpeller(slottedLine, pieces);
+      else if (structure) options.speller = this.#structureSpeller(structure);
+      return new Generation(options);
+    });
+  }
+
+  #lineSpeller(line: SlottedLine, pieces: readonly PromptPiece[]): Speller {
+    // Each line copies from a text of its own: nothing would come of keeping its automaton.
+    const automaton = new GrammarAutomaton(lineGrammar(line, spaceAfter(pieces)));
+    return this.#spellerOf(automaton, this.#vocabulary.lineEnds());
+  }
+
+  #structureSpeller({ grammar }: AnswerStructure): Speller {
+    const key = JSON.stringify(grammar);
+    let automaton = this.#automata.get(key);
+    if (automaton === undefined || automaton.size > maxAutomatonStates) {
+      automaton = new GrammarAutomaton(grammar);
+      if (this.#automata.size >= maxAutomata) this.#automata.clear();
+      this.#automata.set(key, automaton);
+    }
+    return this.#spellerOf(automaton, [...this.#vocabulary.ends()]);
+  }
+
+  #spellerOf(automaton: GrammarAutomaton, ends: readonly number[]): Speller {
+    return new Speller(
+      automaton,
+      this.#vocabulary,
+      (text) => this.#tokenizer.tokenize(text, false, false),
+      ends,
+    );
+  }
+
+  async #embed(prompt: readonly number[]): Promise<InferenceResponse> {
+    const value = await this.#loaded.embed(prompt);
+    return {
+      answers: [{ text: "", value, finishReason: "stop", tokens: 0 }],
+      usage: { promptTokens: prompt.length, cachedTokens: 0, completionTokens: 0 },
+      seconds: 0,
+    };
   }
 
   async close(): Promise<void> {

@@ -36,6 +36,14 @@ export function penaltyConfig(
   };
 }
 
+/** The settings that let none of `tokens` be chosen. */
+export function noneOf(tokens: Uint32Array): Partial<SamplerConfig> {
+  return {
+    tokenBiasKeys: tokens,
+    tokenBiasValues: new Float32Array(tokens.length).fill(Number.NEGATIVE_INFINITY),
+  };
+}
+
 /** The settings that let only `tokens` be chosen. */
 export function onlyTokens(tokens: Uint32Array): Partial<SamplerConfig> {
   return {

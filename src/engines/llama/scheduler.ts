@@ -1,13 +1,14 @@
 import type { Answer, Usage } from "../../foundation/inference.ts";
 import { planBatch } from "./batch-plan.ts";
 import type { Generation } from "./generation.ts";
-import type { BatchItem, LoadedLlama, NativeSampler } from "./node-llama-cpp.ts";
+import type { BatchItem, LoadedLlama } from "./loaded-llama.ts";
+import type { NativeSampler } from "./node-llama-cpp.ts";
 import { chooseSlot } from "./slot-choice.ts";
 
 /** What the scheduler needs of the model. */
 export type SequenceRunner = Pick<
   LoadedLlama,
-  "decode" | "sample" | "createSampler" | "truncate" | "copy"
+  "decode" | "sample" | "logProbabilities" | "createSampler" | "truncate" | "copy"
 >;
 
 /** One answer with what it cost. */
@@ -193,10 +194,17 @@ export class Scheduler {
 
   async #choose(slot: Slot, live: Live, output: number): Promise<void> {
     live.sampler.applyConfig(live.generation.config());
-    const token = await this.#runner.sample(output, live.sampler);
+    let token = await this.#runner.sample(output, live.sampler);
+    if (live.generation.refuses(token)) {
+      live.sampler.applyConfig(live.generation.config());
+      token = await this.#runner.sample(output, live.sampler);
+    }
     if (token < 0) throw new Error("llama.cpp chose no token");
+    const { logprobs } = live.generation;
+    const probabilities =
+      logprobs > 0 ? await this.#runner.logProbabilities(output, token, logprobs) : undefined;
     try {
-      live.pending.push(...live.generation.take(token));
+      live.pending.push(...live.generation.take(token, probabilities));
     } catch (error) {
       this.#release(slot);
       live.reject(error);

@@ -18,7 +18,7 @@ export interface SlotChoice {
 }
 
 /** Fewer tokens are computed sooner than a sequence is copied. */
-export const minCopiedTokens = 32;
+export const minCopiedTokens = 8;
 
 /** How many leading tokens two texts share. */
 export function sharedPrefix(a: readonly number[], b: readonly number[]): number {

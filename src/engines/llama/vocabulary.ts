@@ -25,6 +25,8 @@ export class Vocabulary {
   readonly #source: TokenSource;
   readonly #bytes: (Uint8Array | undefined)[];
   #sorted: Int32Array | undefined;
+  #byteTokens: Map<number, number> | undefined;
+  #ends: Uint32Array | undefined;
   #lineEnds: number[] | undefined;
 
   constructor(source: TokenSource) {
@@ -45,6 +47,32 @@ export class Vocabulary {
       this.#bytes[token] = bytes;
     }
     return bytes;
+  }
+
+  /** A token by itself, for people: part of a character becomes U+FFFD. */
+  text(token: number): string {
+    const bytes = this.bytes(token);
+    return bytes.length > 0 ? Buffer.from(bytes).toString() : (this.#source.text(token) ?? "");
+  }
+
+  /** The token that is this one byte, where there is one. */
+  byteToken(byte: number): number | undefined {
+    if (this.#byteTokens === undefined) {
+      this.#byteTokens = new Map();
+      for (const token of this.sorted()) {
+        const bytes = this.bytes(token);
+        if (bytes.length === 1) this.#byteTokens.set(bytes[0]!, token);
+      }
+    }
+    return this.#byteTokens.get(byte);
+  }
+
+  /** The tokens that end an answer. */
+  ends(): Uint32Array {
+    this.#ends ??= Uint32Array.from(
+      Array.from({ length: this.size }, (_, token) => token).filter((token) => this.isEnd(token)),
+    );
+    return this.#ends;
   }
 
   /** Tokens that end a line: the model's own ends, and runs of line breaks. */

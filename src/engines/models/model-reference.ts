@@ -3,6 +3,7 @@ import { basename, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SluiceError } from "../../foundation/errors.ts";
 import { type CatalogEntry, catalog, catalogEntry } from "./catalog.ts";
+import { splitPartOf } from "./split-files.ts";
 
 /** What a model's name means. */
 export type ModelReference =
@@ -76,13 +77,9 @@ function urlReference(name: string): ModelReference {
 
 /** One part of several is no model, and nothing here would fetch the others. */
 function refuseSplit(file: string): void {
-  const split = /-(\d{5})-of-(\d{5})\.gguf$/i.exec(file);
-  if (!split || Number(split[2]) === 1) return;
-  throw new SluiceError(
-    "UNSUPPORTED",
-    `${file} is part ${Number(split[1])} of ${Number(split[2])}`,
-    {
-      hint: "fetch all parts by hand into one folder and name the first by path",
-    },
-  );
+  const split = splitPartOf(file);
+  if (!split) return;
+  throw new SluiceError("UNSUPPORTED", `${file} is part ${split.part} of ${split.parts}`, {
+    hint: "fetch all parts by hand into one folder and name the first by path",
+  });
 }

@@ -17,7 +17,9 @@ import { withFileLock } from "./file-lock.ts";
 import { fetchModel } from "./mirrors.ts";
 import type { DownloadProgress, ModelContext, ResolvedModel } from "./model-context.ts";
 import { parseModelName } from "./model-reference.ts";
-import { hashFile, isGguf } from "./part-file.ts";
+import { hashFiles, isGguf } from "./part-file.ts";
+import { removeRepacked } from "./repacked.ts";
+import { modelFiles } from "./split-files.ts";
 
 /** How a model is looked for. */
 export interface ResolveOptions {
@@ -32,7 +34,8 @@ export interface ResolveOptions {
 
 /**
  * The file of a model on this machine, fetched if need be. `name` is a catalog name, a path to a
- * GGUF file, `hf:owner/repo/file.gguf` or an `https://` address. Safe to call from many processes
+ * GGUF file (of a split one the first, with all parts beside it), `hf:owner/repo/file.gguf` or an
+ * `https://` address. Safe to call from many processes
  * at once: one fetches, the others wait for it.
  *
  * @throws SluiceError `MODEL_UNKNOWN`, `MODEL_MISSING` (not here and `download` is false),
@@ -88,10 +91,17 @@ function resolved(name: string, path: string, record: CacheRecord): ResolvedMode
 
 async function resolvePath(name: string, path: string): Promise<ResolvedModel> {
   try {
-    const found = await stat(path);
-    if (!found.isFile()) throw new SluiceError("MODEL_UNREADABLE", `${path} is no file`);
-    if (!(await isGguf(path))) throw new SluiceError("MODEL_CORRUPT", `${path} is not GGUF`);
-    return { path, name, bytes: found.size, source: "file" };
+    let bytes = 0;
+    for (const file of await modelFiles(path)) {
+      const found = await stat(file);
+      if (!found.isFile()) throw new SluiceError("MODEL_UNREADABLE", `${file} is no file`);
+      if (!(await isGguf(file))) {
+        const hint = "name another file, or fetch it anew";
+        throw new SluiceError("MODEL_CORRUPT", `${file} is not GGUF`, { hint });
+      }
+      bytes += found.size;
+    }
+    return { path, name, bytes, source: "file" };
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (error instanceof SluiceError || code === undefined) throw error;
@@ -116,8 +126,8 @@ export async function pullModel(
 }
 
 /**
- * Removes a model and what a broken download left of it from the cache; gives the bytes that are
- * free again, 0 when nothing was there.
+ * Removes a model, what was repacked from it, and what a broken download left of it from the cache;
+ * gives the bytes that are free again, 0 when nothing was there.
  *
  * @throws SluiceError `MODEL_UNKNOWN`; `USAGE` for a plain path, which is not ours to remove.
  */
@@ -131,7 +141,11 @@ export async function removeModel(name: string, context: ModelContext): Promise<
   const place = cachePlace(context.homeDirectory, reference);
   const { clock, random, signal } = context;
   try {
-    return await withFileLock(place.lock, { clock, random, signal }, () => clearPlace(place));
+    return await withFileLock(place.lock, { clock, random, signal }, async () => {
+      const cached = await readCached(place);
+      const repacked = cached ? await removeRepacked(context.homeDirectory, cached.sha256) : 0;
+      return repacked + (await clearPlace(place));
+    });
   } catch (error) {
     throw cacheError(error, modelsDirectory(context.homeDirectory));
   }
@@ -149,7 +163,8 @@ export interface ModelCheck {
 }
 
 /**
- * Computes the sha256 of a model that is here and compares it with the pinned or recorded one.
+ * Computes the sha256 of a model that is here and compares it with the pinned or recorded one. That
+ * of a split model is of all its parts, one after another.
  *
  * @throws SluiceError `MODEL_MISSING`, `MODEL_UNKNOWN`, `MODEL_UNREADABLE`, `MODEL_CORRUPT`.
  */
@@ -159,7 +174,8 @@ export async function verifyModel(
   onBytes?: (bytes: number) => void,
 ): Promise<ModelCheck> {
   const model = await resolveModel(name, context, { download: false });
-  const { sha256, bytes } = await hashFile(model.path, onBytes);
+  const files = model.source === "file" ? await modelFiles(model.path) : [model.path];
+  const { sha256, bytes } = await hashFiles(files, onBytes);
   const check = { name, path: model.path, bytes, sha256 };
   if (model.sha256 === undefined) return { ...check, isIntact: true };
   return { ...check, expectedSha256: model.sha256, isIntact: sha256 === model.sha256 };

@@ -62,17 +62,19 @@ export class PartFile {
   }
 }
 
-/** sha256 and size of a whole file. */
-export async function hashFile(
-  path: string,
+/** sha256 and size of files, as if they were one. */
+export async function hashFiles(
+  paths: readonly string[],
   onBytes: (bytes: number) => void = () => {},
 ): Promise<{ sha256: string; bytes: number }> {
   const hash = sha256Stream();
   let bytes = 0;
-  for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) {
-    hash.update(chunk as Buffer);
-    bytes += (chunk as Buffer).length;
-    onBytes(bytes);
+  for (const path of paths) {
+    for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) {
+      hash.update(chunk as Buffer);
+      bytes += (chunk as Buffer).length;
+      onBytes(bytes);
+    }
   }
   return { sha256: hash.digest("hex"), bytes };
 }

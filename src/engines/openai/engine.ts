@@ -5,8 +5,10 @@ import type { Engine, EngineContext } from "../engine.ts";
 import type { OpenaiModelOptions } from "../model-options.ts";
 import { EndpointBreaker } from "./breaker.ts";
 import { type Failure, FailureReader } from "./failures.ts";
+import { leastTokens } from "./prompt-size.ts";
 import { readReply } from "./reply.ts";
 import { RequestWriter } from "./request-body.ts";
+import { type StructuredOutput, withStructureHint } from "./structured-output.ts";
 import { basicCredentials, type HttpReply, Transport, TransportError } from "./transport.ts";
 import { isOpenaiItself } from "./unsupported.ts";
 
@@ -32,6 +34,7 @@ class OpenaiEngine implements Engine {
   readonly #keyHint: string;
   readonly #paths: { chat: string; completion: string };
   readonly #writer: RequestWriter;
+  readonly #structuredOutput: StructuredOutput;
   readonly #transport: Transport;
   readonly #breaker: EndpointBreaker;
   readonly #failures: FailureReader;
@@ -50,7 +53,12 @@ class OpenaiEngine implements Engine {
       chat: `${root}/chat/completions${address.search}`,
       completion: `${root}/completions${address.search}`,
     };
-    this.#writer = new RequestWriter(options.name, isOpenaiItself(options.baseUrl));
+    this.#writer = new RequestWriter(
+      options.name,
+      isOpenaiItself(options.baseUrl),
+      options.structuredOutput,
+    );
+    this.#structuredOutput = options.structuredOutput;
     this.#failures = new FailureReader([key?.value ?? "", address.password], context.clock.now);
     this.#breaker = new EndpointBreaker({
       ...context,
@@ -68,6 +76,7 @@ class OpenaiEngine implements Engine {
   }
 
   async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
+    this.#checkWords(request);
     const body = this.#writer.write(request);
     const form = request.messages === undefined ? "completion" : "chat";
     const askedMs = this.#context.clock.monotonic();
@@ -75,12 +84,12 @@ class OpenaiEngine implements Engine {
       if (signal.aborted) throw signal.reason;
       if (this.#closedBy) throw this.#closedBy;
       const isProbe = this.#breaker.isPaused && (await this.#breaker.pass(signal));
-      const reply = await this.#ask(this.#paths[form], body, signal, isProbe);
+      const reply = await this.#ask(this.#paths[form], body, signal, isProbe, request);
       if (reply === undefined) continue;
-      const { answer, usage } = readReply(reply, form, this.#redact);
+      const { answers, usage } = readReply(reply, form, request.parameters, this.#redact);
       this.#checkContext(usage.promptTokens);
       const seconds = (this.#context.clock.monotonic() - askedMs) / 1000;
-      return { answers: [answer], usage, seconds };
+      return { answers, usage, seconds };
     }
   }
 
@@ -97,6 +106,7 @@ class OpenaiEngine implements Engine {
     body: string,
     signal: AbortSignal,
     isProbe: boolean,
+    request: InferenceRequest,
   ): Promise<HttpReply | undefined> {
     let failure: Failure;
     try {
@@ -115,7 +125,7 @@ class OpenaiEngine implements Engine {
     }
     if (failure.of === "request") {
       this.#breaker.succeed(isProbe);
-      throw this.#withKeyHint(failure.error);
+      throw withStructureHint(this.#withKeyHint(failure.error), request, this.#structuredOutput);
     }
     const down = this.#breaker.fail(failure.failure, isProbe);
     if (down) throw down;
@@ -125,6 +135,15 @@ class OpenaiEngine implements Engine {
   #withKeyHint(error: SluiceError): SluiceError {
     if (error.code !== "AUTHENTICATION_FAILED") return error;
     return Object.assign(error, { hint: this.#keyHint });
+  }
+
+  /** A prompt that cannot fit is not paid for. */
+  #checkWords(request: InferenceRequest): void {
+    if (this.#contextTokens === undefined) return;
+    const words = leastTokens(request, this.#contextTokens + 1);
+    if (words <= this.#contextTokens) return;
+    const detail = `more than ${this.#contextTokens} words, contextTokens is ${this.#contextTokens}`;
+    throw new SluiceError("PROMPT_TOO_LONG", detail, { hint: "shorten the prompt" });
   }
 
   /** For servers that cut a prompt silently, where the job says what the context is. */

@@ -1,13 +1,22 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import type { Answer, FinishReason, Usage } from "../../foundation/inference.ts";
+import type {
+  Answer,
+  FinishReason,
+  GenerationParameters,
+  Usage,
+} from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { readLogprobs } from "./reply-logprobs.ts";
 import type { HttpReply } from "./transport.ts";
 
 /** What a 200 says. */
 export interface ReadReply {
-  answer: Answer;
+  answers: readonly Answer[];
   usage: Usage;
 }
+
+/** What was asked for, which a reply must hold. */
+type Asked = Pick<GenerationParameters, "numReturnSequences" | "logprobs">;
 
 /** How other servers name the ends of an answer; whatever is not here ended as `stop`. */
 const finishReasons: Record<string, FinishReason> = {
@@ -18,22 +27,44 @@ const finishReasons: Record<string, FinishReason> = {
 };
 
 /**
- * Reads the body of a chat or completion reply. Token counts that a server leaves out are 0.
+ * Reads the body of a chat or completion reply. Token counts that a server leaves out are 0. Of
+ * several answers servers count tokens only in sum: those of each are its log-probabilities, or a
+ * share of the sum by the length of its text.
  *
- * @throws SluiceError `RESPONSE_MALFORMED` when it is no such reply, `ANSWER_EMPTY` when it holds
- *   no choice, or a choice without text.
+ * @throws SluiceError `RESPONSE_MALFORMED` when it is no such reply or holds less than was asked
+ *   for, `ANSWER_EMPTY` when it holds no choice, or a choice without text.
  * @param redact takes secrets out of what is quoted from the body.
  */
 export function readReply(
   reply: HttpReply,
   form: "chat" | "completion",
+  asked: Asked,
   redact: (text: string) => string,
 ): ReadReply {
   const body = parse(reply, redact);
-  if (!Array.isArray(body.choices)) throw malformed(`choices is ${kindOf(body.choices)}`);
-  const choice = body.choices[0];
-  if (choice === undefined) throw new SluiceError("ANSWER_EMPTY");
-  if (!isJsonObject(choice)) throw malformed(`choices[0] is ${kindOf(choice)}`);
+  const { choices } = body;
+  if (!Array.isArray(choices)) throw malformed(`choices is ${kindOf(choices)}`);
+  if (choices.length === 0) throw new SluiceError("ANSWER_EMPTY");
+  const { numReturnSequences: count = 1, logprobs = 0 } = asked;
+  if (choices.length < count) {
+    throw malformed(
+      `it holds ${choices.length} of ${count} answers (generation.numReturnSequences)`,
+    );
+  }
+  const usage = usageOf(body.usage);
+  const answers = inOrder(choices, count).map((choice) => answerOf(choice, form, logprobs));
+  return { answers: withTokens(answers, usage.completionTokens), usage };
+}
+
+function inOrder(choices: readonly Json[], count: number): JsonObject[] {
+  const objects = choices.slice(0, count).map((choice, at) => {
+    if (!isJsonObject(choice)) throw malformed(`choices[${at}] is ${kindOf(choice)}`);
+    return choice;
+  });
+  return objects.sort((a, b) => countOf(a.index) - countOf(b.index));
+}
+
+function answerOf(choice: JsonObject, form: "chat" | "completion", logprobs: number): Answer {
   const finish = choice.finish_reason;
   const text = textOf(choice, form);
   if (text === null) {
@@ -41,9 +72,30 @@ export function readReply(
       hint: "a reasoning model may need more generation.maxNewTokens",
     });
   }
-  const usage = usageOf(body.usage);
   const finishReason = (typeof finish === "string" && finishReasons[finish]) || "stop";
-  return { answer: { text, finishReason, tokens: usage.completionTokens }, usage };
+  const answer: Answer = { text, finishReason, tokens: 0 };
+  if (logprobs === 0) return answer;
+  const read = readLogprobs(choice.logprobs, logprobs);
+  if (read === undefined && text !== "")
+    throw malformed("it has no logprobs (generation.logprobs)");
+  return { ...answer, logprobs: read ?? [] };
+}
+
+function withTokens(answers: readonly Answer[], completionTokens: number): Answer[] {
+  const [only] = answers;
+  if (only !== undefined && answers.length === 1) return [{ ...only, tokens: completionTokens }];
+  const counted = answers.map(({ logprobs }) => logprobs?.length ?? 0);
+  const isCounted = counted.reduce((sum, tokens) => sum + tokens, 0) === completionTokens;
+  if (isCounted) return answers.map((answer, at) => ({ ...answer, tokens: counted[at]! }));
+  const characters = answers.reduce((sum, { text }) => sum + text.length, 0);
+  let before = 0;
+  return answers.map((answer) => {
+    const upTo = (place: number) =>
+      Math.round((completionTokens * place) / Math.max(1, characters));
+    const tokens = upTo(before + answer.text.length) - upTo(before);
+    before += answer.text.length;
+    return { ...answer, tokens };
+  });
 }
 
 function parse({ text, headers }: HttpReply, redact: (text: string) => string): JsonObject {

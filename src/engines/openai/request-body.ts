@@ -1,4 +1,28 @@
-import type { GenerationParameters, InferenceRequest } from "../../foundation/inference.ts";
+import type {
+  AnswerStructure,
+  GenerationParameters,
+  InferenceRequest,
+} from "../../foundation/inference.ts";
+import { type StructuredOutput, structureFields } from "./structured-output.ts";
+
+type Parameter = keyof GenerationParameters;
+
+/** A parameter, a server's name for it, and the value with which it is left out. */
+type Field = readonly [parameter: Parameter, field: string, neutral: number | boolean];
+
+const commonFields: readonly Field[] = [
+  ["presencePenalty", "presence_penalty", 0],
+  ["frequencyPenalty", "frequency_penalty", 0],
+  ["numReturnSequences", "n", 1],
+];
+
+/** Beyond what OpenAI documents; vLLM and SGLang have these names, most others too. */
+const extraFields: readonly Field[] = [
+  ["topK", "top_k", 0],
+  ["minP", "min_p", 0],
+  ["repetitionPenalty", "repetition_penalty", 1],
+  ["ignoreEos", "ignore_eos", false],
+];
 
 /**
  * Writes request bodies. What is the same for many requests is serialised once: the model, and the
@@ -7,31 +31,57 @@ import type { GenerationParameters, InferenceRequest } from "../../foundation/in
 export class RequestWriter {
   readonly #model: string;
   readonly #isOpenaiItself: boolean;
+  readonly #structuredOutput: StructuredOutput;
+  #structure: AnswerStructure | undefined;
+  #structureTail = "";
   #parameters: GenerationParameters | undefined;
   #chatTail = "";
   #completionTail = "";
 
   /** @param isOpenaiItself leave out what api.openai.com would refuse. */
-  constructor(model: string, isOpenaiItself: boolean) {
+  constructor(
+    model: string,
+    isOpenaiItself: boolean,
+    structuredOutput: StructuredOutput = "response-format",
+  ) {
     this.#model = `{"model":${JSON.stringify(model)},`;
     this.#isOpenaiItself = isOpenaiItself;
+    this.#structuredOutput = structuredOutput;
   }
 
   /** The JSON text for a request: chat where it has messages, else completion. */
   write(request: InferenceRequest): string {
     if (request.parameters !== this.#parameters) this.#prepare(request.parameters);
-    return request.messages === undefined
-      ? `${this.#model}"prompt":${JSON.stringify(request.prompt ?? "")}${this.#completionTail}`
-      : `${this.#model}"messages":${JSON.stringify(request.messages)}${this.#chatTail}`;
+    const body =
+      request.messages === undefined
+        ? `${this.#model}"prompt":${JSON.stringify(request.prompt ?? "")}${this.#completionTail}`
+        : `${this.#model}"messages":${JSON.stringify(request.messages)}${this.#chatTail}`;
+    return request.structure === undefined
+      ? body
+      : body.slice(0, -1) + this.#structured(request.structure, request);
+  }
+
+  /** What stands in place of a body's last brace. */
+  #structured(structure: AnswerStructure, { messages }: InferenceRequest): string {
+    // Its completions know no schema.
+    if (this.#isOpenaiItself && messages === undefined) return "}";
+    if (structure !== this.#structure) {
+      const fields = structureFields(structure, this.#structuredOutput);
+      this.#structure = structure;
+      this.#structureTail = Object.keys(fields).length === 0 ? "}" : tail(fields);
+    }
+    return this.#structureTail;
   }
 
   #prepare(parameters: GenerationParameters): void {
     this.#parameters = parameters;
     const fields = sampling(parameters, this.#isOpenaiItself);
-    const limit = parameters.maxNewTokens;
+    const { maxNewTokens: limit, logprobs = 0 } = parameters;
     const chatLimit = this.#isOpenaiItself ? "max_completion_tokens" : "max_tokens";
-    this.#chatTail = tail({ [chatLimit]: limit, ...fields });
-    this.#completionTail = tail({ max_tokens: limit, ...fields });
+    const chatLogprobs = logprobs > 0 ? { logprobs: true, top_logprobs: logprobs } : {};
+    const completionLogprobs = logprobs > 0 ? { logprobs } : {};
+    this.#chatTail = tail({ [chatLimit]: limit, ...fields, ...chatLogprobs });
+    this.#completionTail = tail({ max_tokens: limit, ...fields, ...completionLogprobs });
   }
 }
 
@@ -40,18 +90,19 @@ function tail(fields: Record<string, unknown>): string {
 }
 
 function sampling(parameters: GenerationParameters, isOpenaiItself: boolean) {
-  const { topK, minP, repetitionPenalty, presencePenalty, frequencyPenalty, stop } = parameters;
+  const { stop, explicit = [] } = parameters;
   const fields: Record<string, unknown> = {
     temperature: parameters.temperature,
     top_p: parameters.topP,
     seed: parameters.seed,
   };
+  // An empty list is refused by some servers, and none ends answers at texts of its own.
   if (stop.length > 0) fields.stop = stop;
-  if (presencePenalty !== 0) fields.presence_penalty = presencePenalty;
-  if (frequencyPenalty !== 0) fields.frequency_penalty = frequencyPenalty;
-  if (isOpenaiItself) return fields;
-  if (topK !== 0) fields.top_k = topK;
-  if (minP !== 0) fields.min_p = minP;
-  if (repetitionPenalty !== 1) fields.repetition_penalty = repetitionPenalty;
+  const optional = isOpenaiItself ? commonFields : [...commonFields, ...extraFields];
+  for (const [parameter, field, neutral] of optional) {
+    const value = parameters[parameter] ?? neutral;
+    // A server may have a default of its own, which a value that somebody wrote must override.
+    if (value !== neutral || explicit.includes(parameter)) fields[field] = value;
+  }
   return fields;
 }

@@ -1,47 +1,42 @@
-import type { GenerationParameters, TooLongPolicy } from "../../foundation/inference.ts";
-import type { OpenaiModelOptions } from "../model-options.ts";
+import type { TooLongPolicy } from "../../foundation/inference.ts";
+import { noBeams, type ParameterSupport, type Unsupported } from "../parameter-support.ts";
 
 /** True for the one server that refuses parameters beyond its own documentation. */
 export function isOpenaiItself(baseUrl: string): boolean {
   return new URL(baseUrl).hostname === "api.openai.com";
 }
 
-type Sampling = Pick<GenerationParameters, "topK" | "minP" | "repetitionPenalty">;
+/** Which generation parameters can be asked of a compatible server, such as vLLM. */
+export const compatibleSupport: ParameterSupport = Object.freeze({
+  topK: true,
+  minP: true,
+  repetitionPenalty: true,
+  presencePenalty: true,
+  frequencyPenalty: true,
+  stop: true,
+  maxLength: "give maxNewTokens: only the server knows how long a prompt is",
+  ignoreEos: true,
+  numReturnSequences: true,
+  numBeams: noBeams,
+  logprobs: true,
+  prependBos: "leave prependBos out: the server decides how a prompt begins",
+});
 
-/**
- * The names of generation parameters that are set and that the endpoint does not know.
- *
- * @example
- * const baseUrl = "https://api.openai.com/v1";
- * unsupportedParameters({ baseUrl }, { topK: 40, minP: 0, repetitionPenalty: 1 }); // ["topK"]
- */
-export function unsupportedParameters(
-  options: Pick<OpenaiModelOptions, "baseUrl">,
-  generation: Sampling,
-): string[] {
-  if (!isOpenaiItself(options.baseUrl)) return [];
-  const isSet: Record<keyof Sampling, boolean> = {
-    topK: generation.topK !== 0,
-    minP: generation.minP !== 0,
-    repetitionPenalty: generation.repetitionPenalty !== 1,
-  };
-  return Object.entries(isSet).flatMap(([name, set]) => (set ? [name] : []));
-}
+const unknownThere = (name: string) => `leave ${name} out: api.openai.com does not know it`;
 
-/**
- * What a job asks of this engine that it cannot do, as `key` or `key: value` of the job file, for
- * refusing it as `UNSUPPORTED` while planning: parameters as above, and truncation, which would
- * need the server's tokenizer.
- */
-export function unsupportedOptions(
-  options: Pick<OpenaiModelOptions, "baseUrl">,
-  generation: Sampling,
-  policies: Iterable<TooLongPolicy>,
-): string[] {
-  const parameters = unsupportedParameters(options, generation);
-  const truncations = [...new Set(policies)].filter((policy) => policy !== "fail");
-  return [
-    ...parameters.map((name) => `generation.${name}`),
-    ...truncations.map((policy) => `onTooLong: ${policy}`),
-  ];
+/** The same of api.openai.com. */
+export const openaiItselfSupport: ParameterSupport = Object.freeze({
+  ...compatibleSupport,
+  topK: unknownThere("topK"),
+  minP: unknownThere("minP"),
+  repetitionPenalty: unknownThere("repetitionPenalty"),
+  ignoreEos: unknownThere("ignoreEos"),
+});
+
+/** Policies that would need the server's tokenizer. */
+export function unsupportedPolicies(policies: Iterable<TooLongPolicy>): Unsupported[] {
+  const hint = "set onTooLong: fail: only the server knows how long a prompt is";
+  return [...new Set(policies)]
+    .filter((policy) => policy !== "fail")
+    .map((policy) => ({ option: `onTooLong: ${policy}`, hint }));
 }

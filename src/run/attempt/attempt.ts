@@ -2,18 +2,20 @@ import type { InputRow } from "../../data/row.ts";
 import { readRows } from "../../data/slices.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
-import type { Usage } from "../../foundation/inference.ts";
+import { addUsage, type Usage } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { attemptPaths, commitPath, successPath } from "../layout.ts";
+import { resultsHoldFailed } from "../openai-batch/batch-lines.ts";
 import { longestLineBytes, type Task } from "../plan.ts";
 import { readJson } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
-import { type AttemptCounts, addErrors, type Commit, createCommit } from "./commit.ts";
+import { type AttemptCounts, addErrors, type Commit, countInvalid, createCommit } from "./commit.ts";
 import { type JournalListener, JournalWriter } from "./journal.ts";
 import { answeredHead, isCut, type RequestRecord, type RequestReply } from "./journal-line.ts";
 import { OutcomeTable } from "./outcomes.ts";
 import { publishTask } from "./publish.ts";
-import { addRequests, type RowReplies, replayJournals, type Suspicion } from "./replay.ts";
+import { addRequests, addReused, type RowReplies, replayJournals } from "./replay.ts";
+import type { EarlierEnds, SuspectedRows } from "./suspects.ts";
 import { type PartFiles, writePart } from "./write-part.ts";
 
 /** How an attempt ended: its own commit stands, or another attempt's. */
@@ -22,6 +24,17 @@ export interface AttemptEnd {
   commit: Commit;
 }
 
+/** What goes on in an attempt, for whoever runs it. */
+export interface AttemptListener extends JournalListener {
+  /** Called for each row before anything is asked for it: row `at` of those at hand. */
+  onTake?(rows: readonly InputRow[], at: number): void;
+}
+
+/** Puts rows into the order in which they are to be asked. */
+export type RowArrangement = (batches: AsyncIterable<InputRow[]>) => AsyncIterable<InputRow[]>;
+
+const asTheyLie: RowArrangement = (batches) => batches;
+
 /** A row that could not be answered, as the executor knows it. */
 export interface RowFailure {
   error: SluiceError;
@@ -29,6 +42,8 @@ export interface RowFailure {
   requests: readonly RequestRecord[];
   planned: number;
   partial?: Json;
+  /** Text of the answer that was not taken. */
+  lastAnswer?: string;
 }
 
 /**
@@ -40,12 +55,15 @@ export class TaskAttempt {
   readonly id: string;
   /** Rows that earlier attempts answered. */
   readonly resumed: number;
-  /** How many of the first open rows must be asked with care, and how many of them at once. */
-  suspicion: Suspicion;
+  /** How many of the next rows must be asked with care, and how many of them at once. */
+  readonly suspicion: { rows: number; together: number };
   readonly #hasIds: boolean;
   readonly #context: RunContext;
   readonly #journal: JournalWriter;
+  readonly #listener: AttemptListener;
   readonly #outcomes: OutcomeTable;
+  /** Rows that are read before all others. */
+  readonly suspects: ReadonlySet<number>;
   /** Rows that were asked with care and have no outcome yet. */
   readonly #asked = new Set<number>();
   /** Of open rows, what earlier attempts had answered of them. */
@@ -58,7 +76,10 @@ export class TaskAttempt {
   private constructor(opened: OpenedAttempt) {
     this.task = opened.task;
     this.id = opened.id;
-    this.suspicion = opened.suspicion;
+    const { rows, together } = opened.suspected;
+    this.suspicion = { rows: rows.size, together };
+    this.suspects = rows;
+    this.#listener = opened.listener;
     this.resumed = opened.resumed;
     this.#hasIds = opened.task.slices.some((slice) => slice.id !== undefined);
     this.#context = opened.context;
@@ -74,13 +95,13 @@ export class TaskAttempt {
   /**
    * Begins an attempt: finds whether the task is committed already, and replays earlier journals.
    *
-   * @param suspects how many rows were with a worker that died; they are asked with care.
+   * @param ends how earlier attempts ended, as far as a coordinator saw it.
    */
   static async open(
     context: RunContext,
     task: Task,
-    suspects: number,
-    listener: JournalListener,
+    ends: EarlierEnds,
+    listener: AttemptListener,
   ): Promise<TaskAttempt | Commit> {
     const { storage, plan, clock, random } = context;
     const id = sortableId(clock, random);
@@ -91,7 +112,7 @@ export class TaskAttempt {
       wholeLines: plan.job.output.include.length > 0,
     });
     try {
-      const replayed = await replayJournals(context, task, id, outcomes, journal);
+      const replayed = await replayJournals(context, task, id, outcomes, journal, ends);
       // Looked for after the journals: a seal removes them, and a commit is there before it.
       const standing = await readJson<Commit>(storage, commitPath(task.task, plan));
       if (standing) {
@@ -99,9 +120,7 @@ export class TaskAttempt {
         await storage.remove(paths.journal);
         return standing;
       }
-      const { rows = 0, together = halfOf(suspects) } = replayed.suspicion ?? {};
-      const suspicion = { rows: Math.max(rows, suspects), together };
-      return new TaskAttempt({ context, task, id, outcomes, journal, ...replayed, suspicion });
+      return new TaskAttempt({ context, task, id, outcomes, journal, listener, ...replayed });
     } catch (error) {
       await journal.close();
       throw error;
@@ -135,18 +154,44 @@ export class TaskAttempt {
     return this.#outcomes.open;
   }
 
+  /** Notes that row `at` of those at hand is taken, to be asked. */
+  noteTaken(rows: readonly InputRow[], at: number): void {
+    this.#listener.onTake?.(rows, at);
+  }
+
+  /** True where the row has no outcome yet. */
+  isOpen(index: number): boolean {
+    return this.#outcomes.isOpen(index);
+  }
+
   get congested(): boolean {
     return this.#journal.congested;
   }
 
-  /** The rows without an outcome, in input order, in arrays of bounded size. */
-  async *readOpenRows(): AsyncGenerator<InputRow[]> {
+  /**
+   * The rows without an outcome in arrays of bounded size: suspected ones, then the others, in
+   * input order or as `arrange` puts them.
+   */
+  async *readOpenRows(arrange: RowArrangement = asTheyLie): AsyncGenerator<InputRow[]> {
+    const { suspects } = this;
+    if (suspects.size > 0) yield* this.#readOpenRows((index) => suspects.has(index), suspects.size);
+    yield* arrange(this.#readOpenRows((index) => !suspects.has(index)));
+  }
+
+  /** Open rows that are wanted, in input order, up to `most` of them. */
+  async *#readOpenRows(
+    isWanted: (index: number) => boolean,
+    most = Number.POSITIVE_INFINITY,
+  ): AsyncGenerator<InputRow[]> {
     const { openFile, plan } = this.#context;
     const { slices, firstRow } = this.task;
     const options = { maxLineBytes: longestLineBytes(plan), parse: true };
+    let rest = most;
     for await (const rows of readRows(slices, firstRow, openFile, options)) {
-      const open = rows.filter((row) => this.#outcomes.isOpen(row.index));
+      const open = rows.filter(({ index }) => this.#outcomes.isOpen(index) && isWanted(index));
       if (open.length > 0) yield open;
+      rest -= open.length;
+      if (rest <= 0) return;
     }
   }
 
@@ -173,6 +218,13 @@ export class TaskAttempt {
     this.#journal.append({ index, outcome: "partly-answered", request, ...reply });
   }
 
+  /** Counts the tokens of an answer of the wrong form, which its row does not keep. */
+  noteInvalid(index: number, usage: Usage): void {
+    this.#journal.append({ index, outcome: "invalid", usage });
+    Object.assign(this.#usage, addUsage(this.#usage, usage));
+    countInvalid(this.#counts, usage);
+  }
+
   /** Notes that a row was answered. */
   settleAnswered(index: number, requests: readonly RequestRecord[], answerJson: string): void {
     const place = this.#journal.appendAnswer(answeredHead(index, requests), answerJson);
@@ -184,12 +236,13 @@ export class TaskAttempt {
     rows.results++;
     asked.planned += requests.length;
     asked.answered += requests.length;
+    addReused(this.#counts, requests);
     addRequests(this.#usage, requests);
   }
 
   /** Notes that a row failed for good. */
   settleFailed(index: number, failure: RowFailure): void {
-    const { error, attempts, partial } = failure;
+    const { error, attempts, partial, lastAnswer } = failure;
     const place = this.#journal.append({
       index,
       outcome: "failed",
@@ -197,6 +250,7 @@ export class TaskAttempt {
       attempts,
       requests: [...failure.requests],
       ...(partial === undefined ? {} : { partial }),
+      ...(lastAnswer === undefined ? {} : { lastAnswer }),
     });
     if (!this.#outcomes.settle(index, "failed", place)) throw twice(index);
     this.#asked.delete(index);
@@ -204,6 +258,7 @@ export class TaskAttempt {
     counts.rows.failed++;
     counts.requests.planned += failure.planned;
     counts.requests.answered += failure.requests.length;
+    addReused(counts, failure.requests);
     addRequests(this.#usage, failure.requests);
     counts.errors = addErrors(counts.errors, {
       [error.code]: { count: 1, message: error.message },
@@ -221,8 +276,12 @@ export class TaskAttempt {
 
   /** Writes down that a row which was asked with care came back, and is to be asked again. */
   noteReturned(index: number): void {
-    this.#asked.delete(index);
-    this.#journal.append({ index, outcome: "returned" });
+    if (this.#asked.delete(index)) this.#journal.append({ index, outcome: "returned" });
+  }
+
+  /** This attempt is about to end, whatever becomes of its rows: none of them will be to blame. */
+  spareAsked(): void {
+    for (const index of [...this.#asked]) this.noteReturned(index);
   }
 
   /** Resolves when every outcome so far has been written. */
@@ -232,8 +291,7 @@ export class TaskAttempt {
 
   /** Leaves without a commit; what was journaled stays for the next attempt. */
   close(): Promise<void> {
-    // It leaves of its own accord: none of these ended the engine.
-    for (const index of this.#asked) this.#journal.append({ index, outcome: "returned" });
+    this.spareAsked();
     return this.#journal.close();
   }
 
@@ -279,6 +337,7 @@ export class TaskAttempt {
 
   #commitRecord(files: PartFiles): Commit {
     const { plan, clock, worker } = this.#context;
+    const { rows } = this.#counts;
     return {
       task: this.task.task,
       run: plan.runId,
@@ -287,7 +346,11 @@ export class TaskAttempt {
       worker,
       ...files,
       ...this.#counts,
-      rows: { ...this.#counts.rows, total: this.task.onlyRows ?? this.task.rows },
+      rows: {
+        ...rows,
+        total: this.task.onlyRows ?? this.task.rows,
+        results: rows.results + (resultsHoldFailed(plan.job) ? rows.failed : 0),
+      },
       usage: this.usage,
       startedAt: new Date(this.#startedAt).toISOString(),
       committedAt: new Date(clock.now()).toISOString(),
@@ -314,12 +377,9 @@ interface OpenedAttempt {
   journal: JournalWriter;
   resumed: number;
   counts: AttemptCounts;
-  suspicion: Suspicion;
+  suspected: SuspectedRows;
   replies: Map<number, RowReplies>;
-}
-
-function halfOf(count: number): number {
-  return Math.max(1, Math.floor(count / 2));
+  listener: AttemptListener;
 }
 
 function twice(index: number): SluiceError {

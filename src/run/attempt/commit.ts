@@ -2,6 +2,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import type { ErrorCode } from "../../foundation/errors.ts";
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
+import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "../bill/paid-answers.ts";
 import { commitPath, type Generation } from "../layout.ts";
 import type { PlannedFile } from "../plan.ts";
 import { createOnce, recordBytes } from "../records.ts";
@@ -19,12 +20,22 @@ export interface RowCounts {
 /** Failures by code, with the first message of each. */
 export type ErrorCounts = Partial<Record<ErrorCode, { count: number; message: string }>>;
 
+/** Requests of rows. */
+export interface RequestCounts {
+  planned: number;
+  answered: number;
+  /** Those of the answered ones that had been answered before; absent where none was. */
+  reused?: number;
+}
+
 /** What an attempt did, as counts. */
 export interface AttemptCounts {
   rows: RowCounts;
   /** Requests asked for the rows, and those of them that were answered. */
-  requests: { planned: number; answered: number };
+  requests: RequestCounts;
   usage: Usage;
+  /** What of `usage` was paid for answers of the wrong form, which no row has; none = left out. */
+  invalid?: PaidAnswers;
   errors: ErrorCounts;
 }
 
@@ -60,13 +71,29 @@ export function addCounts(a: AttemptCounts, b: AttemptCounts): AttemptCounts {
   for (const key of Object.keys(rows) as (keyof RowCounts)[]) rows[key] += b.rows[key];
   return {
     rows,
-    requests: {
-      planned: a.requests.planned + b.requests.planned,
-      answered: a.requests.answered + b.requests.answered,
-    },
+    requests: addRequestCounts(a.requests, b.requests),
     usage: addUsage(a.usage, b.usage),
+    ...addInvalid(a, b),
     errors: addErrors(a.errors, b.errors),
   };
+}
+
+function addRequestCounts(a: RequestCounts, b: RequestCounts): RequestCounts {
+  const sum = { planned: a.planned + b.planned, answered: a.answered + b.answered };
+  const reused = (a.reused ?? 0) + (b.reused ?? 0);
+  return reused === 0 ? sum : { ...sum, reused };
+}
+
+type InvalidCount = Pick<AttemptCounts, "invalid">;
+
+function addInvalid({ invalid: a }: InvalidCount, { invalid: b }: InvalidCount): InvalidCount {
+  if (!a && !b) return {};
+  return { invalid: addPaidAnswers(a ?? noPaidAnswers, b ?? noPaidAnswers) };
+}
+
+/** Counts an answer of the wrong form in `counts`; its tokens belong into its usage as well. */
+export function countInvalid(counts: AttemptCounts, usage: Usage): void {
+  Object.assign(counts, addInvalid(counts, { invalid: { answers: 1, ...usage } }));
 }
 
 /** The sum of two failure tables; the message of the first that has one stays. */

@@ -1,11 +1,11 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 
 /** Bytes of one (id hash, row index) pair. */
 export const idPairBytes = 16;
 
 /** The first 64 bits of an id's SHA-256. A number and its text are different ids. */
 export function hashOfId(id: string | number): bigint {
-  return createHash("sha256").update(JSON.stringify(id)).digest().readBigUInt64BE(0);
+  return hash("sha256", JSON.stringify(id), "buffer").readBigUInt64BE(0);
 }
 
 /**

@@ -1,5 +1,10 @@
 import type { ErrorCode } from "../../foundation/errors.ts";
-import type { InferenceResponse } from "../../foundation/inference.ts";
+import type {
+  InferenceResponse,
+  SpanOffsets,
+  TokenLogprob,
+  Usage,
+} from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 
 /** What a journal keeps of one request. */
@@ -12,6 +17,12 @@ export interface RequestRecord {
   finishReason: string;
   /** Tries it took. */
   attempts: number;
+  /** It was answered before, and nothing was paid for it. */
+  reused?: boolean;
+  /** Tokens of each answer, where they were asked for. */
+  logprobs?: (readonly TokenLogprob[])[];
+  /** Of each answer, where the words of fields that copy stand in their sources. */
+  spans?: Readonly<Record<string, SpanOffsets>>[];
 }
 
 /** An accepted response, and the tries it took. */
@@ -25,6 +36,8 @@ export type JournalLine =
   | { index: number; outcome: "answered"; requests: RequestRecord[]; answer: Json }
   /** One request of a row with several, kept because the row has more to ask. */
   | ({ index: number; outcome: "partly-answered"; request: number } & RequestReply)
+  /** An answer that was paid for and not taken, because its form was wrong. */
+  | { index: number; outcome: "invalid"; usage: Usage }
   | {
       index: number;
       outcome: "failed";
@@ -32,6 +45,8 @@ export type JournalLine =
       attempts: number;
       requests: RequestRecord[];
       partial?: Json;
+      /** Text of the answer that was not taken. */
+      lastAnswer?: string;
     }
   /** Asked while suspected of ending its engine; `together` is how many were asked at once. */
   | { index: number; outcome: "asked"; together: number }
@@ -45,10 +60,16 @@ export function requestRecord(response: InferenceResponse, attempts: number): Re
     promptTokens: usage.promptTokens,
     tokens: answers.length === 1 ? [answers[0]!.tokens] : answers.map((answer) => answer.tokens),
     seconds: Math.round(seconds * 1e6) / 1e6,
-    finishReason: answers[0]?.finishReason ?? "stop",
+    // Of several answers, that of the first which did not end by itself.
+    finishReason: answers.find(({ finishReason: end }) => end !== "stop")?.finishReason ?? "stop",
     attempts,
   };
+  if (answers[0]?.logprobs !== undefined) {
+    record.logprobs = answers.map(({ logprobs = [] }) => logprobs);
+  }
+  if (answers[0]?.spans !== undefined) record.spans = answers.map(({ spans = {} }) => spans);
   if (usage.cachedTokens > 0) record.cachedTokens = usage.cachedTokens;
+  if (response.reused === true) record.reused = true;
   return record;
 }
 
@@ -58,7 +79,7 @@ export function isCut(requests: readonly RequestRecord[]): boolean {
   return false;
 }
 
-/** Text of a line up to its answer; `"answer":` is always its last member. */
+/** Text of a line up to its answer, all ASCII; `"answer":` is always its last member. */
 export function answeredHead(index: number, requests: readonly RequestRecord[]): string {
   return `{"index":${index},"outcome":"answered","requests":${requestsJson(requests)},"answer":`;
 }
@@ -66,12 +87,19 @@ export function answeredHead(index: number, requests: readonly RequestRecord[]):
 // One plain request is what almost every row has; JSON.stringify costs three times as much for it.
 function requestsJson(requests: readonly RequestRecord[]): string {
   const only = requests.length === 1 ? requests[0] : undefined;
-  if (only?.tokens.length !== 1 || only.cachedTokens !== undefined) {
-    return JSON.stringify(requests);
-  }
+  const { cachedTokens, logprobs, spans, reused } = only ?? {};
+  const isPlain = [cachedTokens, logprobs, spans, reused].every((it) => it === undefined);
+  if (only?.tokens.length !== 1 || !isPlain) return asciiJson(requests);
   const { promptTokens, tokens, seconds, finishReason, attempts } = only;
   const counts = `"promptTokens":${promptTokens},"tokens":[${tokens[0]}],"seconds":${seconds}`;
   return `[{${counts},"finishReason":"${finishReason}","attempts":${attempts}}]`;
+}
+
+// The journal counts a head's bytes by its characters.
+function asciiJson(requests: readonly RequestRecord[]): string {
+  return JSON.stringify(requests).replaceAll(/[\u0080-\uffff]/g, (unit) => {
+    return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  });
 }
 
 /**

@@ -153,7 +153,9 @@ export class JournalWriter {
     this.#cancelTimer = undefined;
     this.#writing = this.#drain().finally(() => {
       this.#writing = undefined;
-      if (this.#text !== "") this.#afterPut();
+      // Lines may have been handed over while the file was forced to disk.
+      if (this.#queue.length > 0) this.#startWrite();
+      else if (this.#text !== "") this.#afterPut();
       this.#syncLater();
       this.#onDrain();
     });

@@ -1,21 +1,13 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import { noUsage, type Usage } from "../../foundation/inference.ts";
-import { limits } from "../../foundation/limits.ts";
-import { taskAttemptsPrefix } from "../layout.ts";
+import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
+import { attemptPaths, taskAttemptsPrefix } from "../layout.ts";
 import type { Task } from "../plan.ts";
 import type { RunContext } from "../run-context.ts";
-import { type AttemptCounts, addErrors, noCounts } from "./commit.ts";
+import { type AttemptCounts, addErrors, countInvalid, noCounts } from "./commit.ts";
 import { type JournalWriter, readJournal } from "./journal.ts";
 import { isCut, type JournalLine, type RequestRecord, type RequestReply } from "./journal-line.ts";
 import type { OutcomeTable } from "./outcomes.ts";
-
-/** Rows to be asked with care because one of them may end the engine. */
-export interface Suspicion {
-  /** How many of the first open rows. */
-  rows: number;
-  /** How many of them at once. */
-  together: number;
-}
+import { type EarlierEnds, type SuspectedRows, SuspectSearch } from "./suspects.ts";
 
 /** What was answered of a row that has more to ask, by number of the request. */
 export type RowReplies = ReadonlyMap<number, RequestReply>;
@@ -25,16 +17,9 @@ export interface Replayed {
   /** Rows that they answered. */
   resumed: number;
   counts: AttemptCounts;
-  suspicion?: Suspicion;
+  suspected: SuspectedRows;
   /** Of rows that are still open. */
   replies: Map<number, RowReplies>;
-}
-
-interface Asked {
-  attempt: string;
-  together: number;
-  /** Attempts that ended while it was asked alone. */
-  kills: number;
 }
 
 /**
@@ -50,47 +35,53 @@ export async function replayJournals(
   ownId: string,
   outcomes: OutcomeTable,
   journal: JournalWriter,
+  ends: EarlierEnds = {},
 ): Promise<Replayed> {
-  const asked = new Map<number, Asked>();
+  const search = new SuspectSearch(ends);
   const replies = new Map<number, Map<number, RequestReply>>();
   const counts: AttemptCounts = structuredClone(noCounts);
   const usage: Usage = { ...noUsage };
-  for (const path of await earlierJournals(context, task, ownId)) {
+  for (const attempt of await earlierAttempts(context, task, ownId)) {
+    const path = attemptPaths(task.task, context.plan, attempt).journal;
     for await (const { line, text } of readJournal(context.storage, path)) {
-      if (line.outcome === "asked") {
-        noteAsked(asked, line, path);
-      } else if (line.outcome === "returned") {
-        noteReturned(asked, line.index);
-      } else if (line.outcome === "answered" && outcomes.isOpen(line.index)) {
+      search.read(line, attempt);
+      if (line.outcome === "answered" && outcomes.isOpen(line.index)) {
         copyAnswer(line.index, text, outcomes, journal);
-        asked.delete(line.index);
+        search.answered(line.index);
         replies.delete(line.index);
         if (isCut(line.requests)) outcomes.cut.push(line.index);
         counts.rows.answered++;
         counts.rows.results++;
         counts.requests.planned += line.requests.length;
         counts.requests.answered += line.requests.length;
+        addReused(counts, line.requests);
         addRequests(usage, line.requests);
-      } else if (line.outcome === "failed") {
-        noteFailed(asked, line, path);
       } else if (line.outcome === "partly-answered" && outcomes.isOpen(line.index)) {
         noteReply(replies, line);
+      } else if (line.outcome === "invalid") {
+        // Not copied: the next attempt reads this journal as well.
+        Object.assign(usage, addUsage(usage, line.usage));
+        countInvalid(counts, line.usage);
       }
     }
   }
   const resumed = counts.rows.answered;
-  condemn(asked, outcomes, journal, counts);
-  const suspicion = suspicionOf(asked, outcomes);
-  return { resumed, counts: { ...counts, usage }, suspicion, replies };
+  for (const index of search.spare()) journal.append({ index, outcome: "returned" });
+  condemn(search, outcomes, journal, counts);
+  // Whoever comes next must not blame them either; told only once.
+  if (ends.spared !== undefined) await journal.flush();
+  const suspected = search.suspected(outcomes);
+  return { resumed, counts: { ...counts, usage }, suspected, replies };
 }
 
-async function earlierJournals(context: RunContext, task: Task, ownId: string): Promise<string[]> {
+async function earlierAttempts(context: RunContext, task: Task, ownId: string): Promise<string[]> {
   const prefix = taskAttemptsPrefix(task.task, context.plan);
-  const paths: string[] = [];
+  const attempts: string[] = [];
   for await (const { path } of context.storage.list(prefix)) {
-    if (path.endsWith("/journal.jsonl") && !path.startsWith(`${prefix}${ownId}/`)) paths.push(path);
+    const [attempt, file] = path.slice(prefix.length).split("/");
+    if (file === "journal.jsonl" && attempt !== ownId) attempts.push(attempt!);
   }
-  return paths.sort();
+  return attempts.sort();
 }
 
 // As with rows, the first answer counts: whichever attempt comes next takes the same one.
@@ -102,37 +93,6 @@ function noteReply(
   const ofRow = replies.get(index) ?? new Map<number, RequestReply>();
   if (!ofRow.has(request)) ofRow.set(request, { response, attempts });
   replies.set(index, ofRow);
-}
-
-function noteAsked(
-  asked: Map<number, Asked>,
-  line: Extract<JournalLine, { outcome: "asked" }>,
-  attempt: string,
-): void {
-  const before = asked.get(line.index);
-  const kills = (before?.kills ?? 0) + (line.together === 1 ? 1 : 0);
-  asked.set(line.index, { attempt, together: line.together, kills });
-}
-
-// A row that ends its engine stays given up: asked again, it would hide what its neighbours do.
-function noteFailed(
-  asked: Map<number, Asked>,
-  line: Extract<JournalLine, { outcome: "failed" }>,
-  attempt: string,
-): void {
-  if (line.error.code === "ROW_KILLS_ENGINE") {
-    asked.set(line.index, { attempt, together: 1, kills: limits.maxRowKills });
-  } else {
-    asked.delete(line.index);
-  }
-}
-
-function noteReturned(asked: Map<number, Asked>, index: number): void {
-  const before = asked.get(index);
-  if (!before) return;
-  const kills = before.kills - (before.together === 1 ? 1 : 0);
-  if (kills > 0) asked.set(index, { ...before, kills });
-  else asked.delete(index);
 }
 
 function copyAnswer(
@@ -152,14 +112,13 @@ function copyAnswer(
 }
 
 function condemn(
-  asked: Map<number, Asked>,
+  search: SuspectSearch,
   outcomes: OutcomeTable,
   journal: JournalWriter,
   counts: AttemptCounts,
 ): void {
-  for (const [index, { kills }] of asked) {
-    if (kills < limits.maxRowKills || !outcomes.isOpen(index)) continue;
-    const error = new SluiceError("ROW_KILLS_ENGINE", `row ${index}`);
+  for (const [index, kills] of search.condemned(outcomes)) {
+    const error = new SluiceError("ROW_KILLS_ENGINE", `row ${index}, with its worker`);
     const { code, message } = error;
     const line: JournalLine = {
       index,
@@ -172,29 +131,20 @@ function condemn(
     counts.rows.failed++;
     counts.requests.planned++;
     counts.errors = addErrors(counts.errors, { [code]: { count: 1, message } });
-    asked.delete(index);
   }
 }
 
-// The rows that the last attempt asked with care and that nobody answered since.
-function suspicionOf(asked: Map<number, Asked>, outcomes: OutcomeTable): Suspicion | undefined {
-  const lastAttempt = [...asked.values()]
-    .map(({ attempt }) => attempt)
-    .sort()
-    .at(-1);
-  const group = [...asked.values()].filter(({ attempt }) => attempt === lastAttempt);
-  if (group.length === 0) return undefined;
-  const together = Math.max(1, Math.floor(Math.min(...group.map((it) => it.together)) / 2));
-  // Open rows before them, such as dead letters that are asked again, come first all the same.
-  const last = Math.max(...asked.keys());
-  let rows = 0;
-  for (let index = outcomes.firstRow; index <= last; index++) if (outcomes.isOpen(index)) rows++;
-  return { rows, together };
+/** Counts the journaled requests that were answered before. */
+export function addReused(counts: AttemptCounts, requests: readonly RequestRecord[]): void {
+  for (const { reused } of requests) {
+    if (reused) counts.requests.reused = (counts.requests.reused ?? 0) + 1;
+  }
 }
 
-/** Adds the tokens of journaled requests to `usage`. */
+/** Adds the tokens of journaled requests to `usage`, as far as they were paid for. */
 export function addRequests(usage: Usage, requests: readonly RequestRecord[]): void {
   for (const request of requests) {
+    if (request.reused) continue;
     usage.promptTokens += request.promptTokens;
     usage.cachedTokens += request.cachedTokens ?? 0;
     for (const tokens of request.tokens) usage.completionTokens += tokens;

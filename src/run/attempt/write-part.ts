@@ -7,8 +7,9 @@ import type { RandomReader, Storage, Writer } from "../../data/storage/storage.t
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex, sha256Stream } from "../../foundation/hashing.ts";
 import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
-import type { JsonObject } from "../../foundation/json.ts";
+import type { Json, JsonObject } from "../../foundation/json.ts";
 import { attemptPaths } from "../layout.ts";
+import { BatchLines, resultsHoldFailed, writesBatchLines } from "../openai-batch/batch-lines.ts";
 import { longestLineBytes, type PlannedFile, type Task } from "../plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Commit } from "./commit.ts";
@@ -30,6 +31,8 @@ export interface DeadLetter {
   attempts: number;
   /** Answers that the row already has, in the shape of `output.field`. */
   partial?: unknown;
+  /** Text of the last answer, where the row failed because its form was wrong. */
+  lastAnswer?: string;
 }
 
 /** The files of an attempt that its commit names. */
@@ -56,7 +59,7 @@ export async function writePart(
   try {
     const options = {
       maxLineBytes: longestLineBytes(plan),
-      parse: idField !== undefined || join.hasFailures,
+      parse: idField !== undefined || join.hasFailures || writesBatchLines(plan.job),
     };
     await part.open();
     for await (const rows of readRows(task.slices, task.firstRow, context.openFile, options)) {
@@ -86,6 +89,8 @@ class RowJoin {
   readonly #outcomes: OutcomeTable;
   readonly #journal: JournalText;
   readonly #fieldJson: string;
+  readonly #batchLines: BatchLines | undefined;
+  readonly #resultsHoldFailed: boolean;
   #joined = 0;
 
   constructor(context: RunContext, task: Task, outcomes: OutcomeTable, journal: JournalText) {
@@ -95,6 +100,9 @@ class RowJoin {
     this.#journal = journal;
     this.#fieldJson = JSON.stringify(context.plan.job.output.field);
     this.hasFailures = outcomes.failures > 0;
+    const { plan } = context;
+    this.#batchLines = writesBatchLines(plan.job) ? new BatchLines(plan) : undefined;
+    this.#resultsHoldFailed = resultsHoldFailed(plan.job);
   }
 
   async rows(rows: readonly InputRow[], part: PartFile, deadLetters: PartFile): Promise<void> {
@@ -105,12 +113,16 @@ class RowJoin {
       if (outcome === "answered") {
         const place = this.#outcomes.place(row.index);
         const text = this.#journal.cached(place) ?? (await this.#journal.read(place));
-        part.add(this.#result(row.raw, text));
+        part.add(this.#result(row, text));
         if (part.isFull) await part.flush();
       } else if (outcome === "failed") {
         if (!deadLetters.isOpen) await deadLetters.open();
-        deadLetters.add(await this.#deadLetter(row));
+        const letter = await this.#deadLetter(row);
+        deadLetters.add(letter);
         if (deadLetters.isFull) await deadLetters.flush();
+        if (!this.#resultsHoldFailed) continue;
+        part.add(this.#batchLines!.failed(letter));
+        if (part.isFull) await part.flush();
       }
     }
   }
@@ -125,7 +137,10 @@ class RowJoin {
     );
   }
 
-  #result(raw: string, text: string): string {
+  #result(row: InputRow, text: string): string {
+    const { index, raw, value } = row;
+    const id = this.#idOf(row);
+    if (this.#batchLines) return this.#batchLines.answered({ index, row: value, id }, text);
     const { include, field } = this.#context.plan.job.output;
     if (include.length === 0) return spliceField(raw, this.#fieldJson, text);
     const line = JSON.parse(text) as Extract<JournalLine, { outcome: "answered" }>;
@@ -137,20 +152,25 @@ class RowJoin {
   async #deadLetter(row: InputRow): Promise<string> {
     const text = await this.#journal.read(this.#outcomes.place(row.index));
     const line = JSON.parse(text) as Extract<JournalLine, { outcome: "failed" }>;
-    const sourceId = this.#task.slices.find((slice) => slice.file === row.file)?.id;
-    const id = sourceId === undefined ? undefined : row.value?.[sourceId];
     const facts: Omit<DeadLetter, "row"> = {
       index: row.index,
       file: row.file,
       line: row.line,
-      id: typeof id === "string" || typeof id === "number" ? id : null,
+      id: this.#idOf(row),
       ...line.error,
       attempts: line.attempts,
       ...(line.partial === undefined ? {} : { partial: line.partial }),
+      ...(line.lastAnswer === undefined ? {} : { lastAnswer: line.lastAnswer }),
     };
     // The row's own text: numbers that JavaScript would round stay as they are.
     const rowJson = row.value === undefined ? JSON.stringify(row.raw) : row.raw;
     return `{"row":${rowJson},${JSON.stringify(facts).slice(1)}`;
+  }
+
+  #idOf(row: InputRow): string | number | null {
+    const sourceId = this.#task.slices.find((slice) => slice.file === row.file)?.id;
+    const id = sourceId === undefined ? undefined : row.value?.[sourceId];
+    return typeof id === "string" || typeof id === "number" ? id : null;
   }
 }
 
@@ -158,11 +178,15 @@ type Included = RunContext["plan"]["job"]["output"]["include"];
 
 function metadataOf(request: RequestRecord, include: Included): JsonObject {
   const { promptTokens, cachedTokens = 0, tokens, finishReason, seconds, attempts } = request;
+  const { logprobs = [], spans = [{}] } = request;
   const facts = {
     usage: { promptTokens, cachedTokens, completionTokens: tokens.reduce((a, b) => a + b, 0) },
     finishReason,
     seconds,
     attempts,
+    // Of several answers a list each, as with the answers themselves.
+    logprobs: (logprobs.length === 1 ? logprobs[0]! : logprobs) as unknown as Json,
+    spans: (spans.length === 1 ? spans[0]! : spans) as unknown as Json,
   };
   return Object.fromEntries(include.map((name) => [name, facts[name]]));
 }

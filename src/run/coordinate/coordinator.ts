@@ -18,6 +18,9 @@ export interface CoordinatorRecord extends ProcessIdentity {
 
 interface Heartbeat {
   beat: number;
+  /** When it took the rule, ISO 8601, and for how long it has had it; older versions: none. */
+  startedAt?: string;
+  seconds?: number;
   /** True when the coordinator left of its own accord. */
   ended: boolean;
 }
@@ -31,11 +34,16 @@ export interface CoordinatorOptions {
   signal?: AbortSignal;
 }
 
+/** Files that are removed between two looks at who rules. */
+const removalsAtOnce = 32;
+
 /** The rule over one run: one coordinator at a time, on whatever host. */
 export class Coordinator {
   readonly record: CoordinatorRecord;
   readonly #options: CoordinatorOptions;
   readonly #cancelsBefore: number;
+  readonly #startedAt: number;
+  readonly #startedMs: number;
   #beat = 0;
   #cancelTimer: (() => void) | undefined;
   #beating: Promise<void> = Promise.resolve();
@@ -45,6 +53,8 @@ export class Coordinator {
     this.record = record;
     this.#options = options;
     this.#cancelsBefore = cancels;
+    this.#startedAt = options.clock.now();
+    this.#startedMs = options.clock.monotonic();
   }
 
   /**
@@ -96,6 +106,20 @@ export class Coordinator {
     throw new SluiceError("COORDINATOR_LOST", `process ${ruling?.pid} on ${ruling?.host}`);
   }
 
+  /**
+   * Removes files of the run, in this order, as long as this process rules: one that comes back
+   * from a long sleep must not take away what others have made since.
+   *
+   * @throws SluiceError `COORDINATOR_LOST`, and of the storage.
+   */
+  async remove(paths: readonly string[], storage = this.#options.storage): Promise<void> {
+    for (let at = 0; at < paths.length; at += removalsAtOnce) {
+      await this.assertRules();
+      const some = paths.slice(at, at + removalsAtOnce);
+      await Promise.all(some.map((path) => storage.remove(path)));
+    }
+  }
+
   /** Gives the rule up, so that the next coordinator need not wait. */
   async end(): Promise<void> {
     this.#hasEnded = true;
@@ -114,7 +138,9 @@ export class Coordinator {
 
   async #writeHeartbeat(): Promise<void> {
     const { heartbeat } = coordinatorPaths(this.record.number);
-    const state: Heartbeat = { beat: ++this.#beat, ended: this.#hasEnded };
+    const seconds = (this.#options.clock.monotonic() - this.#startedMs) / 1000;
+    const startedAt = new Date(this.#startedAt).toISOString();
+    const state: Heartbeat = { beat: ++this.#beat, startedAt, seconds, ended: this.#hasEnded };
     await this.#options.storage.replace(heartbeat, recordBytes(state));
   }
 }
@@ -126,6 +152,25 @@ export async function rulingCoordinator(storage: Storage): Promise<CoordinatorRe
     if (path.endsWith(".json")) highest = path;
   }
   return highest === undefined ? undefined : await readJson(storage, highest);
+}
+
+/** A time during which a coordinator ruled. */
+export interface RuleTime {
+  /** Milliseconds since 1970. */
+  startedMs: number;
+  seconds: number;
+}
+
+/** When coordinators ruled, in their order; one that died as far as it last said. */
+export async function ruleTimes(storage: Storage): Promise<RuleTime[]> {
+  const times: RuleTime[] = [];
+  for await (const { path } of storage.list(coordinatorPrefix)) {
+    if (!path.endsWith(".heartbeat")) continue;
+    const { startedAt, seconds } = (await readJson<Heartbeat>(storage, path)) ?? {};
+    if (startedAt === undefined || seconds === undefined) continue;
+    times.push({ startedMs: Date.parse(startedAt), seconds });
+  }
+  return times;
 }
 
 /** Asks the coordinator of a run, wherever it is, to stop. */

@@ -2,13 +2,13 @@ import type { InputRow } from "../../data/row.ts";
 import type { Engine } from "../../engines/engine.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
-import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import type { InferenceResponse } from "../../foundation/inference.ts";
 import type { Random } from "../../foundation/random.ts";
 import { backoffMs } from "../../foundation/retry.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
-import type { TaskAttempt } from "../attempt/attempt.ts";
+import type { RowArrangement, TaskAttempt } from "../attempt/attempt.ts";
 import { type Asking, askAll, Isolation } from "./isolation.ts";
-import { RowJob } from "./row-job.ts";
+import { RowJob, requestsOf } from "./row-job.ts";
 import { RowSource } from "./row-source.ts";
 
 export interface ExecutorOptions {
@@ -20,6 +20,8 @@ export interface ExecutorOptions {
   maxAttempts: number;
   /** `onRowError: fail`: the first row that fails ends the run. */
   failOnRowError: boolean;
+  /** The order in which a task's rows are asked; default: as they lie in the input. */
+  arrange?: RowArrangement;
   /** Every row of the attempt has an outcome. */
   onComplete(attempt: TaskAttempt): void;
   /** The attempt cannot go on. An error of scope `run` is the end of the whole run. */
@@ -74,7 +76,8 @@ export class Executor {
 
   /** Starts on an attempt's rows. */
   add(attempt: TaskAttempt): void {
-    this.#open.set(attempt, new RowSource(attempt, () => this.#pump()));
+    const { arrange } = this.#options;
+    this.#open.set(attempt, new RowSource(attempt, () => this.#pump(), arrange));
     if (attempt.complete) this.#leave(attempt, () => this.#options.onComplete(attempt));
   }
 
@@ -149,7 +152,7 @@ export class Executor {
     for (let job = this.#begun[0]; job; job = this.#begun[0]) {
       const at = job.takeNext();
       if (!job.hasNext) this.#begun.shift();
-      if (at !== undefined) return { job, at, request: job.requests[at]! };
+      if (at !== undefined) return this.#askingOf(job, at);
     }
     for (const source of this.#open.values()) {
       const { attempt } = source;
@@ -175,22 +178,18 @@ export class Executor {
       }
       const at = job.takeNext()!;
       if (job.hasNext) this.#begun.push(job);
-      return { job, at, request: job.requests[at]! };
+      return this.#askingOf(job, at);
     }
     return undefined;
   }
 
+  #askingOf(job: RowJob, at: number): Asking {
+    return { job, at, request: job.ready(at, this.#options.promptSet) };
+  }
+
   /** The row's requests; undefined where it is settled already: it is broken or asks nothing. */
   #prepare(source: RowSource, row: InputRow): RowJob | undefined {
-    let failure = row.error ?? source.attempt.idFault(row);
-    let requests: InferenceRequest[] = [];
-    if (!failure) {
-      try {
-        requests = this.#options.promptSet.requests(row.value!, row.index);
-      } catch (error) {
-        failure = located(asSluiceError(error), row);
-      }
-    }
+    const { requests, failure } = requestsOf(row, source.attempt, this.#options.promptSet);
     const job = new RowJob(source, row.index, requests);
     source.rowsInPlay++;
     if (failure) job.failure = failure;
@@ -229,6 +228,7 @@ export class Executor {
     try {
       job.answered(at, this.#options.promptSet.accept(asking.request, response));
       if (job.isDone) this.#settle(job);
+      else if (job.goesOnFrom(at)) this.#begun.unshift(job);
     } catch (error) {
       this.#onInvalid(asking, response, asSluiceError(error));
     }
@@ -238,10 +238,11 @@ export class Executor {
 
   #onInvalid(asking: Asking, response: InferenceResponse, error: SluiceError): void {
     const { job, at } = asking;
-    if (job.triesOf(at) >= this.#options.maxAttempts || !error.retryable) {
-      return this.#fail(asking, error);
-    }
+    job.attempt.noteInvalid(job.index, response.usage);
     const text = response.answers[0]?.text ?? "";
+    if (job.triesOf(at) >= this.#options.maxAttempts || !error.retryable) {
+      return this.#fail(asking, error, text);
+    }
     const request = this.#options.promptSet.reask(job.requests[at]!, text, error.message);
     this.#again.push({ job, at, request });
   }
@@ -284,8 +285,8 @@ export class Executor {
     this.#timers.add(cancel);
   }
 
-  #fail({ job }: Asking, error: SluiceError): void {
-    job.failed(error);
+  #fail({ job }: Asking, error: SluiceError, lastAnswer?: string): void {
+    job.failed(error, lastAnswer);
     if (job.isDone) this.#settle(job);
   }
 
@@ -335,7 +336,7 @@ export class Executor {
     for (let row = source.take(); row; row = source.take()) {
       suspicion.rows--;
       const job = this.#prepare(source, row);
-      if (job) rows.push(askAll(job));
+      if (job) rows.push(askAll(job, this.#options.promptSet));
       if (rows.length >= most || !source.isOpen) break;
     }
     if (source.isExhausted) suspicion.rows = 0;
@@ -384,14 +385,6 @@ export class Executor {
       if (job.triesOf(at) > 0) job.failed(error);
       else job.failure ??= error;
     }
-    const [first] = askings;
-    if (first?.job.isDone) this.#settle(first.job);
+    if (askings[0]?.job.isDone) this.#settle(askings[0].job);
   }
-}
-
-function located(error: SluiceError, row: InputRow): SluiceError {
-  if (error.place.file !== undefined) return error;
-  const placed = new SluiceError(error.code, "", { file: row.file, line: row.line });
-  placed.message = `${error.message} (${row.file}:${row.line})`;
-  return placed;
 }

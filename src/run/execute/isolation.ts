@@ -1,6 +1,7 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
+import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { TaskAttempt } from "../attempt/attempt.ts";
 import type { RowJob } from "./row-job.ts";
 
@@ -12,11 +13,11 @@ export interface Asking {
   request: InferenceRequest;
 }
 
-/** All requests of a row that were not asked yet, taken from it. */
-export function askAll(job: RowJob): Asking[] {
+/** All requests of a row that can be asked now, taken from it. */
+export function askAll(job: RowJob, promptSet: PromptSet): Asking[] {
   const askings: Asking[] = [];
   for (let at = job.takeNext(); at !== undefined; at = job.takeNext()) {
-    askings.push({ job, at, request: job.requests[at]! });
+    askings.push({ job, at, request: job.ready(at, promptSet) });
   }
   return askings;
 }

@@ -1,4 +1,5 @@
-import type { SluiceError } from "../../foundation/errors.ts";
+import type { InputRow } from "../../data/row.ts";
+import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { TaskAttempt } from "../attempt/attempt.ts";
@@ -13,6 +14,7 @@ export class RowJob {
   readonly requests: InferenceRequest[];
   readonly #responses: (InferenceResponse | undefined)[];
   readonly #tries: number[];
+  #lastAnswer: string | undefined;
   #next = 0;
   #outstanding = 0;
   #answered = 0;
@@ -52,8 +54,22 @@ export class RowJob {
     return at;
   }
 
+  /** True where a request can be asked now: none is left that waits for an answer. */
   get hasNext(): boolean {
-    return this.failure === undefined && this.#next < this.requests.length;
+    if (this.failure !== undefined) return false;
+    const next = this.requests[this.#next];
+    if (next === undefined) return false;
+    return next.after === undefined || this.#responses[next.after] !== undefined;
+  }
+
+  /** True where the next request has waited for the answer to request `at`. */
+  goesOnFrom(at: number): boolean {
+    return this.hasNext && this.requests[this.#next]!.after === at;
+  }
+
+  /** A request as it is to be asked. */
+  ready(at: number, promptSet: PromptSet): InferenceRequest {
+    return promptSet.ready(this.requests, this.#responses, at);
   }
 
   #skipAnswered(): void {
@@ -94,8 +110,10 @@ export class RowJob {
     this.attempt.notePartlyAnswered(this.index, at, { response, attempts: this.#tries[at]! });
   }
 
-  failed(error: SluiceError): void {
+  /** @param lastAnswer text of the answer that was not taken, where there was one. */
+  failed(error: SluiceError, lastAnswer?: string): void {
     this.#outstanding--;
+    if (this.failure === undefined) this.#lastAnswer = lastAnswer;
     this.failure ??= error;
   }
 
@@ -123,9 +141,32 @@ export class RowJob {
       requests: records,
       // A row that failed before it was rendered would have been asked each prompt at least once.
       planned: this.requests.length || promptSet.names.length,
+      ...(this.#lastAnswer === undefined ? {} : { lastAnswer: this.#lastAnswer }),
       ...(records.length > 0
         ? { partial: promptSet.partialAnswer(this.requests, this.#responses) }
         : {}),
     });
   }
+}
+
+/** What is asked of a row, or why nothing can be. */
+export function requestsOf(
+  row: InputRow,
+  attempt: TaskAttempt,
+  promptSet: PromptSet,
+): { requests: InferenceRequest[]; failure?: SluiceError } {
+  const fault = row.error ?? attempt.idFault(row);
+  if (fault) return { requests: [], failure: fault };
+  try {
+    return { requests: promptSet.requests(row.value!, row.index, row.dataset) };
+  } catch (error) {
+    return { requests: [], failure: located(asSluiceError(error), row) };
+  }
+}
+
+function located(error: SluiceError, row: InputRow): SluiceError {
+  if (error.place.file !== undefined) return error;
+  const placed = new SluiceError(error.code, "", { file: row.file, line: row.line });
+  placed.message = `${error.message} (${row.file}:${row.line})`;
+  return placed;
 }

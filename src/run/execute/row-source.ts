@@ -1,7 +1,7 @@
 import type { InputRow } from "../../data/row.ts";
 import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
-import type { TaskAttempt } from "../attempt/attempt.ts";
+import type { RowArrangement, TaskAttempt } from "../attempt/attempt.ts";
 
 /** An attempt at work: its open rows, read ahead of the engine within limits, and what is asked. */
 export class RowSource {
@@ -26,9 +26,9 @@ export class RowSource {
   error: SluiceError | undefined;
 
   /** `onChange` is called when rows came, when there are no more, or when reading failed. */
-  constructor(attempt: TaskAttempt, onChange: () => void) {
+  constructor(attempt: TaskAttempt, onChange: () => void, arrange?: RowArrangement) {
     this.attempt = attempt;
-    this.#batches = attempt.readOpenRows()[Symbol.asyncIterator]();
+    this.#batches = attempt.readOpenRows(arrange)[Symbol.asyncIterator]();
     this.#onChange = onChange;
     this.#readAhead();
   }
@@ -36,6 +36,7 @@ export class RowSource {
   /** The next row, or undefined when none is at hand (see `isExhausted`). */
   take(): InputRow | undefined {
     if (this.#at >= this.#rows.length && !this.#turn()) return undefined;
+    this.attempt.noteTaken(this.#rows, this.#at);
     return this.#rows[this.#at++];
   }
 

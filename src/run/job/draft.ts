@@ -1,8 +1,24 @@
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { readDatasets } from "./dataset-text.ts";
+import { GenerationNames, otherRootNames } from "./generation-names.ts";
 import type { Origin } from "./problem.ts";
 
 /** Keys that may be written as one text, and the key of the object which that text stands for. */
-const shorthandKeys: Readonly<Record<string, string>> = { input: "path", prompt: "prompt" };
+const shorthandKeys: Readonly<Record<string, string>> = {
+  input: "path",
+  prompt: "prompt",
+  output: "path",
+};
+
+/** Keys of which a later layer replaces one by the other. */
+const rivals: Readonly<Record<string, readonly string[]>> = {
+  input: ["dataset"],
+  dataset: ["input", "prompt", "prompts"],
+  prompt: ["prompts", "dataset"],
+  prompts: ["prompt", "dataset"],
+  "generation.maxNewTokens": ["generation.maxLength"],
+  "generation.maxLength": ["generation.maxNewTokens"],
+};
 
 const unset: Origin = Object.freeze({ from: "default" });
 
@@ -13,10 +29,29 @@ const unset: Origin = Object.freeze({ from: "default" });
 export class JobDraft {
   readonly value: JsonObject = {};
   readonly #origins = new Map<string, Origin>();
+  readonly #generationNames = new GenerationNames();
 
   /** Sets the value at a path; null takes it back to the default. */
-  set(path: readonly string[], value: Json, origin: Origin): void {
-    this.#dropRival(path[0]!, origin);
+  set(given: readonly string[], value: Json, origin: Origin): void {
+    const [first = "", ...below] = given;
+    const path = [this.#ownName(first, origin), ...below];
+    if (given.join(".") === "dataset") return this.#place(path, readDatasets(value), origin);
+    if (first !== "generation") return this.#place(path, value, origin);
+    for (const [own, inner] of this.#generationNames.translate(path, value, origin)) {
+      this.#place(own, inner, own.length > path.length ? partOf(origin, own.at(-1)!) : origin);
+    }
+  }
+
+  /** A key that one layer gives under two names keeps the other name, which the schema refuses. */
+  #ownName(name: string, { from }: Origin): string {
+    const own = otherRootNames.get(name) ?? name;
+    return this.#origins.get(own)?.from === from ? name : own;
+  }
+
+  #place(path: readonly string[], value: Json, origin: Origin): void {
+    for (const rival of rivals[path[0]!] ?? rivals[dotted(path)] ?? []) {
+      this.#dropRival(rival, origin);
+    }
     let target: JsonObject | Json[] = this.value;
     for (const [depth, key] of path.slice(0, -1).entries()) {
       target = enter(target, key, path.slice(0, depth + 1));
@@ -37,16 +72,18 @@ export class JobDraft {
   }
 
   /** A layer that says `prompt` replaces `prompts` of the layers below, and the reverse. */
-  #dropRival(key: string, origin: Origin): void {
-    const rival = key === "prompt" ? "prompts" : key === "prompts" ? "prompt" : undefined;
+  #dropRival(rival: string, origin: Origin): void {
     // Both in one layer is a mistake, which the schema reports.
-    if (rival === undefined || this.#isOfLayer(rival, origin)) return;
-    delete this.value[rival];
+    if (this.#isOfLayer(rival, origin)) return;
+    const [first = "", second] = rival.split(".");
+    if (second === undefined) delete this.value[first];
+    else if (isJsonObject(this.value[first])) delete this.value[first][second];
     this.#remember(rival, unset);
   }
 
   #isOfLayer(key: string, { from }: Origin): boolean {
     const known = [...this.#origins].filter(([at]) => at === key || at.startsWith(`${key}.`));
+    if (known.length === 0) return this.originOf(key.split(".")).from === from;
     return known.some(([, origin]) => origin.from === from);
   }
 
@@ -56,6 +93,11 @@ export class JobDraft {
     }
     this.#origins.set(key, origin);
   }
+}
+
+/** Where one value of a text with several came from. */
+function partOf(origin: Origin, key: string): Origin {
+  return "name" in origin ? { ...origin, name: `${origin.name} ${key}` } : origin;
 }
 
 /** `input.path` and `input.0.path` are one place: a single input may stand alone or in a list. */

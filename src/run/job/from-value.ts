@@ -1,4 +1,5 @@
-import type { Json } from "../../foundation/json.ts";
+import { isJsonObject, type Json } from "../../foundation/json.ts";
+import { isZodSchema, jsonSchemaOf } from "../../prompt/structure/zod-schema.ts";
 import { checkJob } from "./check.ts";
 import { JobDraft } from "./draft.ts";
 import { withAbsolutePaths } from "./paths.ts";
@@ -7,7 +8,8 @@ import type { JobInput, JobSpec } from "./schema.ts";
 
 /**
  * A job that a program wrote, validated, with defaults filled in. Only defaults are laid under it:
- * no file, no environment. Relative paths start from `workingDirectory`.
+ * no file, no environment. Relative paths start from `workingDirectory`. A `schema` may be one of
+ * zod.
  *
  * @throws SluiceError `JOB_INVALID`, naming every problem there is.
  * @example
@@ -21,9 +23,22 @@ export function jobFromValue(
 ): JobSpec {
   const draft = new JobDraft();
   for (const [key, given] of Object.entries(value)) {
-    if (given !== undefined) draft.set([key], given as Json, { from: "default" });
+    if (given === undefined) continue;
+    draft.set([key], withJsonSchemas(given, [key]) as Json, { from: "default" });
   }
   const checked = checkJob(draft);
   if ("problems" in checked) throw problemsError(checked.problems);
   return withAbsolutePaths(checked.job, { baseOf: () => workingDirectory, userDirectory });
+}
+
+/** A value of the job with its schemas as data, which is all that a plan can hold. */
+function withJsonSchemas(value: unknown, path: readonly string[]): unknown {
+  // schema, prompt.schema, prompts.NAME.schema.
+  if (isZodSchema(value)) return jsonSchemaOf(value, path.join("."));
+  const depth = path[0] === "prompts" ? 2 : path[0] === "prompt" ? 1 : 0;
+  if (path.length > depth || !isJsonObject(value)) return value;
+  const entries = Object.entries(value).map(
+    ([name, inner]) => [name, withJsonSchemas(inner, [...path, name])] as const,
+  );
+  return Object.fromEntries(entries);
 }

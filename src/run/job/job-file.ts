@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import type { Document, LineCounter, Pair } from "yaml";
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { namesOfKey } from "./generation-names.ts";
 import type { Origin, Problem } from "./problem.ts";
 import { nodesAt, takesString } from "./schema-tree.ts";
 import { valueFromText } from "./value-text.ts";
@@ -63,9 +64,9 @@ function lineOfPath(
 ): number | undefined {
   for (let depth = path.length; depth > 0; depth--) {
     const parent = document.getIn(path.slice(0, depth - 1), true);
-    const key = path[depth - 1]!;
     if (isMap(parent)) {
-      const pair = parent.items.find((item: Pair) => String(item.key) === key);
+      const names = namesOfKey(path.slice(0, depth));
+      const pair = parent.items.find((item: Pair) => names.includes(String(item.key)));
       const start = (pair?.key as { range?: [number] } | undefined)?.range?.[0];
       if (start !== undefined) return lines.linePos(start).line;
       continue;

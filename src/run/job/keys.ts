@@ -16,6 +16,8 @@ export interface JobKey {
   /** Its variable; none below `NAME`, whose letter case a variable would lose, and `N`. */
   readonly environment: string | undefined;
   readonly isSwitch: boolean;
+  /** Other names of it, dotted too: `generation.top_p`. */
+  readonly otherNames: readonly string[];
 }
 
 /** The variable that sets a key: `model.maxInFlight` → `SLUICE_MODEL__MAX_IN_FLIGHT`. */
@@ -49,7 +51,8 @@ function collect(
     for (const form of formsOf(node)) {
       const owner = form.properties?.engine?.const;
       const below = typeof owner === "string" ? owner : engine;
-      for (const name of Object.keys(form.properties ?? {})) {
+      for (const [name, { otherNameOf }] of Object.entries(form.properties ?? {})) {
+        if (otherNameOf !== undefined) continue;
         collect(stepInto(form, name), [...path, name], kind, below, found);
       }
       // The elements of a list that may also be one object have the keys of that object.
@@ -86,6 +89,7 @@ function add(
     engines: engine ? [...new Set([...(known?.engines ?? []), engine])] : [],
     environment: /\b(NAME|N)\b/.test(dotted) ? undefined : environmentName(dotted),
     isSwitch: types === "true or false",
+    otherNames: (node.otherNames ?? []).map((name) => [...path.slice(0, -1), name].join(".")),
   });
 }
 

@@ -1,5 +1,6 @@
 import { canonicalJson, isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import type { SettingKind } from "../../foundation/setting.ts";
+import { withGenerationDefaults } from "./generation.ts";
 import type { JobSpec } from "./schema.ts";
 import { formOf, formsOf, type SchemaNode, schemaTree, stepInto } from "./schema-tree.ts";
 
@@ -82,6 +83,8 @@ export function differingAnswers(stored: JobSpec, current: JobSpec): string[] {
 }
 
 function answersByKey(job: JobSpec): Map<string, string> {
-  const answers = settingKinds(job).filter(({ kind }) => kind === "answers");
+  // A default that is written out asks for the same as one that is not.
+  const complete = { ...job, generation: withGenerationDefaults(job.generation) };
+  const answers = settingKinds(complete).filter(({ kind }) => kind === "answers");
   return new Map(answers.map(({ path, value }) => [path.join("."), canonicalJson(value)]));
 }

@@ -6,7 +6,7 @@ import type { JobFile } from "./job-file.ts";
 import { jobKeys } from "./keys.ts";
 import { nearestKey } from "./nearest-key.ts";
 import type { Origin, Problem } from "./problem.ts";
-import { namesBelow, nodesAt } from "./schema-tree.ts";
+import { formsOf, namesBelow, nodesAt, type SchemaNode } from "./schema-tree.ts";
 import { valueFromText } from "./value-text.ts";
 
 /** Variables of Sluice that are no key of the job. */
@@ -81,6 +81,7 @@ export async function applyFlags(
     const origin: Origin = { from: "flag", name: `--${name}` };
     const texts = [given].flat().map(String);
     if (name === "env") applyEnv(draft, texts);
+    else if (name === "dataset" && texts.length > 1) draft.set(["dataset"], texts, origin);
     else if (name === "input" && texts.length > 1) {
       draft.set(
         ["input"],
@@ -125,7 +126,7 @@ async function applyText(
   if (nodes.length === 0) return [unknownKey(path, origin)];
   try {
     if (dotted === "model") applyModel(draft, await modelFromText(text, flags), origin);
-    else draft.set(path, await valueFromText(text, nodes), origin);
+    else draft.set(path, await valueFromText(text, formsForText(dotted, text, nodes)), origin);
     return [];
   } catch (thrown) {
     const isOfList = thrown instanceof RangeError;
@@ -134,6 +135,12 @@ async function applyText(
       : asSluiceError(thrown);
     return [{ code, path, message, origin }];
   }
+}
+
+/** A text is one form of `generation`; one in braces can only be meant as its other form. */
+function formsForText(dotted: string, text: string, nodes: readonly SchemaNode[]) {
+  if (dotted !== "generation" || !text.trim().startsWith("{")) return nodes;
+  return nodes.flatMap(formsOf).filter((form) => form.properties !== undefined);
 }
 
 /** `fake`, `openai:NAME`, a catalog name, a path, or a whole model as `{engine: …}`. */

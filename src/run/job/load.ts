@@ -82,7 +82,13 @@ function withTrialOutput(job: JobSpec, draft: JobDraft): JobSpec {
     .map((key) => `${key}${job[key]}`)
     .join("-");
   if (suffix === "") return job;
-  return { ...job, output: { ...job.output, path: trialOutput(job.output.path, suffix) } };
+  const { path, errorFile } = job.output;
+  const output = {
+    ...job.output,
+    path: trialOutput(path, suffix),
+    ...(errorFile && { errorFile: trialOutput(errorFile, suffix) }),
+  };
+  return { ...job, output };
 }
 
 function nothingGiven(): SluiceError {

@@ -1,4 +1,5 @@
 import { join, resolve } from "node:path";
+import { datasetInputs, withAbsoluteFiles } from "./dataset.ts";
 import type { JobSpec } from "./schema.ts";
 
 /** Which directory a key's relative path starts from. */
@@ -29,20 +30,41 @@ export function withAbsolutePaths(job: JobSpec, rules: PathRules): JobSpec {
     }
     return resolve(rules.baseOf(path), text);
   };
+  const dataset = job.dataset?.map((entry, index) =>
+    withAbsoluteFiles(entry, (path) => absolute(path, "dataset", `${index}`, "path")),
+  );
   const input = job.input.map((source, index) => ({
     ...source,
     path: absolute(source.path, "input", `${index}`, "path"),
   }));
-  const output = { ...job.output, path: absolute(job.output.path, "output", "path") };
-  return { ...job, input, output, model: withModelPaths(job.model, absolute) };
+  const { errorFile } = job.output;
+  const output = {
+    ...job.output,
+    path: absolute(job.output.path, "output", "path"),
+    ...(errorFile && { errorFile: absolute(errorFile, "output", "errorFile") }),
+  };
+  const cache = job.cache && { ...job.cache, path: absolute(job.cache.path, "cache", "path") };
+  return {
+    ...job,
+    ...(dataset && { dataset }),
+    input: dataset ? datasetInputs(dataset).map((source) => source.input) : input,
+    output,
+    ...(cache && { cache }),
+    model: withModelPaths(job.model, absolute),
+  };
 }
 
 function withModelPaths(
   model: JobSpec["model"],
   absolute: (text: string, ...path: string[]) => string,
 ): JobSpec["model"] {
-  if (model.engine === "llama" && isModelPath(model.name)) {
-    return { ...model, name: absolute(model.name, "model", "name") };
+  if (model.engine === "llama") {
+    const name = isModelPath(model.name) ? absolute(model.name, "model", "name") : model.name;
+    const lora = model.lora?.map((adapter) => ({
+      ...adapter,
+      path: absolute(adapter.path, "model", "lora"),
+    }));
+    return { ...model, name, ...(lora && { lora }) };
   }
   if (model.engine === "fake" && model.countFile !== undefined) {
     return { ...model, countFile: absolute(model.countFile, "model", "countFile") };

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { packageFile } from "../../entry.ts";
 import { isJsonObject, type Json } from "../../foundation/json.ts";
 import type { SettingKind } from "../../foundation/setting.ts";
 
@@ -15,6 +16,9 @@ export interface SchemaNode {
   items?: SchemaNode;
   anyOf?: SchemaNode[];
   oneOf?: SchemaNode[];
+  /** Other names of this key, and the key that this is another name of. */
+  otherNames?: string[];
+  otherNameOf?: string;
 }
 
 let tree: SchemaNode | undefined;
@@ -24,11 +28,9 @@ let tree: SchemaNode | undefined;
  * it anew from the zod schema costs every start 30 ms; a test holds the two together.
  */
 export function schemaTree(): SchemaNode {
-  tree ??= JSON.parse(readFileSync(schemaFile, "utf8")) as SchemaNode;
+  tree ??= JSON.parse(readFileSync(packageFile("schema/job.json"), "utf8")) as SchemaNode;
   return tree;
 }
-
-const schemaFile = new URL("../../../schema/job.json", import.meta.url);
 
 /** The forms a place may take: the members of a union, or the node itself. */
 export function formsOf(node: SchemaNode): readonly SchemaNode[] {

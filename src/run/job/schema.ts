@@ -1,47 +1,70 @@
+import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
 import { modelOptions } from "../../engines/model-options.ts";
 import { limits } from "../../foundation/limits.ts";
 import { setting } from "../../foundation/setting.ts";
-import { promptOptions } from "../../prompt/prompt-options.ts";
+import { answerSchema, promptOptions } from "../../prompt/prompt-options.ts";
+import { type DatasetEntry, datasetInputs, datasetOptions } from "./dataset.ts";
+import { generationOptions } from "./generation.ts";
 
 const count = z.int().min(1);
 
 const inputSource = z.strictObject({
   path: z.string().describe("A file, a glob, or - for standard input"),
-  format: z.enum(["jsonl", "json", "text"]).optional().describe("Default: by the file's ending"),
+  format: z
+    .enum(["jsonl", "json", "text", "openai-batch"])
+    .optional()
+    .describe("Default: by the file's ending; rows of `openai-batch` are requests already"),
+  servedModelName: z
+    .union([z.string().transform((name) => [name]), z.array(z.string())])
+    .optional()
+    .describe("With `openai-batch`: models that lines may name, besides model.name; `*` = any"),
   id: z.string().optional().describe("Field that identifies a row"),
   maxLineBytes: count
     .default(limits.maxLineBytes)
     .describe("Longest line; a longer one fails alone"),
 });
 
-const generation = z.strictObject({
-  maxNewTokens: count.default(256).describe("Most tokens of one answer"),
-  temperature: z.number().min(0).max(10).default(0).describe("0 = the likeliest token each time"),
-  topP: z.number().gt(0).max(1).default(1).describe("Share of probability sampled from"),
-  topK: z.int().min(0).default(0).describe("Likeliest tokens sampled from; 0 = all"),
-  minP: z.number().min(0).max(1).default(0).describe("Least probability relative to the likeliest"),
-  repetitionPenalty: z.number().gt(0).default(1).describe("Above 1: repeat less"),
-  presencePenalty: z.number().min(-2).max(2).default(0).describe("Above 0: new words"),
-  frequencyPenalty: z.number().min(-2).max(2).default(0).describe("Above 0: fewer repeats"),
-  seed: z.int().min(0).max(0xffff_ffff).optional().describe("Default: drawn, and shown"),
-  stop: z
-    .union([z.string().transform((text) => [text]), z.array(z.string())])
-    .prefault([])
-    .describe("Texts that end an answer"),
-  returnFullText: z
-    .boolean()
-    .default(false)
-    .describe("With api: completion, put the prompt before its continuation"),
-});
-
 const output = z.strictObject({
   path: setting("layout", "Directory, or a file such as results.jsonl", z.string().default("out")),
   field: z.string().min(1).default("answer").describe("Column that gets the answer"),
   include: z
-    .array(z.enum(["usage", "finishReason", "seconds", "attempts"]))
+    .array(z.enum(["usage", "finishReason", "seconds", "attempts", "logprobs", "spans"]))
     .default([])
     .describe("Facts of each answer to keep in a second column, named FIELD + Metadata"),
+  format: z
+    .enum(["jsonl", "openai-batch"])
+    .optional()
+    .describe("`openai-batch`: responses of the OpenAI Batch API, failed rows among them"),
+  stripWhitespace: z
+    .boolean()
+    .optional()
+    .describe("Strip white space from both ends of each answer that is text"),
+  errorFile: z
+    .string()
+    .optional()
+    .describe("With `openai-batch`: the file that failed rows go to instead of the results"),
+});
+
+const answerCache = z.strictObject({
+  path: z.string().describe("Folder; any number of runs may share it"),
+  maxBytes: count.default(limits.maxCacheBytes).describe("Beyond it, answers are removed"),
+});
+
+const budget = z.strictObject({
+  tokens: count.optional().describe("Tokens, of prompts and of answers together"),
+  usd: z.number().gt(0).optional().describe("US dollars, by `prices`"),
+  minutes: z.number().gt(0).optional().describe("Minutes at work, of all calls together"),
+});
+
+const price = z.number().min(0);
+
+const prices = z.strictObject({
+  promptUsdPerMillion: price.describe("US dollars for a million tokens of prompts"),
+  cachedPromptUsdPerMillion: price
+    .optional()
+    .describe("The same for those that a cache served; default: as any other"),
+  completionUsdPerMillion: price.describe("US dollars for a million tokens of answers"),
 });
 
 const workers = z.strictObject({
@@ -60,11 +83,30 @@ const plainJob = z.strictObject({
   input: setting(
     "answers",
     "What to read: a path, an object, or a list of objects",
-    z.union([
-      z.string().transform((path) => [inputSource.parse({ path })]),
-      inputSource.transform((source) => [source]),
-      z.array(inputSource).min(1),
-    ]),
+    z
+      .union([
+        z.string().transform((path) => [inputSource.parse({ path })]),
+        inputSource.transform((source) => [source]),
+        z.array(inputSource).min(1),
+      ])
+      .optional(),
+  ),
+  dataset: setting(
+    "answers",
+    "Datasets by Axolotl's names, for input and prompt: key=value,key=value, an object, or a list",
+    datasetOptions.optional(),
+  ),
+  sequenceLen: setting(
+    "answers",
+    "Most tokens of a prompt and its answer; onTooLong says what becomes of longer prompts",
+    z.int().min(2).optional(),
+  ),
+  truncateFeatures: setting(
+    "answers",
+    "Fields that are emptied before any prompt is rendered: a list, or names with commas",
+    z
+      .union([z.string().transform((names) => names.split(/[\s,]+/)), z.array(z.string()).min(1)])
+      .optional(),
   ),
   limit: setting("answers", "Take only the first rows", count.optional()),
   sample: setting("answers", "Take this many rows by chance, under the seed", count.optional()),
@@ -75,19 +117,42 @@ const plainJob = z.strictObject({
       rows: count.optional().describe("Rows a task; default: from size and workers"),
     }),
   ).default({}),
+  cache: setting(
+    "operation",
+    "Folder of answers to keep for other runs: a path, or an object",
+    z.union([z.string().transform((path) => answerCache.parse({ path })), answerCache]).optional(),
+  ),
+  order: setting(
+    "layout",
+    "Order of asking within a shard; results are in input order. auto: prefix where it pays",
+    z.enum(["auto", "input", "prefix"]).default("auto"),
+  ),
   model: setting("answers", "Which model answers, and how it runs", modelOptions),
   prompt: setting(
     "answers",
     "One prompt; its answer goes into output.field",
     promptOptions.optional(),
   ),
+  schema: setting(
+    "answers",
+    "JSON Schema of the answer to `prompt`, which is then JSON",
+    answerSchema.optional(),
+  ),
   prompts: setting(
     "answers",
     "Several prompts by name; output.field gets an object with their answers",
     z.record(z.string().min(1), promptOptions).optional(),
   ),
-  generation: setting("answers", "How answers are sampled", generation.prefault({})),
-  output: setting("answers", "Where results go, and under which name", output.prefault({})),
+  generation: setting(
+    "answers",
+    "How answers are sampled: an object, or key=value,key=value",
+    generationOptions.prefault({}),
+  ),
+  output: setting(
+    "answers",
+    "Where results go: a path, or an object that also says under which name",
+    z.union([z.string().transform((path) => output.parse({ path })), output]).prefault({}),
+  ),
   workers: setting("operation", "How many workers, and what each needs", workers.prefault({})),
   retries: setting(
     "operation",
@@ -131,10 +196,18 @@ const plainJob = z.strictObject({
   ),
   budget: setting(
     "operation",
-    "A person has thought about the cost: no notice before a hosted endpoint is asked",
-    z
-      .strictObject({ tokens: count.optional().describe("Tokens the run is expected to use") })
-      .optional(),
+    "What the run may cost in all its calls: it stops there, and goes on once that is raised",
+    budget.optional(),
+  ),
+  prices: setting(
+    "operation",
+    "What tokens cost, for estimate, budget and bill",
+    prices.optional(),
+  ),
+  report: setting(
+    "layout",
+    "The results in the form of another program, as _report.json; output.include gets what it needs",
+    z.enum(["axolotl"]).optional(),
   ),
   keepJournals: setting(
     "operation",
@@ -145,15 +218,69 @@ const plainJob = z.strictObject({
 });
 
 /** The job file's schema: the one source of types, defaults, flags, help, JSON Schema and docs. */
-export const jobSchema = plainJob.refine(
-  (job) => (job.prompt === undefined) !== (job.prompts === undefined),
-  { message: "give exactly one of prompt and prompts", path: ["prompts"] },
-);
+export const jobSchema = plainJob
+  .refine(({ input, dataset }) => input !== undefined || dataset !== undefined, {
+    path: ["input"],
+    message: "is missing: name what to read, as input: {path: rows.jsonl} or --input rows.jsonl",
+    // Said even where other keys are wrong, unless it is one of these.
+    when: ({ issues }) =>
+      issues.every(({ path = [] }) => path[0] !== "input" && path[0] !== "dataset"),
+  })
+  .superRefine((job, context) => {
+    const { input = [], dataset, prompt, prompts, schema, budget, prices } = job;
+    const refuse = (key: string, message: string) =>
+      context.addIssue({ code: "custom", path: key.split("."), message });
+    if (schema !== undefined && prompt === undefined && dataset === undefined) {
+      const isOfPrompts = "it goes with prompt; each of prompts has its own: prompts.NAME.schema";
+      refuse("schema", prompts === undefined ? "it goes with prompt" : isOfPrompts);
+    }
+    if (prompt?.schema !== undefined && schema !== undefined) {
+      refuse("schema", "prompt.schema says it too: give one of them");
+    }
+    if (budget?.usd !== undefined && prices === undefined) {
+      refuse("budget.usd", "without prices nobody knows what tokens cost: give prices too");
+    }
+    if (dataset !== undefined) {
+      // A job that was read already has the inputs of its datasets.
+      const isOwn = input.length === 0 || isDeepStrictEqual(input, inputsOf(dataset));
+      if (!isOwn) refuse("input", "dataset says what is read: give one of them");
+      if (prompt !== undefined) refuse("prompt", "dataset says what is asked: give one of them");
+      if (prompts !== undefined) refuse("prompts", "dataset says what is asked: give one of them");
+      return;
+    }
+    const batches = input.filter(({ format }) => format === "openai-batch");
+    if (batches.length === 0) {
+      const isOne = (prompt === undefined) !== (prompts === undefined);
+      if (!isOne) refuse("prompts", "give exactly one of prompt and prompts");
+    } else if (batches.length < input.length) {
+      refuse("input", "openai-batch is for all inputs of a job or for none");
+    } else if (prompt !== undefined || prompts !== undefined) {
+      const key = prompt === undefined ? "prompts" : "prompt";
+      refuse(key, "rows of input.format openai-batch are requests already: leave it out");
+    }
+  })
+  .transform((job) => ({
+    ...job,
+    input: job.input ?? inputsOf(job.dataset ?? []),
+    output: withReportFacts(job),
+  }));
+
+function inputsOf(datasets: readonly DatasetEntry[]): z.output<typeof inputSource>[] {
+  return datasetInputs(datasets).map(({ input }) => input);
+}
+
+/** A report is made of results, which then have to say what each answer took. */
+function withReportFacts({ report, output }: PlainJob): PlainJob["output"] {
+  if (report === undefined) return output;
+  const include = new Set([...output.include, "usage" as const, "seconds" as const]);
+  return { ...output, include: [...include] };
+}
 
 /** The same without the rule across keys, for what walks its keys. */
 export const jobShape = plainJob;
 
+type PlainJob = z.output<typeof plainJob>;
 /** A job as it is written. */
 export type JobInput = z.input<typeof plainJob>;
 /** A job, validated, with defaults filled in. */
-export type JobSpec = z.output<typeof plainJob>;
+export type JobSpec = z.output<typeof jobSchema>;

@@ -13,15 +13,19 @@ const number = /^[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?$/i;
  * @throws SluiceError `USAGE` where the text is no YAML and the place takes no text.
  */
 export async function valueFromText(text: string, nodes: readonly SchemaNode[]): Promise<Json> {
-  if (text === "null" && !takesOnlyString(nodes)) return null;
-  if (takesOnlyString(nodes)) return text;
-  const trimmed = text.trim();
-  const isFlow = /^(\[|\{(?![{%]))/.test(trimmed);
+  const isFlow = /^(\[|\{(?![{%]))/.test(text.trim());
   if (isFlow && takesCollection(nodes)) {
     const value = await parseFlow(text, takesString(nodes));
     if (value !== undefined && (!takesString(nodes) || isForm(value, nodes))) return value;
   }
+  return scalarFromText(text, nodes);
+}
+
+/** The same of a text that is no list and no object. */
+export function scalarFromText(text: string, nodes: readonly SchemaNode[]): Json {
+  if (text === "null" && !takesOnlyString(nodes)) return null;
   if (takesString(nodes)) return text;
+  const trimmed = text.trim();
   if (trimmed === "true" || trimmed === "false") return trimmed === "true";
   return number.test(trimmed) ? Number(trimmed) : text;
 }

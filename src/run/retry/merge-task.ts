@@ -16,6 +16,8 @@ export interface MergeSource {
   deadLetters: PlannedFile | null;
   /** The retry's task and commit; absent where no row of it was asked again. */
   retried?: { task: Task; commit: Commit };
+  /** Results have lines of failed rows too, beside their dead letters. */
+  resultsHoldFailed: boolean;
 }
 
 /** A task after a retry. */
@@ -37,7 +39,7 @@ export async function mergeTask(
   results: Pick<LineSink, "add">,
   deadLettersPath: string,
 ): Promise<MergedTask> {
-  const { task, retried } = source;
+  const { task, retried, resultsHoldFailed } = source;
   const before = await deadLettersOf(storage, source.deadLetters);
   const again = await deadLettersOf(storage, retried?.commit.deadLetters ?? null);
   const asked = new Set(retried ? eachIndex(parseIndexSet(retried.task.only!)) : []);
@@ -46,9 +48,13 @@ export async function mergeTask(
   const letters: string[] = [];
   for (const index of plannedRows(task)) {
     const wasAnswered = !before.has(index);
-    const old = wasAnswered ? (await source.results.next()).value : undefined;
-    if (asked.has(index) && !again.has(index)) {
-      await results.add((await answers!.next()).value!);
+    const isAnswered = asked.has(index) && !again.has(index);
+    const hadLine = wasAnswered || resultsHoldFailed;
+    const hasLine = isAnswered || (asked.has(index) && resultsHoldFailed);
+    const old: string | undefined = hadLine ? (await source.results.next()).value : undefined;
+    const renewed: string | undefined = hasLine ? (await answers!.next()).value : undefined;
+    if (isAnswered) {
+      await results.add(renewed!);
       merged.results++;
       if (!wasAnswered) merged.recovered++;
     } else if (wasAnswered) {
@@ -58,6 +64,9 @@ export async function mergeTask(
       const line = again.get(index) ?? before.get(index)!;
       letters.push(line);
       merged.failed++;
+      if (!resultsHoldFailed) continue;
+      await results.add(renewed ?? old!);
+      merged.results++;
     }
   }
   // Nobody reads on to the file's end, which would close it.
@@ -118,6 +127,10 @@ export class LineSink {
     await this.#flush();
     await this.#writer.close();
     return { path: this.#path, sha256: this.#digest.digest("hex"), bytes: this.#bytes };
+  }
+
+  async abort(): Promise<void> {
+    await this.#writer.abort();
   }
 
   async #flush(): Promise<void> {

@@ -2,17 +2,17 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { digestOf } from "../../foundation/hashing.ts";
 import { sortableId } from "../../foundation/ids.ts";
-import { eachIndex, formatIndexSet, parseIndexSet, rangesOf } from "../../foundation/index-set.ts";
+import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
 import { assertAskable } from "../askable.ts";
-import type { Commit } from "../attempt/commit.ts";
-import type { DeadLetter } from "../attempt/write-part.ts";
 import type { RunDependencies } from "../dependencies.ts";
+import { effectiveJob } from "../effective-job.ts";
+import { differingAnswers } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
-import { commitPath, planPathOf } from "../layout.ts";
-import { readLines } from "../lines.ts";
+import { planPathOf } from "../layout.ts";
 import { type Plan, planBytes, readPlan, storeTasks, type Task, TaskTable } from "../plan.ts";
 import { createOnce, readJson } from "../records.ts";
-import { type Manifest, type ManifestTask, readManifest } from "../seal/manifest.ts";
+import { type Manifest, readManifest } from "../seal/manifest.ts";
+import { cutRows, deadLetterRows } from "./cut-rows.ts";
 
 /** Which rows of a sealed run are asked again. */
 export type RetryWhere = "failed" | "finish_reason=length";
@@ -25,11 +25,42 @@ export interface RetryPlan {
 }
 
 /**
+ * The seal that a retry would build on, and its job.
+ *
+ * @throws SluiceError `NOT_A_RUN`, `RUN_OPEN` when the run is not sealed.
+ */
+export async function retriedJob(
+  storage: Storage,
+  change: (stored: JobSpec) => Promise<JobSpec>,
+): Promise<{ base: Manifest; job: JobSpec }> {
+  await readPlan(storage);
+  const base = await readManifest(storage);
+  if (!base) {
+    throw new SluiceError("RUN_OPEN", "only rows of a sealed run are asked again", {
+      hint: "run the job to its end first: the same sluice run command goes on with it",
+    });
+  }
+  const job = await change((await readPlan(storage, base.generation)).job);
+  assertAskable(job);
+  assertSameForm((await readPlan(storage)).job, job);
+  return { base, job };
+}
+
+/** Results of a retry go among those that stand: both must have one form. */
+function assertSameForm({ output: stored }: JobSpec, { output }: JobSpec): void {
+  for (const key of ["format", "errorFile"] as const) {
+    if (stored[key] === output[key]) continue;
+    const detail = `output.${key} cannot be changed by a retry`;
+    throw new SluiceError("RUN_DIFFERS", detail, { hint: "start a new run with another output" });
+  }
+}
+
+/**
  * Plans the next generation of a sealed run: the chosen rows, with the job as it is to be now.
  * A retry that was planned before and is not sealed yet goes on, if it asks the same.
  *
  * @returns undefined when there is no such row.
- * @throws SluiceError `NOT_A_RUN`, `USAGE` when the run is not sealed, `RUN_DIFFERS` when a retry
+ * @throws SluiceError what `retriedJob` throws, and `RUN_DIFFERS` when a retry of other rows or
  *   with other parameters is under way.
  */
 export async function planRetry(
@@ -38,18 +69,11 @@ export async function planRetry(
   where: RetryWhere,
   change: (stored: JobSpec) => Promise<JobSpec>,
 ): Promise<RetryPlan | undefined> {
+  const { base, job } = await retriedJob(storage, change);
   const first = await readPlan(storage);
-  const base = await readManifest(storage);
-  if (!base) {
-    throw new SluiceError("USAGE", "the run is not sealed yet", {
-      hint: "run the job to its end first: the same sluice run command goes on with it",
-    });
-  }
   const generation = base.generation + 1;
-  const job = await change((await readPlan(storage, base.generation)).job);
-  assertAskable(job);
   const begun = await readJson<Plan>(storage, planPathOf(generation));
-  if (begun) return { plan: asBegun(begun, job), base };
+  if (begun) return { plan: asBegun(begun, job, where), base };
   const { clock, random } = dependencies;
   const uniqueId = sortableId(clock, random);
   const tasks = await storeTasks(
@@ -65,18 +89,26 @@ export async function planRetry(
     software: dependencies.software,
     createdAt: new Date(clock.now()).toISOString(),
     job,
+    where,
     seed: job.generation.seed ?? first.seed,
     tasks: { count: tasks.count, file: tasks.file, index: tasks.index },
     rows: tasks.rows,
   };
   planBytes(plan);
   const { record } = await createOnce(storage, planPathOf(generation), plan, digestOf);
-  return { plan: asBegun(record, job), base };
+  return { plan: asBegun(record, job, where), base };
 }
 
-function asBegun(begun: Plan, job: JobSpec): Plan {
-  if (digestOf(begun.job) === digestOf(job)) return begun;
-  throw new SluiceError("RUN_DIFFERS", "a retry with other parameters is not finished", {
+function asBegun(begun: Plan, job: JobSpec, where: RetryWhere): Plan {
+  if (begun.where !== undefined && begun.where !== where) {
+    throw new SluiceError("RUN_DIFFERS", `a retry of other rows (${begun.where}) is not finished`, {
+      hint: `finish it with --where ${begun.where}; afterwards retry the rows that are ${where}`,
+    });
+  }
+  const differing = differingAnswers(begun.job, job);
+  if (differing.length === 0) return { ...begun, job: effectiveJob(begun, job) };
+  const detail = `a retry with another ${differing.join(", ")} is not finished`;
+  throw new SluiceError("RUN_DIFFERS", detail, {
     hint: "run that retry command again; afterwards retry with the new parameters",
   });
 }
@@ -93,8 +125,8 @@ async function* chosenTasks(
     for (const entry of base.tasks) {
       const rows =
         where === "failed"
-          ? await failedRows(storage, entry)
-          : await cutRows(storage, base, entry.task);
+          ? await deadLetterRows(storage, entry.deadLetters)
+          : await cutRows(storage, base, entry);
       if (rows.length === 0) continue;
       const only = formatIndexSet(rangesOf(rows));
       const { of: _of, ...task } = await table.task(entry.task);
@@ -103,26 +135,4 @@ async function* chosenTasks(
   } finally {
     await table.close();
   }
-}
-
-/** Rows of a task whose dead letters stand now. */
-export async function failedRows(storage: Storage, entry: ManifestTask): Promise<number[]> {
-  if (!entry.deadLetters) return [];
-  const rows: number[] = [];
-  for await (const line of readLines(storage, entry.deadLetters.path)) {
-    rows.push((JSON.parse(line) as DeadLetter).index);
-  }
-  return rows;
-}
-
-/** Rows whose answer was cut by the limit on tokens, as the first generation's attempt noted. */
-async function cutRows(storage: Storage, base: Manifest, task: number): Promise<number[]> {
-  const { runId } = base;
-  const commit = await readJson<Commit>(storage, commitPath(task, { runId, generation: 1 }));
-  if (!commit?.cutRows) return [];
-  if (!(await storage.stat(commit.cutRows.path))) {
-    throw new SluiceError("UNSUPPORTED", "sluice clean removed what says which answers were cut");
-  }
-  const text = Buffer.from(await storage.read(commit.cutRows.path)).toString();
-  return [...eachIndex(parseIndexSet(text))];
 }

@@ -5,7 +5,7 @@ import type { JobSpec } from "../job/schema.ts";
 import type { RunLocation } from "../locate.ts";
 import { carryOut, type RunJobOptions, type RunResult, withSharedLimits } from "../run-job.ts";
 import type { Manifest } from "../seal/manifest.ts";
-import { planRetry, type RetryWhere } from "./plan-retry.ts";
+import { planRetry, type RetryWhere, retriedJob } from "./plan-retry.ts";
 import { sealRetry } from "./seal-retry.ts";
 
 export interface RunRetryOptions
@@ -30,16 +30,22 @@ export async function runRetry(
   const { clock, random, processes, openStorage } = dependencies;
   const startedMs = clock.monotonic();
   const storage = openStorage(location.directory);
-  const found = await planRetry(storage, dependencies, options.where, options.change);
-  if (!found) return undefined;
+  const { job } = await retriedJob(storage, options.change);
   const id = sortableId(clock, random);
-  const context = runContext(location, found.plan, dependencies, id);
-  const opened = { context, location, job: found.plan.job };
-  const present = withSharedLimits(opened, options.backend);
-  const coordinator = await Coordinator.rule({ storage, clock, processes, id, job: present.job });
-  const seal = (engine: Manifest["engine"]) =>
-    sealRetry(context, found.base, { engine, assertRules: () => coordinator.assertRules() });
+  // Ruled before it is planned: a cleaning would take the tasks of a retry without a plan away.
+  const coordinator = await Coordinator.rule({ storage, clock, processes, id, job });
   try {
+    const found = await planRetry(storage, dependencies, options.where, options.change);
+    if (!found) return undefined;
+    const context = runContext(location, found.plan, dependencies, id);
+    const opened = { context, location, job: found.plan.job };
+    const present = withSharedLimits(opened, options.backend);
+    const seal = (engine: Manifest["engine"]) =>
+      sealRetry(context, found.base, {
+        engine,
+        prices: found.plan.job.prices,
+        assertRules: () => coordinator.assertRules(),
+      });
     const seconds = () => (clock.monotonic() - startedMs) / 1000;
     const run = { ...opened, ...present, totalRows: found.base.rows.total, seal };
     return await carryOut(run, coordinator, options, seconds);

@@ -5,6 +5,8 @@ import { addUsage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import { addErrors, type Commit, type ErrorCounts } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/write-part.ts";
+import { type Bill, BillTally } from "../bill/bill.ts";
+import { journaledAttempts } from "../bill/journaled.ts";
 import {
   commitPath,
   deadLetterPath,
@@ -14,6 +16,8 @@ import {
   retryPaths,
 } from "../layout.ts";
 import { readLines } from "../lines.ts";
+import { resultsHoldFailed } from "../openai-batch/batch-lines.ts";
+import { writeErrorFile } from "../openai-batch/error-file.ts";
 import { type Plan, type PlannedFile, readPlan, type Task, TaskTable } from "../plan.ts";
 import { readJson, recordBytes } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
@@ -63,9 +67,11 @@ export async function sealRetry(
   }
   await options.assertRules();
   await publish(context, first, ready);
-  const manifest = await retryManifest(context, base, ready, retried, options);
+  const journals = await journaledAttempts(context);
+  const bill = await retryBill(context, base, retried, journals, options);
+  const manifest = await retryManifest(context, { ...base, ...(bill && { bill }) }, ready, retried, options);
   const sealed = await writeSeal(context, manifest);
-  if (!plan.job.keepJournals) await removeJournals(context);
+  if (!plan.job.keepJournals) await removeJournals(context, journals);
   return sealed;
 }
 
@@ -92,12 +98,14 @@ async function mergeIntoParts(
   const paths = retryPaths(generation);
   const table = new TaskTable(storage, first);
   const ready: Ready = { tasks: {}, merged: null };
+  const holds = resultsHoldFailed(first.job);
   try {
     for (const [of, changed] of retried) {
       const { part, deadLetters } = base.tasks[of]!;
       const results = readLines(storage, part!.path);
       const sink = await LineSink.open(storage, paths.part(of));
-      const source = { task: await table.task(of), results, deadLetters, retried: changed };
+      const task = await table.task(of);
+      const source = { task, results, deadLetters, retried: changed, resultsHoldFailed: holds };
       const merged = await mergeTask(storage, source, sink, paths.deadLetters(of));
       await results.return(undefined);
       ready.tasks[of] = { ...merged, part: await sink.end() };
@@ -119,6 +127,7 @@ async function mergeIntoFile(
   const sink = await LineSink.open(storage, paths.merged);
   const table = new TaskTable(storage, first);
   const ready: Ready = { tasks: {}, merged: null };
+  const holds = resultsHoldFailed(first.job);
   try {
     for await (const task of table.all()) {
       const changed = retried.get(task.task);
@@ -127,7 +136,7 @@ async function mergeIntoFile(
         await copyLines(results, sink, base.tasks[task.task]!.results);
         continue;
       }
-      const source = { task, results, deadLetters, retried: changed };
+      const source = { task, results, deadLetters, retried: changed, resultsHoldFailed: holds };
       const merged = await mergeTask(storage, source, sink, paths.deadLetters(task.task));
       ready.tasks[task.task] = { ...merged, part: null };
     }
@@ -171,12 +180,13 @@ async function publish({ storage, outside }: RunContext, first: Plan, ready: Rea
 }
 
 async function retryManifest(
-  { storage, plan, clock }: RunContext,
+  context: RunContext,
   base: Manifest,
   ready: Ready,
   retried: Map<number, Retried>,
   options: SealOptions,
 ): Promise<Manifest> {
+  const { storage, plan, clock } = context;
   const tasks = base.tasks.map((entry) => mergedEntry(entry, plan, ready, retried));
   const sum = (key: "results" | "failed") => tasks.reduce((all, entry) => all + entry[key], 0);
   const failed = sum("failed");
@@ -202,7 +212,22 @@ async function retryManifest(
     busySeconds: commits.reduce((all, commit) => all + commit.busySeconds, base.busySeconds),
     tasks,
     merged: ready.merged ? { ...ready.merged, path: base.merged!.path } : base.merged,
+    ...(base.errorFile && { errorFile: await writeErrorFile(context, base.errorFile.path, tasks) }),
   };
+}
+
+/** What the run has cost with the retry; what an earlier version sealed has no bill to add to. */
+async function retryBill(
+  context: RunContext,
+  { bill, sealedAt }: Manifest,
+  retried: ReadonlyMap<number, Retried>,
+  journals: ReadonlyMap<number, readonly string[]>,
+  { prices }: SealOptions,
+): Promise<Bill | undefined> {
+  if (!bill) return undefined;
+  const tally = new BillTally();
+  for (const { commit } of retried.values()) tally.add(commit);
+  return tally.bill(context, journals, prices, { bill, sealedMs: Date.parse(sealedAt) });
 }
 
 /** A row that was answered before and is now answered anew counts once. */

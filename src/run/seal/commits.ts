@@ -14,16 +14,31 @@ export async function committedTasks(storage: Storage, of: Generation): Promise<
   return tasks;
 }
 
+/** A commit, and the bytes that it is on storage. */
+export interface StoredCommit {
+  commit: Commit;
+  bytes: Uint8Array;
+}
+
 /** Reads a commit and checks that it is what its name says. */
 export async function readCommit(storage: Storage, of: Generation, task: number): Promise<Commit> {
+  return (await readStored(storage, of, task)).commit;
+}
+
+async function readStored(storage: Storage, of: Generation, task: number): Promise<StoredCommit> {
   const path = commitPath(task, of);
-  const commit = await readJson<Commit>(storage, path);
+  let bytes: Uint8Array = Buffer.alloc(0);
+  const read = async (file: string) => {
+    bytes = await storage.read(file);
+    return bytes;
+  };
+  const commit = await readJson<Commit>({ read }, path);
   if (!commit) throw new SluiceError("RUN_DAMAGED", "the commit is missing", { file: path });
   const { run, generation } = commit;
   if (commit.task !== task || run !== of.runId || generation !== of.generation) {
     throw new SluiceError("RUN_DAMAGED", "the commit is of another task", { file: path });
   }
-  return commit;
+  return { commit, bytes };
 }
 
 const readsAtOnce = 32;
@@ -34,9 +49,18 @@ export async function* readCommits(
   of: Generation,
   tasks: Iterable<number>,
 ): AsyncGenerator<Commit> {
-  const pending: Promise<Commit>[] = [];
+  for await (const { commit } of readStoredCommits(storage, of, tasks)) yield commit;
+}
+
+/** As `readCommits`, with the bytes of each. */
+export async function* readStoredCommits(
+  storage: Storage,
+  of: Generation,
+  tasks: Iterable<number>,
+): AsyncGenerator<StoredCommit> {
+  const pending: Promise<StoredCommit>[] = [];
   for (const task of tasks) {
-    const reading = readCommit(storage, of, task);
+    const reading = readStored(storage, of, task);
     // Awaited later, in order; until then a failure must not count as unhandled.
     reading.catch(() => {});
     pending.push(reading);

@@ -3,6 +3,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import type { Json } from "../../foundation/json.ts";
 import type { AttemptCounts } from "../attempt/commit.ts";
+import type { Bill } from "../bill/bill.ts";
 import { manifestPathOf, successPath } from "../layout.ts";
 import type { InputSummary, PlannedFile } from "../plan.ts";
 import { readJson } from "../records.ts";
@@ -23,7 +24,7 @@ export interface ManifestTask {
 }
 
 /** The seal of a finished run: counts, checksums, usage, proof. */
-export interface Manifest extends AttemptCounts {
+export interface Manifest extends Omit<AttemptCounts, "invalid"> {
   format: 1;
   runId: string;
   generation: number;
@@ -39,9 +40,13 @@ export interface Manifest extends AttemptCounts {
   /** How the engine was driven. */
   engine: { name: string; choices: Record<string, Json> } | null;
   busySeconds: number;
+  /** What it cost; none in runs that an earlier version sealed. */
+  bill?: Bill;
   tasks: ManifestTask[];
   /** The merged file, by its name beside the run directory. */
   merged: PlannedFile | null;
+  /** The file of failed rows, by its name beside the run directory, where one was asked for. */
+  errorFile?: PlannedFile;
   /** Ids that stand on more than one row; null where the job names no id field. */
   duplicateIds: { count: number; examples: { rows: [number, number] }[] } | null;
 }

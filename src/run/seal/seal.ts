@@ -4,25 +4,32 @@ import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { type AttemptCounts, addCounts, type Commit, noCounts } from "../attempt/commit.ts";
 import { publishTask } from "../attempt/publish.ts";
+import { BillTally } from "../bill/bill.ts";
+import { journaledAttempts } from "../bill/journaled.ts";
+import type { Prices } from "../bill/prices.ts";
 import {
-  attemptPrefix,
+  attemptPaths,
   commitPath,
   deadLetterPath,
   manifestPathOf,
   partPath,
+  partPrefix,
   partWidth,
   planPathOf,
   successPath,
 } from "../layout.ts";
+import { writeErrorFile } from "../openai-batch/error-file.ts";
 import { type PlannedFile, type Task, TaskTable } from "../plan.ts";
 import { createOnce, recordBytes } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
-import { committedTasks, readCommits } from "./commits.ts";
+import { committedTasks, readCommits, readStoredCommits, type StoredCommit } from "./commits.ts";
 import { findDuplicateIds } from "./duplicate-ids.ts";
 import type { Manifest, ManifestTask, Success } from "./manifest.ts";
 
 export interface SealOptions {
   engine: Manifest["engine"] | { name: string; choices: Record<string, Json> };
+  /** What tokens cost, for the bill. */
+  prices: Prices;
   /** Called before anything is published, and right before the seal; throws to prevent it. */
   assertRules(): Promise<void>;
 }
@@ -35,20 +42,15 @@ export interface SealOptions {
  */
 export async function sealRun(context: RunContext, options: SealOptions): Promise<Manifest> {
   const { storage, plan } = context;
-  const committed = await committedTasks(storage, plan);
-  if (committed.size !== plan.tasks.count) {
-    throw new SluiceError(
-      "ROWS_UNBALANCED",
-      `${committed.size} of ${plan.tasks.count} tasks are committed`,
-    );
-  }
   await options.assertRules();
-  const gathered = await gather(context);
+  const gathered = await gather(context).catch((error: unknown) => explainMissing(context, error));
   if (gathered.counts.rows.total !== plan.rows) {
     const { total } = gathered.counts.rows;
     throw new SluiceError("ROWS_UNBALANCED", `${plan.rows} rows planned, ${total} committed`);
   }
   const planFile = await storage.read(planPathOf(plan.generation));
+  const journals = await journaledAttempts(context);
+  const { invalid: _, ...counts } = gathered.counts;
   const manifest: Manifest = {
     format: 1,
     runId: plan.runId,
@@ -64,16 +66,28 @@ export async function sealRun(context: RunContext, options: SealOptions): Promis
     },
     input: plan.input,
     engine: options.engine,
-    ...gathered.counts,
+    ...counts,
     busySeconds: gathered.busySeconds,
+    bill: await gathered.bill.bill(context, journals, options.prices),
     tasks: gathered.tasks,
     merged: plan.mergedFile === null ? null : await mergeParts(context, plan.mergedFile),
+    ...(plan.errorFile === undefined
+      ? {}
+      : { errorFile: await writeErrorFile(context, plan.errorFile, gathered.tasks) }),
     duplicateIds: gathered.ids.length > 0 ? await findDuplicateIds(storage, gathered.ids) : null,
   };
   await options.assertRules();
   const sealed = await writeSeal(context, manifest);
-  if (!plan.job.keepJournals) await removeJournals(context);
+  if (!plan.job.keepJournals) await removeJournals(context, journals);
   return sealed;
+}
+
+/** @throws SluiceError `ROWS_UNBALANCED` when tasks lack their commit; else what went wrong. */
+async function explainMissing({ storage, plan }: RunContext, error: unknown): Promise<never> {
+  const committed = await committedTasks(storage, plan);
+  if (committed.size === plan.tasks.count) throw error;
+  const detail = `${committed.size} of ${plan.tasks.count} tasks are committed`;
+  throw new SluiceError("ROWS_UNBALANCED", detail, { cause: error });
 }
 
 /**
@@ -86,8 +100,9 @@ export async function sealRun(context: RunContext, options: SealOptions): Promis
 export async function writeSeal({ storage }: RunContext, manifest: Manifest): Promise<Manifest> {
   const { generation } = manifest;
   const path = manifestPathOf(generation);
-  const { won, record } = await createOnce(storage, path, manifest, digestOf, manifestBytes);
-  const sha256 = sha256Hex(won ? manifestBytes(manifest) : await storage.read(path));
+  const bytes = manifestBytes(manifest);
+  const { won, record } = await createOnce(storage, path, manifest, digestOf, () => bytes);
+  const sha256 = sha256Hex(won ? bytes : await storage.read(path));
   const success: Success = { generation, manifest: path, sha256 };
   if (generation > 1) await storage.replace(successPath, recordBytes(success));
   else await createOnce(storage, successPath, success, (it) => it.sha256);
@@ -101,38 +116,58 @@ function manifestBytes(manifest: Manifest): Buffer {
 interface Gathered {
   counts: AttemptCounts;
   busySeconds: number;
+  bill: BillTally;
   tasks: ManifestTask[];
   ids: PlannedFile[];
 }
 
 /** Files published or removed at once: most of the time is a wait for the disk. */
-const filesAtOnce = 32;
+const filesAtOnce = 128;
 
 async function gather(context: RunContext): Promise<Gathered> {
   const { plan, storage } = context;
   const gathered: Gathered = {
     counts: structuredClone(noCounts),
     busySeconds: 0,
+    bill: new BillTally(),
     tasks: [],
     ids: [],
   };
+  const published = await publishedParts(context);
   const publishing: Promise<void>[] = [];
-  const commits = readCommits(storage, plan, allTasks(plan.tasks.count));
+  const commits = readStoredCommits(storage, plan, allTasks(plan.tasks.count));
   for await (const task of plannedTasks(context)) {
-    const commit: Commit = (await commits.next()).value;
+    const stored: StoredCommit = (await commits.next()).value;
+    const { commit } = stored;
     assertBalanced(commit, task);
-    const published = publishTask(context, commit);
-    // Awaited below; until then a failure must not count as unhandled.
-    published.catch(() => {});
-    publishing.push(published);
+    const entry = manifestTask(context, stored);
+    if (commit.deadLetters || (entry.part && published.get(entry.part.path) !== entry.part.bytes)) {
+      const publication = publishTask(context, commit);
+      // Awaited below; until then a failure must not count as unhandled.
+      publication.catch(() => {});
+      publishing.push(publication);
+    }
     if (publishing.length >= filesAtOnce) await Promise.all(publishing.splice(0));
     gathered.counts = addCounts(gathered.counts, commit);
     gathered.busySeconds += commit.busySeconds;
-    gathered.tasks.push(manifestTask(context, commit));
+    gathered.bill.add(commit);
+    gathered.tasks.push(entry);
     if (commit.ids) gathered.ids.push(commit.ids);
   }
   await Promise.all(publishing);
   return gathered;
+}
+
+/**
+ * Bytes of the parts that stand under their published names. The commit came before the name, so
+ * that a part of the right length is the winner's; the seal, created beside them, makes sure that
+ * their names last.
+ */
+async function publishedParts({ storage, plan }: RunContext): Promise<Map<string, number>> {
+  const parts = new Map<string, number>();
+  if (plan.mergedFile !== null) return parts;
+  for await (const { path, bytes } of storage.list(partPrefix)) parts.set(path, bytes);
+  return parts;
 }
 
 /** The tasks of a plan, in order. */
@@ -156,10 +191,9 @@ function assertBalanced({ rows }: Commit, { task, rows: all, onlyRows = all }: T
   throw new SluiceError("ROWS_UNBALANCED", detail);
 }
 
-function manifestTask({ plan }: RunContext, commit: Commit): ManifestTask {
+function manifestTask({ plan }: RunContext, { commit, bytes }: StoredCommit): ManifestTask {
   const { task, rows, attempt, part, deadLetters } = commit;
   const width = partWidth(plan.tasks.count);
-  const bytes = recordBytes(commit);
   return {
     task,
     rows: rows.total,
@@ -201,12 +235,13 @@ async function mergeParts(context: RunContext, name: string): Promise<PlannedFil
 }
 
 /** Journals have served once the run is sealed: its parts hold every answer. */
-export async function removeJournals({ storage, plan }: RunContext): Promise<void> {
-  const prefix = `${attemptPrefix}${plan.runId.toLowerCase()}/g${plan.generation}/`;
-  const journals: string[] = [];
-  for await (const { path } of storage.list(prefix)) {
-    if (path.endsWith("/journal.jsonl")) journals.push(path);
-  }
+export async function removeJournals(
+  { storage, plan }: RunContext,
+  attempts: ReadonlyMap<number, readonly string[]>,
+): Promise<void> {
+  const journals = [...attempts].flatMap(([task, ids]) =>
+    ids.map((attempt) => attemptPaths(task, plan, attempt).journal),
+  );
   while (journals.length > 0) {
     await Promise.all(journals.splice(-filesAtOnce).map((path) => storage.remove(path)));
   }

@@ -15,6 +15,7 @@ import {
   successPath,
 } from "../layout.ts";
 import { readLines } from "../lines.ts";
+import { resultsHoldFailed } from "../openai-batch/batch-lines.ts";
 import type { Plan, PlannedFile, Task } from "../plan.ts";
 import { recordBytes } from "../records.ts";
 import { committedTasks } from "./commits.ts";
@@ -62,6 +63,7 @@ class Verifier {
   readonly #checked = { tasks: 0, rows: 0, bytes: 0 };
   readonly #commits: SealedCommits = { first: new Map(), retries: new Map() };
   #manifestPath = manifestPathOf(1);
+  #resultsHoldFailed = false;
 
   constructor(storage: Storage, outside: Storage) {
     this.#storage = storage;
@@ -153,6 +155,8 @@ class Verifier {
     }
     if (!first || !last) return;
     const { runId, input, mergedFile, job, rows } = first;
+    this.#resultsHoldFailed = resultsHoldFailed(job);
+    this.#compare("errorFile", manifest.errorFile?.path, first.errorFile, "the plan");
     this.#compare("runId", manifest.runId, runId, "the plan");
     this.#compare("name", manifest.name, job.name, "the plan");
     this.#compare("input", manifest.input, input, "the plan");
@@ -236,7 +240,8 @@ class Verifier {
     const { task, part, deadLetters, rows, retried = [] } = entry;
     const what = (key: string) => `${key} of task ${task}`;
     const source = "its commit";
-    const results = commit.rows.results + recovered;
+    // A row that had a line when it failed has one still.
+    const results = commit.rows.results + (this.#resultsHoldFailed ? 0 : recovered);
     const failed = commit.rows.failed - recovered;
     this.#compare(what("number"), task, commit.task, source);
     this.#compare(what("attempt"), entry.attempt, commit.attempt, source);
@@ -275,7 +280,8 @@ class Verifier {
     this.#compare("duplicateIds", duplicateIds, found, "the ids");
   }
 
-  async #merged({ merged, rows, tasks }: Manifest): Promise<void> {
+  async #merged({ merged, rows, tasks, errorFile }: Manifest): Promise<void> {
+    if (errorFile) await this.#file(this.#outside, errorFile, rows.failed);
     if (!merged) return;
     const commits = tasks.map(({ task }) => this.#commits.first.get(task));
     // Of tasks that were asked again the merged file holds more than their commits know.

@@ -1,7 +1,7 @@
 import type { ErrorRecord } from "../../foundation/errors.ts";
 import type { Usage } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
-import type { ErrorCounts } from "../attempt/commit.ts";
+import type { EarlierEnds } from "../attempt/suspects.ts";
 import type { TaskCounts, TaskOutcome } from "../events.ts";
 
 /** Version of the messages between a coordinator and its workers. */
@@ -16,12 +16,10 @@ export type ToWorker =
       location: string;
       generation: number;
     }
-  | {
+  | ({
       type: "task-run";
       task: number;
-      /** Rows that a worker died with: as many of the first open rows are asked with care. */
-      suspects?: number;
-    }
+    } & EarlierEnds)
   | { type: "task-cancel"; task: number }
   | { type: "worker-stop"; graceMs: number };
 
@@ -49,6 +47,8 @@ export type FromWorker =
       resumed: number;
       resumedTokens: number;
     }
+  /** Rows, as an index set, that may be asked from now on: these alone, or these as well. */
+  | { type: "task-asking"; task: number; rows: string; isAll: boolean }
   | ({
       type: "task-progress";
       task: number;
@@ -56,13 +56,13 @@ export type FromWorker =
       waiting: number;
       inFlight: number;
       usage: Usage;
-      errors: ErrorCounts;
     } & TaskCounts)
+  /** It has no task to report on, and lives. */
+  | { type: "worker-beat" }
   | ({
       type: "task-end";
       task: number;
       outcome: TaskOutcome;
       usage: Usage;
-      errors: ErrorCounts;
       error?: ErrorRecord;
     } & TaskCounts);

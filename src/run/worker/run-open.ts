@@ -10,7 +10,7 @@ export type RunOpen = Extract<ToWorker, { type: "run-open" }>;
  * run. What comes after it goes to whoever listens to `rest`.
  *
  * @returns undefined when the channel closed before anything came.
- * @throws SluiceError `PROTOCOL` when something else comes first.
+ * @throws SluiceError `PROTOCOL` when something else comes first, or what is no message.
  */
 export function untilRunOpen(
   channel: Channel<FromWorker, ToWorker>,
@@ -28,7 +28,10 @@ export function untilRunOpen(
       onClose: (listener) => channel.onClose(listener),
       close: () => channel.close(),
     };
-    channel.onClose(() => resolve(undefined));
+    channel.onClose((error) => {
+      if (error instanceof SluiceError) reject(error);
+      else resolve(undefined);
+    });
     channel.onMessage((message) => {
       if (!isFirst) return deliver ? deliver(message) : void waiting.push(message);
       isFirst = false;

@@ -1,18 +1,23 @@
-import type { EngineContext } from "../../engines/engine.ts";
+import type { Engine, EngineContext } from "../../engines/engine.ts";
 import { openEngine } from "../../engines/registry.ts";
 import type { Channel } from "../../foundation/channel.ts";
 import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
+import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { promptSetOf } from "../askable.ts";
 import { rulingCoordinator } from "../coordinate/coordinator.ts";
 import type { ProcessIdentity } from "../coordinate/processes.ts";
 import { type RunDependencies, runContext } from "../dependencies.ts";
 import { effectiveJob } from "../effective-job.ts";
+import { answersOf, differingAnswers } from "../job/kinds.ts";
+import type { JobSpec } from "../job/schema.ts";
 import { workerPath } from "../layout.ts";
 import type { RunLocation } from "../locate.ts";
 import { readPlan } from "../plan.ts";
 import { recordBytes } from "../records.ts";
+import { AnswerCache } from "../reuse/answer-cache.ts";
+import { reusing } from "../reuse/reusing-engine.ts";
 import type { RunContext } from "../run-context.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 import { Worker } from "./worker.ts";
@@ -41,7 +46,8 @@ export interface WorkerRecord extends ProcessIdentity {
  * leaves when it is told to or when the channel closes. An engine that cannot start is reported as
  * `worker-failed`.
  *
- * @returns that error, or undefined when it left in order.
+ * @returns that error, or `PROTOCOL` when a line of the channel was no message; undefined when it
+ * left in order.
  */
 export async function serveWorker(options: ServeOptions): Promise<SluiceError | undefined> {
   const { channel, dependencies, engineContext } = options;
@@ -49,7 +55,8 @@ export async function serveWorker(options: ServeOptions): Promise<SluiceError | 
     const context = await openContext(options);
     const { job } = context.plan;
     const promptSet = promptSetOf(job, context.plan.seed);
-    const engine = await (options.openEngine ?? openEngine)(job.model, engineContext);
+    const opened = await (options.openEngine ?? openEngine)(job.model, engineContext);
+    const engine = withReuse(opened, context, dependencies);
     const { pid } = dependencies.processes.self();
     const worker = new Worker({ context, engine, promptSet, channel, pid });
     const device = String(engine.choices?.gpu || "cpu");
@@ -58,13 +65,35 @@ export async function serveWorker(options: ServeOptions): Promise<SluiceError | 
     await worker.stopped;
     await endHeartbeat();
     await engine.close();
-    return undefined;
+    if (worker.fault) context.logger.log("error", worker.fault.message);
+    return worker.fault;
   } catch (thrown) {
     const error = asSluiceError(thrown);
     channel.send({ type: "worker-failed", error: error.toJSON() });
     channel.close();
     return error;
   }
+}
+
+/** The engine, not asked twice for the same. The fake one costs nothing: only a cache changes it. */
+function withReuse(
+  engine: Engine,
+  { plan: { job }, logger, random }: RunContext,
+  { openStorage }: RunDependencies,
+): Engine {
+  const { cache, model } = job;
+  if (cache === undefined && model.engine === "fake") return engine;
+  return reusing(engine, {
+    model: modelIdentity(job, engine),
+    ...(cache && { cache: new AnswerCache(openStorage(cache.path), cache.maxBytes) }),
+    ...{ logger, random },
+  });
+}
+
+function modelIdentity(job: JobSpec, { choices }: Engine): Json {
+  const address = "baseUrl" in job.model ? job.model.baseUrl : null;
+  const weights = choices?.weights ?? choices?.modelFile ?? null;
+  return { model: answersOf(job).model ?? null, address, weights };
 }
 
 async function openContext({
@@ -74,8 +103,11 @@ async function openContext({
 }: ServeOptions): Promise<RunContext> {
   const storage = dependencies.openStorage(location.directory);
   const plan = await readPlan(storage, generation);
-  const ruling = generation === 1 ? await rulingCoordinator(storage) : undefined;
-  const job = effectiveJob(plan, ruling?.job ?? plan.job);
+  const ruling = await rulingCoordinator(storage);
+  const planned = effectiveJob(plan, plan.job);
+  // Another generation's coordinator asks other things.
+  const isOurs = ruling !== undefined && differingAnswers(planned, ruling.job).length === 0;
+  const job = isOurs ? effectiveJob(plan, ruling.job) : planned;
   const worker = sortableId(dependencies.clock, dependencies.random);
   return runContext(location, { ...plan, job }, dependencies, worker);
 }

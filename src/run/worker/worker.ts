@@ -1,13 +1,16 @@
 import type { Engine } from "../../engines/engine.ts";
 import type { Channel } from "../../foundation/channel.ts";
-import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
+import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { noUsage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import { TaskAttempt } from "../attempt/attempt.ts";
 import type { Commit } from "../attempt/commit.ts";
+import type { EarlierEnds } from "../attempt/suspects.ts";
 import { Executor } from "../execute/executor.ts";
+import { RowReach } from "../execute/row-reach.ts";
 import { TaskTable } from "../plan.ts";
+import { inPrefixOrder } from "../prefix-order.ts";
 import type { RunContext } from "../run-context.ts";
 import { type FromWorker, protocolVersion, type ToWorker } from "./protocol.ts";
 
@@ -21,6 +24,7 @@ export interface WorkerOptions {
 
 interface OpenTask {
   attempt?: TaskAttempt;
+  reach?: RowReach;
   /** Set once it may not go on: what its end will say. */
   error?: SluiceError;
   isCanceled: boolean;
@@ -36,8 +40,12 @@ export class Worker {
   readonly #open = new Map<number, OpenTask>();
   readonly #executor: Executor;
   readonly #finishing = new Set<Promise<void>>();
+  /** Kinds of messages that were not understood. */
+  readonly #unknown = new Set<string>();
   #cancelProgress: (() => void) | undefined;
   #isStopping = false;
+  /** Why the conversation could not go on, where the other end broke its rules. */
+  fault: SluiceError | undefined;
   #resolveStopped!: () => void;
   /** Resolves when the worker was told to stop, or its channel closed, and all is on file. */
   readonly stopped = new Promise<void>((resolve) => {
@@ -55,6 +63,9 @@ export class Worker {
       random: context.random,
       maxAttempts: context.plan.job.retries.maxAttempts,
       failOnRowError: context.plan.job.onRowError === "fail",
+      ...(context.plan.order === "prefix" && {
+        arrange: (batches) => inPrefixOrder(batches, promptSet),
+      }),
       onComplete: (attempt) => this.#finish(attempt),
       onFailure: (attempt, error) => this.#failAttempt(attempt, error),
       // The coordinator sends the next task when it hears that few rows wait: it hears at once.
@@ -77,7 +88,10 @@ export class Worker {
     this.#scheduleProgress();
     // Last: what came while the engine was opened, a stop or the close, is heard now and ends this.
     channel.onMessage((message) => this.#obey(message));
-    channel.onClose(() => void this.stop(limits.stopGraceMs));
+    channel.onClose((error) => {
+      if (error instanceof SluiceError) this.fault = error;
+      void this.stop(limits.stopGraceMs);
+    });
   }
 
   /** Takes no more rows, waits up to `graceMs` for what is asked, and puts all on file. */
@@ -86,6 +100,8 @@ export class Worker {
     this.#isStopping = true;
     const { context, engine, channel } = this.#options;
     this.#cancelProgress?.();
+    // Whoever waits for it may lose patience and end it: then no row is to blame.
+    for (const { attempt } of this.#open.values()) attempt?.spareAsked();
     const cancelGrace = context.clock.schedule(graceMs, () => void engine.close().catch(() => {}));
     await this.#executor.stop();
     await Promise.allSettled(this.#finishing);
@@ -106,19 +122,34 @@ export class Worker {
       const open = this.#open.get(message.task);
       if (open) open.isCanceled = true;
       if (open?.attempt) this.#abandon(message.task, open, "canceled");
-    } else if (message.type === "task-run" && !this.#isStopping && !this.#open.has(message.task)) {
-      const open: OpenTask = { isCanceled: false };
-      this.#open.set(message.task, open);
-      this.#track(this.#begin(message.task, open, message.suspects ?? 0));
+    } else if (message.type === "task-run") {
+      if (!this.#isStopping && !this.#open.has(message.task)) this.#run(message.task, message);
+    } else {
+      this.#ignore(message);
     }
   }
 
-  async #begin(task: number, open: OpenTask, suspects: number): Promise<void> {
+  #run(task: number, { suspects, spared }: EarlierEnds): void {
+    const open: OpenTask = { isCanceled: false };
+    this.#open.set(task, open);
+    const ends = { ...(suspects && { suspects }), ...(spared !== undefined && { spared }) };
+    this.#track(this.#begin(task, open, ends));
+  }
+
+  // A coordinator of a later version may say more: what this one does not know it can do without.
+  #ignore({ type }: { type: string }): void {
+    if (this.#unknown.has(type)) return;
+    this.#unknown.add(type);
+    this.#options.context.logger.log("warn", `a message of unknown type is ignored: ${type}`);
+  }
+
+  async #begin(task: number, open: OpenTask, ends: EarlierEnds): Promise<void> {
     try {
       const planned = await this.#tasks.task(task);
-      const attempt = await TaskAttempt.open(this.#options.context, planned, suspects, {
+      const attempt = await TaskAttempt.open(this.#options.context, planned, ends, {
         onFailure: (error) => this.#fail(task, open, asSluiceError(error)),
         onDrain: () => this.#executor.resume(),
+        onTake: (rows, at) => open.reach?.pass(rows, at),
       });
       if (!(attempt instanceof TaskAttempt)) return this.#alreadyCommitted(task, attempt);
       open.attempt = attempt;
@@ -136,6 +167,9 @@ export class Worker {
         resumed,
         resumedTokens: attempt.usage.completionTokens,
       });
+      open.reach = new RowReach(attempt.suspects, (rows, isAll) =>
+        this.#send({ type: "task-asking", task, rows, isAll }),
+      );
       // Rows that were given up count as well, before the next one may end this process.
       if (attempt.done > resumed) this.#sendProgress();
       this.#executor.add(attempt);
@@ -211,18 +245,26 @@ export class Worker {
 
   #scheduleProgress(): void {
     this.#cancelProgress = this.#options.context.clock.schedule(limits.progressIntervalMs, () => {
-      this.#sendProgress();
+      for (const { reach, attempt } of this.#open.values()) {
+        if (attempt) reach?.restate((row) => attempt.isOpen(row));
+      }
+      // A coordinator takes a worker that says nothing for one that hangs.
+      if (this.#sendProgress() === 0) this.#send({ type: "worker-beat" });
       this.#scheduleProgress();
     });
   }
 
-  #sendProgress(): void {
+  /** Reports on each task at work; says how many those are. */
+  #sendProgress(): number {
+    let told = 0;
     for (const [task, { attempt }] of this.#open) {
       if (!attempt) continue;
+      told++;
       const waiting = this.#executor.waitingOf(attempt);
       const inFlight = this.#executor.inFlightOf(attempt);
       this.#send({ type: "task-progress", task, waiting, inFlight, ...countsOf(attempt) });
     }
+    return told;
   }
 
   #send(message: FromWorker): void {

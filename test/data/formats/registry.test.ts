@@ -21,11 +21,11 @@ describe("formatFor", () => {
     expect(error("data/x.jsn")).toMatchObject({
       code: "INPUT_FORMAT",
       message: expect.stringContaining("data/x.jsn"),
-      hint: "did you mean .json? Else set input.format to one of jsonl, json, text",
+      hint: "did you mean .json? Else set input.format to one of jsonl, json, text, openai-batch",
     });
     expect(error("x", "jsnl")).toMatchObject({ hint: expect.stringContaining("jsonl?") });
     expect(error("x.parquet")).toMatchObject({
-      hint: "set input.format to one of jsonl, json, text",
+      hint: "set input.format to one of jsonl, json, text, openai-batch",
     });
     expect(error("README")).toMatchObject({ message: expect.stringContaining("no ending") });
   });

@@ -58,6 +58,43 @@ describe("FakeAnswers", () => {
     expect(text).not.toContain(third);
   });
 
+  it("are as many as asked for, the first as if it were the only one", () => {
+    const three = new FakeAnswers(1).respond(chatRequest(1, { numReturnSequences: 3 }), 0);
+    const texts = three.answers.map(({ text }) => text);
+    expect(texts[0]).toBe(textOf(new FakeAnswers(1), chatRequest(1)));
+    expect(new Set(texts).size).toBe(3);
+    const tokens = three.answers.reduce((sum, answer) => sum + answer.tokens, 0);
+    expect(three.usage.completionTokens).toBe(tokens);
+  });
+
+  it("keep prompt and answer within maxLength", () => {
+    const answers = new FakeAnswers(1);
+    const [answer] = answers.respond(chatRequest(1, { maxLength: 8 }), 0).answers;
+    expect(answer).toMatchObject({ tokens: 3, finishReason: "length" });
+    const tight = chatRequest(1, { maxLength: 5 });
+    expect(() => answers.respond(tight, 0)).toThrow("5 words, generation.maxLength is 5");
+  });
+
+  it("go on to their limit with ignoreEos", () => {
+    const parameters = { ignoreEos: true, maxNewTokens: 100 };
+    const [answer] = new FakeAnswers(1).respond(chatRequest(1, parameters), 0).answers;
+    expect(answer).toMatchObject({ tokens: 100, finishReason: "length" });
+    expect(answer!.text.split(" ").length).toBe(100);
+  });
+
+  it("report each token with its alternatives, the likeliest first", () => {
+    const [answer] = new FakeAnswers(1).respond(chatRequest(1, { logprobs: 3 }), 0).answers;
+    const logprobs = answer!.logprobs!;
+    expect(logprobs.map(({ token }) => token).join("")).toBe(answer!.text);
+    expect(logprobs.length).toBe(answer!.tokens);
+    for (const { token, logprob, alternatives } of logprobs) {
+      expect(alternatives[0]).toEqual({ token, logprob });
+      const values = alternatives.map((alternative) => alternative.logprob);
+      expect(values).toEqual(values.toSorted((a, b) => b - a));
+      expect(values.length).toBe(3);
+    }
+  });
+
   it("fill slots by copying, differently for different rows", () => {
     const source = "Bake at 350 degrees F for 25 to 30 minutes or until golden.";
     const slot = { name: "time", source, orElse: "none", maxWords: 4, pattern: ".*minutes" };

@@ -1,5 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { Generation } from "../../../src/engines/llama/generation.ts";
+import { GrammarAutomaton } from "../../../src/engines/llama/grammar-automaton.ts";
+import { Speller } from "../../../src/engines/llama/speller.ts";
+import type { GrammarNode } from "../../../src/foundation/grammar.ts";
 import type { GenerationParameters } from "../../../src/foundation/inference.ts";
 import { endToken, tinyVocabulary, tokenizeGreedily } from "./tiny-vocabulary.ts";
 
@@ -37,6 +40,68 @@ describe("Generation", () => {
       text: "5 minutes",
       finishReason: "stop",
       tokens: 2,
+    });
+  });
+
+  it("never ends where ends are to be ignored", () => {
+    const parameters = { ...defaults, ignoreEos: true };
+    const { tokenBiasKeys, tokenBiasValues } = new Generation({
+      prompt: [5],
+      parameters,
+      vocabulary,
+    }).config();
+    expect(tokenBiasKeys).toEqual(Uint32Array.of(endToken));
+    expect(tokenBiasValues).toEqual(Float32Array.of(Number.NEGATIVE_INFINITY));
+  });
+
+  it("lists each token with its probability, and not the end", () => {
+    const parameters = { ...defaults, logprobs: 1 };
+    const generation = new Generation({ prompt: [5], parameters, vocabulary });
+    generation.begin();
+    const five = tokenizeGreedily(vocabulary, "5")[0]!;
+    const likeliest = [{ token: five, logProbability: -0.5 }];
+    generation.take(five, { chosen: Number.NEGATIVE_INFINITY, top: likeliest });
+    generation.take(endToken, { chosen: 0, top: [{ token: endToken, logProbability: 0 }] });
+    expect(generation.answer().logprobs).toEqual([
+      { token: "5", logprob: -9999, alternatives: [{ token: "5", logprob: -0.5 }] },
+    ]);
+  });
+
+  describe("of a form", () => {
+    const text = (value: string): GrammarNode => ({ kind: "text", text: value });
+    const letters: GrammarNode = { kind: "characters", ranges: [[0x23, 0x10ffff]] };
+    const string: GrammarNode = {
+      kind: "sequence",
+      items: [text('["'), { kind: "repeat", item: letters, min: 0 }, text('"]')],
+    };
+    const begun = (maxNewTokens: number) => {
+      const tokenize = (value: string) => tokenizeGreedily(vocabulary, value);
+      const automaton = new GrammarAutomaton({ root: string, rules: {} });
+      const speller = new Speller(automaton, vocabulary, tokenize, [endToken]);
+      const parameters = { ...defaults, maxNewTokens, ignoreEos: true };
+      const generation = new Generation({ prompt: [5], parameters, vocabulary, speller });
+      generation.begin();
+      return generation;
+    };
+    const five = tokenizeGreedily(vocabulary, "5")[0]!;
+
+    it("refuses what may not come, and then lists what may", () => {
+      const generation = begun(20);
+      expect(generation.config().tokenBiasKeys).toBeUndefined();
+      expect(generation.refuses(five)).toBe(false);
+      expect(generation.refuses(endToken)).toBe(true);
+      expect(generation.config().tokenBiasKeys).toContain(endToken);
+      generation.take(five);
+      expect(generation.config().tokenBiasKeys).toBeUndefined();
+    });
+
+    it("is brought to its end where the tokens run out", () => {
+      const generation = begun(8);
+      while (!generation.isDone) generation.take(five);
+      const answer = generation.answer();
+      expect(answer.text).toMatch(/^\["5+"\]$/);
+      expect(answer).toMatchObject({ finishReason: "length" });
+      expect(answer.tokens).toBeLessThanOrEqual(8);
     });
   });
 

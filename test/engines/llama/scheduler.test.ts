@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Generation } from "../../../src/engines/llama/generation.ts";
-import type { BatchItem } from "../../../src/engines/llama/node-llama-cpp.ts";
+import type { BatchItem } from "../../../src/engines/llama/loaded-llama.ts";
 import { Scheduler, type SequenceRunner } from "../../../src/engines/llama/scheduler.ts";
 import { endToken, tinyVocabulary } from "./tiny-vocabulary.ts";
 
@@ -30,6 +30,16 @@ class CountingModel implements SequenceRunner {
   async sample(output: number) {
     const last = this.#outputs[output]!;
     return last >= byteOf(75) ? endToken : last + 1;
+  }
+
+  async logProbabilities(output: number, token: number, top: number) {
+    const likeliest = await this.sample(output);
+    const ranked = Array.from({ length: top }, (_, at) => likeliest - at);
+    const logProbability = (of: number) => -Math.abs(of - likeliest);
+    return {
+      chosen: logProbability(token),
+      top: ranked.map((of) => ({ token: of, logProbability: logProbability(of) })),
+    };
   }
 
   createSampler = () => ({ applyConfig() {}, dispose() {} });

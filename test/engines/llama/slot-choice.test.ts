@@ -36,7 +36,7 @@ describe("chooseSlot", () => {
   });
 
   it("does not copy for a few tokens", () => {
-    const slots = [slot(0, prefix.slice(0, 20), prefix.slice(0, 20)), slot(1)];
+    const slots = [slot(0, prefix.slice(0, 5), prefix.slice(0, 5)), slot(1)];
     expect(chooseSlot(slots, prompt)).toEqual({ slot: 1, reused: 0 });
   });
 

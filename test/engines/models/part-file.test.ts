@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import {
   discardPart,
   fileBytes,
-  hashFile,
+  hashFiles,
   isGguf,
   PartFile,
 } from "../../../src/engines/models/part-file.ts";
@@ -44,7 +44,7 @@ describe("PartFile", () => {
     await part.append(Buffer.from("new"));
     expect([part.bytes, part.sha256]).toEqual([3, sha256Hex("new")]);
     await part.close();
-    expect(await hashFile(path)).toEqual({ sha256: sha256Hex("new"), bytes: 3 });
+    expect(await hashFiles([path])).toEqual({ sha256: sha256Hex("new"), bytes: 3 });
   });
 });
 

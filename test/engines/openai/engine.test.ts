@@ -114,10 +114,21 @@ describe("faults of a request", () => {
   });
 
   it("takes a prompt beyond contextTokens as too long where the server does not", async () => {
-    const server = await serve();
-    const engine = open(server.baseUrl, { contextTokens: 3 });
+    const choices = [{ message: { content: "yes" }, finish_reason: "stop" }];
+    const body = { choices, usage: { prompt_tokens: 6, completion_tokens: 1 } };
+    const server = await serve({ behave: () => ({ kind: "json", body }) });
+    const engine = open(server.baseUrl, { contextTokens: 5 });
     const error = await rejectionOf(engine.infer(chatRequest(1), never));
-    expect(error).toMatchObject({ code: "PROMPT_TOO_LONG" });
+    expect(error).toMatchObject({ code: "PROMPT_TOO_LONG", retryable: false });
+    expect([error?.message, server.received]).toEqual([expect.stringContaining("tokens,"), 1]);
+  });
+
+  it("does not ask what surely exceeds contextTokens", async () => {
+    const server = await serve();
+    const engine = open(server.baseUrl, { contextTokens: 4 });
+    const error = await rejectionOf(engine.infer(chatRequest(1), never));
+    expect(error).toMatchObject({ code: "PROMPT_TOO_LONG", retryable: false });
+    expect([error?.message, server.received]).toEqual([expect.stringContaining("words"), 0]);
   });
 });
 

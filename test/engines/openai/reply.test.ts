@@ -2,17 +2,18 @@ import { describe, expect, it } from "vitest";
 import { readReply } from "../../../src/engines/openai/reply.ts";
 
 const same = (text: string) => text;
-const read = (body: unknown, form: "chat" | "completion" = "chat") => {
+type Form = "chat" | "completion";
+const read = (body: unknown, form: Form = "chat", asked: Parameters<typeof readReply>[2] = {}) => {
   const text = typeof body === "string" ? body : JSON.stringify(body);
-  return readReply({ status: 200, headers: {}, text }, form, same);
+  return readReply({ status: 200, headers: {}, text }, form, asked, same);
 };
 const chat = (content: unknown, finish: unknown = "stop", usage?: unknown) => ({
   choices: [{ message: { content }, finish_reason: finish }],
   usage,
 });
-const codeOf = (body: unknown, form: "chat" | "completion" = "chat") => {
+const codeOf = (body: unknown, form: Form = "chat", asked = {}) => {
   try {
-    return read(body, form);
+    return read(body, form, asked);
   } catch (error) {
     return (error as { code: string }).code;
   }
@@ -26,14 +27,12 @@ describe("readReply", () => {
       prompt_tokens_details: { cached_tokens: 8 },
     };
     expect(read(chat("hello", "length", usage))).toEqual({
-      answer: { text: "hello", finishReason: "length", tokens: 5 },
+      answers: [{ text: "hello", finishReason: "length", tokens: 5 }],
       usage: { promptTokens: 12, cachedTokens: 8, completionTokens: 5 },
     });
-    expect(read({ choices: [{ text: "on" }] }, "completion").answer).toEqual({
-      text: "on",
-      finishReason: "stop",
-      tokens: 0,
-    });
+    expect(read({ choices: [{ text: "on" }] }, "completion").answers).toEqual([
+      { text: "on", finishReason: "stop", tokens: 0 },
+    ]);
   });
 
   it.each([
@@ -44,7 +43,7 @@ describe("readReply", () => {
     ["max_tokens", "length"],
     ["content_filter", "error"],
   ])("maps finish_reason %s to %s", (given, reason) => {
-    expect(read(chat("x", given)).answer.finishReason).toBe(reason);
+    expect(read(chat("x", given)).answers[0]!.finishReason).toBe(reason);
   });
 
   it("takes token counts that are no counts as 0", () => {
@@ -57,7 +56,7 @@ describe("readReply", () => {
   });
 
   it("keeps an empty answer apart from none", () => {
-    expect(read(chat("")).answer.text).toBe("");
+    expect(read(chat("")).answers[0]!.text).toBe("");
     expect(codeOf(chat(null, "length"))).toBe("ANSWER_EMPTY");
     expect(codeOf({ choices: [] })).toBe("ANSWER_EMPTY");
   });
@@ -76,5 +75,86 @@ describe("readReply", () => {
     [{ choices: [{ text: ["x"] }] }, "completion"],
   ] as const)("finds %j as %s malformed", (body, form) => {
     expect(codeOf(body, form)).toBe("RESPONSE_MALFORMED");
+  });
+});
+
+describe("several answers", () => {
+  const choices = [
+    { index: 1, text: "bb", finish_reason: "length" },
+    { index: 0, text: "aaaaaaaa", finish_reason: "stop" },
+  ];
+  const asked = { numReturnSequences: 2 };
+
+  it("are read in order, and share out the tokens that the server counted", () => {
+    const body = { choices, usage: { prompt_tokens: 3, completion_tokens: 7 } };
+    const { answers, usage } = read(body, "completion", asked);
+    expect(answers).toEqual([
+      { text: "aaaaaaaa", finishReason: "stop", tokens: 6 },
+      { text: "bb", finishReason: "length", tokens: 1 },
+    ]);
+    expect(usage.completionTokens).toBe(7);
+  });
+
+  it("have no tokens where the server counts none", () => {
+    const counts = read({ choices }, "completion", asked).answers.map(({ tokens }) => tokens);
+    expect(counts).toEqual([0, 0]);
+  });
+
+  it("must all be there", () => {
+    expect(codeOf({ choices }, "completion", { numReturnSequences: 3 })).toBe("RESPONSE_MALFORMED");
+    const [one, other] = choices;
+    const silent = { choices: [one, { ...other, text: null }] };
+    expect(codeOf(silent, "completion", asked)).toBe("ANSWER_EMPTY");
+  });
+
+  it("have their own tokens where log-probabilities tell them", () => {
+    const logprobsOf = (...tokens: string[]) => ({
+      tokens,
+      token_logprobs: tokens.map(() => -1),
+      top_logprobs: tokens.map((token) => ({ [token]: -1 })),
+    });
+    const body = {
+      choices: [
+        { index: 0, text: "a", logprobs: logprobsOf("a") },
+        { index: 1, text: "bc", logprobs: logprobsOf("b", "c", "") },
+      ],
+      usage: { completion_tokens: 4 },
+    };
+    const { answers } = read(body, "completion", { ...asked, logprobs: 1 });
+    expect(answers.map(({ tokens }) => tokens)).toEqual([1, 3]);
+  });
+});
+
+describe("log-probabilities", () => {
+  const top = { token: "yes", logprob: -0.1, bytes: null };
+  const second = { token: "no", logprob: -2.5 };
+
+  it("are read from chats, the likeliest first", () => {
+    const content = [{ token: "no", logprob: -2.5, top_logprobs: [second, top] }];
+    const body = { choices: [{ message: { content: "no" }, logprobs: { content } }] };
+    expect(read(body, "chat", { logprobs: 2 }).answers[0]!.logprobs).toEqual([
+      { ...second, alternatives: [{ token: "yes", logprob: -0.1 }, second] },
+    ]);
+  });
+
+  it("are read from completions, without the chosen token that some servers add", () => {
+    const logprobs = {
+      tokens: ["no", "!"],
+      token_logprobs: [-2.5, null],
+      top_logprobs: [{ no: -2.5, yes: -0.1 }, null],
+    };
+    const body = { choices: [{ text: "no!", logprobs }] };
+    expect(read(body, "completion", { logprobs: 1 }).answers[0]!.logprobs).toEqual([
+      { ...second, alternatives: [{ token: "yes", logprob: -0.1 }] },
+      { token: "!", logprob: -9999, alternatives: [] },
+    ]);
+  });
+
+  it("must be there where they were asked for, and are left alone where not", () => {
+    expect(codeOf(chat("x"), "chat", { logprobs: 1 })).toBe("RESPONSE_MALFORMED");
+    expect(read(chat(""), "chat", { logprobs: 1 }).answers[0]!.logprobs).toEqual([]);
+    const content = [{ token: "x", logprob: -1, top_logprobs: [] }];
+    const body = { choices: [{ message: { content: "x" }, logprobs: { content } }] };
+    expect(read(body).answers[0]).not.toHaveProperty("logprobs");
   });
 });

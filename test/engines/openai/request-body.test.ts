@@ -37,6 +37,27 @@ describe("RequestWriter", () => {
     });
   });
 
+  it("sends a default that somebody wrote, where the server knows it", () => {
+    const explicit = ["topK", "minP", "presencePenalty", "numReturnSequences", "ignoreEos", "stop"];
+    const request = chatRequest(1, { explicit });
+    const written = { top_k: 0, min_p: 0, presence_penalty: 0, n: 1, ignore_eos: false };
+    expect(bodyOf(request)).toEqual({ ...bodyOf(chatRequest(1)), ...written });
+    const { n, presence_penalty } = written;
+    const plain = bodyOf(chatRequest(1), true);
+    expect(bodyOf(request, true)).toEqual({ ...plain, n, presence_penalty });
+  });
+
+  it("asks for several answers and for log-probabilities in the form of the endpoint", () => {
+    const changes = { numReturnSequences: 3, logprobs: 2, ignoreEos: true };
+    const chat = chatRequest(1, changes);
+    expect(bodyOf(chat)).toMatchObject({ n: 3, logprobs: true, top_logprobs: 2, ignore_eos: true });
+    const { messages: _, ...request } = chat;
+    const completion = bodyOf({ ...request, prompt: "x" });
+    expect(completion).toMatchObject({ n: 3, logprobs: 2 });
+    expect(completion).not.toHaveProperty("top_logprobs");
+    expect(bodyOf(chat, true)).not.toHaveProperty("ignore_eos");
+  });
+
   it("sends a bare prompt as it is", () => {
     const { messages: _, ...request } = chatRequest(1);
     const body = bodyOf({ ...request, prompt: 'Once "upon"\n' });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../../src/foundation/errors.ts";
+import { limits } from "../../../src/foundation/limits.ts";
 import { TaskAttempt } from "../../../src/run/attempt/attempt.ts";
 import type { Commit } from "../../../src/run/attempt/commit.ts";
 import { attemptPaths, commitPath, deadLetterPath, partPath } from "../../../src/run/layout.ts";
@@ -136,7 +137,7 @@ describe("TaskAttempt", () => {
     answer(attempt, 0);
     const { commit } = await attempt.commit();
     const listener = { onFailure() {}, onDrain() {} };
-    const found = await TaskAttempt.open(run.context, await run.task(0), 0, listener);
+    const found = await TaskAttempt.open(run.context, await run.task(0), {}, listener);
     expect(found).toEqual(commit);
   });
 
@@ -173,13 +174,42 @@ describe("TaskAttempt", () => {
 
   it("asks rows with care after a worker died, halved by what was on file before", async () => {
     const run = await plannedRun(rowsOf(8));
-    const first = await openAttempt(run, 0, run.context, 4);
+    const ends = { suspects: { attempt: "dead", rows: "0-3", together: 4 } };
+    const first = await openAttempt(run, 0, run.context, ends);
     expect(first.suspicion).toEqual({ rows: 4, together: 2 });
     // Killed here: an attempt that closes says that its rows came back.
     await first.noteAsked([0, 1]);
-    const second = await openAttempt(run, 0, run.context, 4);
-    expect(second.suspicion.together).toBe(1);
-    expect(second.suspicion.rows).toBeGreaterThanOrEqual(2);
+    const second = await openAttempt(run, 0, run.context, ends);
+    expect(second.suspicion).toEqual({ rows: 4, together: 1 });
+  });
+
+  it("reads the rows that are suspected before those that are not", async () => {
+    const run = await plannedRun(rowsOf(8));
+    const dead = await openAttempt(run);
+    answer(dead, 1, 4);
+    fail(dead, 0);
+    fail(dead, 3);
+    await dead.flush();
+    const suspects = { attempt: dead.id, rows: "0-5", together: 4 };
+    const attempt = await openAttempt(run, 0, run.context, { suspects });
+    expect(attempt.suspicion).toEqual({ rows: 2, together: 1 });
+    const read: number[] = [];
+    for await (const rows of attempt.readOpenRows()) read.push(...rows.map(({ index }) => index));
+    expect(read).toEqual([2, 5, 0, 3, 6, 7]);
+  });
+
+  it("blames no row for its end once it was told to leave", async () => {
+    const run = await plannedRun(rowsOf(2));
+    for (let time = 0; time < limits.maxRowKills; time++) {
+      const attempt = await openAttempt(run);
+      await attempt.noteAsked([0]);
+      attempt.spareAsked();
+      // What comes back afterwards counts once.
+      attempt.noteReturned(0);
+      await attempt.flush();
+    }
+    const attempt = await openAttempt(run);
+    expect([attempt.failed, attempt.suspicion.rows]).toEqual([0, 0]);
   });
 
   it("names a row whose id is neither text nor number", async () => {

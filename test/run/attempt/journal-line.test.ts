@@ -16,6 +16,8 @@ const record: RequestRecord = {
   attempts: 2,
 };
 
+const logprobs = [{ token: "yes", logprob: -0.5, alternatives: [] }];
+
 describe("requestRecord", () => {
   it("keeps tokens, seconds, finish reason and tries", () => {
     expect(requestRecord(responseOf("yes"), 2)).toEqual(record);
@@ -29,6 +31,21 @@ describe("requestRecord", () => {
     expect(requestRecord(two, 1)).toMatchObject({ tokens: [3, 4], cachedTokens: 5 });
     expect(requestRecord(response, 1)).not.toHaveProperty("cachedTokens");
   });
+
+  it("keeps log-probabilities of each answer, where there are some", () => {
+    const response = responseOf("yes");
+    const [answer] = response.answers;
+    const answers = [{ ...answer!, logprobs }, { ...answer! }];
+    expect(requestRecord({ ...response, answers }, 1).logprobs).toEqual([logprobs, []]);
+    expect(requestRecord(response, 1)).not.toHaveProperty("logprobs");
+  });
+
+  it("says of several answers how the first ended that did not end by itself", () => {
+    const response = responseOf("yes");
+    const [answer] = response.answers;
+    const answers = [answer!, { ...answer!, finishReason: "length" as const }];
+    expect(requestRecord({ ...response, answers }, 1).finishReason).toBe("length");
+  });
 });
 
 describe("answeredHead", () => {
@@ -36,12 +53,23 @@ describe("answeredHead", () => {
     ["one plain request", [record]],
     ["a cached prompt", [{ ...record, cachedTokens: 4 }]],
     ["several answers", [{ ...record, tokens: [3, 4] }]],
+    ["log-probabilities", [{ ...record, logprobs: [logprobs] }]],
     ["several requests", [record, { ...record, finishReason: "length" }]],
     ["no request", []],
   ])("writes %s as JSON.stringify would", (_name, requests) => {
     const line = { index: 12, outcome: "answered", requests, answer: { a: 'q"1' } };
     const text = `${answeredHead(12, requests)}${JSON.stringify(line.answer)}}`;
     expect(text).toBe(JSON.stringify(line));
+  });
+});
+
+describe("answeredHead of tokens beyond ASCII", () => {
+  it("is ASCII all the same, for its length is taken as its bytes", () => {
+    const tokens = ["ü", "😀", "\u2028"].map((token) => ({ ...logprobs[0]!, token }));
+    const requests = [{ ...record, logprobs: [tokens] }];
+    const head = answeredHead(12, requests);
+    expect(Buffer.byteLength(head)).toBe(head.length);
+    expect(JSON.parse(`${head}null}`).requests).toEqual(requests);
   });
 });
 

@@ -209,6 +209,18 @@ describe("JournalWriter", () => {
     expect(seen.syncs).toBeGreaterThanOrEqual(1);
   });
 
+  it("loses nothing that is put while its file is forced to disk, and then closes", async () => {
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+    const { journal, clock, storage } = await opened(() => ({ sync: () => gate }));
+    put(journal, 0, "yes");
+    await clock.run(sleep(clock, limits.journalSyncIntervalMs * 2));
+    put(journal, 1, "yes");
+    const closed = journal.close();
+    open();
+    await closed;
+    expect((await entries(storage)).map(({ line }) => line.index)).toEqual([0, 1]);
+  });
+
   it("leaves no timer behind when it closes", async () => {
     const { journal, clock } = await opened();
     put(journal, 0, "yes");

@@ -1,7 +1,7 @@
 import { SluiceError } from "../../../src/foundation/errors.ts";
-import { TaskAttempt } from "../../../src/run/attempt/attempt.ts";
-import type { JournalListener } from "../../../src/run/attempt/journal.ts";
+import { type AttemptListener, TaskAttempt } from "../../../src/run/attempt/attempt.ts";
 import type { RequestRecord } from "../../../src/run/attempt/journal-line.ts";
+import type { EarlierEnds } from "../../../src/run/attempt/suspects.ts";
 import type { RunContext } from "../../../src/run/run-context.ts";
 import type { PlannedRun } from "../run-fixture.ts";
 
@@ -14,17 +14,17 @@ export const request: RequestRecord = {
   attempts: 1,
 };
 
-const deaf: JournalListener = { onFailure() {}, onDrain() {} };
+const deaf: AttemptListener = { onFailure() {}, onDrain() {} };
 
 /** An attempt at a task of the run; fails where the task is committed. */
 export async function openAttempt(
   run: PlannedRun,
   task = 0,
   context: RunContext = run.context,
-  suspects = 0,
-  listener: JournalListener = deaf,
+  ends: EarlierEnds = {},
+  listener: AttemptListener = deaf,
 ): Promise<TaskAttempt> {
-  const attempt = await TaskAttempt.open(context, await run.task(task), suspects, listener);
+  const attempt = await TaskAttempt.open(context, await run.task(task), ends, listener);
   if (!(attempt instanceof TaskAttempt)) throw new Error("the task is committed");
   return attempt;
 }

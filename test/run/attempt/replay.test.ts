@@ -4,6 +4,7 @@ import { JournalWriter, readJournal } from "../../../src/run/attempt/journal.ts"
 import type { JournalLine } from "../../../src/run/attempt/journal-line.ts";
 import { OutcomeTable } from "../../../src/run/attempt/outcomes.ts";
 import { replayJournals } from "../../../src/run/attempt/replay.ts";
+import type { EarlierEnds } from "../../../src/run/attempt/suspects.ts";
 import { attemptPaths } from "../../../src/run/layout.ts";
 import { type PlannedRun, plannedRun, rowsOf, withContext } from "../run-fixture.ts";
 import { responseOf } from "../scripted-engine.ts";
@@ -41,7 +42,7 @@ async function leave(run: PlannedRun, attempt: string, lines: readonly JournalLi
 }
 
 /** Replays all that was left, as attempt `id` does. */
-async function replay(run: PlannedRun, id = "z", changes = {}) {
+async function replay(run: PlannedRun, id = "z", changes = {}, ends: EarlierEnds = {}) {
   const context = withContext(run, changes);
   const task = await run.task(0);
   const outcomes = new OutcomeTable(task);
@@ -51,7 +52,7 @@ async function replay(run: PlannedRun, id = "z", changes = {}) {
     onFailure() {},
     onDrain() {},
   });
-  const replayed = await replayJournals(context, task, id, outcomes, journal);
+  const replayed = await replayJournals(context, task, id, outcomes, journal, ends);
   await journal.close();
   const own: JournalLine[] = [];
   for await (const { line } of readJournal(run.storage, path)) own.push(line);
@@ -97,6 +98,15 @@ describe("replayJournals", () => {
         .subarray(offset, offset + bytes)
         .toString(),
     ).toBe('"é"');
+  });
+
+  it("counts the tokens of answers of the wrong form, however often attempts follow", async () => {
+    const run = await plannedRun(rowsOf(2));
+    const usage = { promptTokens: 5, cachedTokens: 1, completionTokens: 2 };
+    await leave(run, "a", [{ index: 0, outcome: "invalid", usage }, answered(0, "right")]);
+    const sum = { promptTokens: 12, cachedTokens: 1, completionTokens: 5 };
+    expect((await replay(run, "b")).counts.usage).toEqual(sum);
+    expect((await replay(run, "c")).counts.usage).toEqual(sum);
   });
 
   it("takes the first of two answers by attempt id, whatever was written first", async () => {
@@ -149,13 +159,14 @@ describe("rows that were with an engine that died", () => {
   it("are asked half as many at once", async () => {
     const run = await plannedRun(rowsOf(8));
     await leave(run, "a", asked(4, 0, 1, 2, 3));
-    expect((await replay(run)).suspicion).toEqual({ rows: 4, together: 2 });
+    const { suspected } = await replay(run);
+    expect(suspected).toEqual({ rows: new Set([0, 1, 2, 3]), together: 2 });
   });
 
   it("are suspected no longer once they are answered", async () => {
     const run = await plannedRun(rowsOf(8));
     await leave(run, "a", [...asked(2, 0, 1), answered(0, "yes"), answered(1, "yes")]);
-    expect((await replay(run)).suspicion).toBeUndefined();
+    expect((await replay(run)).suspected.rows).toEqual(new Set());
   });
 
   it("fail after as many deaths alone as a row may cause", async () => {
@@ -182,8 +193,21 @@ describe("rows that were with an engine that died", () => {
     const run = await plannedRun(rowsOf(4));
     for (const attempt of ["a", "b", "c"]) await leave(run, attempt, asked(1, 1));
     await leave(run, "d", [failed(1, "ROW_KILLS_ENGINE"), ...asked(1, 2)]);
-    const { outcomes, suspicion } = await replay(run);
+    const { outcomes, suspected } = await replay(run);
     expect(outcomes.of(1)).toBe("failed");
-    expect(suspicion).toMatchObject({ together: 1 });
+    expect(suspected).toEqual({ rows: new Set([2]), together: 1 });
+  });
+
+  it("are not to blame where their coordinator ended the worker, now and later", async () => {
+    const run = await plannedRun(rowsOf(4));
+    for (const attempt of ["a", "b", "c"]) await leave(run, attempt, asked(1, 2));
+    const { outcomes, own } = await replay(run, "d", {}, { spared: "c" });
+    expect(outcomes.isOpen(2)).toBe(true);
+    expect(own).toEqual([{ index: 2, outcome: "returned" }]);
+    expect((await replay(run, "e")).outcomes.isOpen(2)).toBe(true);
+    await leave(run, "f", asked(1, 2));
+    const later = await replay(run, "g");
+    expect(later.outcomes.of(2)).toBe("failed");
+    expect(later.own[0]).toMatchObject({ error: { code: "ROW_KILLS_ENGINE" } });
   });
 });

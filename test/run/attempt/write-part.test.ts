@@ -120,6 +120,24 @@ describe("writePart", () => {
     ]);
   });
 
+  it("keeps log-probabilities: those of one answer, or a list of those of several", async () => {
+    const run = await plannedRun(["{}"], {
+      generation: { logprobs: 1 },
+      output: { path: "/run/out", include: ["logprobs"] },
+    });
+    const attempt = await openAttempt(run);
+    const tokens = [{ token: "ü", logprob: -0.5, alternatives: [{ token: "ü", logprob: -0.5 }] }];
+    const one = { ...request, logprobs: [tokens] };
+    const two = { ...request, tokens: [1, 1], logprobs: [tokens, []] };
+    attempt.settleAnswered(0, [one, two], '["a",["b","c"]]');
+    const { commit } = await attempt.commit();
+    const [line] = await run.lines(commit.part.path);
+    expect(line).toHaveProperty("answerMetadata", [
+      { logprobs: tokens },
+      { logprobs: [tokens, []] },
+    ]);
+  });
+
   it("takes rows and their answers over slices, big answers and far places alike", async () => {
     const run = await plannedRun(rowsOf(40));
     const attempt = await openAttempt(run);

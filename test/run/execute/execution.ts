@@ -1,7 +1,7 @@
 import type { SluiceError } from "../../../src/foundation/errors.ts";
 import { seededRandom } from "../../../src/foundation/random.ts";
 import { promptSetOf } from "../../../src/run/askable.ts";
-import type { TaskAttempt } from "../../../src/run/attempt/attempt.ts";
+import type { RowArrangement, TaskAttempt } from "../../../src/run/attempt/attempt.ts";
 import { Executor } from "../../../src/run/execute/executor.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
 import { openAttempt } from "../attempt/open-attempt.ts";
@@ -15,7 +15,7 @@ export interface Execution {
   failures: { task: number; error: SluiceError }[];
   hungry: () => number;
   attempts: TaskAttempt[];
-  /** Opens an attempt at a task and gives it to the executor. */
+  /** Opens an attempt at a task, its first rows suspected, and gives it to the executor. */
   add(task: number, suspects?: number): Promise<TaskAttempt>;
   /** Lets virtual time pass until all tasks are complete or have failed. */
   end(): Promise<void>;
@@ -29,13 +29,14 @@ interface Changes {
   maxAttempts?: number;
   failOnRowError?: boolean;
   run?: PlannedRun;
+  arrange?: RowArrangement;
 }
 
 /** An executor over a run in memory; what completes is committed at once. */
 export async function execution(
   rows: readonly string[],
   engine: ScriptedEngine,
-  { job = {}, maxAttempts = 3, failOnRowError = false, run: given }: Changes = {},
+  { job = {}, maxAttempts = 3, failOnRowError = false, run: given, arrange }: Changes = {},
 ): Promise<Execution> {
   const run = given ?? (await plannedRun(rows, job));
   const { clock, plan } = run;
@@ -58,6 +59,7 @@ export async function execution(
     random: seededRandom(3),
     maxAttempts,
     failOnRowError,
+    ...(arrange && { arrange }),
     onComplete(attempt) {
       completed.push(attempt.task.task);
       commits.push(attempt.commit());
@@ -74,7 +76,10 @@ export async function execution(
     attempts,
     hungry: () => hungry,
     async add(task, suspects = 0) {
-      const attempt: TaskAttempt = await openAttempt(run, task, run.context, suspects, {
+      const together = Math.max(1, Math.floor(engine.capacity / 2));
+      const rows = suspects === 0 ? "" : `0-${suspects - 1}`;
+      const ends = { suspects: { attempt: "a", rows, together } };
+      const attempt: TaskAttempt = await openAttempt(run, task, run.context, ends, {
         onFailure: (error) => onFailure(attempt, error as SluiceError),
         onDrain: () => executor.resume(),
       });

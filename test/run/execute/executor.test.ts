@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { InputRow } from "../../../src/data/row.ts";
 import { sleep } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { limits } from "../../../src/foundation/limits.ts";
@@ -132,6 +133,18 @@ describe("feeding", () => {
     expect(await results(0)).toMatchObject([{ answer: { first: "part 0", second: "part 1" } }]);
   });
 
+  it("asks rows in the order that is arranged, and gives results in input order", async () => {
+    const engine = scriptedEngine(1, ({ index }) => responseOf(`answer ${index}`));
+    const arrange = async function* (batches: AsyncIterable<InputRow[]>) {
+      for await (const rows of batches) yield rows.toReversed();
+    };
+    const { add, end, results } = await execution(rowsOf(4), engine, { arrange });
+    await add(0);
+    await end();
+    expect(engine.asked).toEqual([3, 2, 1, 0]);
+    expect((await results(0)).map(({ id }) => id)).toEqual([0, 1, 2, 3]);
+  });
+
   it("completes a task whose rows were all answered before", async () => {
     const engine = scriptedEngine(2);
     const run = await plannedRun(rowsOf(2));
@@ -255,46 +268,6 @@ describe("failures of a request", () => {
     await end();
     expect(failures).toMatchObject([{ task: 0, error: { code: "AUTHENTICATION_FAILED" } }]);
     expect(engine.held).toEqual([]);
-  });
-});
-
-describe("answers of the wrong form", () => {
-  const answer = {
-    line: "duration={duration}",
-    slots: { duration: { copyFrom: "text" } },
-  };
-  const job = { prompt: { prompt: "How long? {{ text }}", answer } };
-  const rows = ['{"text":"bake 20 minutes"}'];
-
-  it("are asked again with the answer and the problem shown", async () => {
-    const engine = scriptedEngine(1, (_request, before) =>
-      responseOf(before === 0 ? "about half an hour" : "duration=20 minutes"),
-    );
-    const seen: unknown[] = [];
-    const inner = engine.infer;
-    engine.infer = (request, signal) => {
-      seen.push(request.messages);
-      return inner(request, signal);
-    };
-    const { add, end, results } = await execution(rows, engine, { job });
-    await add(0);
-    await end();
-    expect(seen).toHaveLength(2);
-    expect(seen[1]).toMatchObject([
-      { role: "user" },
-      { role: "assistant", content: "about half an hour" },
-      { role: "user", content: expect.stringContaining("not right") as unknown },
-    ]);
-    expect(JSON.stringify(await results(0))).toContain("20 minutes");
-  });
-
-  it("end as a dead letter when they stay wrong", async () => {
-    const engine = scriptedEngine(1, () => responseOf("about half an hour"));
-    const { add, end, letters } = await execution(rows, engine, { job });
-    await add(0);
-    await end();
-    expect(engine.asked).toHaveLength(3);
-    expect(await letters(0)).toMatchObject([{ code: "ANSWER_INVALID", attempts: 3 }]);
   });
 });
 

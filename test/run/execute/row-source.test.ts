@@ -8,7 +8,7 @@ import { settled } from "../scripted-engine.ts";
 /** A source over batches of rows; counts what was read and how often it told of a change. */
 function sourceOf(batches: () => AsyncGenerator<InputRow[]>) {
   const seen = { changes: 0 };
-  const attempt = { readOpenRows: batches } as unknown as TaskAttempt;
+  const attempt = { readOpenRows: batches, noteTaken() {} } as unknown as TaskAttempt;
   const source = new RowSource(attempt, () => seen.changes++);
   return { source, seen };
 }

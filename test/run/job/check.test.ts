@@ -23,7 +23,7 @@ onRowError: dead-leter
       "  job.yaml:9 limit: must be at least 1",
       "  job.yaml:3 model.latencyMs: engine llama has no such key",
       "  job.yaml:6 prompts.short.promt: is no key here; did you mean prompt?",
-      "  job.yaml:5 prompts.short: give exactly one of prompt and messages",
+      "  job.yaml:5 prompts.short: give exactly one of prompt, messages and type",
       '  job.yaml:8 generation.temperature: must be a number, not "warm"',
       '  job.yaml:10 onRowError: must be one of dead-letter, fail, not "dead-leter"; did you mean dead-letter?',
       "  job.yaml:1 modle: is no key here; did you mean model?",

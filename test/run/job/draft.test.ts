@@ -32,7 +32,10 @@ describe("JobDraft", () => {
     draft.set(["prompts"], { a: "x" }, file);
     draft.set(["input", "id"], "key", flag("--input.id"));
     draft.set(["prompts", "a", "system"], "s", flag("--set prompts.a.system"));
+    draft.set(["output"], "out", file);
+    draft.set(["output", "field"], "mood", flag("--output.field"));
     expect(draft.value).toEqual({
+      output: { path: "out", field: "mood" },
       input: { path: "rows.jsonl", id: "key" },
       prompts: { a: { prompt: "x", system: "s" } },
     });

@@ -26,7 +26,8 @@ describe("kinds of settings", () => {
 
   it("split a job into parts", async () => {
     const { job } = await load(text);
-    expect(layoutOf(job)).toEqual({ shard: { rows: 10 }, output: { path: job.output.path } });
+    const { path } = job.output;
+    expect(layoutOf(job)).toEqual({ shard: { rows: 10 }, order: "auto", output: { path } });
     expect(answersOf(job)).toMatchObject({
       model: { engine: "fake", name: "fake", seed: 0 },
       generation: { topP: 0.5 },

@@ -16,7 +16,7 @@ describe("loadJob", () => {
       environment,
       flags: { "generation.temperature": "0.3" },
     });
-    expect(job.generation).toMatchObject({ temperature: 0.3, topP: 0.2, topK: 1, minP: 0 });
+    expect(job.generation).toMatchObject({ temperature: 0.3, topP: 0.2, topK: 1 });
     expect(originOf("generation.temperature").from).toBe("flag");
     expect(originOf("generation.topP").from).toBe("environment");
     expect(originOf("generation.topK").from).toBe("file");
@@ -37,6 +37,18 @@ describe("loadJob", () => {
     writeFileSync(join(folder, "named.yaml"), small("name: named"));
     const environment = { SLUICE_CONFIG: "named.yaml" };
     expect((await load(undefined, { environment })).job.name).toBe("named");
+  });
+
+  it("takes an output that is only a path", async () => {
+    const model = "model: { engine: fake }";
+    const text = `input: x.jsonl\n${model}\nprompt: a\noutput: results.jsonl`;
+    const { job } = await load(text, { flags: { "output.field": "mood" } });
+    const path = join(folder, "results.jsonl");
+    expect(job.output).toEqual({ path, field: "mood", include: [] });
+    const trial = await load(text, { flags: { limit: "3" } });
+    expect(trial.job.output.path).toBe(join(folder, "results-limit3.jsonl"));
+    const other = await load(text, { environment: { SLUICE_OUTPUT: "y.jsonl" } });
+    expect(other.job.output.path).toBe(join(folder, "y.jsonl"));
   });
 
   it("reads JSON, with tabs", async () => {

@@ -9,7 +9,7 @@ describe("jobSchema", () => {
       input: [{ path: "rows.jsonl", maxLineBytes: 16 * 1024 * 1024 }],
       model: { engine: "fake", name: "fake", capacity: 64, seed: 0 },
       prompt: { prompt: "Say {{ text }}", api: "chat", onTooLong: "fail" },
-      generation: { maxNewTokens: 256, temperature: 0, stop: [] },
+      generation: { returnFullText: false },
       output: { path: "out", field: "answer", include: [] },
       retries: { maxAttempts: 3 },
       tasks: { maxRetries: 3 },

@@ -13,9 +13,12 @@ interface Situation {
   asked?: string;
   answers?: string[];
   failedAgain?: number[];
+  /** Failed rows have lines too: one for each in `results`, and in `answers` for each asked. */
+  resultsHoldFailed?: boolean;
 }
 
-async function merge({ task, results, letters, asked, answers, failedAgain }: Situation) {
+async function merge(situation: Situation) {
+  const { task, results, letters, asked, answers, failedAgain } = situation;
   const storage = memoryStorage();
   const store = async (path: string, lines: string[]) => {
     const bytes = Buffer.from(lines.map((line) => `${line}\n`).join(""));
@@ -42,6 +45,7 @@ async function merge({ task, results, letters, asked, answers, failedAgain }: Si
     task: planned,
     results: lines(),
     deadLetters: await lettersOf("letters", letters, "before"),
+    resultsHoldFailed: situation.resultsHoldFailed ?? false,
     ...(asked === undefined ? {} : { retried: { task: { ...planned, only: asked }, commit } }),
   };
   const merged = await mergeTask(storage, source, sink, "merged-letters");
@@ -62,6 +66,23 @@ describe("mergeTask", () => {
     });
     expect(merged.lines).toEqual(["b10", "a11", "a12", "b13"]);
     expect(merged).toMatchObject({ results: 4, failed: 0, recovered: 2, deadLetters: null });
+  });
+
+  it("keeps a line for each row where results hold those that failed", async () => {
+    const merged = await merge({
+      results: ["b10", "f11", "f12", "f13"],
+      letters: [11, 12, 13],
+      asked: "10-12",
+      answers: ["f10", "a11", "g12"],
+      failedAgain: [10, 12],
+      resultsHoldFailed: true,
+    });
+    expect(merged.lines).toEqual(["b10", "a11", "g12", "f13"]);
+    expect(merged).toMatchObject({ results: 4, failed: 2, recovered: 1 });
+    expect(merged.left).toMatchObject([
+      { index: 12, code: "again" },
+      { index: 13, code: "before" },
+    ]);
   });
 
   it("keeps the newer dead letter of two, and that of a row not asked", async () => {

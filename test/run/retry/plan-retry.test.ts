@@ -48,11 +48,42 @@ describe("what a retry asks", () => {
     expect((await errorOf(other)).code).toBe("RUN_DIFFERS");
   });
 
+  it("goes on with another way of asking the same while a retry is under way", async () => {
+    const runs = memoryRuns(rowsOf(3));
+    await runs.run(refusing([1]));
+    await runs.retry(scriptedEngine(1, () => new SluiceError("AUTHENTICATION_FAILED")));
+    const change = async (stored: JobSpec): Promise<JobSpec> => ({
+      ...stored,
+      retries: { maxAttempts: 1 },
+    });
+    const busy = scriptedEngine(1, () => new SluiceError("SERVER_ERROR"));
+    await runs.retry(busy, "failed", runs.dependenciesOf(), change);
+    expect(busy.asked).toEqual([1]);
+    expect(await runs.damages()).toEqual([]);
+  });
+
+  it("are not other rows while a retry is under way", async () => {
+    const runs = memoryRuns(rowsOf(3));
+    await runs.run(
+      scriptedEngine(1, ({ index }) =>
+        index === 1 ? new SluiceError("REQUEST_REFUSED") : responseOf("cut", "length"),
+      ),
+    );
+    const down = scriptedEngine(1, () => new SluiceError("AUTHENTICATION_FAILED"));
+    await runs.retry(down, "finish_reason=length");
+    const error = await errorOf(runs.retry(willing(), "failed"));
+    expect(error).toMatchObject({ code: "RUN_DIFFERS" });
+    expect(error.hint).toContain("--where finish_reason=length");
+    const engine = willing();
+    await runs.retry(engine, "finish_reason=length");
+    expect(engine.asked.toSorted()).toEqual([0, 2]);
+  });
+
   it("are only rows of a sealed run", async () => {
     const runs = memoryRuns(rowsOf(3));
     expect((await errorOf(runs.retry())).code).toBe("NOT_A_RUN");
     await runs.run(scriptedEngine(1, () => new SluiceError("AUTHENTICATION_FAILED")));
-    expect((await errorOf(runs.retry())).code).toBe("USAGE");
+    expect((await errorOf(runs.retry())).code).toBe("RUN_OPEN");
   });
 
   it("are the cut answers where those are named, each kept until it is better", async () => {

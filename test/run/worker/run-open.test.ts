@@ -1,5 +1,6 @@
+import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
-import { channelPair } from "../../../src/foundation/channel.ts";
+import { channelPair, jsonLinesChannel } from "../../../src/foundation/channel.ts";
 import type { FromWorker, ToWorker } from "../../../src/run/worker/protocol.ts";
 import { untilRunOpen } from "../../../src/run/worker/run-open.ts";
 
@@ -28,6 +29,13 @@ describe("untilRunOpen", () => {
     const opening = untilRunOpen(worker);
     coordinator.close();
     expect(await opening).toBeUndefined();
+  });
+
+  it("refuses what is no message", async () => {
+    const input = new PassThrough();
+    const opening = untilRunOpen(jsonLinesChannel(input, new PassThrough()));
+    input.write("{torn\n");
+    await expect(opening).rejects.toMatchObject({ code: "PROTOCOL" });
   });
 
   it("refuses another first message", async () => {

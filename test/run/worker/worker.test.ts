@@ -1,5 +1,6 @@
+import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
-import { channelPair } from "../../../src/foundation/channel.ts";
+import { channelPair, jsonLinesChannel } from "../../../src/foundation/channel.ts";
 import { sleep } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { limits } from "../../../src/foundation/limits.ts";
@@ -53,7 +54,7 @@ describe("Worker", () => {
     const run = await runOf(3);
     const { said, tell } = started(run, instant());
     await tell({ type: "task-run", task: 0 });
-    const kinds = said.filter(({ type }) => type !== "task-progress");
+    const kinds = said.filter(({ type }) => type !== "task-progress" && type !== "task-asking");
     expect(kinds).toEqual([
       {
         type: "worker-ready",
@@ -183,8 +184,49 @@ describe("Worker", () => {
     const run = await runOf(4);
     const engine = scriptedEngine(4);
     const { tell } = started(run, engine);
-    await tell({ type: "task-run", task: 0, suspects: 2 });
+    const suspects = { attempt: "dead", rows: "0-1", together: 4 };
+    await tell({ type: "task-run", task: 0, suspects });
     expect(engine.asked).toEqual([0]);
+  });
+
+  it("says which rows it asks, and now and then which of them have not come back", async () => {
+    const run = await runOf(6);
+    const engine = scriptedEngine(3);
+    const { tell, of, pass } = started(run, engine);
+    const said = () => of("task-asking").map(({ rows, isAll }) => (isAll ? `all ${rows}` : rows));
+    await tell({ type: "task-run", task: 0 });
+    expect(said()).toEqual(["0", "1-2"]);
+    engine.held[1]!.answer();
+    await settled();
+    expect(said()).toEqual(["0", "1-2", "3-5"]);
+    await pass(limits.progressIntervalMs + 1);
+    expect(said().at(-1)).toBe("all 0,2-5");
+    engine.answerAll();
+    await settled();
+    await pass(limits.progressIntervalMs + 1);
+    expect(said().at(-1)).toBe("all 4-5");
+    // What came back is no suspect, though its journal may not say so yet.
+    expect(engine.held.map(({ request }) => request.index)).toEqual([4, 5]);
+  });
+
+  it("says now and then that it lives while it has nothing to do", async () => {
+    const { of, pass } = started(await runOf(1), instant());
+    await pass(limits.progressIntervalMs * 3 + 1);
+    expect(of("worker-beat")).toHaveLength(3);
+  });
+
+  it("ignores messages that it does not know, and says so once a kind", async () => {
+    const run = await runOf(2);
+    const lines: string[] = [];
+    const logger = { log: (_level: string, message: string) => void lines.push(message) };
+    const { tell, of } = started(run, instant(), withContext(run, { logger }));
+    for (const type of ["task-hurry", "task-hurry", "row-skip"]) await tell({ type } as never);
+    await tell({ type: "task-run", task: 0 });
+    expect(of("task-end")).toMatchObject([{ outcome: "committed" }]);
+    expect(lines).toEqual([
+      expect.stringContaining("task-hurry") as unknown,
+      expect.stringContaining("row-skip") as unknown,
+    ]);
   });
 });
 
@@ -235,6 +277,23 @@ describe("a worker that is to leave", () => {
     expect(again.of("task-start")).toMatchObject([{ resumed: 1 }]);
   });
 
+  it("blames no row at once: it may be ended while it waits for one", async () => {
+    const run = await runOf(2);
+    for (const attempt of ["a", "b"]) {
+      const { journal } = attemptPaths(0, run.plan, attempt);
+      await run.storage.replace(journal, recordBytes({ index: 1, outcome: "asked", together: 1 }));
+    }
+    const { tell } = started(run, scriptedEngine(2));
+    await tell({ type: "task-run", task: 0 });
+    await tell({ type: "worker-stop", graceMs: 10_000 });
+    await run.clock.run(sleep(run.clock, limits.maxJournalBufferMs + 1));
+    // Ended here, with the row still at the engine.
+    const again = started(run, instant());
+    await again.tell({ type: "task-run", task: 0 });
+    await again.pass(1);
+    expect(again.of("task-end")).toMatchObject([{ outcome: "committed", failed: 0 }]);
+  });
+
   it("does so as well when its channel closes", async () => {
     const run = await runOf(4);
     const engine = scriptedEngine(2);
@@ -247,6 +306,18 @@ describe("a worker that is to leave", () => {
     expect(await run.paths("_sluice/commits/")).toEqual([]);
     const [journal] = await run.paths("_sluice/attempts/");
     expect(await run.lines(journal!)).toHaveLength(2);
+  });
+
+  it("leaves and says why where a line that it gets is no message", async () => {
+    const { context, plan } = await runOf(1);
+    const input = new PassThrough();
+    const channel = jsonLinesChannel<FromWorker, ToWorker>(input, new PassThrough());
+    const promptSet = promptSetOf(plan.job, plan.seed);
+    const worker = new Worker({ context, engine: instant(), promptSet, channel, pid: 1 });
+    worker.start();
+    input.write('{"type":"task-ru\n');
+    await worker.stopped;
+    expect(worker.fault).toMatchObject({ code: "PROTOCOL" });
   });
 
   it("takes no task any more", async () => {

@@ -1,0 +1,109 @@
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type Plugin, rolldown } from "rolldown";
+
+/** Makes the JavaScript of `dist/`: few files, with the packages that src imports inside them. */
+
+/**
+ * Files that users import, that other processes start by path, or whose place in `dist/` counts:
+ * `entry.ts` finds the package's files from where it lies itself.
+ */
+export const entryPoints = [
+  "index",
+  "entry",
+  "testing/index",
+  "testing/fake-server-main",
+  "cli/main",
+  "engines/host/main",
+] as const;
+
+const noticesFile = "THIRD-PARTY-NOTICES.txt";
+
+/**
+ * Bundles `src/` into `dist/`. What two programs share, and what is loaded when it is needed only,
+ * becomes a chunk at the top of `dist/`. Names stay as they are, so that stacks can be read.
+ *
+ * @throws Error where a module cannot be found, and at any other warning.
+ */
+export async function bundle(root: string): Promise<void> {
+  const source = join(root, "src");
+  const build = await rolldown({
+    input: Object.fromEntries(entryPoints.map((name) => [name, join(source, `${name}.ts`)])),
+    platform: "node",
+    plugins: [lightUndici(source)],
+    // Some modules are loaded late by one importer and at once by another.
+    checks: { ineffectiveDynamicImport: false },
+    onLog(level, { message }) {
+      if (level === "warn") throw new Error(message);
+    },
+  });
+  try {
+    const directory = join(root, "dist");
+    const { output } = await build.write({
+      dir: directory,
+      format: "esm",
+      entryFileNames: "[name].js",
+      chunkFileNames: "[name]-[hash].js",
+    });
+    const modules = output.flatMap((file) => (file.type === "chunk" ? file.moduleIds : []));
+    writeFileSync(join(directory, noticesFile), notices(modules));
+  } finally {
+    await build.close();
+  }
+}
+
+/**
+ * The engine `openai` needs two classes of undici. The whole of it, and Node's `http` and `http2`
+ * (`http` brings another undici, Node's own), take 60 ms of each start. Of these undici's client
+ * reads the header limit, the class of a request's body if that is a stream, which ours never is,
+ * and the constants of HTTP/2, which is off.
+ */
+function lightUndici(source: string): Plugin {
+  const prefix = "\0light:";
+  const modules: Record<string, string> = {
+    undici: [
+      'export { default as Pool } from "undici/lib/dispatcher/pool.js";',
+      'export { default as ProxyAgent } from "undici/lib/dispatcher/proxy-agent.js";',
+    ].join("\n"),
+    "node:http": "export const maxHeaderSize = 16384; export class IncomingMessage {}",
+    "node:http2": "export const constants = {};",
+  };
+  const transport = join(source, "engines/openai/transport.ts");
+  return {
+    name: "light-undici",
+    resolveId(id, importer = "") {
+      if (importer.startsWith(prefix)) return this.resolve(id, transport);
+      const isReplaced =
+        id === "undici" ? importer === transport : importer.includes("/node_modules/undici/lib/");
+      return isReplaced && id in modules ? prefix + id : null;
+    },
+    load: (id) => (id.startsWith(prefix) ? modules[id.slice(prefix.length)] : null),
+  };
+}
+
+/** The licences of the packages that lie in the bundle, as they ask for it. */
+function notices(modules: readonly string[]): string {
+  const folders = modules.flatMap((id) => {
+    const match = /^(.*\/node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(id);
+    return match ? [match[1]!] : [];
+  });
+  const sections = [...new Set(folders)].sort().map(noticeOf);
+  if (sections.length === 0) throw new Error("no package lies in the bundle");
+  return `The files in this folder contain these packages.\n\n${sections.join("\n")}`;
+}
+
+function noticeOf(folder: string): string {
+  const file = readdirSync(folder).find((name) => /^licen[cs]e(\.\w+)?$/i.test(name));
+  if (file === undefined) throw new Error(`${folder} has no licence`);
+  const { name, version, license } = JSON.parse(
+    readFileSync(join(folder, "package.json"), "utf8"),
+  ) as Record<string, string>;
+  const rule = "-".repeat(80);
+  return `${rule}\n${name} ${version} (${license})\n${rule}\n\n${textOf(folder, file)}\n`;
+}
+
+function textOf(folder: string, licence: string): string {
+  const notice = ["NOTICE", "NOTICE.txt"].find((name) => existsSync(join(folder, name)));
+  const files = notice === undefined ? [licence] : [licence, notice];
+  return files.map((name) => readFileSync(join(folder, name), "utf8").trim()).join("\n\n");
+}

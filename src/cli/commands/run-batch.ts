@@ -1,0 +1,71 @@
+import { resolve } from "node:path";
+import type { Command } from "commander";
+import { SluiceError } from "../../foundation/errors.ts";
+import { locateRun } from "../../run/locate.ts";
+import type { CliIo } from "../io.ts";
+import type { JobOptionValues } from "../job-options.ts";
+import { declareRunOptions, type RunOptions, run } from "./run.ts";
+
+interface BatchOptions {
+  inputFile?: string[];
+  outputFile?: string;
+  errorFile?: string;
+  servedModelName?: string[];
+  set?: readonly string[];
+}
+
+const collect = (text: string, before: readonly string[] = []) => [...before, text];
+
+/** `sluice run-batch`: `sluice run` with the options of vLLM's command of that name. */
+export function register(command: Command, io: CliIo): void {
+  declareRunOptions(command)
+    .option("-i, --input-file <path>", "file of requests, a line each; - = stdin", collect)
+    .option("-o, --output-file <path>", "file of responses, in the order of the requests")
+    .option("--error-file <path>", "write failed lines here and not among the responses")
+    .option(
+      "--served-model-name <name>",
+      "a model that lines may name besides --model; * = any",
+      collect,
+    )
+    .action((options: BatchOptions & RunOptions & JobOptionValues) =>
+      run({ ...options, ...batchJob(options, io) }, io),
+    );
+}
+
+/** The options of a batch as those of the job that it is. */
+function batchJob(options: BatchOptions & JobOptionValues, io: CliIo): JobOptionValues {
+  const { inputFile = options.input, outputFile = options.output } = options;
+  const { SLUICE_CONFIG: config, SLUICE_INPUT: input } = io.environment;
+  const isNamed = [inputFile, options.config, config, input].some(Boolean);
+  if (!isNamed) throw notGiven("-i, --input-file");
+  if (typeof outputFile !== "string") throw notGiven("-o, --output-file");
+  if (locateRun(resolve(io.workingDirectory, outputFile)).mergedFile === null) {
+    throw new SluiceError("USAGE", `--output-file ${outputFile} must end in .jsonl`, {
+      hint: "its run directory lies beside it, under the same name with .sluice",
+    });
+  }
+  const { errorFile, servedModelName, set = [] } = options;
+  const inputs = Array.isArray(inputFile) ? inputFile.length : 0;
+  const ofInput = {
+    ...(inputs === 0 ? {} : { format: "openai-batch" }),
+    ...(servedModelName && { servedModelName: JSON.stringify(servedModelName) }),
+  };
+  // Several inputs are a list, whose entries are named by number.
+  const places = inputs > 1 ? Array.from({ length: inputs }, (_, at) => `input.${at}`) : ["input"];
+  const inputSets = places.flatMap((place) =>
+    Object.entries(ofInput).map(([key, value]) => `${place}.${key}=${value}`),
+  );
+  return {
+    input: inputFile,
+    output: outputFile,
+    "output.format": "openai-batch",
+    ...(errorFile === undefined ? {} : { "output.errorFile": errorFile }),
+    set: [...inputSets, ...set],
+  };
+}
+
+function notGiven(flag: string): SluiceError {
+  return new SluiceError("USAGE", `option ${flag} is missing`, {
+    hint: "sluice run-batch -i requests.jsonl -o responses.jsonl --model NAME",
+  });
+}

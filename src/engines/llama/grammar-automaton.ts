@@ -1,0 +1,304 @@
+import type { Grammar, GrammarNode } from "../../foundation/grammar.ts";
+import { type ByteRange, utf8Ranges } from "./utf8-ranges.ts";
+
+/** A part of a grammar, in bytes. Parts are compared by identity. */
+type Part = TextPart | RangePart | SequencePart | ChoicePart | RepeatPart | RulePart;
+
+/** Texts that share their beginnings; this is one place in all of them. */
+interface TextPart {
+  kind: "text";
+  edges: Map<number, TextPart>;
+  /** One of the texts ends here. */
+  isEnd: boolean;
+}
+interface RangePart extends ByteRange {
+  kind: "range";
+}
+interface SequencePart {
+  kind: "sequence";
+  first: Part;
+  rest: Part | undefined;
+}
+interface ChoicePart {
+  kind: "choice";
+  items: readonly Part[];
+}
+interface RepeatPart {
+  kind: "repeat";
+  item: Part;
+  min: number;
+  max: number;
+  /** The same once less, made when it is needed. */
+  less?: RepeatPart;
+}
+interface RulePart {
+  kind: "rule";
+  name: string;
+}
+
+/** What is still to be written: a part, and what follows it. */
+interface Frame<SomePart extends Part = Part> {
+  readonly id: number;
+  readonly part: SomePart;
+  readonly rest: Frame | undefined;
+  /** Fewest bytes that it takes. */
+  readonly least: number;
+}
+
+/** A frame that begins with a byte. */
+type Leaf = Frame<TextPart | RangePart>;
+
+/** A place in the texts of a grammar. Equal places are one object. */
+export interface GrammarState {
+  /** The text may end here. */
+  readonly isEnd: boolean;
+  /** Fewest bytes with which it can be brought to an end. */
+  readonly leastBytes: number;
+  readonly frames: readonly Leaf[];
+  readonly following: Map<number, GrammarState | undefined>;
+}
+
+/**
+ * Recognises the texts of a grammar byte by byte. States are made when they are first reached and
+ * kept, so that what many answers have in common is worked out once.
+ */
+export class GrammarAutomaton {
+  readonly start: GrammarState;
+  readonly #rules = new Map<string, Part>();
+  readonly #frames = new Map<Part, Map<Frame | undefined, Frame>>();
+  readonly #states = new Map<string, GrammarState>();
+  readonly #least = new Map<Part, number>();
+  #frameCount = 0;
+
+  constructor({ root, rules }: Grammar) {
+    for (const [name, node] of Object.entries(rules)) this.#rules.set(name, compile(node));
+    this.#measureRules();
+    this.start = this.#stateOf([this.#frame(compile(root), undefined)]);
+  }
+
+  /** States made so far. */
+  get size(): number {
+    return this.#states.size;
+  }
+
+  /** The state after one more byte, or undefined where the byte may not come. */
+  step(state: GrammarState, byte: number): GrammarState | undefined {
+    const known = state.following.get(byte);
+    if (known !== undefined || state.following.has(byte)) return known;
+    const reached: (Frame | undefined)[] = [];
+    for (const { part, rest } of state.frames) {
+      if (part.kind === "text") {
+        const child = part.edges.get(byte);
+        if (child !== undefined) reached.push(this.#frame(child, rest));
+      } else if (byte >= part.from && byte <= part.to) {
+        reached.push(rest);
+      }
+    }
+    const next = reached.length === 0 ? undefined : this.#stateOf(reached);
+    state.following.set(byte, next);
+    return next;
+  }
+
+  /** The state after more bytes, or undefined where they may not come. */
+  stepAll(state: GrammarState, bytes: Iterable<number>): GrammarState | undefined {
+    let reached: GrammarState | undefined = state;
+    for (const byte of bytes) {
+      reached = this.step(reached, byte);
+      if (reached === undefined) return undefined;
+    }
+    return reached;
+  }
+
+  /** The bytes that bring the text to its nearest end. */
+  closing(state: GrammarState): number[] {
+    const bytes: number[] = [];
+    for (let at = state; at.leastBytes > 0; ) {
+      const byte = this.#closingByte(at);
+      bytes.push(byte);
+      at = this.step(at, byte)!;
+    }
+    return bytes;
+  }
+
+  #closingByte({ frames, leastBytes }: GrammarState): number {
+    const { part } = frames.find(({ least }) => least === leastBytes)!;
+    if (part.kind === "range") return part.from;
+    const edges = [...part.edges];
+    const least = (child: TextPart) => this.#leastOf(child);
+    return edges.reduce((a, b) => (least(b[1]) < least(a[1]) ? b : a))[0];
+  }
+
+  #stateOf(frames: readonly (Frame | undefined)[]): GrammarState {
+    const leaves = new Set<Leaf>();
+    const seen = new Set<Frame>();
+    let isEnd = false;
+    for (const frame of frames) if (this.#expand(frame, leaves, seen)) isEnd = true;
+    const sorted = [...leaves].sort((a, b) => a.id - b.id);
+    const key = `${isEnd} ${sorted.map(({ id }) => id).join(" ")}`;
+    let state = this.#states.get(key);
+    if (state === undefined) {
+      const leastBytes = isEnd ? 0 : Math.min(...sorted.map(({ least }) => least));
+      state = { isEnd, leastBytes, frames: sorted, following: new Map() };
+      this.#states.set(key, state);
+    }
+    return state;
+  }
+
+  /** Adds the frames that begin with a byte; true where nothing has to come any more. */
+  #expand(frame: Frame | undefined, leaves: Set<Leaf>, seen: Set<Frame>): boolean {
+    if (frame === undefined) return true;
+    if (seen.has(frame)) return false;
+    seen.add(frame);
+    const { part, rest } = frame;
+    const then = (next: Frame | undefined) => this.#expand(next, leaves, seen);
+    switch (part.kind) {
+      case "range":
+        leaves.add(frame as Leaf);
+        return false;
+      case "text":
+        if (part.edges.size > 0) leaves.add(frame as Leaf);
+        return part.isEnd && then(rest);
+      case "sequence": {
+        const after = part.rest === undefined ? rest : this.#frame(part.rest, rest);
+        return then(this.#frame(part.first, after));
+      }
+      case "choice":
+        return part.items.map((item) => then(this.#frame(item, rest))).includes(true);
+      case "repeat": {
+        const mayStop = part.min === 0 && then(rest);
+        if (part.max === 0) return mayStop;
+        return then(this.#frame(part.item, this.#frame(once(part), rest))) || mayStop;
+      }
+      case "rule":
+        return then(this.#frame(this.#rules.get(part.name)!, rest));
+    }
+  }
+
+  #frame(part: Part, rest: Frame | undefined): Frame {
+    let byRest = this.#frames.get(part);
+    if (byRest === undefined) {
+      byRest = new Map();
+      this.#frames.set(part, byRest);
+    }
+    let frame = byRest.get(rest);
+    if (frame === undefined) {
+      const least = this.#leastOf(part) + (rest?.least ?? 0);
+      frame = { id: this.#frameCount++, part, rest, least };
+      byRest.set(rest, frame);
+    }
+    return frame;
+  }
+
+  /** Rules refer to one another: their least lengths sink from infinity until nothing changes. */
+  #measureRules(): void {
+    for (const part of this.#rules.values()) this.#least.set(part, Number.POSITIVE_INFINITY);
+    for (let hasChanged = true; hasChanged; ) {
+      hasChanged = false;
+      for (const part of this.#rules.values()) {
+        const least = this.#measured(part);
+        if (least < this.#least.get(part)!) hasChanged = true;
+        this.#least.set(part, least);
+      }
+    }
+  }
+
+  #leastOf(part: Part): number {
+    let least = this.#least.get(part);
+    if (least === undefined) {
+      least = this.#measured(part);
+      this.#least.set(part, least);
+    }
+    return least;
+  }
+
+  // Not kept: while rules are being measured, what depends on them may still sink.
+  #measured(part: Part): number {
+    const of = (inner: Part): number => this.#measured(inner);
+    switch (part.kind) {
+      case "range":
+        return 1;
+      case "text":
+        return part.isEnd ? 0 : 1 + Math.min(...[...part.edges.values()].map(of));
+      case "sequence":
+        return of(part.first) + (part.rest === undefined ? 0 : of(part.rest));
+      case "choice":
+        return Math.min(...part.items.map(of));
+      case "repeat":
+        return part.min === 0 ? 0 : part.min * of(part.item);
+      case "rule":
+        return this.#least.get(this.#rules.get(part.name)!)!;
+    }
+  }
+}
+
+function once(part: RepeatPart): RepeatPart {
+  part.less ??= {
+    kind: "repeat",
+    item: part.item,
+    min: Math.max(0, part.min - 1),
+    max: part.max - 1,
+  };
+  // Without a bound the part follows itself.
+  return part.min === 0 && part.max === Number.POSITIVE_INFINITY ? part : part.less;
+}
+
+function compile(node: GrammarNode): Part {
+  switch (node.kind) {
+    case "text":
+      return textsPart([node.text]);
+    case "sequence":
+      return sequence(node.items.map(compile));
+    case "choice":
+      return compileChoice(node.items);
+    case "repeat": {
+      const { item, min, max = Number.POSITIVE_INFINITY } = node;
+      return { kind: "repeat", item: compile(item), min, max };
+    }
+    case "characters":
+      return { kind: "choice", items: node.ranges.flatMap(([from, to]) => ranges(from, to)) };
+    case "rule":
+      return { kind: "rule", name: node.name };
+  }
+}
+
+function ranges(from: number, to: number): Part[] {
+  return utf8Ranges(from, to).map((bytes) =>
+    sequence(bytes.map((range): Part => ({ kind: "range", ...range }))),
+  );
+}
+
+/** Texts among the items become one part: there may be thousands, which begin alike. */
+function compileChoice(items: readonly GrammarNode[]): Part {
+  const texts = items.filter((item) => item.kind === "text").map(({ text }) => text);
+  const others = items.filter((item) => item.kind !== "text").map(compile);
+  if (texts.length === 0) return { kind: "choice", items: others };
+  const together = textsPart(texts);
+  return others.length === 0 ? together : { kind: "choice", items: [together, ...others] };
+}
+
+function sequence(items: readonly Part[]): Part {
+  if (items.length === 1) return items[0]!;
+  return (
+    items.reduceRight<Part | undefined>(
+      (rest, first) => ({ kind: "sequence", first, rest }),
+      undefined,
+    ) ?? textsPart([""])
+  );
+}
+
+function textsPart(texts: readonly string[]): TextPart {
+  const root: TextPart = { kind: "text", edges: new Map(), isEnd: false };
+  for (const text of texts) {
+    let place = root;
+    for (const byte of Buffer.from(text)) {
+      let next = place.edges.get(byte);
+      if (next === undefined) {
+        next = { kind: "text", edges: new Map(), isEnd: false };
+        place.edges.set(byte, next);
+      }
+      place = next;
+    }
+    place.isEnd = true;
+  }
+  return root;
+}

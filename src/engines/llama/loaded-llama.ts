@@ -1,0 +1,255 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import type { ContextShape } from "./context-shape.ts";
+import {
+  type EmbeddingContext,
+  loadLibrary,
+  type NativeSampler,
+  type NodeLlamaCpp,
+  type PackageContext,
+  type PackageLlama,
+  type PackageModel,
+  type TokenValues,
+  type WantedLogits,
+} from "./node-llama-cpp.ts";
+
+/** Tokens of one sequence that are computed in one pass. */
+export interface BatchItem {
+  sequence: number;
+  /** Position of the first token in the sequence. */
+  start: number;
+  tokens: readonly number[];
+  /** Whether the last token's output is wanted. */
+  wantsOutput: boolean;
+}
+
+/** A loaded model with one context of parallel sequences. */
+export interface LoadedLlama {
+  /** The context as it was made. */
+  readonly shape: ContextShape;
+  readonly gpu: string | false;
+  readonly gpuLayers: number;
+  readonly model: PackageModel;
+  /**
+   * Computes the items; gives for each the index of its output, or undefined where none is
+   * wanted.
+   */
+  decode(items: readonly BatchItem[]): Promise<(number | undefined)[]>;
+  sample(output: number, sampler: NativeSampler): Promise<number>;
+  /** Natural logarithms of the probabilities of `token` and of the `top` likeliest tokens. */
+  logProbabilities(output: number, token: number, top: number): Promise<LogProbabilities>;
+  createSampler(): NativeSampler;
+  /** The vector that stands for a text. */
+  embed(tokens: readonly number[]): Promise<number[]>;
+  /** Forgets what follows `keep` tokens of a sequence; false when all had to be forgotten. */
+  truncate(sequence: number, keep: number): boolean;
+  /** Makes `target` hold what `source` holds. */
+  copy(source: number, target: number): Promise<void>;
+  dispose(): Promise<void>;
+}
+
+/** Before temperature and all other settings, as the model gave them. */
+export interface LogProbabilities {
+  chosen: number;
+  /** Likeliest first. */
+  top: readonly { token: number; logProbability: number }[];
+}
+
+/** How a model is loaded; every value explicit. */
+export interface LoadOptions {
+  /** Address of node-llama-cpp's main module, or its path. */
+  modulePath: string;
+  modelPath: string;
+  /** Layers computed by the GPU; as many as fit where not given. */
+  gpuLayers?: number;
+  /** LoRA adapters, GGUF files. */
+  adapters: readonly LoraAdapter[];
+  /** Decides the context once model and machine are known. */
+  shape: (loaded: { model: PackageModel; gpu: string | false; mathCores: number }) => ContextShape;
+}
+
+/** A LoRA adapter and how strongly it counts. */
+export interface LoraAdapter {
+  path: string;
+  scale: number;
+}
+
+/**
+ * Loads the library, the model and a context.
+ *
+ * @throws SluiceError `ENGINE_START_FAILED` when the library does not run here, `MODEL_CORRUPT`
+ *   when it does not take the file.
+ */
+export async function loadLlama(options: LoadOptions): Promise<LoadedLlama> {
+  const lines: string[] = [];
+  const library = await loadLibrary(options.modulePath);
+  const llama = await library
+    .getLlama({
+      gpu: "auto",
+      build: "never",
+      // No splitting of threads among contexts: there is one.
+      maxThreads: 0,
+      logLevel: "warn",
+      progressLogs: false,
+      logger: (_level, message) => lines.push(message.trim()),
+    })
+    .catch((cause: unknown) => {
+      throw new SluiceError("ENGINE_START_FAILED", String(cause), { cause });
+    });
+  const { modelPath, gpuLayers } = options;
+  const asked = gpuLayers === undefined ? { modelPath } : { modelPath, gpuLayers };
+  const model = await llama.loadModel(asked).catch((cause: unknown) => {
+    const said = lines.findLast((line) => /error|failed|corrupt|bounds/i.test(line));
+    const detail = said ?? (cause instanceof Error ? cause.message : String(cause));
+    throw new SluiceError("MODEL_CORRUPT", detail, { file: modelPath, cause });
+  });
+  const wanted = options.shape({ model, gpu: llama.gpu, mathCores: llama.cpuMathCores });
+  const { context, shape } = await createContext(library, model, wanted, options.adapters);
+  return new Loaded(llama, model, context, shape);
+}
+
+/** A context of the asked shape, or of half as many sequences until memory suffices. */
+async function createContext(
+  library: NodeLlamaCpp,
+  model: PackageModel,
+  asked: ContextShape,
+  adapters: readonly LoraAdapter[],
+): Promise<{ context: PackageContext; shape: ContextShape }> {
+  const lora = { adapters: adapters.map(({ path, scale }) => ({ filePath: path, scale })) };
+  for (let sequences = asked.sequences; ; sequences = Math.ceil(sequences / 2)) {
+    const { contextTokens, batchTokens, threads } = asked;
+    try {
+      const context = await model.createContext({
+        sequences,
+        contextSize: contextTokens,
+        batchSize: batchTokens,
+        threads,
+        // Without the full cache a sliding-window model forgets the prefix that requests share.
+        swaFullCache: true,
+        ...(adapters.length > 0 && { lora }),
+      });
+      return { context, shape: { ...asked, sequences } };
+    } catch (cause) {
+      if (cause instanceof library.InsufficientMemoryError && sequences > 1) continue;
+      const detail = `${sequences} × ${contextTokens} tokens of context: ${cause}`;
+      throw new SluiceError("ENGINE_START_FAILED", detail, {
+        cause,
+        hint: "lower model.contextTokens or model.sequences",
+      });
+    }
+  }
+}
+
+class Loaded implements LoadedLlama {
+  readonly model: PackageModel;
+  readonly shape: ContextShape;
+  readonly #llama: PackageLlama;
+  readonly #context: PackageContext;
+  /** Looks at the logits as they are. */
+  #plainSampler: NativeSampler | undefined;
+  #embedding: Promise<EmbeddingContext> | undefined;
+
+  constructor(
+    llama: PackageLlama,
+    model: PackageModel,
+    context: PackageContext,
+    shape: ContextShape,
+  ) {
+    this.shape = shape;
+    this.#llama = llama;
+    this.model = model;
+    this.#context = context;
+  }
+
+  get gpu(): string | false {
+    return this.#llama.gpu;
+  }
+
+  get gpuLayers(): number {
+    return this.model.gpuLayers;
+  }
+
+  async decode(items: readonly BatchItem[]): Promise<(number | undefined)[]> {
+    const native = this.#context._ctx;
+    native.initBatch(items.reduce((sum, item) => sum + item.tokens.length, 0));
+    const outputs = items.map(({ sequence, start, tokens, wantsOutput }) => {
+      const wanted = wantsOutput ? [tokens.length - 1] : [];
+      const indexes = native.addToBatch(
+        sequence,
+        start,
+        Uint32Array.from(tokens),
+        Uint32Array.from(wanted),
+      );
+      return indexes[0];
+    });
+    await native.decodeBatch();
+    return outputs;
+  }
+
+  sample(output: number, sampler: NativeSampler): Promise<number> {
+    return this.#context._ctx.sampleToken(output, sampler);
+  }
+
+  async logProbabilities(output: number, token: number, top: number): Promise<LogProbabilities> {
+    this.#plainSampler ??= this.#createPlainSampler();
+    // The sampler selects the likeliest, whose logit the sum of all is relative to.
+    const wanted: WantedLogits = [[token], false, false, true, top];
+    const native = this.#context._ctx;
+    const sampled = native.sampleToken(output, this.#plainSampler, false, false, wanted, true);
+    const [, , , logits = [], weight = 1] = await sampled;
+    return logProbabilitiesOf(logits, weight, token, top);
+  }
+
+  #createPlainSampler(): NativeSampler {
+    const sampler = this.createSampler();
+    sampler.applyConfig({ temperature: 0, topK: 0, topP: 1, minP: 0, seed: 0 });
+    return sampler;
+  }
+
+  createSampler(): NativeSampler {
+    return new this.#llama._bindings.AddonSampler(this.model._model);
+  }
+
+  async embed(tokens: readonly number[]): Promise<number[]> {
+    const { contextTokens, threads } = this.shape;
+    // A text is pooled from one pass, which therefore takes it whole.
+    const size = { contextSize: contextTokens, batchSize: contextTokens, threads };
+    this.#embedding ??= this.model.createEmbeddingContext(size);
+    const { vector } = await (await this.#embedding).getEmbeddingFor(tokens);
+    return [...vector];
+  }
+
+  truncate(sequence: number, keep: number): boolean {
+    const native = this.#context._ctx;
+    if (keep > 0 && native.removeTokenCellsFromSequence(sequence, keep, -1)) return true;
+    native.disposeSequence(sequence);
+    return false;
+  }
+
+  async copy(source: number, target: number): Promise<void> {
+    await this.#context._ctx.copySequenceStateFromOtherSequence(target, source);
+  }
+
+  async dispose(): Promise<void> {
+    await (await this.#embedding)?.dispose();
+    await this.#context.dispose();
+    await this.model.dispose();
+    await this.#llama.dispose();
+  }
+}
+
+function logProbabilitiesOf(
+  values: TokenValues,
+  weight: number,
+  chosen: number,
+  top: number,
+): LogProbabilities {
+  const logits = new Map<number, number>();
+  for (let at = 0; at < values.length; at += 2) logits.set(values[at]!, values[at + 1]!);
+  const sorted = [...logits].sort(([, a], [, b]) => b - a);
+  // ln(exp(x) / sum of exp), with the highest logit taken out of both for the sake of precision.
+  const logSum = (sorted[0]?.[1] ?? 0) + Math.log(weight);
+  return {
+    chosen: (logits.get(chosen) ?? Number.NEGATIVE_INFINITY) - logSum,
+    top: sorted.slice(0, top).map(([token, logit]) => ({ token, logProbability: logit - logSum })),
+  };
+}

@@ -1,0 +1,77 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import { toGbnf } from "../../foundation/grammar.ts";
+import type { AnswerStructure, InferenceRequest } from "../../foundation/inference.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+
+/** How a server is asked to keep to a schema; `none`: it is not, and answers are only checked. */
+export type StructuredOutput = "response-format" | "grammar" | "structured-outputs" | "none";
+
+/**
+ * The fields of a body that ask for a structure: what OpenAI documents, llama-server's `grammar`,
+ * or vLLM's `structured_outputs`.
+ */
+export function structureFields(
+  { schema, grammar }: AnswerStructure,
+  by: StructuredOutput,
+): Record<string, Json> {
+  switch (by) {
+    case "response-format": {
+      const named = { name: "answer", schema, strict: isStrict(schema) };
+      return { response_format: { type: "json_schema", json_schema: named } };
+    }
+    case "grammar":
+      return { grammar: toGbnf(grammar) };
+    case "structured-outputs":
+      return { structured_outputs: { grammar: toGbnf(grammar) } };
+    case "none":
+      return {};
+  }
+}
+
+/** Keywords that OpenAI refuses in a schema that it is to keep to strictly. */
+const notStrict = new Set(["minLength", "maxLength", "uniqueItems", "prefixItems"]);
+
+/** Whether a schema is one of those that OpenAI can promise to keep to. */
+function isStrict(schema: JsonObject): boolean {
+  return schema.type === "object" && isStrictWithin(schema);
+}
+
+function isStrictWithin(schema: JsonObject): boolean {
+  if (Object.keys(schema).some((key) => notStrict.has(key))) return false;
+  const properties = isJsonObject(schema.properties) ? schema.properties : {};
+  const required = schema.required ?? [];
+  const isComplete = Array.isArray(required) && required.length === Object.keys(properties).length;
+  const definitions = isJsonObject(schema.$defs) ? schema.$defs : {};
+  const alternatives = Array.isArray(schema.anyOf) ? schema.anyOf : [];
+  const inner = [...Object.values(properties), ...Object.values(definitions), ...alternatives];
+  if (schema.items !== undefined) inner.push(schema.items);
+  return isComplete && inner.every((it) => isJsonObject(it) && isStrictWithin(it));
+}
+
+/** What servers say that do not know the field, or cannot use what is in it. */
+const aboutStructure = /response_?format|json_?schema|structured.?output|guided|grammar|schema/i;
+
+const others: Record<StructuredOutput, string> = {
+  "response-format":
+    "grammar (llama-server), structured-outputs (vLLM) or none (answers are checked)",
+  grammar: "response-format, structured-outputs (vLLM) or none (answers are checked)",
+  "structured-outputs": "response-format, grammar (llama-server) or none (answers are checked)",
+  none: "",
+};
+
+/**
+ * The error of a request that asked for a structure, with what to do about it. A schema that all
+ * rows have would be refused for each of them: that ends the run.
+ */
+export function withStructureHint(
+  error: SluiceError,
+  { structure }: InferenceRequest,
+  by: StructuredOutput,
+): SluiceError {
+  if (structure === undefined || by === "none") return error;
+  if (error.code !== "REQUEST_REFUSED" && error.code !== "SERVER_ERROR") return error;
+  if (!aboutStructure.test(error.message)) return error;
+  const code = structure.copies === undefined ? "STRUCTURE_REFUSED" : "REQUEST_REFUSED";
+  const hint = `set model.structuredOutput to ${others[by]}`;
+  return new SluiceError(code, error.message, { hint, cause: error });
+}

@@ -1,0 +1,55 @@
+import { isDeepStrictEqual } from "node:util";
+import type { GenerationParameters } from "../foundation/inference.ts";
+
+/** Parameters that some engine does not take, each with the value that asks for nothing. */
+const neutral = Object.freeze({
+  topK: 0,
+  minP: 0,
+  repetitionPenalty: 1,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  stop: [],
+  maxLength: undefined,
+  ignoreEos: false,
+  numReturnSequences: 1,
+  numBeams: 1,
+  logprobs: 0,
+  prependBos: undefined,
+});
+
+/** A parameter that an engine has to say something of; all take the others. */
+export type OptionalParameter = keyof typeof neutral;
+
+/** What an engine takes: true, or what to do instead, for the refusal. */
+export type ParameterSupport = Readonly<Record<OptionalParameter, true | string>>;
+
+/** Something that a job asks of its engine in vain. */
+export interface Unsupported {
+  /** `key` or `key: value` of the job file. */
+  option: string;
+  /** What to do instead. */
+  hint: string;
+}
+
+/** What is true of every engine that decodes token by token. */
+export const noBeams = "leave numBeams at 1: no engine searches with beams";
+
+/**
+ * The parameters that ask for something that an engine does not do.
+ *
+ * @example
+ * unsupportedParameters(llamaSupport, { ...parameters, numBeams: 4 })[0].option;
+ * // "generation.numBeams"
+ */
+export function unsupportedParameters(
+  support: ParameterSupport,
+  parameters: Pick<GenerationParameters, OptionalParameter>,
+): Unsupported[] {
+  const found: Unsupported[] = [];
+  for (const [name, hint] of Object.entries(support) as [OptionalParameter, true | string][]) {
+    const value = parameters[name];
+    if (hint === true || value === undefined || isDeepStrictEqual(value, neutral[name])) continue;
+    found.push({ option: `generation.${name}`, hint });
+  }
+  return found;
+}

@@ -1,0 +1,75 @@
+/**
+ * What texts an answer may be: a context-free grammar as plain data, so that it travels to engine
+ * hosts and is printed for servers.
+ */
+export interface Grammar {
+  root: GrammarNode;
+  /** Named parts, which may refer to one another and to themselves. */
+  rules: Readonly<Record<string, GrammarNode>>;
+}
+
+/** A part of a grammar. */
+export type GrammarNode =
+  /** This text. */
+  | { kind: "text"; text: string }
+  /** One after another. */
+  | { kind: "sequence"; items: readonly GrammarNode[] }
+  /** Any one of them; of none, nothing can be written. */
+  | { kind: "choice"; items: readonly GrammarNode[] }
+  /** So many times; without `max`, any number of times from `min`. */
+  | { kind: "repeat"; item: GrammarNode; min: number; max?: number }
+  /** One character out of ranges of code points, both ends included. */
+  | { kind: "characters"; ranges: readonly (readonly [from: number, to: number])[] }
+  /** A rule by its name. */
+  | { kind: "rule"; name: string };
+
+/**
+ * A grammar in GBNF, the notation that llama.cpp and servers built on it take.
+ *
+ * Source: the description of GBNF in llama.cpp's `grammars/README.md`.
+ *
+ * @example
+ * toGbnf({ root: { kind: "text", text: "yes" }, rules: {} }); // 'root ::= "yes"\n'
+ */
+export function toGbnf({ root, rules }: Grammar): string {
+  const names = new Map(Object.keys(rules).map((name, at) => [name, `rule-${at + 1}`]));
+  const lines = [`root ::= ${printed(root, names)}`];
+  for (const [name, node] of Object.entries(rules)) {
+    lines.push(`${names.get(name)} ::= ${printed(node, names)}`);
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+function printed(node: GrammarNode, names: ReadonlyMap<string, string>): string {
+  switch (node.kind) {
+    case "text":
+      return `"${[...node.text].map((character) => escaped(character, `"\\`)).join("")}"`;
+    case "sequence":
+      return node.items.length === 0
+        ? '""'
+        : `(${node.items.map((item) => printed(item, names)).join(" ")})`;
+    case "choice":
+      return `(${node.items.map((item) => printed(item, names)).join(" | ")})`;
+    case "repeat":
+      return `${printed(node.item, names)}{${node.min},${node.max ?? ""}}`;
+    case "characters":
+      return `[${node.ranges.map(([from, to]) => printedRange(from, to)).join("")}]`;
+    case "rule":
+      return names.get(node.name)!;
+  }
+}
+
+function printedRange(from: number, to: number): string {
+  const [first, last] = [from, to].map((code) => escaped(String.fromCodePoint(code), "[]^-\\"));
+  return from === to ? first! : `${first}-${last}`;
+}
+
+function escaped(character: string, special: string): string {
+  const code = character.codePointAt(0)!;
+  const isPlain = code >= 0x20 && code < 0x7f && !special.includes(character);
+  if (isPlain) return character;
+  if (code <= 0xff) return `\\x${code.toString(16).padStart(2, "0")}`;
+  return code <= 0xffff
+    ? `\\u${code.toString(16).padStart(4, "0")}`
+    : `\\U${code.toString(16).padStart(8, "0")}`;
+}

@@ -1,0 +1,40 @@
+import { z } from "zod";
+import { type PromptOptions, promptFields, typeFields } from "../prompt-options.ts";
+import { typeOptions, userDefinedType } from "../types/type-options.ts";
+
+const { api, onTooLong, truncateFeatures, stripWhitespace, eosToken } = promptFields;
+
+/** What an entry of `dataset` says of its prompts: a type, and beside it what the type takes. */
+export const datasetPromptFields = {
+  type: z
+    .union([z.string(), userDefinedType])
+    .describe("The prompt type of its rows, by Axolotl's name or as a map of one's own"),
+  ...typeOptions.shape,
+  turns: typeFields.turns,
+  api,
+  onTooLong,
+  truncateFeatures,
+  stripWhitespace,
+  eosToken,
+};
+
+/** What an entry of `dataset` says of its prompts. */
+export type DatasetPromptOptions = z.output<z.ZodObject<typeof datasetPromptFields>>;
+
+const typeOptionNames = Object.keys(typeOptions.shape);
+
+/** The prompt of a dataset's rows as one of `prompt` would be written. */
+export function datasetPrompt(dataset: DatasetPromptOptions): PromptOptions {
+  const { type, turns, onTooLong: policy, ...others } = dataset;
+  const options = Object.entries(others).filter(([name]) => typeOptionNames.includes(name));
+  return {
+    type,
+    typeOptions: Object.fromEntries(options),
+    turns,
+    api: others.api,
+    onTooLong: policy,
+    truncateFeatures: others.truncateFeatures,
+    stripWhitespace: others.stripWhitespace,
+    eosToken: others.eosToken,
+  };
+}

@@ -1,0 +1,87 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import type { ChatMessage, GenerationParameters } from "../../foundation/inference.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { nearest } from "../../foundation/suggest.ts";
+import { messagesOfBody } from "./body-messages.ts";
+import { parametersOfBody, type RequestKind } from "./body-parameters.ts";
+import { invalid, missing, shown, unsupported } from "./request-faults.ts";
+import { schemaOfBody } from "./response-forms.ts";
+
+/** A line of an OpenAI batch file, read. */
+export interface BatchLine {
+  kind: RequestKind;
+  /** The model that the body names; undefined where it names none. */
+  model: string | undefined;
+  /** Of a chat. */
+  messages?: readonly ChatMessage[];
+  /** Of a completion or an embedding; a list of inputs gives several vectors. */
+  prompts?: readonly string[];
+  /** JSON Schema that the answer must have. */
+  schema?: JsonObject;
+  /** What the body sets; all else is as the job has it. */
+  parameters: Partial<GenerationParameters>;
+}
+
+const kinds: Readonly<Record<string, RequestKind>> = {
+  "/v1/chat/completions": "chat",
+  "/v1/completions": "completion",
+  "/v1/embeddings": "embedding",
+};
+
+/** Most texts of one embedding request, as OpenAI has it. */
+const maxInputs = 2048;
+
+/**
+ * Reads one line. What would change the answer and cannot be done is a fault, and never dropped.
+ *
+ * @throws SluiceError `PARAMETER_MISSING`, `PARAMETER_INVALID`, `PARAMETER_UNSUPPORTED`,
+ *   `URL_UNSUPPORTED`, each naming the field.
+ * @example
+ * const body = { messages: [{ role: "user", content: "Hi" }], max_tokens: 5 };
+ * const row = { custom_id: "1", method: "POST", url: "/v1/chat/completions", body };
+ * readBatchLine(row).parameters; // { maxNewTokens: 5 }
+ */
+export function readBatchLine(row: JsonObject): BatchLine {
+  const { custom_id: customId, method, url, body } = row;
+  for (const field of ["custom_id", "method", "url", "body"]) {
+    if (row[field] === undefined || row[field] === null) throw missing(field);
+  }
+  if (typeof customId !== "string" || customId === "") {
+    throw invalid("custom_id", "a text that is not empty", customId!);
+  }
+  if (method !== "POST") throw invalid("method", "POST", method!);
+  const kind = kindOf(url!);
+  if (!isJsonObject(body)) throw invalid("body", "an object", body!);
+  const { model = null } = body;
+  if (model !== null && typeof model !== "string") throw invalid("body.model", "a text", model);
+  const own = { chat: "messages", completion: "prompt", embedding: "input" }[kind];
+  const others = kind === "embedding" ? [] : ["response_format"];
+  const parameters = parametersOfBody(body, kind, ["model", own, ...others]);
+  const line: BatchLine = { kind, model: model ?? undefined, parameters };
+  const schema = kind === "embedding" ? undefined : schemaOfBody(body);
+  if (schema) line.schema = schema;
+  if (kind === "chat") line.messages = messagesOfBody(body);
+  else line.prompts = textsOf(body[own], `body.${own}`, kind === "embedding" ? maxInputs : 1);
+  return line;
+}
+
+function kindOf(url: Json): RequestKind {
+  if (typeof url === "string" && Object.hasOwn(kinds, url)) return kinds[url]!;
+  const known = Object.keys(kinds);
+  const meant = typeof url === "string" ? nearest(url, known) : undefined;
+  const hint = meant === undefined ? `known are ${known.join(", ")}` : `did you mean ${meant}?`;
+  throw new SluiceError("URL_UNSUPPORTED", `${shown(url)}; ${hint}`, { field: "url" });
+}
+
+function textsOf(value: Json | undefined, field: string, most: number): string[] {
+  if (value === undefined || value === null) throw missing(field);
+  const texts = Array.isArray(value) ? value : [value];
+  if (texts.length > most) throw unsupported(field, `a list of more than ${most}`);
+  if (texts.some((text) => typeof text === "number" || Array.isArray(text))) {
+    throw unsupported(field, "tokens in place of text");
+  }
+  if (texts.length === 0 || texts.some((text) => typeof text !== "string")) {
+    throw invalid(field, "a text or a list of texts", value);
+  }
+  return texts as string[];
+}

@@ -1,0 +1,151 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import type {
+  AnswerStructure,
+  GenerationParameters,
+  InferenceRequest,
+  InferenceResponse,
+} from "../../foundation/inference.ts";
+import type { Json, JsonObject } from "../../foundation/json.ts";
+import type { AnswerForm } from "../answer-form.ts";
+import type { PromptSet } from "../prompt-set.ts";
+import { withComplaint } from "../reask.ts";
+import { type BatchLine, readBatchLine } from "./batch-line.ts";
+import { unsupported } from "./request-faults.ts";
+import { ResponseForms } from "./response-forms.ts";
+
+export interface BatchPromptSetOptions {
+  /** The job's parameters, where a body says nothing. */
+  parameters: GenerationParameters;
+  /** Models that a body may name; `*` = any. */
+  models: readonly string[];
+  /** The engine gives vectors of texts. */
+  embeds: boolean;
+  /** Names of parameters that the engine would have to drop, as `generation.topK`. */
+  unsupportedBy(parameters: GenerationParameters): readonly string[];
+}
+
+/** Prompts of a job whose rows are requests already: the lines of OpenAI batch files. */
+export class BatchPromptSet implements PromptSet {
+  readonly names = ["request"];
+  readonly #options: BatchPromptSetOptions;
+  readonly #forms = new ResponseForms();
+  /** The form of a structure that a request has. */
+  readonly #formOf = new WeakMap<AnswerStructure, AnswerForm>();
+  #changesText = "{}";
+  /** Parameters of the line before: lines of one file mostly set the same. */
+  #parameters: GenerationParameters;
+
+  constructor(options: BatchPromptSetOptions) {
+    this.#options = options;
+    this.#parameters = Object.freeze({ ...options.parameters });
+  }
+
+  /** @throws SluiceError what `readBatchLine` throws, and `MODEL_DIFFERS`. */
+  requests(row: JsonObject, index: number): InferenceRequest[] {
+    const line = readBatchLine(row);
+    if (line.kind === "embedding" && !this.#options.embeds) {
+      const detail = "/v1/embeddings; the engine gives no vectors";
+      throw new SluiceError("URL_UNSUPPORTED", detail, { field: "url" });
+    }
+    this.#assertModel(line);
+    const request: InferenceRequest = {
+      index,
+      promptName: "request",
+      parameters: this.#parametersOf(line),
+      onTooLong: "fail",
+    };
+    if (line.schema) this.#askForm(request, line.schema, row);
+    if (line.messages) return [{ ...request, messages: line.messages }];
+    const [only, ...rest] = line.prompts!;
+    if (line.kind === "completion") return [{ ...request, prompt: only! }];
+    if (rest.length === 0) return [{ ...request, prompt: only!, embed: true }];
+    return line.prompts!.map((prompt, element) => ({ ...request, prompt, element, embed: true }));
+  }
+
+  ready(requests: readonly InferenceRequest[], _responses: unknown, at: number): InferenceRequest {
+    return requests[at]!;
+  }
+
+  /**
+   * @throws SluiceError `PARAMETER_UNSUPPORTED` when the engine left out what was asked for,
+   *   `ANSWER_INVALID` when the answer is not JSON of the schema.
+   */
+  accept(request: InferenceRequest, response: InferenceResponse): InferenceResponse {
+    const { numReturnSequences = 1, logprobs = 0 } = request.parameters;
+    const { answers } = response;
+    if (request.embed) return response;
+    if (answers.length !== numReturnSequences) {
+      throw unsupported("body.n", `the engine gave ${answers.length} of ${numReturnSequences}`);
+    }
+    if (logprobs > 0 && answers.some((answer) => answer.logprobs === undefined)) {
+      throw unsupported("body.logprobs", "the engine gave none");
+    }
+    const form = request.structure && this.#formOf.get(request.structure);
+    return form === undefined ? response : inJson(form.accept(request, response));
+  }
+
+  reask(request: InferenceRequest, badText: string, problem: string): InferenceRequest {
+    const noun = (request.structure && this.#formOf.get(request.structure)?.noun) ?? "answer";
+    return withComplaint(request, badText, problem, noun);
+  }
+
+  /** The text of the answer, or the list of them; of an embedding its vectors. */
+  answer(
+    _requests: readonly InferenceRequest[],
+    responses: readonly (InferenceResponse | undefined)[],
+  ): Json {
+    const answers = responses.flatMap((response) => response?.answers ?? []);
+    const values = answers.map(({ value, text }) => value ?? text);
+    return values.length === 1 ? values[0]! : values;
+  }
+
+  partialAnswer(): Json {
+    return null;
+  }
+
+  #askForm(request: InferenceRequest, schema: JsonObject, row: JsonObject): void {
+    const form = this.#forms.of(schema);
+    Object.assign(request, form.ask(row, undefined));
+    if (request.structure) this.#formOf.set(request.structure, form);
+  }
+
+  #assertModel({ model }: BatchLine): void {
+    const { models } = this.#options;
+    if (model === undefined || models.includes("*") || models.includes(model)) return;
+    const detail = `${model} is asked, ${models.join(", ")} answers`;
+    throw new SluiceError("MODEL_DIFFERS", detail, { field: "body.model" });
+  }
+
+  #parametersOf({ parameters: changes }: BatchLine): GenerationParameters {
+    const text = JSON.stringify(changes);
+    if (text === this.#changesText) return this.#parameters;
+    const parameters = merged(this.#options.parameters, changes);
+    const dropped = this.#options.unsupportedBy(parameters);
+    if (dropped.length > 0) throw unsupported("body", `the engine cannot do ${dropped.join(", ")}`);
+    this.#changesText = text;
+    this.#parameters = Object.freeze(parameters);
+    return this.#parameters;
+  }
+}
+
+/** The JSON alone, where a model wrote it into a fenced block. */
+function inJson(response: InferenceResponse): InferenceResponse {
+  const answers = response.answers.map((answer) =>
+    answer.text.trimStart().startsWith("`")
+      ? { ...answer, text: JSON.stringify(answer.value) }
+      : answer,
+  );
+  return { ...response, answers };
+}
+
+function merged(
+  job: GenerationParameters,
+  changes: Partial<GenerationParameters>,
+): GenerationParameters {
+  const explicit = [...new Set([...(job.explicit ?? []), ...Object.keys(changes)])];
+  const { maxLength, ...parameters } = { ...job, ...changes, explicit };
+  // A limit of the line's own takes the place of the job's, whichever way that counts.
+  return maxLength === undefined || changes.maxNewTokens !== undefined
+    ? parameters
+    : { ...parameters, maxLength };
+}

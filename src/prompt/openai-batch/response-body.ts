@@ -1,0 +1,118 @@
+import {
+  type Answer,
+  addUsage,
+  type InferenceRequest,
+  type InferenceResponse,
+  noUsage,
+  type TokenLogprob,
+  type Usage,
+} from "../../foundation/inference.ts";
+import type { Json, JsonObject } from "../../foundation/json.ts";
+import type { PromptSet } from "../prompt-set.ts";
+
+/**
+ * The same prompts with the body of an OpenAI response for the answer of a row, apart from `id` and
+ * `created`, which belong to the run.
+ *
+ * @param model the name that the bodies have.
+ */
+export function withResponseBodies(promptSet: PromptSet, model: string): PromptSet {
+  return {
+    names: promptSet.names,
+    requests: (row, index, dataset) => promptSet.requests(row, index, dataset),
+    ready: (requests, responses, at) => promptSet.ready(requests, responses, at),
+    accept: (request, response) => promptSet.accept(request, response),
+    reask: (request, badText, problem) => promptSet.reask(request, badText, problem),
+    answer: (requests, responses) => responseBody(requests, responses, model),
+    partialAnswer: () => null,
+  };
+}
+
+/** A chat completion, a text completion, or a list of embeddings, by what was asked. */
+function responseBody(
+  requests: readonly InferenceRequest[],
+  responses: readonly (InferenceResponse | undefined)[],
+  model: string,
+): JsonObject {
+  const [request] = requests;
+  const answers = responses.flatMap((response) => response?.answers ?? []);
+  const usage = responses.reduce((sum, it) => (it ? addUsage(sum, it.usage) : sum), noUsage);
+  if (request?.embed) return embeddings(answers, model, usage);
+  const isChat = request?.messages !== undefined;
+  const choices = answers.map((answer, index) => ({
+    index,
+    ...(isChat ? chatChoice(answer) : textChoice(answer)),
+    finish_reason: answer.finishReason,
+  }));
+  return {
+    object: isChat ? "chat.completion" : "text_completion",
+    model,
+    choices,
+    usage: usageOf(usage),
+  };
+}
+
+function chatChoice({ text, logprobs }: Answer): JsonObject {
+  return {
+    message: { role: "assistant", content: text, refusal: null },
+    logprobs: logprobs === undefined ? null : { content: logprobs.map(chatLogprob), refusal: null },
+  };
+}
+
+function chatLogprob({ token, logprob, alternatives }: TokenLogprob): JsonObject {
+  return {
+    token,
+    logprob,
+    bytes: [...Buffer.from(token)],
+    top_logprobs: alternatives.map((other) => ({
+      token: other.token,
+      logprob: other.logprob,
+      bytes: [...Buffer.from(other.token)],
+    })),
+  };
+}
+
+function textChoice({ text, logprobs }: Answer): JsonObject {
+  return { text, logprobs: logprobs === undefined ? null : textLogprobs(logprobs) };
+}
+
+function textLogprobs(tokens: readonly TokenLogprob[]): JsonObject {
+  let offset = 0;
+  const offsets = tokens.map(({ token }) => {
+    const start = offset;
+    offset += token.length;
+    return start;
+  });
+  return {
+    tokens: tokens.map(({ token }) => token),
+    token_logprobs: tokens.map(({ logprob }) => logprob),
+    top_logprobs: tokens.map(({ alternatives }) =>
+      Object.fromEntries(alternatives.map(({ token, logprob }) => [token, logprob])),
+    ),
+    text_offset: offsets,
+  };
+}
+
+function embeddings(answers: readonly Answer[], model: string, usage: Usage): JsonObject {
+  const data = answers.map(({ value }, index) => ({
+    object: "embedding",
+    index,
+    embedding: value ?? null,
+  }));
+  const { promptTokens } = usage;
+  return {
+    object: "list",
+    model,
+    data: data as Json,
+    usage: { prompt_tokens: promptTokens, total_tokens: promptTokens },
+  };
+}
+
+function usageOf({ promptTokens, cachedTokens, completionTokens }: Usage): JsonObject {
+  return {
+    prompt_tokens: promptTokens,
+    completion_tokens: completionTokens,
+    total_tokens: promptTokens + completionTokens,
+    prompt_tokens_details: { cached_tokens: cachedTokens },
+  };
+}

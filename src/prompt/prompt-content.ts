@@ -1,0 +1,150 @@
+import type { ChatMessage, InferenceRequest } from "../foundation/inference.ts";
+import type { JsonObject } from "../foundation/json.ts";
+import { jobInvalid } from "./answer-form.ts";
+import type { PromptOptions } from "./prompt-options.ts";
+import { compileTemplate, type Template } from "./template.ts";
+import { cleanedPrompt } from "./types/prompt-text.ts";
+import { compileTypedPrompt } from "./types/typed-prompt.ts";
+
+/** What of a request comes from the words of a prompt: its `prompt`, or its `messages`. */
+export interface PromptContent {
+  readonly api: "chat" | "completion";
+  /** Names that it takes from the row, `item` and `loop`. */
+  readonly variables: readonly string[];
+  /** Puts the prompt or the messages of one row into its request. */
+  fill(request: InferenceRequest, row: JsonObject, extra: JsonObject | undefined): void;
+  /** Where a row is asked several times, each time after the model's answers: one for each ask. */
+  turns?(row: JsonObject): readonly Turn[];
+}
+
+/** Puts what is asked after `answers`, the model's own, into a request. */
+export type Turn = (request: InferenceRequest, answers: readonly string[]) => void;
+
+interface MessageTemplate {
+  role: ChatMessage["role"];
+  content: Template;
+}
+
+/**
+ * Compiles the templates of a prompt, or its type.
+ *
+ * @param key of the job file, for messages: `prompts.measures`.
+ * @throws SluiceError `JOB_INVALID` or `TEMPLATE_INVALID`, naming the key.
+ */
+export function compileContent(options: PromptOptions, key: string): PromptContent {
+  const content = options.type === undefined ? ofTemplates(options, key) : ofType(options, key);
+  if (content.api === "completion") return cleaned(content, options);
+  if (options.stripWhitespace !== undefined) throw forCompletions(`${key}.stripWhitespace`);
+  if (options.eosToken !== undefined) throw forCompletions(`${key}.eosToken`);
+  return content;
+}
+
+function forCompletions(key: string): Error {
+  return jobInvalid(key, "it is for completions; the model's chat template ends a chat");
+}
+
+function cleaned(content: PromptContent, options: PromptOptions): PromptContent {
+  if (!options.stripWhitespace && !options.eosToken) return content;
+  const clean = (request: InferenceRequest) => {
+    request.prompt = cleanedPrompt(request.prompt!, options);
+  };
+  const { turns } = content;
+  return {
+    ...content,
+    fill: (request, row, extra) => {
+      content.fill(request, row, extra);
+      clean(request);
+    },
+    ...(turns && {
+      turns: (row: JsonObject) =>
+        turns(row).map(
+          (turn): Turn =>
+            (request, answers) => {
+              turn(request, answers);
+              clean(request);
+            },
+        ),
+    }),
+  };
+}
+
+function ofType(options: PromptOptions, key: string): PromptContent {
+  for (const field of ["system", "forEach"] as const) {
+    if (options[field] !== undefined) {
+      throw jobInvalid(`${key}.${field}`, "the words come from the type; leave it out");
+    }
+  }
+  const typed = compileTypedPrompt({ ...options, type: options.type! }, key);
+  return {
+    api: typed.api,
+    variables: [],
+    fill: (request, row) => {
+      const [ask] = typed.asks(row);
+      Object.assign(request, typed.content(ask!, []));
+    },
+    ...(options.turns === "every" && {
+      turns: (row: JsonObject) =>
+        typed.asks(row).map(
+          (ask): Turn =>
+            (request, answers) => {
+              Object.assign(request, typed.content(ask, answers));
+            },
+        ),
+    }),
+  };
+}
+
+function ofTemplates(options: PromptOptions, key: string): PromptContent {
+  refuseTypeOptions(options, key);
+  if (options.api === "completion") {
+    refuseMessages(options, key);
+    const prompt = compileTemplate(options.prompt!, { name: key });
+    return {
+      api: "completion",
+      variables: prompt.variables,
+      fill: (request, row, extra) => {
+        request.prompt = prompt.render(row, extra);
+      },
+    };
+  }
+  const templates = messageTemplates(options, key);
+  return {
+    api: "chat",
+    variables: templates.flatMap(({ content }) => content.variables),
+    fill: (request, row, extra) => {
+      const messages: ChatMessage[] = [];
+      for (const { role, content } of templates) {
+        messages.push({ role, content: content.render(row, extra) });
+      }
+      request.messages = messages;
+    },
+  };
+}
+
+function refuseTypeOptions(options: PromptOptions, key: string): void {
+  for (const field of ["typeOptions", "turns"] as const) {
+    if (options[field] !== undefined) {
+      throw jobInvalid(`${key}.${field}`, "it goes with type, which is not given");
+    }
+  }
+}
+
+function refuseMessages(options: PromptOptions, key: string): void {
+  for (const field of ["messages", "system"] as const) {
+    if (options[field] !== undefined) {
+      throw jobInvalid(`${key}.${field}`, "a completion has no messages; put the text into prompt");
+    }
+  }
+}
+
+function messageTemplates(options: PromptOptions, key: string): MessageTemplate[] {
+  const templates: MessageTemplate[] = [];
+  const add = (role: ChatMessage["role"], source: string, name: string) =>
+    templates.push({ role, content: compileTemplate(source, { name }) });
+  if (options.system !== undefined) add("system", options.system, `${key}.system`);
+  if (options.prompt !== undefined) add("user", options.prompt, key);
+  for (const [at, { role, content }] of (options.messages ?? []).entries()) {
+    add(role, content, `${key}.messages[${at}]`);
+  }
+  return templates;
+}

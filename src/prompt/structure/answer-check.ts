@@ -1,0 +1,214 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Slot, SpanOffsets } from "../../foundation/inference.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { kindOf, spacedJson } from "../value-text.ts";
+import { readCopied } from "./copied-text.ts";
+import { fitsNumber } from "./number-grammar.ts";
+import type {
+  AlternativesShape,
+  ArrayShape,
+  CopyShape,
+  NumberShape,
+  ObjectShape,
+  Shape,
+  Shapes,
+  StringShape,
+} from "./shape.ts";
+
+/** An answer that was held against its schema. */
+export interface CheckedAnswer {
+  /** The answer, copied texts in their sources' own spelling. */
+  value: Json;
+  /** What is wrong with it, each with a JSON Pointer; none = it is right. */
+  problems: readonly string[];
+  /** Where copied texts stand in their sources, by JSON Pointer. */
+  spans: Readonly<Record<string, SpanOffsets>>;
+}
+
+/**
+ * Holds a parsed answer against its schema, and what it copies against the sources.
+ *
+ * @param slots the sources by key of the copying field.
+ */
+export function checkAnswer(
+  value: Json,
+  shapes: Shapes,
+  slots: ReadonlyMap<string, Slot>,
+): CheckedAnswer {
+  const check = new Check(shapes, slots);
+  const kept = check.value(value, shapes.root, "");
+  return { value: kept, problems: check.problems, spans: check.spans };
+}
+
+/** `/items/0/temperature`; the answer itself is named as such. */
+function place(pointer: string): string {
+  return pointer === "" ? "the answer" : pointer;
+}
+
+class Check {
+  readonly problems: string[] = [];
+  readonly spans: Record<string, SpanOffsets> = {};
+  readonly #shapes: Shapes;
+  readonly #slots: ReadonlyMap<string, Slot>;
+
+  constructor(shapes: Shapes, slots: ReadonlyMap<string, Slot>) {
+    this.#shapes = shapes;
+    this.#slots = slots;
+  }
+
+  /** Notes what is wrong; returns the value as it is kept. */
+  value(value: Json, shape: Shape, pointer: string): Json {
+    switch (shape.kind) {
+      case "constants":
+        if (shape.values.some((one) => isDeepStrictEqual(one, value))) return value;
+        return this.#refuse(value, pointer, `one of ${shape.values.map(spacedJson).join(", ")}`);
+      case "boolean":
+        return typeof value === "boolean" ? value : this.#refuse(value, pointer, "true or false");
+      case "null":
+        return value === null ? value : this.#refuse(value, pointer, "null");
+      case "string":
+        return this.#string(value, shape, pointer);
+      case "number":
+        return this.#number(value, shape, pointer);
+      case "array":
+        return this.#array(value, shape, pointer);
+      case "object":
+        return this.#object(value, shape, pointer);
+      case "alternatives":
+        return this.#alternatives(value, shape, pointer);
+      case "copy":
+        return this.#copy(value, shape, pointer);
+      case "reference":
+        return this.value(value, this.#shapes.rules.get(shape.name)!, pointer);
+    }
+  }
+
+  #refuse(value: Json, pointer: string, expected: string): Json {
+    const isShort = !isJsonObject(value) && !Array.isArray(value);
+    const shown = isShort ? clip(JSON.stringify(value)) : kindOf(value);
+    this.problems.push(`${place(pointer)} must be ${expected}, not ${shown}`);
+    return value;
+  }
+
+  #string(value: Json, shape: StringShape, pointer: string): Json {
+    if (typeof value !== "string") return this.#refuse(value, pointer, "a text");
+    const { minLength, maxLength = Infinity, pattern } = shape;
+    const length = [...value].length;
+    if (length < minLength || length > maxLength) {
+      const bound = length < minLength ? `at least ${minLength}` : `at most ${maxLength}`;
+      this.problems.push(`${place(pointer)} has ${length} characters, ${bound} are asked for`);
+    }
+    if (pattern !== undefined && !new RegExp(pattern, "u").test(value)) {
+      this.problems.push(`${place(pointer)} does not match ${pattern}: ${clip(spacedJson(value))}`);
+    }
+    return value;
+  }
+
+  #number(value: Json, shape: NumberShape, pointer: string): Json {
+    const isNumber = typeof value === "number" && Number.isFinite(value);
+    if (isNumber && fitsNumber(value, shape)) return value;
+    const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf } = shape;
+    const bounds = [
+      Number.isFinite(minimum) ? `at least ${minimum}` : "",
+      Number.isFinite(exclusiveMinimum) ? `above ${exclusiveMinimum}` : "",
+      Number.isFinite(maximum) ? `at most ${maximum}` : "",
+      Number.isFinite(exclusiveMaximum) ? `below ${exclusiveMaximum}` : "",
+      multipleOf === undefined ? "" : `a multiple of ${multipleOf}`,
+    ].filter((bound) => bound !== "");
+    const kind = shape.isInteger ? "a whole number" : "a number";
+    return this.#refuse(value, pointer, [kind, ...bounds].join(", "));
+  }
+
+  #array(value: Json, shape: ArrayShape, pointer: string): Json {
+    if (!Array.isArray(value)) return this.#refuse(value, pointer, "a list");
+    const { first, rest, minItems, maxItems = Infinity, uniqueItems } = shape;
+    if (value.length < minItems || value.length > maxItems) {
+      const bound = value.length < minItems ? `at least ${minItems}` : `at most ${maxItems}`;
+      this.problems.push(`${place(pointer)} has ${value.length} elements, ${bound} are asked for`);
+    }
+    const isRepeated = (element: Json, at: number) =>
+      value.findIndex((other) => isDeepStrictEqual(other, element)) < at;
+    if (uniqueItems && value.some(isRepeated)) {
+      this.problems.push(`${place(pointer)} has an element twice`);
+    }
+    return value.map((element, at) => {
+      const shapeHere = first[at] ?? rest;
+      return shapeHere === undefined ? element : this.value(element, shapeHere, `${pointer}/${at}`);
+    });
+  }
+
+  #object(value: Json, { properties }: ObjectShape, pointer: string): Json {
+    if (!isJsonObject(value)) return this.#refuse(value, pointer, "an object");
+    const stray = Object.keys(value).find((key) => !properties.some(({ name }) => name === key));
+    if (stray !== undefined) {
+      const known = properties.map(({ name }) => name).join(", ");
+      this.problems.push(`${below(pointer, stray)} is not asked for; properties: ${known}`);
+    }
+    const entries: [string, Json][] = [];
+    for (const { name, shape, isRequired } of properties) {
+      const inner = Object.hasOwn(value, name) ? value[name] : undefined;
+      const innerPointer = below(pointer, name);
+      if (inner !== undefined) entries.push([name, this.value(inner, shape, innerPointer)]);
+      else if (isRequired) this.problems.push(`${innerPointer} is missing`);
+    }
+    return Object.fromEntries(entries) as JsonObject;
+  }
+
+  #alternatives(value: Json, { shapes, isExclusive }: AlternativesShape, pointer: string): Json {
+    const tries = shapes.map((shape) => {
+      const check = new Check(this.#shapes, this.#slots);
+      return { check, value: check.value(value, shape, pointer) };
+    });
+    const right = tries.filter(({ check }) => check.problems.length === 0);
+    const [first, second] = right;
+    if (first === undefined) {
+      // The one that was meant is likely the one in which the fault lies deepest.
+      const meant = tries.toSorted((a, b) => faultDepth(b.check) - faultDepth(a.check))[0]!;
+      if (faultDepth(meant.check) > depthOf(pointer)) this.problems.push(...meant.check.problems);
+      else this.#refuse(value, pointer, expectations(tries.map(({ check }) => check)));
+      return value;
+    }
+    if (isExclusive && second !== undefined) {
+      this.problems.push(`${place(pointer)} fits two of the forms of which it must have one`);
+    }
+    Object.assign(this.spans, first.check.spans);
+    return first.value;
+  }
+
+  #copy(value: Json, shape: CopyShape, pointer: string): Json {
+    const read = readCopied(value, shape, this.#slots.get(shape.key)!);
+    if ("problem" in read) {
+      this.problems.push(`${place(pointer)} ${read.problem}`);
+      return value;
+    }
+    if (read.span !== undefined) this.spans[pointer] = read.span;
+    return read.value;
+  }
+}
+
+function below(pointer: string, name: string): string {
+  return `${pointer}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+}
+
+function depthOf(pointer: string): number {
+  return pointer.split("/").length;
+}
+
+/** How deep the first fault lies: `/a/0 must be …` deeper than `/a must be …`. */
+function faultDepth({ problems }: Check): number {
+  const pointer = /^\/\S*/.exec(problems[0]!)?.[0] ?? "";
+  return depthOf(pointer);
+}
+
+/** What each of the forms expects, without what it got instead. */
+function expectations(checks: readonly Check[]): string {
+  const expected = checks.map(({ problems }) => /must be (.*), not /s.exec(problems[0]!)?.[1]);
+  const known = expected.filter((text) => text !== undefined);
+  return known.length === 0 ? "one of the forms of the schema" : [...new Set(known)].join(" or ");
+}
+
+const maxShownLength = 80;
+
+function clip(shown: string): string {
+  return shown.length <= maxShownLength ? shown : `${shown.slice(0, maxShownLength)}…`;
+}

@@ -1,0 +1,70 @@
+import type { GrammarNode } from "../../foundation/grammar.ts";
+
+/** Ranges of code points, both ends included, ascending and apart from one another. */
+export type CharacterSet = readonly (readonly [from: number, to: number])[];
+
+const lastCodePoint = 0x10ffff;
+
+/** Ranges in any order as a set. */
+export function characterSet(ranges: CharacterSet): CharacterSet {
+  const set: [number, number][] = [];
+  for (const [from, to] of ranges.toSorted(([a], [b]) => a - b)) {
+    const before = set.at(-1);
+    if (before !== undefined && from <= before[1] + 1) before[1] = Math.max(before[1], to);
+    else set.push([from, to]);
+  }
+  return set;
+}
+
+/** All code points that are not in the set. */
+export function complement(set: CharacterSet): CharacterSet {
+  const rest: [number, number][] = [];
+  let next = 0;
+  for (const [from, to] of characterSet(set)) {
+    if (from > next) rest.push([next, from - 1]);
+    next = to + 1;
+  }
+  if (next <= lastCodePoint) rest.push([next, lastCodePoint]);
+  return rest;
+}
+
+/** Characters that stand for themselves in a JSON string; halves of a pair are no characters. */
+const unescaped: CharacterSet = [
+  [0x20, 0x21],
+  [0x23, 0x5b],
+  [0x5d, 0xd7ff],
+  [0xe000, lastCodePoint],
+];
+
+/** Characters that a grammar lets be written behind a backslash. */
+const escapes: readonly (readonly [character: string, text: string])[] = [
+  ['"', '\\"'],
+  ["\\", "\\\\"],
+  ["\n", "\\n"],
+  ["\t", "\\t"],
+  ["\r", "\\r"],
+  ["\b", "\\b"],
+  ["\f", "\\f"],
+];
+
+/** Every character that a structured answer may hold. */
+export const anyCharacter: CharacterSet = [[0, lastCodePoint]];
+
+/**
+ * One character of the set as it stands in a JSON string, in one spelling. Control characters
+ * without an escape of their own cannot be written.
+ */
+export function jsonCharacter(set: CharacterSet): GrammarNode {
+  const ranges = unescaped.flatMap(([low, high]) =>
+    set.flatMap(([from, to]) => {
+      const within = [Math.max(low, from), Math.min(high, to)] as const;
+      return within[0] <= within[1] ? [within] : [];
+    }),
+  );
+  const has = (code: number) => set.some(([from, to]) => from <= code && code <= to);
+  const items: GrammarNode[] = escapes
+    .filter(([character]) => has(character.codePointAt(0)!))
+    .map(([, text]) => ({ kind: "text", text }));
+  if (ranges.length > 0) items.unshift({ kind: "characters", ranges });
+  return items.length === 1 ? items[0]! : { kind: "choice", items };
+}

@@ -1,0 +1,45 @@
+import type { Slot, SpanOffsets } from "../../foundation/inference.ts";
+import type { Json } from "../../foundation/json.ts";
+import { locateSpan, trimSpan, wholePattern, wordsOf } from "../../foundation/spans.ts";
+import { kindOf } from "../value-text.ts";
+import type { CopyShape } from "./shape.ts";
+
+/** What a copying field holds, or what is wrong with it. */
+export type CopiedText =
+  | { value: string | null; span: SpanOffsets | undefined }
+  | { problem: string };
+
+/**
+ * Looks a copied text up in its source. Letter case and punctuation around it may differ; the value
+ * is what the source has.
+ *
+ * @param shape what the schema says of the field; `slot` has the text to copy from.
+ */
+export function readCopied(value: Json, shape: CopyShape, slot: Slot): CopiedText {
+  const { orElse, maxWords, pattern } = shape;
+  if (value === orElse) return { value, span: undefined };
+  const otherwise = `write ${JSON.stringify(orElse)} where there is nothing to copy`;
+  if (typeof value !== "string") {
+    return { problem: `must be a text, not ${kindOf(value)}; ${otherwise}` };
+  }
+  const shown = JSON.stringify(clip(value));
+  const words = wordsOf(trimSpan(value)).length;
+  if (words > maxWords) {
+    return { problem: `has ${words} words (${shown}), at most ${maxWords} are allowed` };
+  }
+  const span = locateSpan(slot, value);
+  if (span === undefined || span.text === "") {
+    const source = JSON.stringify(clip(slot.source.replace(/\s+/gu, " ").trim()));
+    return { problem: `is ${shown}, not copied word by word from ${source}; ${otherwise}` };
+  }
+  if (pattern !== undefined && !wholePattern(pattern).test(span.text)) {
+    return { problem: `is ${shown}, which does not have the form ${pattern}; ${otherwise}` };
+  }
+  return { value: span.text, span: [span.start, span.end] };
+}
+
+const maxShownLength = 80;
+
+function clip(text: string): string {
+  return text.length <= maxShownLength ? text : `${text.slice(0, maxShownLength)}…`;
+}

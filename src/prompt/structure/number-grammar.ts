@@ -1,0 +1,88 @@
+import type { GrammarNode } from "../../foundation/grammar.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { NumberShape } from "./shape.ts";
+
+/**
+ * Numbers of a shape as they are written, without exponents. Whole numbers between near bounds are
+ * named one by one; of others the sign and the count of digits follow from the bounds.
+ */
+export function numberGrammar(shape: NumberShape): GrammarNode {
+  const [low, high] = boundsOf(shape);
+  if (shape.isInteger) {
+    const exact = between(Math.ceil(low), Math.floor(high), shape);
+    if (exact !== undefined) return exact;
+  }
+  const most = Math.trunc(Math.max(Math.abs(low), Math.abs(high)));
+  const digits = Math.min(
+    limits.maxNumberDigits,
+    Number.isSafeInteger(most) ? String(most).length : limits.maxNumberDigits,
+  );
+  const items: GrammarNode[] = [wholeNumber(digits)];
+  if (high < 0) items.unshift({ kind: "text", text: "-" });
+  else if (low < 0) items.unshift(optional({ kind: "text", text: "-" }));
+  if (!shape.isInteger) items.push(optional(fraction));
+  return { kind: "sequence", items };
+}
+
+/** True where a number fits what the shape says. */
+export function fitsNumber(value: number, shape: NumberShape): boolean {
+  if (shape.isInteger && !Number.isInteger(value)) return false;
+  if (value < shape.minimum || value > shape.maximum) return false;
+  if (value <= shape.exclusiveMinimum || value >= shape.exclusiveMaximum) return false;
+  return shape.multipleOf === undefined || isMultiple(value, shape.multipleOf);
+}
+
+/** Divided decimals are rounded: 0.3 is a multiple of 0.1. */
+function isMultiple(value: number, of: number): boolean {
+  const quotient = value / of;
+  return Math.abs(quotient - Math.round(quotient)) <= 1e-9 * Math.max(1, Math.abs(quotient));
+}
+
+/** False where a grammar can tell that no number fits. */
+export function hasNumbers(shape: NumberShape): boolean {
+  const grammar = numberGrammar(shape);
+  return grammar.kind !== "choice" || grammar.items.length > 0;
+}
+
+function boundsOf(shape: NumberShape): [low: number, high: number] {
+  return [
+    Math.max(shape.minimum, shape.exclusiveMinimum),
+    Math.min(shape.maximum, shape.exclusiveMaximum),
+  ];
+}
+
+function between(low: number, high: number, shape: NumberShape): GrammarNode | undefined {
+  if (!(high - low < limits.maxEnumeratedIntegers)) return undefined;
+  const items: GrammarNode[] = [];
+  for (let value = low; value <= high; value++) {
+    if (fitsNumber(value, shape)) items.push({ kind: "text", text: `${value}` });
+  }
+  return { kind: "choice", items };
+}
+
+const digit: GrammarNode = { kind: "characters", ranges: [[0x30, 0x39]] };
+const fraction: GrammarNode = {
+  kind: "sequence",
+  items: [
+    { kind: "text", text: "." },
+    { kind: "repeat", item: digit, min: 1, max: limits.maxNumberDigits },
+  ],
+};
+
+function optional(item: GrammarNode): GrammarNode {
+  return { kind: "repeat", item, min: 0, max: 1 };
+}
+
+function wholeNumber(digits: number): GrammarNode {
+  const items: GrammarNode[] = [
+    { kind: "text", text: "0" },
+    {
+      kind: "sequence",
+      items: [
+        { kind: "characters", ranges: [[0x31, 0x39]] },
+        { kind: "repeat", item: digit, min: 0, max: digits - 1 },
+      ],
+    },
+  ];
+  return { kind: "choice", items };
+}

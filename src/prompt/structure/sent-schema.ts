@@ -1,0 +1,123 @@
+import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import type { ArrayShape, CopyShape, NumberShape, Shape, Shapes, StringShape } from "./shape.ts";
+
+/**
+ * The schema as a server gets it: what was read of it and no more, objects closed, references in
+ * `$defs`.
+ *
+ * @param values what a field that copies may hold; undefined = too many to be named.
+ */
+export function sentSchema(
+  shapes: Shapes,
+  values: (copy: CopyShape) => readonly (string | null)[] | undefined,
+): JsonObject {
+  const names = new Map(
+    [...shapes.rules.keys()].map((ref, at) => [ref, nameOf(ref, at + 1)] as const),
+  );
+  const writer = new SchemaWriter(names, values);
+  const root = writer.write(shapes.root);
+  if (names.size === 0) return root;
+  const definitions = [...shapes.rules].map(
+    ([ref, shape]) => [names.get(ref)!, writer.write(shape)] as const,
+  );
+  return { ...root, $defs: Object.fromEntries(definitions) };
+}
+
+/** Numbered, since the last parts of two references may be alike. */
+function nameOf(ref: string, number: number): string {
+  const last = ref.split("/").at(-1)!.replace(/\W+/g, "");
+  return `${last || "root"}_${number}`;
+}
+
+class SchemaWriter {
+  readonly #names: ReadonlyMap<string, string>;
+  readonly #values: (copy: CopyShape) => readonly (string | null)[] | undefined;
+
+  constructor(
+    names: ReadonlyMap<string, string>,
+    values: (copy: CopyShape) => readonly (string | null)[] | undefined,
+  ) {
+    this.#names = names;
+    this.#values = values;
+  }
+
+  write(shape: Shape): JsonObject {
+    return { ...this.#bare(shape), ...shape.notes };
+  }
+
+  #bare(shape: Shape): JsonObject {
+    switch (shape.kind) {
+      case "constants":
+        return { type: typesOf(shape.values), enum: [...shape.values] };
+      case "boolean":
+      case "null":
+        return { type: shape.kind };
+      case "string":
+        return stringSchema(shape);
+      case "number":
+        return numberSchema(shape);
+      case "array":
+        return this.#array(shape);
+      case "object": {
+        const { properties } = shape;
+        return {
+          type: "object",
+          properties: Object.fromEntries(
+            properties.map(({ name, shape: inner }) => [name, this.write(inner)]),
+          ),
+          required: properties.filter((it) => it.isRequired).map(({ name }) => name),
+          additionalProperties: false,
+        };
+      }
+      case "alternatives":
+        // `oneOf` is taken by fewer servers; that only one fits is checked here in any case.
+        return { anyOf: shape.shapes.map((inner) => this.write(inner)) };
+      case "copy":
+        return this.#copy(shape);
+      case "reference":
+        return { $ref: `#/$defs/${this.#names.get(shape.name)}` };
+    }
+  }
+
+  #array({ first, rest, minItems, maxItems, uniqueItems }: ArrayShape): JsonObject {
+    return {
+      type: "array",
+      ...(first.length > 0 ? { prefixItems: first.map((item) => this.write(item)) } : {}),
+      items: rest === undefined ? false : this.write(rest),
+      ...(minItems > 0 ? { minItems } : {}),
+      ...(maxItems === undefined ? {} : { maxItems }),
+      ...(uniqueItems ? { uniqueItems } : {}),
+    };
+  }
+
+  #copy(shape: CopyShape): JsonObject {
+    const values = this.#values(shape);
+    const type = shape.isNullable ? ["string", "null"] : "string";
+    return values === undefined ? { type } : { type, enum: [...values] };
+  }
+}
+
+function typesOf(values: readonly Json[]): Json {
+  const types = new Set(
+    values.map((value) => {
+      if (value === null) return "null";
+      if (Array.isArray(value)) return "array";
+      return isJsonObject(value) ? "object" : typeof value;
+    }),
+  );
+  return types.size === 1 ? [...types][0]! : [...types];
+}
+
+function stringSchema({ minLength, maxLength, pattern }: StringShape): JsonObject {
+  return {
+    type: "string",
+    ...(minLength > 0 ? { minLength } : {}),
+    ...(maxLength === undefined ? {} : { maxLength }),
+    ...(pattern === undefined ? {} : { pattern }),
+  };
+}
+
+function numberSchema({ kind: _, isInteger, ...bounds }: NumberShape): JsonObject {
+  const given = Object.entries(bounds).filter(([, value]) => Number.isFinite(value));
+  return { type: isInteger ? "integer" : "number", ...(Object.fromEntries(given) as JsonObject) };
+}

@@ -1,0 +1,138 @@
+import type { Grammar, GrammarNode } from "../../foundation/grammar.ts";
+import type { Json } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
+import { spacedJson } from "../value-text.ts";
+import { anyCharacter, jsonCharacter } from "./character-set.ts";
+import { numberGrammar } from "./number-grammar.ts";
+import { patternGrammar } from "./pattern-grammar.ts";
+import type { ArrayShape, ObjectShape, Shape, Shapes, StringShape } from "./shape.ts";
+
+/**
+ * The texts that a schema allows: JSON as `spacedJson` writes it, properties in the schema's order.
+ * A field that copies is a rule by its key, which each request adds for itself.
+ *
+ * Left to the check of the answer: `multipleOf`, bounds of numbers beyond sign and digits,
+ * `uniqueItems`, that only one schema of `oneOf` fits, patterns beyond `patternGrammar`, and lengths
+ * beside a pattern.
+ */
+export function shapeGrammar(shapes: Shapes): Grammar {
+  const writer = new GrammarWriter();
+  const root = writer.write(shapes.root);
+  for (const [name, shape] of shapes.rules) writer.rules[name] = writer.write(shape);
+  return { root, rules: writer.rules };
+}
+
+const text = (value: string): GrammarNode => ({ kind: "text", text: value });
+const sequence = (...items: GrammarNode[]): GrammarNode => ({ kind: "sequence", items });
+const choice = (items: GrammarNode[]): GrammarNode =>
+  items.length === 1 ? items[0]! : { kind: "choice", items };
+const optional = (item: GrammarNode): GrammarNode => ({ kind: "repeat", item, min: 0, max: 1 });
+
+const character = jsonCharacter(anyCharacter);
+
+/** One value, or any of several. */
+export function constantsGrammar(values: readonly Json[]): GrammarNode {
+  return choice(values.map((value) => text(spacedJson(value))));
+}
+
+class GrammarWriter {
+  readonly rules: Record<string, GrammarNode> = {};
+  #parts = 0;
+
+  write(shape: Shape): GrammarNode {
+    switch (shape.kind) {
+      case "constants":
+        return constantsGrammar(shape.values);
+      case "boolean":
+        return choice([text("true"), text("false")]);
+      case "null":
+        return text("null");
+      case "string":
+        return stringGrammar(shape);
+      case "number":
+        return numberGrammar(shape);
+      case "array":
+        return this.#array(shape);
+      case "object":
+        return this.#object(shape);
+      case "alternatives":
+        return choice(shape.shapes.map((inner) => this.write(inner)));
+      case "copy":
+        return { kind: "rule", name: shape.key };
+      case "reference":
+        return { kind: "rule", name: shape.name };
+    }
+  }
+
+  #array({ first, rest, minItems, maxItems = limits.maxAnswerElements }: ArrayShape): GrammarNode {
+    const most = Math.max(minItems, maxItems);
+    let tail: GrammarNode | undefined;
+    if (rest !== undefined && most > first.length) {
+      const item = this.#shared(this.write(rest), rest);
+      if (first.length === 0) return listOf(item, minItems, most);
+      const following = sequence(text(", "), item);
+      const min = Math.max(0, minItems - first.length);
+      tail = { kind: "repeat", item: following, min, max: most - first.length };
+    }
+    for (let at = Math.min(first.length, most) - 1; at >= 0; at--) {
+      const own = this.write(first[at]!);
+      const items = at === 0 ? [own] : [text(", "), own];
+      const upToHere = sequence(...items, ...(tail === undefined ? [] : [tail]));
+      tail = at < minItems ? upToHere : optional(upToHere);
+    }
+    return sequence(text("["), ...(tail === undefined ? [] : [tail]), text("]"));
+  }
+
+  #object({ properties }: ObjectShape): GrammarNode {
+    const members = properties.map(({ name, shape, isRequired }) => {
+      const written = this.write(shape);
+      const value = isRequired ? written : this.#shared(written, shape);
+      return { member: sequence(text(`${JSON.stringify(name)}: `), value), isRequired };
+    });
+    // What follows member `at`, and what an object may begin with there.
+    let tail: GrammarNode = sequence();
+    let begin: GrammarNode = sequence();
+    for (const { member, isRequired } of members.toReversed()) {
+      const withTail = sequence(member, tail);
+      begin = isRequired ? withTail : choice([withTail, begin]);
+      const following = sequence(text(", "), member);
+      const own = sequence(isRequired ? following : optional(following), tail);
+      tail = isRequired ? own : this.#rule(own);
+    }
+    return sequence(text("{"), begin, text("}"));
+  }
+
+  /** Parts that stand at several places become rules: else nesting would multiply them. */
+  #shared(node: GrammarNode, shape: Shape): GrammarNode {
+    const isSmall = ["boolean", "null", "copy", "reference"].includes(shape.kind);
+    return isSmall ? node : this.#rule(node);
+  }
+
+  #rule(node: GrammarNode): GrammarNode {
+    const name = `part ${++this.#parts}`;
+    this.rules[name] = node;
+    return { kind: "rule", name };
+  }
+}
+
+function listOf(item: GrammarNode, min: number, max: number): GrammarNode {
+  const more: GrammarNode = {
+    kind: "repeat",
+    item: sequence(text(", "), item),
+    min: Math.max(0, min - 1),
+    max: max - 1,
+  };
+  const elements = sequence(item, more);
+  return sequence(text("["), min === 0 ? optional(elements) : elements, text("]"));
+}
+
+function stringGrammar({ minLength, maxLength, pattern }: StringShape): GrammarNode {
+  const matching = pattern === undefined ? undefined : patternGrammar(pattern);
+  const content: GrammarNode = matching ?? {
+    kind: "repeat",
+    item: character,
+    min: minLength,
+    ...(maxLength === undefined ? {} : { max: maxLength }),
+  };
+  return sequence(text('"'), content, text('"'));
+}

@@ -1,0 +1,114 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import type { Grammar, GrammarNode } from "../../foundation/grammar.ts";
+import type {
+  Answer,
+  AnswerStructure,
+  InferenceRequest,
+  InferenceResponse,
+  Slot,
+} from "../../foundation/inference.ts";
+import type { Json, JsonObject } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
+import { candidateSpans } from "../../foundation/spans.ts";
+import type { AnswerForm } from "../answer-form.ts";
+import { wrongType } from "../field-errors.ts";
+import { kindOf } from "../value-text.ts";
+import { checkAnswer } from "./answer-check.ts";
+import { readSchema } from "./read-schema.ts";
+import { sentSchema } from "./sent-schema.ts";
+import type { CopyShape, Shapes } from "./shape.ts";
+import { constantsGrammar, shapeGrammar } from "./shape-grammar.ts";
+
+/**
+ * The form of answers that are JSON of a schema.
+ *
+ * @param key of the job file, for messages: `prompts.recipe.schema`.
+ * @throws SluiceError `JOB_INVALID`, naming the key; `TEMPLATE_INVALID` for a `copyFrom`.
+ * @example
+ * const form = compileStructuredForm({ type: "array", items: { type: "integer" } }, "schema");
+ * form.ask({}, undefined).structure.schema; // { type: "array", items: { type: "integer" } }
+ */
+export function compileStructuredForm(schema: JsonObject, key: string): AnswerForm {
+  const shapes = readSchema(schema, key);
+  const { copies } = shapes;
+  const grammar = shapeGrammar(shapes);
+  const fixed: { structure: AnswerStructure } = Object.freeze({
+    structure: Object.freeze({ schema: sentSchema(shapes, () => undefined), grammar }),
+  });
+  return {
+    noun: "JSON",
+    variables: copies.flatMap(({ source }) => source.variables),
+    ask: (row, extra) =>
+      copies.length === 0 ? fixed : { structure: copying(shapes, grammar, row, extra) },
+    accept: (request, response) => accept(request, response, shapes),
+    gather: (values) => [...values],
+  };
+}
+
+/** The structure of one request: its copying fields may hold what their texts have. */
+function copying(
+  shapes: Shapes,
+  grammar: Grammar,
+  row: JsonObject,
+  extra: JsonObject | undefined,
+): AnswerStructure {
+  const rules: Record<string, GrammarNode> = { ...grammar.rules };
+  const values = new Map<string, readonly (string | null)[]>();
+  const copies: Slot[] = [];
+  let enumerated = 0;
+  for (const shape of shapes.copies) {
+    const slot = slotOf(shape, row, extra);
+    const allowed = [shape.orElse, ...candidateSpans(slot)];
+    copies.push(slot);
+    rules[shape.key] = constantsGrammar(allowed);
+    if (enumerated + allowed.length > limits.maxEnumeratedSpans) continue;
+    enumerated += allowed.length;
+    values.set(shape.key, allowed);
+  }
+  const schema = sentSchema(shapes, ({ key }) => values.get(key));
+  return { schema, grammar: { root: grammar.root, rules }, copies };
+}
+
+function slotOf(shape: CopyShape, row: JsonObject, extra: JsonObject | undefined): Slot {
+  const { key, copyFrom, maxWords, pattern } = shape;
+  const source = shape.source.evaluate(row, extra);
+  if (typeof source !== "string" && typeof source !== "number") {
+    throw wrongType({ name: `${key}.copyFrom` }, `${copyFrom} is ${kindOf(source)}, not a text`);
+  }
+  const slot = { name: key, source: String(source), orElse: shape.orElse ?? "", maxWords };
+  return pattern === undefined ? slot : { ...slot, pattern };
+}
+
+function accept(
+  { structure }: InferenceRequest,
+  response: InferenceResponse,
+  shapes: Shapes,
+): InferenceResponse {
+  const slots = new Map(structure?.copies?.map((slot) => [slot.name, slot]));
+  const answers = response.answers.map((answer) => acceptOne(answer, shapes, slots));
+  return { ...response, answers };
+}
+
+function acceptOne(answer: Answer, shapes: Shapes, slots: ReadonlyMap<string, Slot>): Answer {
+  const { value, problems, spans } = checkAnswer(parse(answer), shapes, slots);
+  if (problems.length > 0) {
+    const shown = problems.slice(0, limits.maxShownProblems).join("; ");
+    const rest = problems.length - limits.maxShownProblems;
+    throw new SluiceError("ANSWER_INVALID", rest > 0 ? `${shown}; and ${rest} more` : shown);
+  }
+  return shapes.copies.length === 0 ? { ...answer, value } : { ...answer, value, spans };
+}
+
+/** The JSON of an answer; models that write freely put it into a fenced block. */
+function parse({ text, finishReason, tokens }: Answer): Json {
+  const fenced = /^\s*```(?:json)?\s*\n([\s\S]*?)\n?\s*```\s*$/.exec(text)?.[1];
+  try {
+    return JSON.parse(fenced ?? text) as Json;
+  } catch (cause) {
+    const problem =
+      finishReason === "length"
+        ? `it was cut off after ${tokens} tokens, before the JSON was complete`
+        : `it is no JSON (${(cause as Error).message})`;
+    throw new SluiceError("ANSWER_INVALID", problem);
+  }
+}

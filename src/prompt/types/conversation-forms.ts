@@ -1,0 +1,31 @@
+import type { ChatMessage } from "../../foundation/inference.ts";
+
+const vicunaSystem =
+  "A chat between a curious user and an artificial intelligence assistant. The assistant gives " +
+  "helpful, detailed, and polite answers to the user's questions.";
+const vicunaRoles = { user: "USER", assistant: "ASSISTANT", system: "SYSTEM" };
+
+/** A conversation as FastChat's `vicuna_v1.1` writes it, up to where the answer begins. */
+export function vicunaText(messages: readonly ChatMessage[]): string {
+  const { system, turns } = parted(messages);
+  const written = turns.map(({ role, content }, at) => {
+    const name = `${vicunaRoles[role]}:`;
+    // The end mark goes by place, not by role, as FastChat has it.
+    return content === "" ? name : `${name} ${content}${at % 2 === 0 ? " " : "</s>"}`;
+  });
+  return `${system ?? vicunaSystem} ${written.join("")}ASSISTANT:`;
+}
+
+/** A conversation as FastChat's `chatml` of Axolotl writes it, up to where the answer begins. */
+export function chatmlText(messages: readonly ChatMessage[]): string {
+  const { system, turns } = parted(messages);
+  const all = [{ role: "system", content: system ?? "You are a helpful assistant." }, ...turns];
+  const written = all.map(({ role, content }) => `<|im_start|>${role}\n${content}<|im_end|>\n`);
+  return `${written.join("")}<|im_start|>assistant\n`;
+}
+
+function parted(messages: readonly ChatMessage[]) {
+  const [first, ...rest] = messages;
+  if (first?.role !== "system") return { system: undefined, turns: messages };
+  return { system: first.content, turns: rest };
+}

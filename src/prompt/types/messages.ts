@@ -1,0 +1,49 @@
+import type { ChatMessage } from "../../foundation/inference.ts";
+import { isJsonObject, type Json } from "../../foundation/json.ts";
+import type { RowFields } from "./row-fields.ts";
+
+/** Where a row keeps its messages. */
+export interface MessageKeys {
+  /** Field of the list. */
+  list: string;
+  role: string;
+  content: string;
+  /** What the data calls a role, and what a model knows it as; others are taken as they are. */
+  roles: Readonly<Record<string, string>>;
+}
+
+/**
+ * The messages of a row. A list of texts is what a user says turn by turn, as MT-Bench has it.
+ *
+ * @throws SluiceError `VARIABLE_MISSING` or `FIELD_TYPE`, naming the field: `messages[2].role`.
+ */
+export function readMessages(fields: RowFields, keys: MessageKeys): ChatMessage[] {
+  const list = fields.list(keys.list);
+  if (list.length > 0 && list.every((element) => typeof element === "string")) {
+    return list.map((content) => ({ role: "user", content }));
+  }
+  return fields.objects(keys.list).map((message) => ({
+    role: roleOf(message, keys),
+    content: contentOf(message, keys.content),
+  }));
+}
+
+function roleOf(message: RowFields, { role, roles }: MessageKeys): ChatMessage["role"] {
+  const given = message.text(role);
+  const known = Object.hasOwn(roles, given) ? roles[given]! : given;
+  if (known === "user" || known === "assistant" || known === "system") return known;
+  const names = [...new Set([...Object.keys(roles), "user", "assistant", "system"])];
+  throw message.wrong(role, `the role ${given} is not among ${names.join(", ")}`);
+}
+
+/** A text, or the parts of one: `[{"type": "text", "text": "…"}]`. */
+function contentOf(message: RowFields, content: string): string {
+  const value = message.value(content);
+  if (!Array.isArray(value)) return message.text(content);
+  return value.map((part, at) => partText(message, `${content}[${at}]`, part)).join("");
+}
+
+function partText(message: RowFields, path: string, part: Json): string {
+  if (isJsonObject(part) && part.type === "text" && typeof part.text === "string") return part.text;
+  throw message.wrong(path, "it reads parts of type text, and finds another");
+}

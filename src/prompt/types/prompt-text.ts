@@ -1,0 +1,37 @@
+import type { JsonObject } from "../../foundation/json.ts";
+
+/**
+ * The row with those of the fields that it has emptied, as Axolotl does with answers that a
+ * dataset already holds. The row itself stays as it is.
+ */
+export function truncateFeatures(row: JsonObject, features: readonly string[]): JsonObject {
+  const present = features.filter((feature) => Object.hasOwn(row, feature));
+  if (present.length === 0) return row;
+  return { ...row, ...Object.fromEntries(present.map((feature) => [feature, ""])) };
+}
+
+/** How the prompt of a completion is cleaned. */
+export interface PromptCleaning {
+  stripWhitespace?: boolean | undefined;
+  eosToken?: string | undefined;
+}
+
+/**
+ * The prompt without end-of-sequence tokens at its end, after which a model has nothing to say,
+ * and without white space at both ends where that is asked for.
+ *
+ * @example
+ * cleanedPrompt("Once </s>\n", { stripWhitespace: true, eosToken: "</s>" }); // "Once"
+ */
+export function cleanedPrompt(prompt: string, cleaning: PromptCleaning): string {
+  const { stripWhitespace = false, eosToken = "" } = cleaning;
+  const stripped = stripWhitespace ? prompt.trim() : prompt;
+  const trimmed = trimEndOfSequence(stripped, eosToken);
+  return stripWhitespace ? trimmed.trim() : trimmed;
+}
+
+function trimEndOfSequence(prompt: string, eosToken: string): string {
+  let end = prompt.length;
+  while (eosToken !== "" && prompt.endsWith(eosToken, end)) end -= eosToken.length;
+  return prompt.slice(0, end);
+}

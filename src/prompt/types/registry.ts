@@ -1,0 +1,49 @@
+import { nearest } from "../../foundation/suggest.ts";
+import { jobInvalid } from "../answer-form.ts";
+import { alpacaTypes } from "./alpaca.ts";
+import { alpacaWithSystemTypes } from "./alpaca-with-system.ts";
+import { completionTypes } from "./completion.ts";
+import { chatTemplateType, shareGptTypes } from "./conversations.ts";
+import { creativeTypes } from "./creative.ts";
+import { inputOutputType } from "./input-output.ts";
+import type { PromptType, Reading } from "./prompt-type.ts";
+import { pygmalionType } from "./pygmalion.ts";
+import { reflectionTypes } from "./reflection.ts";
+import type { TypeOptions } from "./type-options.ts";
+
+/** Every prompt type that has a name. */
+export const promptTypes: readonly PromptType[] = [
+  ...alpacaTypes,
+  ...alpacaWithSystemTypes,
+  ...reflectionTypes,
+  ...creativeTypes,
+  ...completionTypes,
+  inputOutputType,
+  ...shareGptTypes,
+  chatTemplateType,
+  pygmalionType,
+];
+
+const byName = new Map(promptTypes.flatMap((type) => type.names.map((name) => [name, type])));
+
+/**
+ * How rows of a named type are read.
+ *
+ * @param key of the prompt in the job file, for messages: `prompts.answer`.
+ * @throws SluiceError `JOB_INVALID` for a name that is not known, with the nearest that is, and
+ *   for an option that the type does not take.
+ */
+export function readNamedType(name: string, options: TypeOptions, key: string): Reading {
+  const type = byName.get(name);
+  if (type === undefined) {
+    const near = nearest(name, byName.keys());
+    const hint = near === undefined ? "docs/job-file.md lists them" : `did you mean ${near}?`;
+    throw jobInvalid(`${key}.type`, `there is no prompt type ${name}; ${hint}`);
+  }
+  for (const [option, value] of Object.entries(options)) {
+    if (value === undefined || type.options.includes(option as keyof TypeOptions)) continue;
+    const taken = type.options.length === 0 ? "no options" : type.options.join(", ");
+    throw jobInvalid(`${key}.typeOptions.${option}`, `type ${name} takes ${taken}`);
+  }
+  return type.read(options, `${key}.typeOptions`);
+}

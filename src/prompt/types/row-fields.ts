@@ -1,0 +1,99 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { wrongType } from "../field-errors.ts";
+import { kindOf, printValue } from "../value-text.ts";
+
+/** The fields of one row, or of one object in it, as a prompt type reads them. */
+export class RowFields {
+  readonly #row: JsonObject;
+  readonly #place: string;
+  readonly #path: string;
+
+  /**
+   * @param place for messages: `prompts.answer.type`.
+   * @param path of the object within the row, with a dot at its end: `messages[2].`.
+   */
+  constructor(row: JsonObject, place: string, path = "") {
+    this.#row = row;
+    this.#place = place;
+    this.#path = path;
+  }
+
+  /** True when the field is there and not null. */
+  has(field: string): boolean {
+    return this.value(field) !== undefined;
+  }
+
+  /**
+   * The text of a field that must be there; numbers, true and false are printed.
+   *
+   * @throws SluiceError `VARIABLE_MISSING`, or `FIELD_TYPE` for null, lists and objects.
+   */
+  text(field: string): string {
+    const value = this.#required(field);
+    if (value !== null && typeof value !== "object") return printValue(value);
+    throw this.wrong(field, `it reads a text, and finds ${kindOf(value)}`);
+  }
+
+  /** The same of a field that may be absent or null: then nothing. */
+  optionalText(field: string): string {
+    return this.has(field) ? this.text(field) : "";
+  }
+
+  /**
+   * The elements of a field that must be a list, or the JSON text of one.
+   *
+   * @throws SluiceError `VARIABLE_MISSING` or `FIELD_TYPE`.
+   */
+  list(field: string): Json[] {
+    const value = this.#required(field);
+    const list = typeof value === "string" ? parsed(value) : value;
+    if (Array.isArray(list)) return list;
+    throw this.wrong(field, `it reads a list, and finds ${kindOf(value)}`);
+  }
+
+  /** The elements of a list of texts, numbers, true and false. */
+  texts(field: string): string[] {
+    return this.list(field).map((element, at) => {
+      if (element !== null && typeof element !== "object") return printValue(element);
+      throw this.wrong(`${field}[${at}]`, `it reads a text, and finds ${kindOf(element)}`);
+    });
+  }
+
+  /** The elements of a list of objects, each with its own place for messages. */
+  objects(field: string): RowFields[] {
+    return this.list(field).map((element, at) => {
+      const path = `${field}[${at}]`;
+      if (!isJsonObject(element)) {
+        throw this.wrong(path, `it reads an object, and finds ${kindOf(element)}`);
+      }
+      return new RowFields(element, this.#place, `${this.#path}${path}.`);
+    });
+  }
+
+  /** The field as it is, undefined when it is absent or null. */
+  value(field: string): Json | undefined {
+    return Object.hasOwn(this.#row, field) ? (this.#row[field] ?? undefined) : undefined;
+  }
+
+  /** The error of a field that is there and cannot be used. */
+  wrong(field: string, problem: string): SluiceError {
+    return wrongType({ name: this.#place }, problem, this.#path + field);
+  }
+
+  #required(field: string): Json {
+    if (Object.hasOwn(this.#row, field)) return this.#row[field]!;
+    throw new SluiceError("VARIABLE_MISSING", `${this.#place} reads it`, {
+      field: this.#path + field,
+      hint: "mend the row, or take a type that reads the fields it has",
+    });
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

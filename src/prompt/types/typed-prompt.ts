@@ -1,0 +1,96 @@
+import type { ChatMessage, InferenceRequest } from "../../foundation/inference.ts";
+import type { JsonObject } from "../../foundation/json.ts";
+import { jobInvalid } from "../answer-form.ts";
+import { wrongType } from "../field-errors.ts";
+import type { ConversationReading, Reading } from "./prompt-type.ts";
+import { readNamedType } from "./registry.ts";
+import { RowFields } from "./row-fields.ts";
+import { type AskedMessages, filledIn, planTurns, type TurnsPolicy } from "./turns.ts";
+import type { TypeOptions, UserDefinedType } from "./type-options.ts";
+import { readUserDefined } from "./user-defined.ts";
+
+/** What a job says of a prompt with a type. */
+export interface TypedPromptOptions {
+  type: string | UserDefinedType;
+  typeOptions?: TypeOptions | undefined;
+  turns?: TurnsPolicy | undefined;
+  api?: "chat" | "completion" | undefined;
+  eosToken?: string | undefined;
+}
+
+/** What the engine gets of one ask: a text to go on with, or messages. */
+export type AskContent = Required<Pick<InferenceRequest, "prompt">> | { messages: ChatMessage[] };
+
+/** A prompt whose words come from its type. */
+export interface TypedPrompt {
+  /** `completion`: asks are texts, sent as they are. */
+  readonly api: "chat" | "completion";
+  /**
+   * What is asked of a row, in order: one ask, or with `turns: every` one a turn.
+   *
+   * @throws SluiceError `VARIABLE_MISSING`, `FIELD_TYPE` or `ELEMENTS_TOO_MANY`.
+   */
+  asks(row: JsonObject): AskedMessages[];
+  /** An ask as the engine gets it, with the model's answers to the row's asks before it. */
+  content(ask: AskedMessages, answers: readonly string[]): AskContent;
+}
+
+/**
+ * Compiles a prompt with a type, once for all rows. A type that makes a text is a completion, or,
+ * with `api: chat`, one message of the user; a conversation goes to the model's chat template, or,
+ * where the type has a form of its own, is a completion.
+ *
+ * @param key of the prompt in the job file, for messages: `prompts.answer`.
+ * @throws SluiceError `JOB_INVALID`.
+ * @example
+ * const typed = compileTypedPrompt({ type: "completion" }, "prompt");
+ * typed.asks({ text: "Once" }).map((ask) => typed.content(ask, [])); // [{ prompt: "Once" }]
+ */
+export function compileTypedPrompt(options: TypedPromptOptions, key: string): TypedPrompt {
+  const reading = readingOf(options, key);
+  const place = `${key}.type`;
+  if (reading.kind === "conversation") return conversation(reading, options, key);
+  if (options.turns !== undefined) {
+    throw jobInvalid(`${key}.turns`, "the type makes one text of a row, not a conversation");
+  }
+  const { api = "completion" } = options;
+  return {
+    api,
+    asks: (row) => [[{ role: "user", content: reading.text(new RowFields(row, place)) }]],
+    content: (ask, answers) => {
+      const messages = filledIn(ask, answers);
+      return api === "chat" ? { messages } : { prompt: messages[0]!.content };
+    },
+  };
+}
+
+function readingOf({ type, typeOptions = {} }: TypedPromptOptions, key: string): Reading {
+  if (typeof type === "string") return readNamedType(type, typeOptions, key);
+  const [option] = Object.keys(typeOptions);
+  if (option === undefined) return readUserDefined(type, `${key}.type`);
+  throw jobInvalid(`${key}.typeOptions.${option}`, "a type of one's own has its keys in type");
+}
+
+function conversation(
+  reading: ConversationReading,
+  options: TypedPromptOptions,
+  key: string,
+): TypedPrompt {
+  const { format } = reading;
+  const { turns = "last", eosToken = "", api = format ? "completion" : "chat" } = options;
+  if (api === "completion" && format === undefined) {
+    throw jobInvalid(`${key}.api`, "the type makes messages, which need the model's chat template");
+  }
+  return {
+    api,
+    asks: (row) => {
+      const asks = planTurns(reading.messages(new RowFields(row, `${key}.type`)), turns);
+      if (asks.length > 0) return asks;
+      throw wrongType({ name: `${key}.type` }, "the row's conversation asks nothing");
+    },
+    content: (ask, answers) => {
+      const messages = filledIn(ask, answers);
+      return api === "chat" ? { messages } : { prompt: format!(messages, eosToken) };
+    },
+  };
+}

@@ -1,0 +1,104 @@
+import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
+import type { Commit } from "../attempt/commit.ts";
+import { ruleTimes } from "../coordinate/coordinator.ts";
+import type { RunContext } from "../run-context.ts";
+import { lostAnswers } from "./journaled.ts";
+import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "./paid-answers.ts";
+import { type Prices, usdOf } from "./prices.ts";
+import { coveredSeconds, ruleSpans, type TimeSpan } from "./wall-seconds.ts";
+
+/**
+ * What a run cost, retries included. Tokens are those of every answer that reached a journal,
+ * whether a result holds it or not; answers taken from a cache or an equal request cost none.
+ */
+export interface Bill extends Usage {
+  /** US dollars by `prices`; null without them. */
+  usd: number | null;
+  /** Those of the job that was sealed; null where it named none. */
+  prices: NonNullable<Prices> | null;
+  /** Seconds that the committed attempts took, added up. */
+  busySeconds: number;
+  /** Seconds in which a coordinator ruled or a task was worked on; pauses between calls left out. */
+  wallSeconds: number;
+  paidTwice: {
+    /** Answers of the wrong form, which were asked again or given up. */
+    invalid: PaidAnswers;
+    /** Answers of attempts that others overtook, for rows that these got answered as well. */
+    lost: PaidAnswers;
+  };
+}
+
+/** What a bill is made of, gathered from the commits of one generation. */
+export class BillTally {
+  #usage: Usage = noUsage;
+  #invalid: PaidAnswers = noPaidAnswers;
+  #busySeconds = 0;
+  readonly #spans: TimeSpan[] = [];
+  readonly #attempts = new Map<number, string>();
+
+  add({ task, attempt, usage, invalid, busySeconds, startedAt, committedAt }: Commit): void {
+    this.#usage = addUsage(this.#usage, usage);
+    if (invalid) this.#invalid = addPaidAnswers(this.#invalid, invalid);
+    this.#busySeconds += busySeconds;
+    this.#spans.push([Date.parse(startedAt), Date.parse(committedAt)]);
+    this.#attempts.set(task, attempt);
+  }
+
+  /**
+   * The bill as of now, for the coordinator that seals.
+   *
+   * @param journals attempts that have one, by task: their lost answers are looked for.
+   * @param earlier bill of the generation before, and when that was sealed.
+   */
+  async bill(
+    context: Pick<RunContext, "storage" | "plan" | "clock">,
+    journals: ReadonlyMap<number, readonly string[]>,
+    prices: Prices,
+    earlier?: EarlierBill,
+  ): Promise<Bill> {
+    const { storage, clock } = context;
+    let lost = noPaidAnswers;
+    for (const [task, attempts] of journals) {
+      const committed = this.#attempts.get(task);
+      if (committed === undefined || attempts.length < 2) continue;
+      lost = addPaidAnswers(lost, await lostAnswers(context, task, committed, attempts));
+    }
+    const spans = [...this.#spans, ...ruleSpans(await ruleTimes(storage), clock.now())];
+    const fresh = spans.filter(([startMs]) => startMs >= (earlier?.sealedMs ?? 0));
+    const usage = addUsage(this.#usage, lost);
+    const bill: Bill = {
+      ...usage,
+      usd: usdOf(usage, prices),
+      prices: prices ?? null,
+      busySeconds: this.#busySeconds,
+      wallSeconds: coveredSeconds(fresh),
+      paidTwice: { invalid: this.#invalid, lost },
+    };
+    return earlier ? addBills(earlier.bill, bill) : bill;
+  }
+}
+
+/** What the generations before a retry cost. */
+export interface EarlierBill {
+  bill: Bill;
+  /** Milliseconds since 1970. */
+  sealedMs: number;
+}
+
+function addBills(earlier: Bill, later: Bill): Bill {
+  const usage = addUsage(earlier, later);
+  const { invalid, lost } = earlier.paidTwice;
+  const isPriced = earlier.usd !== null && later.usd !== null;
+  return {
+    ...usage,
+    // Each at the prices of its time; where they were not known then, at those of today.
+    usd: isPriced ? earlier.usd + later.usd : usdOf(usage, later.prices ?? undefined),
+    prices: later.prices,
+    busySeconds: earlier.busySeconds + later.busySeconds,
+    wallSeconds: earlier.wallSeconds + later.wallSeconds,
+    paidTwice: {
+      invalid: addPaidAnswers(invalid, later.paidTwice.invalid),
+      lost: addPaidAnswers(lost, later.paidTwice.lost),
+    },
+  };
+}

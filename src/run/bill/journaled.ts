@@ -1,0 +1,101 @@
+import { sha256Hex } from "../../foundation/hashing.ts";
+import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
+import { readJournal } from "../attempt/journal.ts";
+import type { JournalLine } from "../attempt/journal-line.ts";
+import { addRequests } from "../attempt/replay.ts";
+import { attemptPaths, generationAttemptsPrefix } from "../layout.ts";
+import type { RunContext } from "../run-context.ts";
+import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "./paid-answers.ts";
+
+/** A run with its journals. */
+export type JournaledRun = Pick<RunContext, "storage" | "plan">;
+
+/** Attempts of a generation that have a journal, by task, each list by age. */
+export async function journaledAttempts(run: JournaledRun): Promise<Map<number, string[]>> {
+  const attempts = new Map<number, string[]>();
+  const prefix = generationAttemptsPrefix(run.plan);
+  for await (const { path } of run.storage.list(prefix)) {
+    const [task, attempt, file] = path.slice(prefix.length).split("/");
+    if (file !== "journal.jsonl") continue;
+    const known = attempts.get(Number(task)) ?? [];
+    attempts.set(Number(task), [...known, attempt!].sort());
+  }
+  return attempts;
+}
+
+/** Reads what attempts at a task journaled; answers that one took over from another come once. */
+export async function* journaledLines(
+  { storage, plan }: JournaledRun,
+  task: number,
+  attempts: readonly string[],
+): AsyncGenerator<{ attempt: string; line: JournalLine; isAgain: boolean }> {
+  const seen = new Map<number, string>();
+  for (const attempt of attempts) {
+    const { journal } = attemptPaths(task, plan, attempt);
+    for await (const { line, text } of readJournal(storage, journal)) {
+      if (line.outcome !== "answered" || attempts.length === 1) {
+        yield { attempt, line, isAgain: false };
+        continue;
+      }
+      const known = seen.get(line.index);
+      const digest = sha256Hex(text);
+      // What is taken over is taken over to the letter; times alone tell two answers apart.
+      if (known === digest) continue;
+      seen.set(line.index, digest);
+      yield { attempt, line, isAgain: known !== undefined };
+    }
+  }
+}
+
+/** Tokens that a task without a commit has cost so far. */
+export async function journaledUsage(
+  run: JournaledRun,
+  task: number,
+  attempts: readonly string[],
+): Promise<Usage> {
+  let usage: Usage = { ...noUsage };
+  const partly = new Map<number, Map<number, Usage>>();
+  for await (const { line } of journaledLines(run, task, attempts)) {
+    if (line.outcome === "answered") {
+      addRequests(usage, line.requests);
+      partly.delete(line.index);
+    } else if (line.outcome === "invalid") {
+      usage = addUsage(usage, line.usage);
+    } else if (line.outcome === "partly-answered" && !line.response.reused) {
+      const ofRow = partly.get(line.index) ?? new Map<number, Usage>();
+      partly.set(line.index, ofRow.set(line.request, line.response.usage));
+    }
+  }
+  for (const ofRow of partly.values()) {
+    for (const ofRequest of ofRow.values()) usage = addUsage(usage, ofRequest);
+  }
+  return usage;
+}
+
+/**
+ * Answers of a committed task that came to other attempts than the committed one, for rows that
+ * this one got answered by itself. What never reached a journal is not known.
+ */
+export async function lostAnswers(
+  run: JournaledRun,
+  task: number,
+  committed: string,
+  attempts: readonly string[],
+): Promise<PaidAnswers> {
+  const others = attempts.filter((attempt) => attempt !== committed);
+  if (others.length === 0) return noPaidAnswers;
+  let lost = noPaidAnswers;
+  for await (const found of journaledLines(run, task, [committed, ...others])) {
+    const { attempt, line, isAgain } = found;
+    if (line.outcome === "answered" && isAgain) {
+      const usage: Usage = { ...noUsage };
+      addRequests(usage, line.requests);
+      const answers = line.requests.filter(({ reused }) => !reused).length;
+      lost = addPaidAnswers(lost, { answers, ...usage });
+    } else if (line.outcome === "invalid" && attempt > committed) {
+      // Those of earlier attempts are in the commit.
+      lost = addPaidAnswers(lost, { answers: 1, ...line.usage });
+    }
+  }
+  return lost;
+}

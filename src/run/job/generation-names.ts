@@ -1,0 +1,98 @@
+import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { generationKeys } from "./generation.ts";
+import { readPairs } from "./pairs.ts";
+import type { Origin } from "./problem.ts";
+import { nodesAt } from "./schema-tree.ts";
+import { scalarFromText } from "./value-text.ts";
+
+/** Names of others that are not our own in snake case. */
+const foreign: Readonly<Record<string, string>> = { stop_strings: "stop" };
+
+/**
+ * Our key of `generation` by the name that Hugging Face and Axolotl have for it:
+ * `max_new_tokens` → `maxNewTokens`.
+ */
+export const otherGenerationNames: ReadonlyMap<string, string> = new Map([
+  ...generationKeys.flatMap((key) => {
+    const name = key.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    return name === key ? [] : [[name, key] as const];
+  }),
+  ...Object.entries(foreign),
+]);
+
+/** Keys of the job itself by the names that Axolotl has for them. */
+export const otherRootNames: ReadonlyMap<string, string> = new Map([
+  ["sequence_len", "sequenceLen"],
+  ["truncate_features", "truncateFeatures"],
+]);
+
+/** All names of a key of the job, its own first. */
+export function namesOfKey(path: readonly string[]): readonly string[] {
+  const key = path.at(-1)!;
+  const isOfGeneration = path[0] === "generation" && path.length === 2;
+  if (!isOfGeneration && path.length > 1) return [key];
+  const all = isOfGeneration ? otherGenerationNames : otherRootNames;
+  const others = [...all].filter(([, own]) => own === key);
+  return [key, ...others.map(([name]) => name)];
+}
+
+/** A value of a job, and where it goes. */
+export type Placed = readonly [path: readonly string[], value: Json];
+
+/**
+ * Translates what layers of a job say of `generation` into its own names. A key that one layer
+ * gives under two names keeps the other name, under which the schema refuses it.
+ */
+export class GenerationNames {
+  readonly #spellings = new Map<string, { name: string; from: Origin["from"] }>();
+
+  /** @param path begins with `generation`. */
+  translate(path: readonly string[], value: Json, { from }: Origin): readonly Placed[] {
+    const [root = "", name, ...below] = path;
+    if (name !== undefined) return [[[root, this.#own(name, from), ...below], value]];
+    if (typeof value === "string") {
+      const entries = Object.entries(valuesOf(value) ?? {});
+      if (entries.length === 0) return [[path, value]];
+      return entries.map(([given, inner]) => [[root, this.#own(given, from)], inner] as const);
+    }
+    if (!isJsonObject(value)) return [[path, value]];
+    this.#spellings.clear();
+    const named = Object.entries(value).map(
+      ([given, inner]) => [this.#own(given, from), inner] as const,
+    );
+    return [[path, Object.fromEntries(named)]];
+  }
+
+  #own(name: string, from: Origin["from"]): string {
+    const own = otherGenerationNames.get(name) ?? name;
+    const known = this.#spellings.get(own);
+    if (known === undefined || known.from !== from || known.name === name) {
+      this.#spellings.set(own, { name, from });
+      return own;
+    }
+    return name === own ? known.name : name;
+  }
+}
+
+/**
+ * Reads `temperature=0.5,top_k=20`. Values have the type that the schema wants. Several `stop` are
+ * a list; any other key may come once.
+ *
+ * @returns undefined where the text is no such list.
+ */
+function valuesOf(text: string): JsonObject | undefined {
+  const read: JsonObject = {};
+  for (const { name, text: given, isQuoted } of readPairs(text) ?? []) {
+    const value = isQuoted ? given : valueFor(name, given);
+    const known = read[name];
+    if (known === undefined) read[name] = value;
+    else if (otherGenerationNames.get(name) === "stop" || name === "stop") {
+      read[name] = [known, value].flat();
+    } else return undefined;
+  }
+  return read;
+}
+
+function valueFor(name: string, text: string): Json {
+  return scalarFromText(text, nodesAt(["generation", name]));
+}

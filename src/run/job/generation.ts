@@ -1,0 +1,166 @@
+import { z } from "zod";
+import type { GenerationParameters } from "../../foundation/inference.ts";
+import type { Json } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
+import { setting } from "../../foundation/setting.ts";
+
+/** What a job that says nothing of it asks for. */
+const defaults = Object.freeze({
+  maxNewTokens: 256,
+  temperature: 0,
+  topP: 1,
+  topK: 0,
+  minP: 0,
+  repetitionPenalty: 1,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  stop: Object.freeze([]) as readonly string[],
+});
+
+/** The same of what a request leaves out where it is not asked for. */
+const defaultsLeftOut = { ignoreEos: false, numReturnSequences: 1, numBeams: 1, logprobs: 0 };
+
+/** Temperature of `doSample: true` beside which no temperature is written. */
+const samplingTemperature = 1;
+
+// A key that nobody wrote stays out of the job: engines must be able to tell it from a default
+// that somebody wrote. The schema names the default all the same, for people and editors.
+function optional<S extends z.ZodType>(schema: S, description: string, standard?: Json) {
+  const shown = standard === undefined ? {} : { default: standard };
+  return schema.optional().meta({ description, ...shown });
+}
+
+const count = z.int().min(1);
+const penalty = z.number().min(-2).max(2);
+
+const shape = z.strictObject({
+  maxNewTokens: optional(count, "Most tokens of one answer", defaults.maxNewTokens),
+  maxLength: optional(z.int().min(2), "Most tokens of prompt and answer, for maxNewTokens"),
+  temperature: optional(z.number().min(0).max(10), "0 = the likeliest token each time", 0),
+  topP: optional(z.number().gt(0).max(1), "Share of probability sampled from", 1),
+  topK: optional(z.int().min(0), "Likeliest tokens sampled from; 0 = all", 0),
+  minP: optional(z.number().min(0).max(1), "Least probability relative to the likeliest", 0),
+  doSample: optional(
+    z.boolean(),
+    `false = temperature 0; true = temperature ${samplingTemperature} where none is given`,
+  ),
+  repetitionPenalty: optional(z.number().gt(0), "Above 1: repeat less", 1),
+  presencePenalty: optional(penalty, "Above 0: new words", 0),
+  frequencyPenalty: optional(penalty, "Above 0: fewer repeats", 0),
+  seed: optional(z.int().min(0).max(0xffff_ffff), "Default: drawn, and shown"),
+  stop: optional(
+    z.union([z.string().transform((text) => [text]), z.array(z.string())]),
+    "Texts that end an answer; default: none",
+  ),
+  ignoreEos: optional(z.boolean(), "Go on where the model would end the answer", false),
+  numReturnSequences: optional(
+    count.max(limits.maxReturnSequences),
+    "Answers to each prompt; above 1 they come as a list",
+    1,
+  ),
+  numBeams: optional(count, "Beams of a beam search; no engine has one, so only 1", 1),
+  logprobs: optional(
+    z.int().min(0).max(limits.maxLogprobs),
+    "Likeliest tokens to report for each token, with output.include: [logprobs]",
+    0,
+  ),
+  prependBos: optional(
+    z.boolean(),
+    "With api: completion, begin with the model's begin-of-text token; default: as the model does",
+  ),
+  useCache: setting(
+    "operation",
+    "Taken and without effect: every engine keeps what it computed",
+    z.boolean().optional(),
+  ),
+  returnFullText: z
+    .boolean()
+    .default(false)
+    .describe("With api: completion, put the prompt before its continuation"),
+});
+
+type Generation = z.output<typeof shape>;
+
+function contradictions(generation: Generation): { key: keyof Generation; message: string }[] {
+  const { maxNewTokens, maxLength, doSample, temperature, numReturnSequences = 1 } = generation;
+  const found: { key: keyof Generation; message: string }[] = [];
+  if (maxNewTokens !== undefined && maxLength !== undefined) {
+    const message = "stands beside maxNewTokens: give one of them";
+    found.push({ key: "maxLength", message });
+  }
+  if (doSample === true && temperature === 0) {
+    found.push({ key: "temperature", message: "must be more than 0 with doSample: true" });
+  }
+  if (numReturnSequences > 1 && temperatureOf(generation) === 0) {
+    const message = `gives ${numReturnSequences} times the same answer: set a temperature above 0`;
+    found.push({ key: "numReturnSequences", message });
+  }
+  return found;
+}
+
+/** What a text must look like; the draft of a job has made a map of one that does. */
+const pairs = z.string().transform((_, context): Generation => {
+  context.addIssue({ code: "custom", message: "write it as key=value,key=value, each key once" });
+  return z.NEVER;
+});
+
+/** The schema of `generation`: own names only, values that were written only. */
+export const generationOptions = z.union([
+  pairs,
+  shape.superRefine((generation, context) => {
+    for (const { key, message } of contradictions(generation)) {
+      context.addIssue({ code: "custom", path: [key], message });
+    }
+  }),
+]);
+
+/** Names of the keys of `generation`. */
+export const generationKeys: readonly string[] = Object.freeze(Object.keys(shape.shape));
+
+function temperatureOf({ doSample, temperature }: Generation): number {
+  if (doSample === false) return 0;
+  return temperature ?? (doSample === true ? samplingTemperature : defaults.temperature);
+}
+
+/** The keys of a job's `generation`, the defaults among them written out. */
+export function withGenerationDefaults(generation: Generation): Generation {
+  const { maxNewTokens, ...others } = defaults;
+  const limit = generation.maxLength === undefined ? { maxNewTokens } : {};
+  return { ...others, stop: [], ...defaultsLeftOut, ...limit, ...generation };
+}
+
+/**
+ * How a job's answers are sampled, with every default filled in.
+ *
+ * @param seed that the run has, whether it was written or drawn.
+ * @example
+ * generationParameters(job.generation, plan.seed).explicit; // ["maxNewTokens", "topP"]
+ */
+export function generationParameters(generation: Generation, seed: number): GenerationParameters {
+  const { maxLength, returnFullText: _, useCache: __, doSample: ___, ...sampling } = generation;
+  const written = Object.entries({ ...sampling, maxLength }).filter(
+    ([, value]) => value !== undefined,
+  );
+  const explicit = written.map(([name]) => name);
+  return {
+    ...defaults,
+    // The prompt has at least one token.
+    ...(maxLength === undefined ? {} : { maxNewTokens: maxLength - 1 }),
+    ...Object.fromEntries(written),
+    temperature: temperatureOf(generation),
+    seed,
+    ...(explicit.length === 0 ? {} : { explicit }),
+  };
+}
+
+/** What a person should know of a job's `generation`: values that are taken and do nothing. */
+export function generationNotices({ doSample, temperature = 0, useCache }: Generation): string[] {
+  const notices: string[] = [];
+  if (doSample === false && temperature > 0) {
+    notices.push(`generation.temperature ${temperature} is not used, because doSample is false`);
+  }
+  if (useCache !== undefined) {
+    notices.push("generation.useCache has no effect: every engine keeps what it computed");
+  }
+  return notices;
+}

@@ -1,0 +1,168 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import type { JobSpec } from "../job/schema.ts";
+import type { Plan } from "../plan.ts";
+
+/** Name of the format, as `input.format` and `output.format` take it. */
+export const openaiBatch = "openai-batch";
+
+/** True where the output's lines are those of the OpenAI Batch API. */
+export function writesBatchLines({ output }: JobSpec): boolean {
+  return output.format === openaiBatch;
+}
+
+/** True where a failed row has a line among the results, beside its dead letter. */
+export function resultsHoldFailed(job: JobSpec): boolean {
+  return writesBatchLines(job) && job.output.errorFile === undefined;
+}
+
+/** True where the rows of an input are requests, which need no prompt. */
+export function isBatchInput({ input }: JobSpec): boolean {
+  return input.every(({ format }) => format === openaiBatch);
+}
+
+/** The field that identifies the rows of an input. */
+export function idFieldOf(source: JobSpec["input"][number]): string | undefined {
+  return source.id ?? (source.format === openaiBatch ? "custom_id" : undefined);
+}
+
+/**
+ * Refuses what lines of the OpenAI Batch API have no place for: several requests a row, and columns
+ * of one's own.
+ *
+ * @throws SluiceError `JOB_INVALID`, naming the key.
+ */
+export function assertBatchOutput(job: JobSpec): void {
+  const { output, prompt, generation } = job;
+  if (!writesBatchLines(job)) {
+    if (output.errorFile === undefined) return;
+    throw invalid("output.errorFile", "it needs output.format: openai-batch");
+  }
+  if (job.prompts) throw invalid("prompts", "a line of the output has one response; give prompt");
+  if (prompt?.forEach !== undefined) {
+    throw invalid("prompt.forEach", "a line of the output has one response");
+  }
+  if (prompt?.turns === "every") {
+    throw invalid("prompt.turns", "a line of the output has one response; give first or last");
+  }
+  if (output.include.length > 0) throw invalid("output.include", "a response says its usage");
+  if (generation.returnFullText) {
+    throw invalid("generation.returnFullText", "a response holds the answer alone");
+  }
+}
+
+function invalid(field: string, problem: string): SluiceError {
+  return new SluiceError("JOB_INVALID", `with output.format openai-batch: ${problem}`, { field });
+}
+
+/** What a line says of its row, whether it was answered or not. */
+export interface BatchRow {
+  index: number;
+  /** The row, or anything else where it could not be read. */
+  row: unknown;
+  /** Value of the field that identifies it. */
+  id: string | number | null;
+}
+
+/** A dead letter, as far as its line is made of it. */
+interface FailedRow extends BatchRow {
+  file: string;
+  line: number;
+  code: string;
+  message: string;
+}
+
+/** Faults of the request itself, by the names that OpenAI gives them. */
+const requestFaults: Readonly<Record<string, string>> = {
+  JSON_INVALID: "invalid_json_line",
+  ROW_NOT_OBJECT: "invalid_json_line",
+  PARAMETER_MISSING: "missing_required_parameter",
+  PARAMETER_INVALID: "invalid_value",
+  ID_INVALID: "invalid_value",
+  PARAMETER_UNSUPPORTED: "unsupported_parameter",
+  URL_UNSUPPORTED: "invalid_url",
+  PROMPT_TOO_LONG: "context_length_exceeded",
+  REQUEST_REFUSED: "invalid_request",
+  MODEL_DIFFERS: "model_not_found",
+};
+
+/** Objects that have an id of their own, and how it begins. A list of embeddings has none. */
+const idPrefixes = [
+  ["chat.completion", "chatcmpl"],
+  ["text_completion", "cmpl"],
+] as const;
+
+/** Writes result lines in the form of the OpenAI Batch API. */
+export class BatchLines {
+  readonly #runId: string;
+  readonly #created: number;
+  readonly #hasCustomIds: boolean;
+
+  constructor(plan: Pick<Plan, "runId" | "createdAt" | "job">) {
+    this.#runId = plan.runId;
+    this.#created = Math.floor(Date.parse(plan.createdAt) / 1000);
+    this.#hasCustomIds = isBatchInput(plan.job);
+  }
+
+  /** @param bodyJson what the prompts made of the answer: a response body but for its `id`. */
+  answered(row: BatchRow, bodyJson: string): string {
+    const hash = this.#hashOf(row);
+    const prefix = idPrefixes.find(([object]) => bodyJson.startsWith(`{"object":"${object}"`))?.[1];
+    const name = prefix ? `"id":"${prefix}-${hash}","created":${this.#created},` : "";
+    const body = `{${name}${bodyJson.slice(1)}`;
+    const response = `{"status_code":200,"request_id":"req_${hash}","body":${body}}`;
+    return `${this.#head(row, hash)},"response":${response},"error":null}`;
+  }
+
+  /** The line of a row that failed, from its dead letter. */
+  failed(letterJson: string): string {
+    const letter = JSON.parse(letterJson) as FailedRow;
+    const hash = this.#hashOf(letter);
+    const code = requestFaults[letter.code] ?? letter.code.toLowerCase();
+    // The place is of use beside the input, where the dead letter has it.
+    const message = letter.message.replace(` (${letter.file}:${letter.line})`, "");
+    const error = { code, message };
+    const isRequestFault = Object.hasOwn(requestFaults, letter.code);
+    const type = isRequestFault ? "invalid_request_error" : "server_error";
+    const response = {
+      status_code: statusOf(letter.code),
+      request_id: `req_${hash}`,
+      body: { error: { message, type, param: null, code } },
+    };
+    const facts = JSON.stringify({ response, error });
+    return `${this.#head(letter, hash)},${facts.slice(1)}`;
+  }
+
+  #head(row: BatchRow, hash: string): string {
+    return `{"id":"batch_req_${hash}","custom_id":${JSON.stringify(this.#customIdOf(row))}`;
+  }
+
+  #customIdOf({ row, id, index }: BatchRow): Json {
+    if (!this.#hasCustomIds) return String(id ?? `row-${index}`);
+    return isJsonObject(row) ? (row.custom_id ?? null) : null;
+  }
+
+  /** Equal each time a row's line is written, so that a resumed run gives the same bytes. */
+  #hashOf({ index }: BatchRow): string {
+    return sha256Hex(`${this.#runId}/${index}`).slice(0, 32);
+  }
+}
+
+/** The answer that a line of a batch's results holds, or its error, for people. */
+export function answerInBatchLine({ response = null, error = null }: JsonObject): Json {
+  if (isJsonObject(error)) return `${error.code}: ${error.message}`;
+  const { body } = isJsonObject(response) ? response : {};
+  if (!isJsonObject(body)) return null;
+  if (!Array.isArray(body.choices)) return body.data ?? null;
+  const texts = body.choices.filter(isJsonObject).map(({ message, text = null }) => {
+    return isJsonObject(message) ? (message.content ?? null) : text;
+  });
+  return texts.length === 1 ? texts[0]! : texts;
+}
+
+function statusOf(code: string): number {
+  if (code === "MODEL_DIFFERS") return 404;
+  if (code === "TIMEOUT") return 504;
+  return Object.hasOwn(requestFaults, code) ? 400 : 500;
+}

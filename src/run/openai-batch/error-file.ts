@@ -1,0 +1,48 @@
+import { relative } from "node:path";
+import { SluiceError } from "../../foundation/errors.ts";
+import type { JobSpec } from "../job/schema.ts";
+import { readLines } from "../lines.ts";
+import type { RunLocation } from "../locate.ts";
+import type { PlannedFile } from "../plan.ts";
+import { LineSink } from "../retry/merge-task.ts";
+import type { RunContext } from "../run-context.ts";
+import { BatchLines } from "./batch-lines.ts";
+
+/**
+ * The error file of a job by its name beside the run directory, or null where it has none.
+ *
+ * @throws SluiceError `JOB_INVALID` when it is to lie elsewhere, or in the run directory.
+ */
+export function errorFileOf({ output }: JobSpec, location: RunLocation): string | null {
+  if (output.errorFile === undefined) return null;
+  const name = relative(location.outside, output.errorFile);
+  const isInside = !relative(location.directory, output.errorFile).startsWith("..");
+  if (!name.startsWith("..") && !isInside && name !== location.mergedFile) return name;
+  const problem = `it must lie in ${location.outside}, where the output lies, and be another file`;
+  throw new SluiceError("JOB_INVALID", problem, { field: "output.errorFile" });
+}
+
+/**
+ * Writes the lines of all rows that failed, in input order, from dead letters as they stand. The
+ * file is there even when none did.
+ */
+export async function writeErrorFile(
+  { storage, outside, plan }: RunContext,
+  name: string,
+  tasks: Iterable<{ deadLetters: PlannedFile | null }>,
+): Promise<PlannedFile> {
+  const lines = new BatchLines(plan);
+  const sink = await LineSink.open(outside, name);
+  try {
+    for (const { deadLetters } of tasks) {
+      if (!deadLetters) continue;
+      for await (const letter of readLines(storage, deadLetters.path)) {
+        await sink.add(lines.failed(letter));
+      }
+    }
+    return await sink.end();
+  } catch (error) {
+    await sink.abort();
+    throw error;
+  }
+}

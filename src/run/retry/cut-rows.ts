@@ -1,0 +1,77 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
+import type { Commit } from "../attempt/commit.ts";
+import type { DeadLetter } from "../attempt/write-part.ts";
+import { commitPath } from "../layout.ts";
+import { readLines } from "../lines.ts";
+import { type PlannedFile, readPlan, TaskTable } from "../plan.ts";
+import { readJson } from "../records.ts";
+import type { Manifest, ManifestTask } from "../seal/manifest.ts";
+
+/**
+ * Rows of a task whose answer, as it stands now, was cut by the limit on tokens: noted by the first
+ * generation, and noted anew by each retry for the rows that it answered.
+ *
+ * @throws SluiceError `UNSUPPORTED` when the notes were removed.
+ */
+export async function cutRows(
+  storage: Storage,
+  { runId }: Manifest,
+  { task, retried = [] }: ManifestTask,
+): Promise<number[]> {
+  const first = await readJson<Commit>(storage, commitPath(task, { runId, generation: 1 }));
+  const cut = new Set(await indexesIn(storage, first?.cutRows ?? null));
+  for (const { commit: file, generation } of retried) {
+    const commit = await readJson<Commit>(storage, file.path);
+    if (!commit) throw new SluiceError("RUN_DAMAGED", "the commit is missing", { file: file.path });
+    for (const index of await answeredRows(storage, commit, generation)) cut.delete(index);
+    for (const index of await indexesIn(storage, commit.cutRows)) cut.add(index);
+  }
+  return [...cut].sort((a, b) => a - b);
+}
+
+/** Rows whose answers a retry's commit replaced. */
+async function answeredRows(
+  storage: Storage,
+  { task, deadLetters }: Commit,
+  generation: number,
+): Promise<Set<number>> {
+  const plan = await readPlan(storage, generation);
+  // What had failed had no answer, and its dead letters may have been cleaned away.
+  if (plan.where === "failed") return new Set();
+  const table = new TaskTable(storage, plan);
+  try {
+    const { only } = await table.task(task);
+    const answered = new Set(eachIndex(parseIndexSet(only!)));
+    for (const index of await deadLetterRows(storage, deadLetters)) answered.delete(index);
+    return answered;
+  } finally {
+    await table.close();
+  }
+}
+
+/** Rows that a file of dead letters holds. */
+export async function deadLetterRows(
+  storage: Storage,
+  file: PlannedFile | null,
+): Promise<number[]> {
+  const rows: number[] = [];
+  if (!file) return rows;
+  await assertKept(storage, file);
+  for await (const line of readLines(storage, file.path)) {
+    rows.push((JSON.parse(line) as DeadLetter).index);
+  }
+  return rows;
+}
+
+async function indexesIn(storage: Storage, file: PlannedFile | null): Promise<Iterable<number>> {
+  if (!file) return [];
+  await assertKept(storage, file);
+  return eachIndex(parseIndexSet(Buffer.from(await storage.read(file.path)).toString()));
+}
+
+async function assertKept(storage: Storage, { path }: PlannedFile): Promise<void> {
+  if (await storage.stat(path)) return;
+  throw new SluiceError("UNSUPPORTED", "what says which answers were cut is gone", { file: path });
+}

@@ -1,0 +1,160 @@
+import type { Engine } from "../../engines/engine.ts";
+import { asSluiceError } from "../../foundation/errors.ts";
+import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import type { Json } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { Logger } from "../../foundation/logger.ts";
+import type { Random } from "../../foundation/random.ts";
+import type { AnswerCache } from "./answer-cache.ts";
+import { isRepeatable, requestKey } from "./request-key.ts";
+
+export interface ReuseOptions {
+  /** Says which model answers, weights included. */
+  model: Json;
+  /** Answers of earlier runs, where the job names a cache. */
+  cache?: AnswerCache;
+  logger: Logger;
+  random: Random;
+}
+
+/**
+ * The same engine, which is not asked twice for what gives the same answer: a request that repeats
+ * one in flight waits for it, one that repeats an answered one gets that answer, and so do those
+ * that the cache knows. Such responses are `reused`. Where the request that others wait for fails,
+ * each of them is asked itself.
+ */
+export function reusing(engine: Engine, options: ReuseOptions): Engine {
+  return new ReusingEngine(engine, options);
+}
+
+class ReusingEngine implements Engine {
+  readonly #engine: Engine;
+  readonly #options: ReuseOptions;
+  readonly #leaders = new Map<string, Promise<InferenceResponse>>();
+  /** Answers by key, the longest unused first. */
+  readonly #answers = new Map<string, InferenceResponse>();
+  #answerChars = 0;
+  #hasCacheFailed = false;
+
+  constructor(engine: Engine, options: ReuseOptions) {
+    this.#engine = engine;
+    this.#options = options;
+  }
+
+  get name(): string {
+    return this.#engine.name;
+  }
+
+  get capacity(): number {
+    return this.#engine.capacity;
+  }
+
+  get choices(): Readonly<Record<string, Json>> {
+    return this.#engine.choices ?? {};
+  }
+
+  async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
+    if (!isRepeatable(request)) return this.#engine.infer(request, signal);
+    const key = requestKey(this.#options.model, request);
+    const known = this.#known(key);
+    if (known) return reused(known);
+    const leader = this.#leaders.get(key);
+    if (leader) return this.#follow(leader, request, signal);
+    const leading = this.#lead(key, request, signal);
+    this.#leaders.set(key, leading);
+    try {
+      return await leading;
+    } finally {
+      this.#leaders.delete(key);
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#engine.close();
+    const { cache, random } = this.#options;
+    if (!this.#hasCacheFailed) await cache?.trim(random.next()).catch(this.#giveUpCache);
+  }
+
+  async #lead(
+    key: string,
+    request: InferenceRequest,
+    signal: AbortSignal,
+  ): Promise<InferenceResponse> {
+    const cached = await this.#cached((cache) => cache.find(key));
+    if (cached) {
+      this.#remember(key, cached);
+      return reused(cached);
+    }
+    signal.throwIfAborted();
+    const response = await this.#engine.infer(request, signal);
+    this.#remember(key, response);
+    await this.#cached((cache) => cache.add(key, response));
+    return response;
+  }
+
+  async #follow(
+    leader: Promise<InferenceResponse>,
+    request: InferenceRequest,
+    signal: AbortSignal,
+  ): Promise<InferenceResponse> {
+    const aborted = Promise.withResolvers<never>();
+    const abort = () => aborted.reject(signal.reason);
+    signal.addEventListener("abort", abort, { once: true });
+    try {
+      const response = await Promise.race([leader.catch(() => undefined), aborted.promise]);
+      if (response) return reused(response);
+    } finally {
+      signal.removeEventListener("abort", abort);
+    }
+    signal.throwIfAborted();
+    return this.#engine.infer(request, signal);
+  }
+
+  #known(key: string): InferenceResponse | undefined {
+    const response = this.#answers.get(key);
+    if (response === undefined) return undefined;
+    this.#answers.delete(key);
+    this.#answers.set(key, response);
+    return response;
+  }
+
+  #remember(key: string, response: InferenceResponse): void {
+    this.#answers.set(key, response);
+    this.#answerChars += charsOf(response);
+    for (const [oldest, answer] of this.#answers) {
+      const fits =
+        this.#answers.size <= limits.maxReusedAnswers &&
+        this.#answerChars <= limits.maxReusedAnswerChars;
+      if (fits) return;
+      this.#answers.delete(oldest);
+      this.#answerChars -= charsOf(answer);
+    }
+  }
+
+  /** Nothing is lost without a cache: one that fails is left alone, and said once. */
+  async #cached<T>(use: (cache: AnswerCache) => Promise<T>): Promise<T | undefined> {
+    const { cache } = this.#options;
+    if (cache === undefined || this.#hasCacheFailed) return undefined;
+    return use(cache).catch(this.#giveUpCache);
+  }
+
+  readonly #giveUpCache = (error: unknown): undefined => {
+    if (!this.#hasCacheFailed) {
+      this.#options.logger.log(
+        "warn",
+        `goes on without the cache: ${asSluiceError(error).message}`,
+      );
+    }
+    this.#hasCacheFailed = true;
+  };
+}
+
+function reused(response: InferenceResponse): InferenceResponse {
+  return { ...response, seconds: 0, reused: true };
+}
+
+function charsOf({ answers }: InferenceResponse): number {
+  return answers.reduce((sum, { text, value }) => {
+    return sum + text.length + (value === undefined ? 0 : JSON.stringify(value).length);
+  }, 0);
+}

@@ -1,0 +1,34 @@
+import { describe, expect, it } from "vitest";
+import { preparedRun, scratchFolder } from "../../run/whole-run.ts";
+import { call } from "../call.ts";
+
+const rows = '{"text":"a"}\n{"text":"b"}\n';
+const plain = ["--input", "rows.jsonl", "--model", "fake", "--prompt", "Say {{ text }}"];
+const mend = ["--set", "model.failures=[]"];
+const refuse = "model.failures=[{row: 1, kind: refused}]";
+
+describe("sluice retry", () => {
+  it("asks what failed, says where the results are, and then has nothing to do", async () => {
+    const { folder } = preparedRun(scratchFolder(), rows);
+    expect((await call(folder, "run", ...plain, "--set", refuse)).exitCode).toBe(1);
+    const { stdout, stderr, exitCode } = await call(folder, "retry", "out", ...mend);
+    expect(stderr.trimEnd().split("\n").at(-1)).toBe(`results: ${folder}/out`);
+    expect(JSON.parse(stdout)).toMatchObject({ rows: { answered: 2, failed: 0 } });
+    expect(exitCode).toBe(0);
+    const again = await call(folder, "retry", "out");
+    expect(again).toEqual({
+      stdout: "",
+      stderr: "no row of this run is failed, there is nothing to do: out\n",
+      exitCode: 0,
+    });
+  });
+
+  it("plans nothing with a model that cannot be had", async () => {
+    const { folder } = preparedRun(scratchFolder(), rows);
+    await call(folder, "run", ...plain, "--set", refuse);
+    const model = "model={engine: llama, name: smollm}";
+    const refused = await call(folder, "retry", "out", "--set", model);
+    expect(refused.stderr).toContain("error MODEL_UNKNOWN");
+    expect((await call(folder, "retry", "out", ...mend)).exitCode).toBe(0);
+  });
+});

@@ -1,0 +1,90 @@
+import { setImmediate } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { runProgram } from "../../src/cli/program.ts";
+import { type StartStaticWorker, workOnTasks } from "../../src/cli/static-worker.ts";
+import { channelPair } from "../../src/foundation/channel.ts";
+import { systemClock } from "../../src/foundation/clock.ts";
+import { noUsage } from "../../src/foundation/inference.ts";
+import { locateRun } from "../../src/run/locate.ts";
+import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
+import { errorOf } from "../run/run-fixture.ts";
+import { dependenciesOf, preparedRun, scratchFolder } from "../run/whole-run.ts";
+import { stubIo } from "./io-stub.ts";
+
+/** A run that is planned and not begun: five tasks, of which tasks 0, 1, 2 and 4 have a bad row. */
+async function planned(maxFailedRows: number) {
+  const { folder } = preparedRun(scratchFolder());
+  const { io, state } = stubIo({ workingDirectory: folder });
+  const options = ["--input", "rows.jsonl", "--model", "fake", "--prompt", "Say {{ text }}"];
+  const settings = ["--set", "shard.rows=5", "--set", `maxFailedRows=${maxFailedRows}`];
+  const args = ["plan", ...options, ...settings, "--output", "out", "--write"];
+  await runProgram(args, io, { version: "1" });
+  expect(state.exitCode).toBeUndefined();
+  return locateRun(`${folder}/out`);
+}
+
+function work(
+  location: ReturnType<typeof locateRun>,
+  tasks: string,
+  startWorker?: StartStaticWorker,
+) {
+  // Much time passes between any two looks at the clock.
+  let ms = 0;
+  const clock = { ...systemClock, monotonic: () => (ms += 60_000) };
+  const { io, written } = stubIo({ clock });
+  const dependencies = dependenciesOf();
+  const engineContext = {
+    ...dependencies,
+    environment: {},
+    homeDirectory: "/nowhere",
+    hostCommand: [],
+    killProcess() {},
+  };
+  const serving = { location, generation: 1, dependencies, engineContext };
+  return { ended: workOnTasks(serving, { tasks }, io, startWorker), written };
+}
+
+describe("a static worker", () => {
+  it("counts the failed rows of all tasks that are committed, not only of its own", async () => {
+    const location = await planned(1);
+    for (const task of ["0", "1"]) await work(location, task).ended;
+    const late = work(location, "2");
+    expect((await errorOf(late.ended)).code).toBe("TOO_MANY_FAILED_ROWS");
+  });
+
+  it("counts those that others commit while it works", async () => {
+    const location = await planned(2);
+    const [near, far] = channelPair<ToWorker, FromWorker>();
+    const gone = Promise.withResolvers<string>();
+    const heard: ToWorker[] = [];
+    far.onMessage((message) => {
+      heard.push(message);
+      if (message.type === "worker-stop") gone.resolve("it left");
+    });
+    const handle = { channel: near, kill: () => gone.resolve("killed"), ended: gone.promise };
+    const { ended } = work(location, "3-4", () => handle);
+    const error = errorOf(ended);
+    const facts = { worker: "w", pid: 1, protocol: 1, capacity: 1, engine: "fake", choices: {} };
+    far.send({ type: "worker-ready", ...facts });
+    await expect.poll(() => heard).toContainEqual({ type: "task-run", task: 3 });
+    await work(location, "0-1").ended;
+    const counts = { done: 5, failed: 0, usage: noUsage, errors: {} };
+    far.send({ type: "task-end", task: 3, outcome: "committed", ...counts });
+    const progress = { ...counts, failed: 1, waiting: 0, inFlight: 1 };
+    far.send({ type: "task-progress", task: 4, ...progress });
+    expect((await error).code).toBe("TOO_MANY_FAILED_ROWS");
+  });
+
+  it("says how many rows it has, also of a shorter last task and of done ones", async () => {
+    const location = await planned(4);
+    const first = work(location, "4");
+    await first.ended;
+    await setImmediate();
+    expect(first.written.stderr).toContain("3 rows in 1 task");
+    const second = work(location, "3-4");
+    await second.ended;
+    await setImmediate();
+    expect(second.written.stderr).toContain("8 rows in 2 tasks");
+    expect(second.written.stderr).toContain("done already: 1 task, 3 rows");
+  });
+});

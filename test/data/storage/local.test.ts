@@ -1,0 +1,74 @@
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { localStorage } from "../../../src/data/storage/local.ts";
+import { probeStore } from "../../../src/run/probe.ts";
+import { createOnce } from "../../../src/run/records.ts";
+import { errorOf } from "../../run/run-fixture.ts";
+
+/** What the file system answers to link(); undefined = it makes the link. */
+let refusal: string | undefined;
+let links = 0;
+
+vi.mock("node:fs/promises", async (importOriginal) => {
+  const real = await importOriginal<typeof import("node:fs/promises")>();
+  const link: typeof real.link = async (from, to) => {
+    links++;
+    if (refusal === undefined) return real.link(from, to);
+    throw Object.assign(new Error(`${refusal}: no link`), { code: refusal, errno: -1 });
+  };
+  return { ...real, link };
+});
+
+async function storageThat(refuses: string | undefined) {
+  const directory = await mkdtemp(join(tmpdir(), "sluice-links-"));
+  onTestFinished(async () => {
+    refusal = undefined;
+    await rm(directory, { recursive: true });
+  });
+  refusal = refuses;
+  links = 0;
+  return { directory, storage: localStorage(directory) };
+}
+
+describe("localStorage on a file system without hard links", () => {
+  it.each(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EXDEV", "EMLINK"])(
+    "refuses to create where link gives %s, and leaves nothing",
+    async (code) => {
+      const { directory, storage } = await storageThat(code);
+      const error = await errorOf(storage.createIfAbsent("a.json", Buffer.from("1")));
+      expect(error).toMatchObject({ code: "STORE_UNSUITABLE", scope: "run", retryable: false });
+      expect(error.message).toContain(`link gives ${code}`);
+      expect(error.place.file).toBe(join(directory, "a.json"));
+      expect(await readdir(directory)).toEqual([]);
+    },
+  );
+
+  it("is refused by the probe, and by a record that wants one creator, at once", async () => {
+    const { storage } = await storageThat("EPERM");
+    expect((await errorOf(probeStore(storage, "x"))).code).toBe("STORE_UNSUITABLE");
+    links = 0;
+    const record = createOnce(storage, "plan.json", { id: "a" }, ({ id }) => id);
+    expect((await errorOf(record)).code).toBe("STORE_UNSUITABLE");
+    expect(links).toBe(1);
+  });
+
+  it("publishes by a copy", async () => {
+    const { directory, storage } = await storageThat("EPERM");
+    await storage.replace("a", Buffer.from("1"));
+    await storage.publish("a", "b");
+    expect(await readFile(join(directory, "b"), "utf8")).toBe("1");
+    expect((await readdir(directory)).sort()).toEqual(["a", "b"]);
+  });
+});
+
+describe("localStorage where link() fails in other ways", () => {
+  it("does not tell who won, and a full disk is named", async () => {
+    const { storage } = await storageThat("EIO");
+    expect(await storage.createIfAbsent("a", Buffer.from("1"))).toBe("unclear");
+    refusal = "ENOSPC";
+    const error = await errorOf(storage.createIfAbsent("a", Buffer.from("1")));
+    expect(error.code).toBe("STORE_FULL");
+  });
+});

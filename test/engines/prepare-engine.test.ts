@@ -1,0 +1,38 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { modelOptions } from "../../src/engines/model-options.ts";
+import { checkEngine } from "../../src/engines/prepare-engine.ts";
+import { ggufBytes, modelContext, temporaryFolder } from "./models/context.ts";
+
+async function codeOf(name: string, install: boolean, engine = "llama"): Promise<string> {
+  const context = { ...(await modelContext()), workingDirectory: await temporaryFolder() };
+  await writeFile(join(context.workingDirectory, "text.gguf"), "no model");
+  await writeFile(join(context.workingDirectory, "real.gguf"), ggufBytes(64));
+  const model = modelOptions.parse({ engine, name });
+  try {
+    await checkEngine(model, context, { install });
+    return "fine";
+  } catch (error) {
+    return (error as { code: string }).code;
+  }
+}
+
+describe("checkEngine", () => {
+  it("refuses a model that cannot be had, and fetches none", async () => {
+    expect(await codeOf("smollm2-135m-instrukt", true)).toBe("MODEL_UNKNOWN");
+    expect(await codeOf("./absent.gguf", true)).toBe("MODEL_UNREADABLE");
+    expect(await codeOf("text.gguf", true)).toBe("MODEL_CORRUPT");
+    expect(await codeOf("real.gguf", true)).toBe("fine");
+    expect(await codeOf("smollm2-135m-instruct", true)).toBe("fine");
+    expect(await codeOf("hf:owner/repo/x.gguf", true)).toBe("fine");
+  });
+
+  it("wants everything here where nothing may be fetched", async () => {
+    expect(await codeOf("real.gguf", false)).toBe("ENGINE_MISSING");
+  });
+
+  it("has nothing to say of other engines", async () => {
+    expect(await codeOf("any", false, "openai")).toBe("fine");
+  });
+});

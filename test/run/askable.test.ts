@@ -1,0 +1,39 @@
+import { describe, expect, it } from "vitest";
+import { assertAskable, promptSetOf } from "../../src/run/askable.ts";
+import { type JobInput, jobSchema } from "../../src/run/job/schema.ts";
+import { errorOf } from "./run-fixture.ts";
+
+const least = { input: "rows.jsonl", model: { engine: "fake" }, prompt: "Say {{ text }}" } as const;
+const jobOf = (changes: Partial<JobInput>) => jobSchema.parse({ ...least, ...changes });
+const refusal = (changes: Partial<JobInput>) =>
+  errorOf((async () => assertAskable(jobOf(changes)))());
+
+describe("promptSetOf", () => {
+  it("asks with the run's seed and with what the job names", () => {
+    const job = jobOf({ generation: { topK: 0, seed: 1 } });
+    const [request] = promptSetOf(job, 5).requests({ text: "x" }, 0);
+    expect(request!.parameters).toMatchObject({ seed: 5, topK: 0, explicit: ["topK", "seed"] });
+  });
+});
+
+describe("assertAskable", () => {
+  it("refuses by name what the engine would have to drop, with what to do instead", async () => {
+    const model = { engine: "openai", name: "m" } as const;
+    const generation = { topK: 3, maxLength: 50, numBeams: 1 };
+    const error = await refusal({ model, generation });
+    expect(error.code).toBe("UNSUPPORTED");
+    expect(error.message).toContain("cannot do generation.topK, generation.maxLength");
+    expect(error.hint).toContain("give maxNewTokens");
+    expect((await refusal({ generation: { numBeams: 2 } })).message).toContain("numBeams");
+  });
+
+  it("wants log-probabilities asked for and kept, or neither", async () => {
+    const lost = await refusal({ generation: { logprobs: 2 } });
+    expect(lost.hint).toBe("add output.include: [logprobs]");
+    const missing = await refusal({ output: { include: ["logprobs"] } });
+    expect(missing.place).toMatchObject({ field: "output.include" });
+    const both = { generation: { logprobs: 2 }, output: { include: ["logprobs" as const] } };
+    expect(() => assertAskable(jobOf(both))).not.toThrow();
+    expect(() => assertAskable(jobOf({ generation: { logprobs: 0 } }))).not.toThrow();
+  });
+});

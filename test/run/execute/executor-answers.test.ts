@@ -1,0 +1,56 @@
+import { describe, expect, it } from "vitest";
+import { responseOf, scriptedEngine } from "../scripted-engine.ts";
+import { execution } from "./execution.ts";
+
+describe("answers of the wrong form", () => {
+  const answer = {
+    line: "duration={duration}",
+    slots: { duration: { copyFrom: "text" } },
+  };
+  const job = { prompt: { prompt: "How long? {{ text }}", answer } };
+  const rows = ['{"text":"bake 20 minutes"}'];
+
+  it("are asked again with the answer and the problem shown", async () => {
+    const engine = scriptedEngine(1, (_request, before) =>
+      responseOf(before === 0 ? "about half an hour" : "duration=20 minutes"),
+    );
+    const seen: unknown[] = [];
+    const inner = engine.infer;
+    engine.infer = (request, signal) => {
+      seen.push(request.messages);
+      return inner(request, signal);
+    };
+    const { add, end, results } = await execution(rows, engine, { job });
+    await add(0);
+    await end();
+    expect(seen).toHaveLength(2);
+    expect(seen[1]).toMatchObject([
+      { role: "user" },
+      { role: "assistant", content: "about half an hour" },
+      { role: "user", content: expect.stringContaining("not right") as unknown },
+    ]);
+    expect(JSON.stringify(await results(0))).toContain("20 minutes");
+  });
+
+  it("end as a dead letter when they stay wrong", async () => {
+    const engine = scriptedEngine(1, () => responseOf("about half an hour"));
+    const { add, end, letters } = await execution(rows, engine, { job });
+    const { usage } = await add(0);
+    await end();
+    expect(engine.asked).toHaveLength(3);
+    expect(await letters(0)).toMatchObject([{ code: "ANSWER_INVALID", attempts: 3 }]);
+    expect(usage).toMatchObject({ promptTokens: 21, completionTokens: 9 });
+  });
+
+  it("are paid for, as the commit says", async () => {
+    const engine = scriptedEngine(1, (_request, before) =>
+      responseOf(before === 0 ? "about half an hour" : "duration=20 minutes"),
+    );
+    const { add, end, run } = await execution(rows, engine, { job });
+    await add(0);
+    await end();
+    const [commit] = await run.lines("_sluice/commits/0.20260101t000000z.json");
+    const usage = { promptTokens: 14, cachedTokens: 0, completionTokens: 6 };
+    expect(commit).toMatchObject({ requests: { planned: 1, answered: 1 }, usage });
+  });
+});

@@ -1,0 +1,159 @@
+import { sleep } from "../../src/foundation/clock.ts";
+import type { CallEnd } from "./call-end.ts";
+import { callCancel, callClean, callRetry, callRun, startRival } from "./calls.ts";
+import { checkRetriedRows, checkSealedRun, type FoundRun } from "./check.ts";
+import { startReader, startVerifier } from "./readers.ts";
+import type { Chapter } from "./scenario.ts";
+import type { World } from "./world.ts";
+
+const maxFaultyCalls = 5;
+const maxCleanTries = 40;
+/** Calls that may fail once all faults are over: rows that kill their worker need some tries. */
+const maxCleanFailures = 3;
+/** What a store carries out late is done by then. */
+const lateMs = 2100;
+
+/** Goes through all chapters of a scenario, and checks the run after each. */
+export async function play(world: World): Promise<void> {
+  let found: FoundRun | undefined;
+  for (const chapter of world.scenario.chapters) {
+    await sleep(world.clock, lateMs);
+    world.note(`chapter: ${chapter.kind}`);
+    const isThrough = await playChapter(world, chapter);
+    if (!isThrough) continue;
+    const before = found;
+    found = await checkSealedRun(world);
+    if (chapter.kind === "retry" && before) {
+      checkRetriedRows(world, before, found, chapter.where);
+    }
+  }
+  for (const actor of world.actors) world.faults.resume(actor);
+  await awaitAll(world);
+  await finishReplaced(world);
+  world.note("everything has ended");
+  await checkSealedRun(world);
+}
+
+/** True once the run is sealed, or what else the chapter wants is done. */
+async function playChapter(world: World, chapter: Chapter): Promise<boolean> {
+  const { faults, random, clock } = world;
+  const call = await callOf(world, chapter);
+  faults.begin();
+  let isThrough = false;
+  for (let calls = 0; calls < maxFaultyCalls && !isThrough; calls++) {
+    faults.scheduleDisruption();
+    scheduleVisits(world, chapter);
+    isThrough = isDone(world, await call(random.next() < 0.5 ? "a" : "b", stopMsOf(world)));
+    await sleep(clock, random.next() * 500);
+  }
+  faults.isActive = false;
+  world.note("faults are over");
+  if (!isThrough && chapter.kind === "run" && chapter.isAbandoned) return false;
+  if (chapter.kind === "run" && chapter.overwrite) killStranded(world);
+  if (!isThrough) await finish(world, call);
+  return true;
+}
+
+/** Workers that live on below a paused coordinator keep a run from being replaced. */
+function killStranded(world: World): void {
+  for (const actor of world.actors) {
+    if (actor.parent?.process.state === "paused") world.kill(actor, "for the run to be replaced");
+  }
+}
+
+/** A paused `run --overwrite` that went on may have replaced what was sealed, and been stopped. */
+async function finishReplaced(world: World): Promise<void> {
+  const runs = world.scenario.chapters.filter((chapter) => chapter.kind === "run");
+  const last = runs.at(-1)!;
+  if (!last.overwrite || (await world.standing()).generation > 0) return;
+  await finish(world, (host) => callRun(world, { ...last, overwrite: false, host }));
+}
+
+type CallCommand = (host: string, stopMs?: number) => Promise<CallEnd>;
+
+/** The command of a chapter, to be called until it is through. */
+async function callOf(world: World, chapter: Chapter): Promise<CallCommand> {
+  const before = await world.standing();
+  if (chapter.kind === "clean") return (host) => callClean(world, host);
+  if (chapter.kind === "retry") {
+    return async (host, stopMs) => {
+      const { generation } = await world.standing();
+      if (generation > before.generation) return { idle: true };
+      return await callRetry(world, { ...chapter, host, stopMs });
+    };
+  }
+  return async (host, stopMs) => {
+    const { runId } = await world.standing();
+    const isReplaced = runId !== undefined && runId !== before.runId;
+    const overwrite = chapter.overwrite && !isReplaced;
+    const end = await callRun(world, { job: chapter.job, overwrite, host, stopMs });
+    if (overwrite) await sleep(world.clock, lateMs);
+    return end;
+  };
+}
+
+function stopMsOf({ random, scenario }: World): number | undefined {
+  if (random.next() >= scenario.stopRate) return undefined;
+  return random.next() * scenario.visitMs;
+}
+
+/** Others come while a call is at work: workers of a scheduler, cancels, cleanings, readers. */
+function scheduleVisits(world: World, chapter: Chapter): void {
+  const { clock, random, scenario, faults } = world;
+  const later = (chance: number, ms: number, action: () => void) => {
+    if (random.next() >= chance) return;
+    clock.schedule(random.next() * ms, () => {
+      if (faults.isActive) action();
+    });
+  };
+  const { visitRate, visitMs, rivals } = scenario;
+  later(visitRate, visitMs, () => void callCancel(world, "a"));
+  const isReplacing = chapter.kind === "run" && chapter.overwrite;
+  if (!isReplacing) later(visitRate, visitMs, () => startReader(world));
+  later(visitRate / 2, visitMs, () => void callClean(world, "b"));
+  if (chapter.kind === "clean") later(visitRate, visitMs, () => startVerifier(world));
+  if (chapter.kind !== "run" || isReplacing) return;
+  for (let rival = 0; rival < rivals; rival++) {
+    later(1, 220, () => startRival(world, `rival-${rival}`, 1));
+  }
+}
+
+/** Calls the same command again until it is through; that must not take more than a few calls. */
+async function finish(world: World, call: CallCommand): Promise<void> {
+  let failures = 0;
+  for (let calls = 0; calls < maxCleanTries; calls++) {
+    const end = await call("c");
+    if (isDone(world, end)) return;
+    if (!("error" in end) || end.error.code !== "COORDINATOR_LIVES") failures++;
+    if (failures > maxCleanFailures) break;
+    await sleep(world.clock, 5000);
+  }
+  throw new Error("it is not done though all faults are over");
+}
+
+function isDone(world: World, end: CallEnd): boolean {
+  if ("error" in end && end.error.code === "INTERNAL") {
+    world.violate(`a bug: ${String((end.error.cause as Error)?.stack ?? end.error.message)}`);
+  }
+  return "idle" in end || ("result" in end && end.result.summary.sealed);
+}
+
+async function awaitAll(world: World): Promise<void> {
+  const { clock } = world;
+  const staying = new Set(world.actors);
+  const all = Promise.all(
+    world.actors.map((actor) =>
+      Promise.race([actor.ended.catch(() => {}), actor.process.death]).then(() =>
+        staying.delete(actor),
+      ),
+    ),
+  );
+  await Promise.race([all, sleep(clock, 600_000)]);
+  for (const { role, pid } of staying) world.violate(`${role} ${pid} does not leave`);
+  // What is under way may come to its end; what schedules itself again for ever stays.
+  await sleep(clock, 60_000);
+  for (const { role, pid, process } of world.actors) {
+    const isHeld = process.state !== "killed" && process.timers > 0;
+    if (isHeld) world.violate(`${role} ${pid} is done and has timers left`);
+  }
+}

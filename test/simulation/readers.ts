@@ -1,0 +1,70 @@
+import { asSluiceError } from "../../src/foundation/errors.ts";
+import { resultChunks } from "../../src/run/results.ts";
+import { verifyRun } from "../../src/run/seal/verify.ts";
+import { ends } from "./actor.ts";
+import { answerOf } from "./check.ts";
+import type { World } from "./world.ts";
+
+/** Reads the results while others work on the run, and checks what it gets. */
+export function startReader(world: World): void {
+  const actor = world.newActor("d", "reader");
+  const { location, directory } = world;
+  const { openStorage } = world.dependenciesOf(actor);
+  const read = async () => {
+    const { runId } = await world.standing();
+    if (runId === undefined) return;
+    world.note(`reader ${actor.pid}`);
+    const { removals } = directory;
+    let problem: string | undefined;
+    try {
+      const storage = openStorage(location.directory);
+      const outside = openStorage(location.outside);
+      const { clock } = actor.process;
+      const chunks = resultChunks(storage, outside, { failed: false, follow: false, clock });
+      const bytes: Uint8Array[] = [];
+      for await (const chunk of chunks) bytes.push(chunk);
+      problem = linesProblem(world, Buffer.concat(bytes).toString(), runId);
+    } catch (error) {
+      problem = `it failed: ${asSluiceError(error).message}`;
+    }
+    // Of a run that is being replaced nothing can be said.
+    if (problem && directory.removals === removals)
+      world.violate(`reader ${actor.pid}: ${problem}`);
+  };
+  void ends(actor, read());
+}
+
+function linesProblem(world: World, text: string, runId: string): string | undefined {
+  let last = -1;
+  for (const line of text.split("\n").slice(0, -1)) {
+    const found = answerOf(world, line);
+    if (!found) return `not a result: ${line}`;
+    const asks = found.asks.map((number) => world.ledger.asks[number]);
+    const rows = new Set(asks.map((ask) => ask?.row));
+    const [row = -1] = rows;
+    if (rows.size !== 1) return `an answer to another row: ${line}`;
+    if (row <= last) return `row ${row} stands behind row ${last}`;
+    const prefix = `${runId.toLowerCase()}/`;
+    if (!asks.every((ask) => ask?.serves.startsWith(prefix))) return `of another run: ${line}`;
+    last = row;
+  }
+  return undefined;
+}
+
+/** Verifies a sealed run while others clean it: nothing may be missed. */
+export function startVerifier(world: World): void {
+  const actor = world.newActor("d", "reader");
+  const { location, directory } = world;
+  const { openStorage } = world.dependenciesOf(actor);
+  const verify = async () => {
+    const { turns } = directory;
+    world.note(`verifier ${actor.pid}`);
+    const storage = openStorage(location.directory);
+    const { damages } = await verifyRun(storage, openStorage(location.outside));
+    if (directory.turns !== turns) return;
+    for (const { file, problem } of damages) {
+      world.violate(`verifier ${actor.pid}: ${file}: ${problem}`);
+    }
+  };
+  void ends(actor, verify());
+}
