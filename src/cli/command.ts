@@ -36,6 +36,11 @@ export const commandTable: readonly CommandEntry[] = Object.freeze([
     load: () => import("./commands/run-batch.ts"),
   },
   {
+    name: "inference",
+    summary: "run a job as Axolotl's command of that name does",
+    load: () => import("./commands/inference.ts"),
+  },
+  {
     name: "plan",
     summary: "show what a job would do, and do nothing",
     load: () => import("./commands/plan.ts"),

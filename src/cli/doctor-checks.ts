@@ -3,6 +3,7 @@ import { availableParallelism, freemem, totalmem } from "node:os";
 import { join, resolve } from "node:path";
 import { homeDirectory } from "../api/home.ts";
 import { openStorage } from "../data/storage/open.ts";
+import { listDevices, shownDevices } from "../engines/devices.ts";
 import type { ModelContext } from "../engines/models/model-context.ts";
 import { listModels } from "../engines/models/models.ts";
 import { listEngines } from "../engines/packages/packages.ts";
@@ -130,13 +131,24 @@ async function modelChecks(io: CliIo, home: string): Promise<Check[]> {
   });
 }
 
-async function gpuCheck(io: CliIo): Promise<Check> {
-  const query = ["--query-gpu=name,memory.total", "--format=csv,noheader"];
-  const output = await outputOf(io, "nvidia-smi", query);
-  if (output === undefined) {
-    return { name: "gpu", state: "note", detail: "none seen; models run on the CPU" };
+async function gpuCheck({ environment }: CliIo): Promise<Check> {
+  const name = "gpu";
+  const { devices, problem } = await listDevices(environment);
+  if (problem !== undefined) return { name, state: "note", detail: `none seen (${problem})` };
+  if (devices.length === 0) {
+    return { name, state: "note", detail: "none seen; models run on the CPU" };
   }
-  return { name: "gpu", state: "ok", detail: output.replaceAll("\n", "; ") };
+  const shown = shownDevices(devices, environment);
+  const detail = devices
+    .map((device) => `${device.id} ${device.name} (${device.memory})`)
+    .join("; ");
+  const isAll = environment.CUDA_VISIBLE_DEVICES === undefined;
+  const ids = shown.map(({ id }) => id).join(", ") || "none";
+  return {
+    name,
+    state: "ok",
+    detail: isAll ? detail : `${detail}; CUDA_VISIBLE_DEVICES shows ${ids}`,
+  };
 }
 
 async function programCheck(

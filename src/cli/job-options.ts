@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import type { JobFile } from "../run/job/job-file.ts";
 import { type JobKey, jobKeys } from "../run/job/keys.ts";
 import type { JobFlags } from "../run/job/layers.ts";
 import type { LoadedJob } from "../run/job/load.ts";
@@ -15,6 +16,7 @@ const shortOptions: readonly [flags: string, description: string, isRepeatable?:
   ["--input <path>", "what to read: a file, a glob, or - for standard input", true],
   ["--model <name>", "fake, openai:NAME, or a catalog name or path of a GGUF model"],
   ["--base-url <url>", "address of the server, for --model openai:NAME"],
+  ["--dataset <key=value,…>", "a dataset: name=…,path=…,type=…, instead of --input", true],
   ["--prompt <template>", "Jinja template over the row's fields"],
   ["--output <path>", "directory, or a file such as results.jsonl"],
   ["--limit <rows>", "take only the first rows"],
@@ -59,6 +61,7 @@ export function declareJobOptions(command: Command): Command {
 export async function jobFromOptions(
   options: JobOptionValues,
   io: Pick<CliIo, "environment" | "workingDirectory">,
+  translate?: (file: JobFile) => JobFile,
 ): Promise<LoadedJob> {
   const flags: Record<string, string | boolean | readonly string[]> = {};
   const dotted = flagKeys().flatMap(({ path, otherNames }) => [path, ...otherNames]);
@@ -73,6 +76,7 @@ export async function jobFromOptions(
     sets: (options.set as readonly string[] | undefined) ?? [],
     flags: flags as JobFlags,
     workingDirectory: io.workingDirectory,
+    ...(translate && { translate }),
   });
 }
 
@@ -83,7 +87,8 @@ function camelCase(flag: string): string {
 
 /** Keys that have a flag of their own: not those below names and lists, nor the short ones. */
 function flagKeys(): readonly JobKey[] {
-  const isShort = (path: string) => ["input", "model", "prompt", "output"].includes(path);
+  const short = ["input", "dataset", "model", "prompt", "output"];
+  const isShort = (path: string) => short.includes(path);
   return jobKeys().filter(
     ({ path, environment }) =>
       environment !== undefined && !isShort(path) && !["limit", "sample", "env"].includes(path),

@@ -1,4 +1,4 @@
-import { type OpenBackend, openBackend, openWorkerStarter } from "../backends/open.ts";
+import { type OpenBackend, openBackend, openWorkers } from "../backends/open.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { CliIo } from "./io.ts";
 import type { StartStaticWorker } from "./static-worker.ts";
@@ -11,6 +11,6 @@ export function localPool({ environment, process }: CliIo, logger: Logger): Open
 /** How `sluice worker --tasks` starts the process that does its work: as the pool does. */
 export function processOf({ environment, process }: CliIo): StartStaticWorker {
   const { executable } = process;
-  return ({ job, generation }, directory, logger) =>
-    openWorkerStarter({ executable, environment, logger }).start(directory, job, generation);
+  return ({ job, generation }, directory, logger, slot) =>
+    openWorkers({ executable, environment, logger }).start(directory, job, generation, slot);
 }

@@ -1,6 +1,10 @@
 import type { InferenceRequest } from "../foundation/inference.ts";
+import { spacedJson } from "../prompt/value-text.ts";
+import type { Interval } from "../run/bill/interval.ts";
+import type { Spending } from "../run/bill/spending.ts";
 import type { RunPreview, ShownRow } from "../run/preview.ts";
-import { counted, grouped, sized } from "./quantities.ts";
+import { duration } from "./progress-view.ts";
+import { counted, dollars, grouped, sized } from "./quantities.ts";
 
 /** Longest text of one message that is shown whole. */
 const maxShownCharacters = 2000;
@@ -9,25 +13,24 @@ const maxShownRequests = 5;
 
 /** A preview as lines for people. */
 export function previewLines(preview: RunPreview): string[] {
-  const { input, tasks, rows, requests, tokens, sampledRows } = preview;
+  const { input, tasks, rows, requests, sampledRows } = preview;
   const size = `${counted(input.files, "file")}, ${sized(input.bytes)}`;
   const asked = rows === input.rows ? counted(rows, "row") : `${grouped(rows)} of them`;
   const cut = `${counted(tasks, "task")} of up to ${counted(input.rowsPerTask, "row")}`;
-  const sample = `characters / ${tokens.charactersPerToken} of ${counted(sampledRows, "sampled row")}`;
   const lines = [
     `input     ${size}, ${counted(input.rows, "row")}`,
     `asked     ${asked} in ${cut}`,
     requests.planned === null
-      ? `requests  about ${grouped(requests.estimated)}: lists decide how many, see below`
+      ? `requests  ${about(requests, grouped)}: lists decide how many, see below`
       : `requests  ${grouped(requests.planned)}`,
-    `tokens    about ${grouped(tokens.prompt)} in, at most ${grouped(tokens.maxCompletion)} out`,
-    `          in: ${sample}, a chat template adds some`,
-    "          out: maxNewTokens for each request",
+    ...costLines(preview),
     `workers   ${preview.workers}`,
     `seed      ${preview.seed ?? "drawn at the start"}`,
     `output    ${preview.output}`,
     `digest    ${preview.digest}`,
   ];
+  const { spent } = preview.standing ?? {};
+  if (spent) lines.push(`spent     ${spentLine(spent)}`);
   for (const notice of preview.notices) lines.push(`note: ${notice}`);
   for (const { code, rows: count, message, first } of preview.warnings) {
     const place = message.includes(first.file) ? "" : `, first ${first.file}:${first.line}`;
@@ -36,6 +39,44 @@ export function previewLines(preview: RunPreview): string[] {
   }
   for (const row of preview.shown) lines.push("", ...rowLines(row));
   return lines;
+}
+
+/** Tokens, money and time, and what they are estimated from. */
+function costLines({ tokens, usd, seconds, basis, measuredRows, sampledRows }: RunPreview) {
+  const { prompt, completion, charactersPerToken } = tokens;
+  const perToken = `characters / ${charactersPerToken}`;
+  if (basis === "characters") {
+    const lines = [
+      `tokens    ${about(prompt, grouped)} in, at most ${grouped(completion.high)} out`,
+      `          in: ${perToken} of ${counted(sampledRows, "sampled row")}, a chat template adds some`,
+      "          out: maxNewTokens for each request; --measure asks some rows and says more",
+    ];
+    return usd === null ? lines : [...lines, `money     at most ${dollars(usd.high)}`];
+  }
+  const rows =
+    basis === "run"
+      ? `${counted(measuredRows, "row")} that the run there has done`
+      : `${counted(measuredRows, "measured row")}, ${perToken}`;
+  const lines = [
+    `tokens    ${about(prompt, grouped)} in, ${about(completion, grouped)} out`,
+    `          from ${rows}; bounds of 95 %`,
+  ];
+  if (usd !== null) lines.push(`money     ${about(usd, dollars)}`);
+  if (seconds !== null) lines.push(`time      ${about(seconds, duration)}`);
+  return lines;
+}
+
+/** `about 1,200 (1,100 to 1,300)`; a number alone where nothing is estimated. */
+function about({ estimated, low, high }: Interval, text: (value: number) => string): string {
+  const [most, ...bounds] = [text(estimated), text(low), text(high)];
+  return bounds.every((bound) => bound === most)
+    ? `about ${most}`
+    : `about ${most} (${bounds.join(" to ")})`;
+}
+
+function spentLine({ tokens, usd, minutes }: Spending): string {
+  const money = usd === null ? "" : `${dollars(usd)}, `;
+  return `${counted(tokens, "token")}, ${money}${duration(minutes * 60)} so far`;
 }
 
 function rowLines({ index, file, line, requests, error }: ShownRow): string[] {
@@ -53,6 +94,7 @@ function requestLines(request: ShownRow["requests"][number]): string[] {
   const lines = [`   ${request.promptName}${element}`];
   for (const { role, content } of request.messages ?? []) lines.push(...textLines(role, content));
   if (request.prompt !== undefined) lines.push(...textLines("completion", request.prompt));
+  if (request.schema) lines.push(...textLines("answer", spacedJson(request.schema)));
   if (request.slottedLine) lines.push(...slotLines(request.slottedLine));
   return lines;
 }

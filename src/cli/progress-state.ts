@@ -1,5 +1,6 @@
 import { addUsage, noUsage, type Usage } from "../foundation/inference.ts";
 import { addErrors, type ErrorCounts } from "../run/attempt/commit.ts";
+import type { Budget, Spending } from "../run/bill/spending.ts";
 import type { RunEvent } from "../run/events.ts";
 
 /** What is known of one open task. */
@@ -41,6 +42,8 @@ export interface ProgressState {
   };
   readonly open: ReadonlyMap<number, OpenTask>;
   readonly workers: ReadonlyMap<string, WorkerLine>;
+  /** What all calls spent of the job's budget, as it was told last. */
+  readonly budget?: { spent: Spending; budget: Budget };
   readonly sealed: boolean;
   /** Rows done at times past, oldest first: what the present rate is taken from. */
   readonly samples: readonly { at: number; rows: number; usage: Usage }[];
@@ -90,6 +93,8 @@ function reduce(state: ProgressState, event: RunEvent): ProgressState {
       return withTask(state, event);
     case "task-end":
       return withoutTask(state, event);
+    case "budget-progress":
+      return { ...state, budget: event };
     case "run-seal":
       return { ...state, sealed: true };
     // What failed is in the counts of its task, which a lost attempt takes along.

@@ -1,5 +1,6 @@
 import type { RunEvent } from "../run/events.ts";
 import { type ProgressState, type ProgressTotals, totalsOf } from "./progress-state.ts";
+import { spentOf } from "./quantities.ts";
 import { clip } from "./table.ts";
 
 interface Rates {
@@ -86,6 +87,7 @@ function factsLine(state: ProgressState, totals: ProgressTotals, rates: Rates): 
     `${totals.inFlight} in flight`,
     `${grouped(totals.failed)} failed`,
   ];
+  if (state.budget) facts.push(...spentOf(state.budget));
   if (rest > 0 && rates.rows > 0) facts.push(`ETA ${duration(rest / rates.rows)}`);
   for (const [code, { count }] of Object.entries(totals.errors))
     facts.push(`${code} ${grouped(count)}`);

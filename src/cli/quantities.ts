@@ -1,3 +1,5 @@
+import type { Budget, Spending } from "../run/bill/spending.ts";
+
 /**
  * A count with its noun, thousands grouped.
  *
@@ -29,3 +31,20 @@ export function sized(bytes: number): string {
 }
 
 const units = ["kB", "MB", "GB", "TB"];
+
+/** US dollars, to the cent or, of small sums, to three digits: `$12.40`, `$0.00123`. */
+export function dollars(usd: number): string {
+  const [whole, cents] = usd.toFixed(2).split(".");
+  if (usd === 0 || usd >= 1) return `$${grouped(Number(whole))}.${cents}`;
+  return usd < 1e-6 ? "below $0.000001" : `$${Number(usd.toPrecision(3))}`;
+}
+
+/** What was spent of each limit of a budget: `1,200/5,000 tokens`, `$0.5/$2.00`. */
+export function spentOf({ spent, budget }: { spent: Spending; budget: Budget }): string[] {
+  const { tokens, usd, minutes } = budget;
+  const texts: string[] = [];
+  if (tokens !== undefined) texts.push(`${grouped(spent.tokens)}/${grouped(tokens)} tokens`);
+  if (usd !== undefined) texts.push(`${dollars(spent.usd ?? 0)}/${dollars(usd)}`);
+  if (minutes !== undefined) texts.push(`${spent.minutes.toFixed(1)}/${minutes} minutes`);
+  return texts;
+}

@@ -26,6 +26,9 @@ export async function sealUnderRule({ location, dependencies }: SealTarget): Pro
   // What the last coordinator was asked to allow holds for the seal as well.
   const job = (await rulingCoordinator(storage))?.job ?? plan.job;
   const coordinator = await Coordinator.rule({ storage, clock, processes, id, job });
+  // A seal takes long where results are merged: without a heartbeat others would take the rule.
+  // Whether it was lost all the same, the seal asks itself.
+  coordinator.watch(() => {});
   try {
     const sealed = await readManifest(storage);
     if (sealed) return sealed;

@@ -5,6 +5,7 @@ import { exitCodes, SluiceError } from "../foundation/errors.ts";
 import { eachIndex, parseIndexSet, shareOf } from "../foundation/index-set.ts";
 import { limits } from "../foundation/limits.ts";
 import type { Logger } from "../foundation/logger.ts";
+import { openBudget } from "../run/bill/open-budget.ts";
 import { watchCancel } from "../run/coordinate/coordinator.ts";
 import { Dispatcher, type WorkerHandle } from "../run/dispatch.ts";
 import { FailedRows } from "../run/failed-rows.ts";
@@ -17,8 +18,16 @@ import type { CliIo } from "./io.ts";
 import { progressMode, showProgress } from "./progress.ts";
 import { sealIfComplete } from "./seal-run.ts";
 
-/** Starts the worker that a static worker hands its tasks to. */
-export type StartStaticWorker = (plan: Plan, directory: string, logger: Logger) => WorkerHandle;
+/**
+ * Starts the worker that a static worker hands its tasks to; `slot` is which of those on a machine
+ * it may be, from 0.
+ */
+export type StartStaticWorker = (
+  plan: Plan,
+  directory: string,
+  logger: Logger,
+  slot: number,
+) => Promise<WorkerHandle>;
 
 /**
  * Runs a fixed set of tasks and leaves: what a scheduler that knows nothing of tasks starts. Who
@@ -30,13 +39,15 @@ export async function workOnTasks(
   serving: Omit<ServeOptions, "channel">,
   options: { tasks?: string; share?: string },
   io: CliIo,
-  startWorker: StartStaticWorker = () => inThisProcess(serving),
+  startWorker: StartStaticWorker = async () => inThisProcess(serving),
 ): Promise<void> {
   const { location, generation, dependencies } = serving;
   const storage = dependencies.openStorage(location.directory);
   const plan = await readPlan(storage, generation);
   const own = await ownTasks(storage, plan, [...tasksOf(options, plan)]);
   const { tasks, rowsOf } = own;
+  // Parts of one run that were started on one machine take its GPUs in turn.
+  const slot = Number.parseInt(options.share ?? "0", 10);
   const mode = progressMode({}, io.isTerminal);
   const { stderr: stream, clock } = io;
   const progress = showProgress({ mode, stream, columns: io.columns, clock });
@@ -52,13 +63,17 @@ export async function workOnTasks(
     ...own.counts,
   });
   const maxFailedRows = failedRowsAllowed(plan.job, plan);
-  const failedRows = new FailedRows(storage, plan);
+  const opened = { context: { storage, plan, clock }, job: plan.job, committed: own.committed };
+  const budget = await openBudget(opened, progress.onEvent);
+  const failedRows = new FailedRows(storage, plan, (it) => budget?.note(it.task, it.usage));
+  const looksElsewhere = maxFailedRows !== undefined || budget !== undefined;
   try {
+    budget?.start();
     const dispatcher = new Dispatcher({
       tasks,
       rowsOf,
       workers: 1,
-      startWorker: async () => startWorker(plan, location.directory, progress.logger),
+      startWorker: () => startWorker(plan, location.directory, progress.logger, slot),
       clock,
       random: io.random,
       maxTaskRetries: plan.job.tasks.maxRetries,
@@ -66,9 +81,10 @@ export async function workOnTasks(
       failedBefore: maxFailedRows === undefined ? 0 : await failedRows.fresh(),
       onEvent: (event) => {
         progress.onEvent(event);
-        if (event.type === "task-end" && maxFailedRows !== undefined) lookElsewhere();
+        budget?.hear(event);
+        if (event.type === "task-end" && looksElsewhere) lookElsewhere();
       },
-      signal: stop.signal,
+      signal: AbortSignal.any([stop.signal, ...(budget ? [budget.signal] : [])]),
     });
     const lookElsewhere = atMostEvery(limits.budgetLookIntervalMs, clock, async () =>
       dispatcher.addFailedElsewhere(await failedRows.fresh(new Set(tasks))),
@@ -83,6 +99,7 @@ export async function workOnTasks(
     // A timer that is left would keep this process alive.
     ignore();
     cancelWatch();
+    budget?.close();
     progress.close();
   }
 }
@@ -91,6 +108,8 @@ interface OwnTasks {
   /** Those without a commit. */
   tasks: number[];
   rowsOf(task: number): number;
+  /** All tasks of the run that have one. */
+  committed: ReadonlySet<number>;
   counts: { tasks: number; rows: number; resumedTasks: number; resumedRows: number };
 }
 
@@ -111,7 +130,7 @@ async function ownTasks(storage: Storage, plan: Plan, own: readonly number[]): P
   } finally {
     await table.close();
   }
-  return { tasks: [...open.keys()], rowsOf: (task) => open.get(task) ?? 0, counts };
+  return { tasks: [...open.keys()], rowsOf: (task) => open.get(task) ?? 0, committed, counts };
 }
 
 /** Does something now and then, when it is called; never twice at once. */

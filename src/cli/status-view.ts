@@ -1,7 +1,7 @@
 import { stateOrder } from "../run/state-words.ts";
 import type { RunStatus, StatusReport, TaskStatus, WorkerStatus } from "../run/status.ts";
 import { duration } from "./progress-view.ts";
-import { counted, grouped } from "./quantities.ts";
+import { counted, grouped, spentOf } from "./quantities.ts";
 import { clip, table } from "./table.ts";
 
 /** A status as lines for people, none longer than `columns`. */
@@ -35,6 +35,7 @@ function runLines(run: RunStatus): string[] {
     `  rows   ${outcomes.join(", ")}, ${grouped(open)} open, ${grouped(rows.total)} in all`,
     `  tokens ${grouped(usage.promptTokens)} in, ${grouped(usage.completionTokens)} out`,
   ];
+  if (run.budget) lines.push(`  budget ${spentOf(run.budget).join(", ")} spent`);
   for (const [code, entry] of Object.entries(errors)) {
     lines.push(`  ${code}  ${counted(entry.count, "row")}: ${entry.message}`);
   }

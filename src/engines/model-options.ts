@@ -15,7 +15,7 @@ const llamaModel = z.strictObject({
   name: z.string().describe("A catalog name, a path to a .gguf file, or hf:owner/repo/file.gguf"),
   sequences: setting(
     "operation",
-    "Requests computed at once; default 16",
+    "Requests computed at once; default 32",
     count.max(256).optional(),
   ),
   contextTokens: count.optional().describe("Tokens of prompt and answer a request may have"),
@@ -34,7 +34,7 @@ const llamaModel = z.strictObject({
   ),
   devices: setting(
     "operation",
-    "GPUs to use, by number or name; default: all, or the one that a worker was given",
+    "GPUs to use, by number or UUID; default: all that CUDA_VISIBLE_DEVICES shows",
     z
       .array(z.union([z.int().min(0), z.string().min(1)]))
       .min(1)

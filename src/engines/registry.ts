@@ -1,6 +1,7 @@
 import type { GenerationParameters, TooLongPolicy } from "../foundation/inference.ts";
 import type { Engine, EngineContext } from "./engine.ts";
 import { fakeSupport } from "./fake/support.ts";
+import type { DeviceOptions } from "./llama/devices.ts";
 import { llamaSupport } from "./llama/support.ts";
 import type { ModelOptions } from "./model-options.ts";
 import {
@@ -59,6 +60,11 @@ export function unsupportedOptions(
 ): Unsupported[] {
   const found = unsupportedParameters(supportOf(options), parameters);
   return options.engine === "openai" ? [...found, ...unsupportedPolicies(policies)] : found;
+}
+
+/** What the engine that `options` names is to have of GPUs; undefined where it uses none. */
+export function deviceOptions(options: ModelOptions): DeviceOptions | undefined {
+  return options.engine === "llama" && options.gpuLayers !== 0 ? options : undefined;
 }
 
 /** Whether the engine gives vectors of texts: requests with `embed`. */

@@ -51,12 +51,18 @@ function printed(node: GrammarNode, names: ReadonlyMap<string, string>): string 
     case "choice":
       return `(${node.items.map((item) => printed(item, names)).join(" | ")})`;
     case "repeat":
-      return `${printed(node.item, names)}{${node.min},${node.max ?? ""}}`;
+      return `${repeatable(node.item, names)}{${node.min},${node.max ?? ""}}`;
     case "characters":
       return `[${node.ranges.map(([from, to]) => printedRange(from, to)).join("")}]`;
     case "rule":
       return names.get(node.name)!;
   }
+}
+
+/** Two repetitions in a row are not understood everywhere. */
+function repeatable(node: GrammarNode, names: ReadonlyMap<string, string>): string {
+  const item = printed(node, names);
+  return node.kind === "repeat" ? `(${item})` : item;
 }
 
 function printedRange(from: number, to: number): string {

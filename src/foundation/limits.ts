@@ -136,6 +136,8 @@ export const limits = Object.freeze({
   fileLockStaleMs: 10_000,
   /** Between two looks at a lock file that another process holds. */
   fileLockPollMs: 200,
+  /** Time the GPU driver's program may take to list the devices. */
+  deviceListTimeoutMs: 10_000,
   /** Output of a child program that is kept, a stream. */
   maxCommandOutputBytes: 64 * 1024,
 });

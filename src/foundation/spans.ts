@@ -211,13 +211,14 @@ function placesOf(wanted: readonly string[], words: readonly string[]): number[]
   return places;
 }
 
-/** A word without any mark around it; a word of nothing but marks stays as it is. */
+/** A word without any mark around it: nothing, of one that is marks alone. */
 function coreOf(word: string): string {
   let from = 0;
   let to = word.length;
-  while (from < to && (leadingMarks.has(word[from]!) || /^\.(?!\d)/.test(word.slice(from)))) from++;
+  while (from < to && (leadingMarks.has(word[from]!) || /^[.-](?!\d)/.test(word.slice(from))))
+    from++;
   while (to > from && trailingMarks.has(word[to - 1]!)) to--;
-  return from < to ? word.slice(from, to) : word;
+  return word.slice(from, to);
 }
 
 /** For comparing: one letter case, and the plain forms of quotes and dashes. */

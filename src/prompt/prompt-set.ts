@@ -122,7 +122,7 @@ function refuseFullText(prompt: CompiledPrompt, key: string): void {
     throw jobInvalid("generation.returnFullText", problem);
   }
   if (prompt.form !== undefined) {
-    const problem = `the answer of ${key} is a ${prompt.form.noun}, not a text`;
+    const problem = `${key} has answer or schema, which give no text`;
     throw jobInvalid("generation.returnFullText", problem);
   }
 }

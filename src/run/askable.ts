@@ -1,21 +1,51 @@
 import { embeds, unsupportedOptions } from "../engines/registry.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import type { GenerationParameters } from "../foundation/inference.ts";
+import { DatasetPromptSet } from "../prompt/datasets/dataset-prompt-set.ts";
 import { BatchPromptSet } from "../prompt/openai-batch/batch-prompt-set.ts";
 import { withResponseBodies } from "../prompt/openai-batch/response-body.ts";
 import { compilePromptSet, type PromptSet } from "../prompt/prompt-set.ts";
+import { withStrippedAnswers } from "../prompt/stripped-answers.ts";
 import { generationParameters } from "./job/generation.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { assertBatchOutput, isBatchInput, writesBatchLines } from "./openai-batch/batch-lines.ts";
+import { assertReportable } from "./report/reportable.ts";
 
 /** The prompts of a job, ready to be rendered, with the seed that its run has. */
 export function promptSetOf(job: JobSpec, seed: number): PromptSet {
+  const promptSet = askedPromptSet(job, parametersOf(job, seed));
+  const stripped = job.output.stripWhitespace ? withStrippedAnswers(promptSet) : promptSet;
+  return writesBatchLines(job) ? withResponseBodies(stripped, job.model.name) : stripped;
+}
+
+function askedPromptSet(job: JobSpec, parameters: GenerationParameters): PromptSet {
+  if (isBatchInput(job)) return batchPromptSet(job, parameters);
+  const { dataset, prompt, prompts, schema, truncateFeatures } = job;
   const { returnFullText } = job.generation;
-  const parameters = generationParameters(job.generation, seed);
-  const promptSet = isBatchInput(job)
-    ? batchPromptSet(job, parameters)
-    : compilePromptSet({ ...job, generation: { ...parameters, returnFullText } });
-  return writesBatchLines(job) ? withResponseBodies(promptSet, job.model.name) : promptSet;
+  const common = { schema, generation: { ...parameters, returnFullText } };
+  const emptied = <Options extends Emptied>(options: Options): Options =>
+    withEmptied(options, truncateFeatures);
+  if (dataset !== undefined) return new DatasetPromptSet(dataset.map(emptied), common);
+  if (prompt !== undefined) return compilePromptSet({ ...common, prompt: emptied(prompt) });
+  const named = Object.entries(prompts ?? {}).map(([name, it]) => [name, emptied(it)] as const);
+  return compilePromptSet({ ...common, prompts: Object.fromEntries(named) });
+}
+
+interface Emptied {
+  truncateFeatures?: string[] | undefined;
+}
+
+function withEmptied<Options extends Emptied>(options: Options, features: string[] = []): Options {
+  if (features.length === 0) return options;
+  const { truncateFeatures = [] } = options;
+  return { ...options, truncateFeatures: [...new Set([...truncateFeatures, ...features])] };
+}
+
+function parametersOf({ generation, sequenceLen }: JobSpec, seed: number): GenerationParameters {
+  const parameters = generationParameters(generation, seed);
+  if (sequenceLen === undefined) return parameters;
+  const { maxLength = sequenceLen } = parameters;
+  return { ...parameters, maxLength: Math.min(maxLength, sequenceLen) };
 }
 
 function batchPromptSet({ input, model }: JobSpec, parameters: GenerationParameters): PromptSet {
@@ -34,15 +64,20 @@ function batchPromptSet({ input, model }: JobSpec, parameters: GenerationParamet
  * @throws SluiceError `TEMPLATE_INVALID`, `JOB_INVALID`, `UNSUPPORTED`.
  */
 export function assertAskable(job: JobSpec): void {
+  assertReportable(job);
   assertBatchOutput(job);
   assertLogprobsKept(job);
   promptSetOf(job, 0);
-  const prompts = job.prompt === undefined ? Object.values(job.prompts ?? {}) : [job.prompt];
-  const policies = prompts.map(({ onTooLong }) => onTooLong);
-  const parameters = generationParameters(job.generation, 0);
-  const unsupported = unsupportedOptions(job.model, parameters, policies);
+  const { prompt, prompts = {}, dataset } = job;
+  const asked = dataset ?? (prompt === undefined ? Object.values(prompts) : [prompt]);
+  const policies = asked.map(({ onTooLong }) => onTooLong);
+  const unsupported = unsupportedOptions(job.model, parametersOf(job, 0), policies);
   if (unsupported.length === 0) return;
-  const options = unsupported.map(({ option }) => option).join(", ");
+  // A job that has no maxLength gives its engine one by sequenceLen.
+  const isByLength = job.sequenceLen !== undefined && job.generation.maxLength === undefined;
+  const options = unsupported
+    .map(({ option }) => (isByLength && option === "generation.maxLength" ? "sequenceLen" : option))
+    .join(", ");
   const hint = unsupported.map(({ hint }) => hint).join("; ");
   const message = `engine ${job.model.engine} cannot do ${options}`;
   throw new SluiceError("UNSUPPORTED", message, { hint });

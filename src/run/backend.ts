@@ -23,16 +23,29 @@ export interface BackendRun {
   signal: AbortSignal;
 }
 
+/** The workers of a run. */
+export interface WorkersChoice {
+  workers: number;
+  /** What a person should know about that. */
+  notices: string[];
+  /** CPU threads for the model of each worker, where workers share a machine. */
+  threads?: number;
+}
+
 /** Where tasks run. It dispatches at least once; the commits make that exactly once. */
 export interface Backend {
   readonly name: string;
-  /** How many workers it would start for so many rows, and what a person should know about that. */
-  workersFor(job: JobSpec, rows: number): { workers: number; notices: string[] };
+  /**
+   * How many workers it would start for so many rows.
+   *
+   * @throws SluiceError `JOB_INVALID` where the job names devices that are not there.
+   */
+  workersFor(job: JobSpec, rows: number): Promise<WorkersChoice>;
   /** Runs until every task is committed, or the run had to stop. Never rejects. */
   run(run: BackendRun): Promise<DispatchEnd>;
 }
 
 /** True when the run ended because somebody wished it, not because something is wrong. */
 export function isCancellation(error: SluiceError | undefined): boolean {
-  return error?.code === "RUN_CANCELED";
+  return error?.code === "RUN_CANCELED" || error?.code === "BUDGET_SPENT";
 }

@@ -1,4 +1,4 @@
-import { expandInputs, type InputFile } from "../data/inputs.ts";
+import { expandInputs, type InputFile, type InputSource } from "../data/inputs.ts";
 import { type OpenFile, openLocalFile } from "../data/open-files.ts";
 import { estimateRows, readRows, scanSlices } from "../data/slices.ts";
 import type { Storage } from "../data/storage/storage.ts";
@@ -10,6 +10,7 @@ import { limits } from "../foundation/limits.ts";
 import { type Random, randomInteger, seededRandom } from "../foundation/random.ts";
 import { promptSetOf } from "./askable.ts";
 import type { RunEvent } from "./events.ts";
+import { datasetInputs } from "./job/dataset.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { idFieldOf } from "./openai-batch/batch-lines.ts";
 import type { InputSummary, StoredTasks, Task } from "./plan.ts";
@@ -43,13 +44,18 @@ export interface FoundInput {
  * @throws SluiceError `INPUT_MISSING`, `INPUT_FORMAT`, `INPUT_TOO_MANY_FILES`.
  */
 export async function findInput(job: JobSpec): Promise<FoundInput> {
-  const files = await expandInputs(job.input, "/");
+  const files = await expandInputs(sourcesOf(job), "/");
   return {
     files,
     bytes: files.reduce((sum, file) => sum + file.bytes, 0),
     digest: digestOf(files.map(({ path, bytes, format }) => [path, bytes, format])),
     modifiedDigest: digestOf(files.map(({ modifiedMs }) => modifiedMs)),
   };
+}
+
+function sourcesOf({ input, dataset }: JobSpec): InputSource[] {
+  if (dataset === undefined) return input;
+  return datasetInputs(dataset).map((source) => ({ ...source.input, dataset: source.dataset }));
 }
 
 /**

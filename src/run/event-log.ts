@@ -8,7 +8,11 @@ import { recordBytes } from "./records.ts";
 import type { RunContext } from "./run-context.ts";
 
 /** Events that say too little for what they would cost on storage. */
-const unlogged: ReadonlySet<RunEvent["type"]> = new Set(["task-progress", "plan-progress"]);
+const unlogged: ReadonlySet<RunEvent["type"]> = new Set([
+  "task-progress",
+  "plan-progress",
+  "budget-progress",
+]);
 
 /**
  * The log of one coordinator, as JSON lines in the run directory. It is information only: where it

@@ -2,6 +2,7 @@ import type { ErrorCode, ErrorRecord } from "../foundation/errors.ts";
 import type { Usage } from "../foundation/inference.ts";
 import type { Json } from "../foundation/json.ts";
 import type { ErrorCounts } from "./attempt/commit.ts";
+import type { Budget, Spending } from "./bill/spending.ts";
 
 /** What the attempts of one task have done so far. */
 export interface TaskCounts {
@@ -51,6 +52,8 @@ export type RunEvent =
       error?: ErrorRecord;
     } & TaskCounts)
   | { type: "row-error"; code: ErrorCode; message: string; count: number }
+  /** What a run with a budget has spent of it in all its calls. */
+  | { type: "budget-progress"; spent: Spending; budget: Budget }
   | { type: "notice"; message: string }
   /** The run ended without a seal. */
   | { type: "run-stop"; error: ErrorRecord }
@@ -68,11 +71,15 @@ export interface RunSummary {
   response_count: number;
   /** Of the answered ones, those that had been answered before: nothing was paid for them. */
   reused_count?: number;
+  /** Rows whose prompts lay in `preparedDir`, and rows that were rendered. */
+  prepared?: { hits: number; misses: number };
   /** Of this call. */
   run_time_sec: number;
   prompt_tokens: number;
   total_tokens_generated: number;
   tokens_per_sec: number;
+  /** What all calls cost, where the job names prices. */
+  usd?: number;
   seed: number;
   rows: { total: number; answered: number; failed: number; resumed: number };
   /** Failed rows by error code. */

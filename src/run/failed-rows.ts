@@ -1,4 +1,5 @@
 import type { Storage } from "../data/storage/storage.ts";
+import type { Commit } from "./attempt/commit.ts";
 import type { Generation } from "./layout.ts";
 import { committedTasks, readCommits } from "./seal/commits.ts";
 
@@ -7,10 +8,17 @@ export class FailedRows {
   readonly #storage: Storage;
   readonly #generation: Generation;
   readonly #counted = new Set<number>();
+  readonly #onCommit: (commit: Commit) => void;
 
-  constructor(storage: Storage, generation: Generation) {
+  /** @param onCommit told of each commit that is counted. */
+  constructor(
+    storage: Storage,
+    generation: Generation,
+    onCommit: (commit: Commit) => void = () => {},
+  ) {
     this.#storage = storage;
     this.#generation = generation;
+    this.#onCommit = onCommit;
   }
 
   /** Failed rows in commits that are new since the last call; without tasks of `except`. */
@@ -23,6 +31,7 @@ export class FailedRows {
     for await (const commit of readCommits(this.#storage, this.#generation, fresh)) {
       failed += commit.rows.failed;
       this.#counted.add(commit.task);
+      this.#onCommit(commit);
     }
     return failed;
   }

@@ -14,12 +14,15 @@ export async function hostedNotice(context: RunContext): Promise<string | undefi
   if (job.model.engine !== "openai" || job.budget !== undefined) return undefined;
   const { hostname } = new URL(job.model.baseUrl);
   if (ownHosts.test(hostname)) return undefined;
-  const { requests, tokens } = estimateFrom(job, context.plan, await sampleRequests(context));
-  const [asked, prompt, completion] = [requests.estimated, tokens.prompt, tokens.maxCompletion].map(
-    (count) => count.toLocaleString("en"),
-  );
+  const { requests, tokens, usd } = estimateFrom(job, context.plan, await sampleRequests(context));
+  const [asked, prompt, completion] = [
+    requests.estimated,
+    tokens.prompt.estimated,
+    tokens.completion.high,
+  ].map((count) => count.toLocaleString("en"));
+  const money = usd === null ? "" : `, at most $${usd.high.toFixed(2)}`;
   return (
     `${hostname} is about to be asked ${asked} requests: about ${prompt} prompt tokens ` +
-    `and at most ${completion} new ones (set budget to silence this)`
+    `and at most ${completion} new ones${money} (set budget to silence this)`
   );
 }

@@ -13,6 +13,7 @@ export interface Generation {
 export const planPath = "_sluice/plan.json";
 export const manifestPath = "_manifest.json";
 export const successPath = "_SUCCESS";
+export const reportPath = "_report.json";
 export const partPrefix = "part-";
 export const deadLetterPrefix = "_dead-letters/part-";
 export const commitPrefix = "_sluice/commits/";

@@ -25,7 +25,7 @@ export interface OpenRunOptions {
   /** Write beside the run that is there, if it is another one. */
   fork: boolean;
   /** Workers the run will have, for a number of rows. */
-  workersFor(job: JobSpec, rows: number): number;
+  workersFor(job: JobSpec, rows: number): number | Promise<number>;
   onEvent(event: RunEvent): void;
   /** Called before a new run is planned; what it throws prevents that. */
   beforePlan?(job: JobSpec): Promise<void>;
@@ -177,7 +177,7 @@ async function planRun(
   const found = await findInput(job);
   const seed = job.generation.seed ?? randomInteger(random, 2 ** 31);
   const errorFile = errorFileOf(job, location);
-  const workers = options.workersFor(job, Math.ceil(found.bytes / 100));
+  const workers = await options.workersFor(job, Math.ceil(found.bytes / 100));
   const { onEvent } = options;
   const scan = { storage, job, seed, workers, uniqueId, openFile, onEvent };
   const order = await plannedOrder(found, job, openFile);

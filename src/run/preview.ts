@@ -1,15 +1,24 @@
 import { memoryStorage } from "../data/storage/memory.ts";
 import type { Storage } from "../data/storage/storage.ts";
+import type { Engine } from "../engines/engine.ts";
+import type { Clock } from "../foundation/clock.ts";
 import { asSluiceError, type ErrorCode } from "../foundation/errors.ts";
 import { digestOf } from "../foundation/hashing.ts";
 import type { InferenceRequest } from "../foundation/inference.ts";
+import type { JsonObject } from "../foundation/json.ts";
+import type { PromptSet } from "../prompt/prompt-set.ts";
 import { promptSetOf } from "./askable.ts";
+import type { WorkersChoice } from "./backend.ts";
+import { tokensOf, usdOf } from "./bill/prices.ts";
+import type { Spending } from "./bill/spending.ts";
 import type { RunDependencies } from "./dependencies.ts";
 import {
   type AskedRow,
   askedRow,
   type Estimate,
+  type EstimateFacts,
   estimateFrom,
+  estimateFromCosts,
   sampleRequests,
 } from "./estimate.ts";
 import type { RunEvent } from "./events.ts";
@@ -18,18 +27,32 @@ import { answersOf, differingAnswers } from "./job/kinds.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { planPath } from "./layout.ts";
 import { locateRun } from "./locate.ts";
+import { measureRows, paceOf, rowsToMeasure } from "./measure.ts";
 import { assertFree, openOrPlan } from "./open-run.ts";
 import { errorFileOf } from "./openai-batch/error-file.ts";
 import type { InputSummary, Plan } from "./plan.ts";
 import { readJson } from "./records.ts";
 import { firstRows } from "./sample-rows.ts";
 import { committedTasks } from "./seal/commits.ts";
+import { readManifest } from "./seal/manifest.ts";
+import { type StandingSample, standingSample } from "./standing-sample.ts";
 
 export interface PreviewOptions {
   /** First rows whose requests are shown. */
   shownRows: number;
-  workersFor(job: JobSpec, rows: number): { workers: number; notices: string[] };
+  workersFor(job: JobSpec, rows: number): Promise<WorkersChoice>;
   onEvent(event: RunEvent): void;
+  /** Really ask some rows, to estimate from what they cost; default: nothing is asked. */
+  measure?: MeasureRequest;
+}
+
+/** How rows are asked for an estimate. */
+export interface MeasureRequest {
+  /** How many; default: twice what the engine holds at once, 20 at least and 100 at most. */
+  rows?: number;
+  /** Fetches what the engine needs, and opens it. */
+  openEngine(job: JobSpec): Promise<Engine>;
+  signal: AbortSignal;
 }
 
 /** The requests of one row, as they will be asked, or why it will fail. */
@@ -37,10 +60,13 @@ export interface ShownRow {
   index: number;
   file: string;
   line: number;
-  requests: Pick<
+  requests: (Pick<
     InferenceRequest,
     "promptName" | "element" | "messages" | "prompt" | "slottedLine"
-  >[];
+  > & {
+    /** JSON Schema of the answer, as a server would get it. */
+    schema?: JsonObject;
+  })[];
   error: string | null;
 }
 
@@ -56,13 +82,24 @@ export interface PreviewWarning {
   first: { file: string; line: number };
 }
 
+/** A run that the output holds. */
+export interface StandingRun {
+  runId: string;
+  committedTasks: number;
+  tasks: number;
+  /** Keys by which it is of another job. */
+  differsIn: string[];
+  /** What it has cost so far; null where it is of another job. */
+  spent: Spending | null;
+}
+
 /** What a job would do. */
 export interface RunPreview extends Estimate {
   /** Equal for two jobs that ask the same of the same rows. */
   digest: string;
   output: string;
   /** What the output holds already. */
-  standing: { runId: string; committedTasks: number; tasks: number; differsIn: string[] } | null;
+  standing: StandingRun | null;
   input: InputSummary;
   rows: number;
   tasks: number;
@@ -78,7 +115,7 @@ export interface RunPreview extends Estimate {
 
 /**
  * Plans a job in memory, renders the prompts of some of its rows, and says what running it would
- * mean. Asks nothing and writes nothing.
+ * mean. Asks nothing unless it is to `measure`, and writes nothing.
  *
  * @throws SluiceError for whatever would prevent the job's start.
  */
@@ -91,15 +128,19 @@ export async function previewJob(
   const { context } = await openOrPlan(job, withoutStorage(dependencies), {
     overwrite: false,
     fork: false,
-    workersFor: (spec, rows) => workersFor(spec, rows).workers,
+    workersFor: async (spec, rows) => (await workersFor(spec, rows)).workers,
     onEvent,
   });
   const { plan } = context;
   const promptSet = promptSetOf(plan.job, plan.seed);
   const sampled = await sampleRequests(context);
   const first = (await firstRows(context, shownRows)).map((row) => askedRow(promptSet, row));
-  const { workers, notices } = workersFor(job, plan.rows);
+  const { workers, notices } = await workersFor(job, plan.rows);
   const standing = await standingRun(job, dependencies);
+  const facts = { job, plan, sampled };
+  const estimate = options.measure
+    ? await measured(facts, promptSet, workers, options.measure, dependencies.clock)
+    : standing.estimated(estimateFrom(job, plan, sampled), facts);
   return {
     digest: digestOf([answersOf(job), plan.tasks.file.sha256]),
     output: job.output.path,
@@ -107,7 +148,7 @@ export async function previewJob(
     input: plan.input,
     rows: plan.rows,
     tasks: plan.tasks.count,
-    ...estimateFrom(job, plan, sampled),
+    ...estimate,
     sampledRows: sampled.length,
     workers,
     seed: job.generation.seed ?? null,
@@ -143,41 +184,97 @@ function warningsOf(sampled: readonly AskedRow[]): PreviewWarning[] {
 }
 
 function shownRow({ index, file, line, requests, error }: AskedRow): ShownRow {
-  const shown = requests.map(({ promptName, element, messages, prompt, slottedLine }) => ({
+  const shown = requests.map((request) => shownRequest(request));
+  return { index, file, line, requests: shown, error: error?.message ?? null };
+}
+
+function shownRequest(request: InferenceRequest): ShownRow["requests"][number] {
+  const { promptName, element, messages, prompt, slottedLine, structure } = request;
+  return {
     promptName,
     ...(element === undefined ? {} : { element }),
     ...(messages && { messages }),
     ...(prompt === undefined ? {} : { prompt }),
     ...(slottedLine && { slottedLine }),
-  }));
-  return { index, file, line, requests: shown, error: error?.message ?? null };
+    ...(structure && { schema: structure.schema }),
+  };
+}
+
+/** Asks some of the sampled rows, and estimates from what they cost. */
+async function measured(
+  facts: EstimateFacts,
+  promptSet: PromptSet,
+  workers: number,
+  { rows, openEngine, signal }: MeasureRequest,
+  clock: Clock,
+): Promise<Estimate> {
+  const { job, plan, sampled } = facts;
+  const startedMs = clock.monotonic();
+  const engine = await openEngine(plan.job);
+  const startSeconds = (clock.monotonic() - startedMs) / 1000;
+  try {
+    const { maxAttempts } = job.retries;
+    const asked = rowsToMeasure(sampled, engine.capacity, rows);
+    const found = await measureRows(engine, asked, { promptSet, clock, maxAttempts, signal });
+    // Workers share what a server is asked at once; other engines are each worker's own.
+    const engines = job.model.engine === "openai" ? 1 : workers;
+    const pace = paceOf(found, startSeconds, engine.capacity, engines);
+    const byCharacters = estimateFrom(job, plan, sampled);
+    return estimateFromCosts(byCharacters, facts, found.costs, pace, "measured");
+  } finally {
+    await engine.close();
+  }
 }
 
 /** What `sluice run` would find at the output. */
-async function standingRun(
-  job: JobSpec,
-  { openStorage }: RunDependencies,
-): Promise<{ run: RunPreview["standing"]; notices: string[] }> {
+interface Standing {
+  run: StandingRun | null;
+  notices: string[];
+  /** A better estimate, where the run there is of the same job and some of it is done. */
+  estimated(byCharacters: Estimate, facts: EstimateFacts): Estimate;
+}
+
+async function standingRun(job: JobSpec, { openStorage }: RunDependencies): Promise<Standing> {
   const location = locateRun(job.output.path);
   const storage = openStorage(location.directory);
   const plan = await readJson<Plan>(storage, planPath);
+  const nothing = { run: null, estimated: (byCharacters: Estimate) => byCharacters };
   if (!plan) {
     try {
       const errorFile = errorFileOf(job, location);
       await assertFree(storage, openStorage(location.outside), location, errorFile);
-      return { run: null, notices: [] };
+      return { ...nothing, notices: [] };
     } catch (error) {
-      return { run: null, notices: [`sluice run would stop: ${asSluiceError(error).message}`] };
+      const message = `sluice run would stop: ${asSluiceError(error).message}`;
+      return { ...nothing, notices: [message] };
     }
   }
   const { size } = await committedTasks(storage, plan);
   const differsIn = differingAnswers(plan.job, job);
   const { runId, tasks } = plan;
-  const run = { runId, committedTasks: size, tasks: tasks.count, differsIn };
+  const run = { runId, committedTasks: size, tasks: tasks.count, differsIn, spent: null };
   const held = `the output holds run ${runId} of`;
-  const notice =
-    differsIn.length === 0
-      ? `${held} this job, ${size} of ${run.tasks} tasks done: sluice run goes on with it`
-      : `${held} another job (other ${differsIn.join(", ")}): run it with --fork or --overwrite`;
-  return { run, notices: [notice] };
+  if (differsIn.length > 0) {
+    const how = `run it with --fork or --overwrite`;
+    const message = `${held} another job (other ${differsIn.join(", ")}): ${how}`;
+    return { ...nothing, run, notices: [message] };
+  }
+  const notice = `${held} this job, ${size} of ${run.tasks} tasks done: sluice run goes on with it`;
+  const cost = await standingCost(storage, plan);
+  const usd = usdOf(cost.usage, job.prices);
+  const spent = { tokens: tokensOf(cost.usage), usd, minutes: cost.seconds / 60 };
+  const estimated = (byCharacters: Estimate, facts: EstimateFacts) =>
+    cost.costs.length < 2
+      ? byCharacters
+      : estimateFromCosts(byCharacters, facts, cost.costs, cost.pace, "run");
+  return { run: { ...run, spent }, notices: [notice], estimated };
+}
+
+async function standingCost(storage: Storage, plan: Plan): Promise<StandingSample> {
+  const sealed = await readManifest(storage);
+  const sample = await standingSample({ storage, plan });
+  // What was lost is in no commit.
+  return sealed?.bill
+    ? { ...sample, usage: sealed.bill, seconds: sealed.bill.wallSeconds }
+    : sample;
 }

@@ -10,6 +10,7 @@ import {
   partPath,
   partWidth,
   planPath,
+  reportPath,
   successPath,
 } from "./layout.ts";
 import type { RunLocation } from "./locate.ts";
@@ -76,7 +77,7 @@ async function assertNoWorkers(
 }
 
 async function resultPaths(storage: Storage, plan: Plan): Promise<string[]> {
-  const paths = await pathsUnder(storage, "_manifest");
+  const paths = [...(await pathsUnder(storage, "_manifest")), reportPath];
   const width = partWidth(plan.tasks.count);
   for (let task = 0; task < plan.tasks.count; task++) {
     paths.push(partPath(task, width), deadLetterPath(task, width));
@@ -98,7 +99,8 @@ async function assertOnlyOurs(storage: Storage, plan: Plan): Promise<void> {
     const isResult =
       task < plan.tasks.count &&
       (path === partPath(task, width) || path === deadLetterPath(task, width));
-    if (isResult || /^(_sluice\/|_manifest(\.g\d+)?\.json$|_SUCCESS$)/.test(path)) continue;
+    if (isResult || /^(_sluice\/|_manifest(\.g\d+)?\.json$|_report\.json$|_SUCCESS$)/.test(path))
+      continue;
     throw new SluiceError("OUTPUT_OCCUPIED", `it holds ${path} beside the run`, {
       file: storage.location,
     });

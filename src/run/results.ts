@@ -104,7 +104,8 @@ async function committed(
   return undefined;
 }
 
-async function* fileChunks(
+/** A stored file from its start, in pieces of bounded size. */
+export async function* fileChunks(
   storage: Storage,
   path: string,
   signal: AbortSignal | undefined,

@@ -1,6 +1,10 @@
+import type { ModelOptions } from "../engines/model-options.ts";
 import { asSluiceError, exitCodes, type SluiceError } from "../foundation/errors.ts";
+import { addUsage } from "../foundation/inference.ts";
 import { type AttemptCounts, addCounts, addErrors, noCounts } from "./attempt/commit.ts";
-import type { Backend } from "./backend.ts";
+import { type Backend, isCancellation } from "./backend.ts";
+import { openBudget } from "./bill/open-budget.ts";
+import { usdOf } from "./bill/prices.ts";
 import { Coordinator } from "./coordinate/coordinator.ts";
 import type { RunDependencies } from "./dependencies.ts";
 import type { DispatchEnd } from "./dispatch.ts";
@@ -9,11 +13,12 @@ import type { RunEvent, RunSummary } from "./events.ts";
 import { hostedNotice } from "./hosted-notice.ts";
 import { generationNotices } from "./job/generation.ts";
 import type { JobSpec } from "./job/schema.ts";
-import { manifestPathOf } from "./layout.ts";
+import { manifestPathOf, reportPath } from "./layout.ts";
 import { removeStaleLeftovers } from "./leftovers.ts";
 import type { RunLocation } from "./locate.ts";
 import { type OpenedRun, openOrPlan } from "./open-run.ts";
 import { type Plan, TaskTable } from "./plan.ts";
+import { writeAxolotlReport } from "./report/axolotl-report.ts";
 import type { RunContext } from "./run-context.ts";
 import { committedTasks, readCommits } from "./seal/commits.ts";
 import { type Manifest, readManifest } from "./seal/manifest.ts";
@@ -59,7 +64,7 @@ export async function runJob(
   const { backend, onEvent } = options;
   const opened = await openOrPlan(job, dependencies, {
     ...options,
-    workersFor: (spec, rows) => backend.workersFor(spec, rows).workers,
+    workersFor: async (spec, rows) => (await backend.workersFor(spec, rows)).workers,
   });
   const { context, location } = opened;
   const seconds = () => (dependencies.clock.monotonic() - startedMs) / 1000;
@@ -69,12 +74,15 @@ export async function runJob(
     const isSuccess = withinBudget(opened.job, context.plan, sealed.rows.failed);
     const before = { resumedRows: sealed.rows.total, generatedTokens: 0 };
     const summary = sealedSummary(sealed, { ...facts, ...before }, isSuccess);
+    // Who sealed it may have been ended before the report was there, or writes none.
+    const hasReport = await context.storage.stat(reportPath);
+    if (opened.job.report && !hasReport) await writeAxolotlReport(context, summary);
     return { summary, exitCode: codeOf(isSuccess), wasSealed: true };
   }
   const id = context.worker;
   const { storage, clock } = context;
   const { processes } = dependencies;
-  const present = withSharedLimits(opened, backend);
+  const present = await withSharedLimits(opened, backend);
   const coordinator = await Coordinator.rule({ storage, clock, processes, id, job: present.job });
   const seal = (engine: Manifest["engine"]) =>
     sealRun(context, {
@@ -103,13 +111,23 @@ export interface PresentRun extends OpenedRun {
   seal(engine: Manifest["engine"]): Promise<Manifest>;
 }
 
-/** The job as each worker is to see it: a limit on requests at once is for all of them together. */
-export function withSharedLimits({ context, job }: OpenedRun, backend: Backend) {
-  const { workers, notices: ofWorkers } = backend.workersFor(job, context.plan.rows);
-  const notices = [...generationNotices(job.generation), ...ofWorkers];
-  if (job.model.engine !== "openai") return { job, workers, notices };
-  const maxInFlight = Math.max(1, Math.ceil(job.model.maxInFlight / workers));
-  return { job: { ...job, model: { ...job.model, maxInFlight } }, workers, notices };
+/**
+ * The job as each worker is to see it: a limit on requests at once is for all of them together, and
+ * models that compute side by side do not take each the whole processor.
+ */
+export async function withSharedLimits({ context, job }: OpenedRun, backend: Backend) {
+  const chosen = await backend.workersFor(job, context.plan.rows);
+  const { workers, threads } = chosen;
+  const notices = [...generationNotices(job.generation), ...chosen.notices];
+  return { job: { ...job, model: sharedModel(job.model, workers, threads) }, workers, notices };
+}
+
+function sharedModel(model: ModelOptions, workers: number, threads?: number): ModelOptions {
+  if (model.engine === "openai") {
+    return { ...model, maxInFlight: Math.max(1, Math.ceil(model.maxInFlight / workers)) };
+  }
+  if (model.engine !== "llama" || workers === 1 || threads === undefined) return model;
+  return { ...model, threads: model.threads ?? threads };
 }
 
 type CarryOutOptions = Pick<RunJobOptions, "backend" | "prepare" | "onEvent" | "signal">;
@@ -157,6 +175,7 @@ export async function carryOut(
     onEvent({ type: "run-seal", manifest: places.manifestPath, rows: total, failed });
     const isSuccess = withinBudget(job, { rows: run.totalRows }, failed);
     const summary = sealedSummary(manifest, { ...facts, runTimeSec: seconds() }, isSuccess);
+    if (job.report) await writeAxolotlReport(context, summary);
     return { summary, exitCode: codeOf(isSuccess), wasSealed: false };
   } finally {
     await log.close();
@@ -169,14 +188,38 @@ async function dispatch(
   coordinator: Coordinator,
   { backend, prepare, onEvent, signal }: CarryOutOptions,
 ): Promise<{ end?: DispatchEnd; engine: Manifest["engine"] }> {
-  let engine: Manifest["engine"] = null;
-  if (pending.tasks.length === 0) return { engine };
-  const { context, location, job, workers } = run;
+  const { context, job } = run;
   const stop = new AbortController();
+  // Also where only the seal is left: it may take longer than others wait for a heartbeat.
   coordinator.watch((error) => stop.abort(error));
-  const notice = await hostedNotice(context);
-  if (notice !== undefined) onEvent({ type: "notice", message: notice });
-  await prepare(job);
+  if (pending.tasks.length === 0) return { engine: null };
+  const budget = await openBudget({ context, job, committed: pending.committed }, onEvent);
+  const signals = [signal, stop.signal, ...(budget ? [budget.signal] : [])];
+  try {
+    budget?.start();
+    // Nothing will be asked where earlier calls spent all of it.
+    if (!budget?.signal.aborted) {
+      const notice = await hostedNotice(context);
+      if (notice !== undefined) onEvent({ type: "notice", message: notice });
+      await prepare(job);
+    }
+    return await runPending(run, pending, backend, AbortSignal.any(signals), (event) => {
+      onEvent(event);
+      budget?.hear(event);
+    });
+  } finally {
+    budget?.close();
+  }
+}
+
+async function runPending(
+  { context, location, job, workers, totalRows }: PresentRun,
+  pending: Pending,
+  backend: Backend,
+  signal: AbortSignal,
+  onEvent: (event: RunEvent) => void,
+): Promise<{ end: DispatchEnd; engine: Manifest["engine"] }> {
+  let engine: Manifest["engine"] = null;
   const end = await backend.run({
     context,
     location: location.directory,
@@ -184,13 +227,13 @@ async function dispatch(
     tasks: pending.tasks,
     rowsOf: pending.rowsOf,
     workers,
-    maxFailedRows: failedRowsAllowed(job, { rows: run.totalRows }),
+    maxFailedRows: failedRowsAllowed(job, { rows: totalRows }),
     failedBefore: await failedBefore(context, job, pending.committed),
     onEvent: (event) => {
       if (event.type === "worker-start") engine = { name: event.engine, choices: event.choices };
       onEvent(event);
     },
-    signal: AbortSignal.any([signal, stop.signal]),
+    signal,
   });
   return { end, engine };
 }
@@ -232,17 +275,19 @@ async function stopped(
   const { plan, storage } = context;
   const error = end.error!;
   const counts = await committedCounts(context, await committedTasks(storage, plan));
-  const completionTokens = counts.usage.completionTokens + end.partial.usage.completionTokens;
+  const usage = addUsage(counts.usage, end.partial.usage);
+  const usd = usdOf(usage, plan.job.prices);
   const requests = await requestsOfStopped(context, counts, end.partial.answered);
   const summary: RunSummary = {
-    status: error.code === "RUN_CANCELED" ? "CANCELED" : "FAILED",
+    status: isCancellation(error) ? "CANCELED" : "FAILED",
     run_id: plan.runId,
     request_count: requests.planned,
     response_count: requests.answered,
     run_time_sec: rounded(facts.runTimeSec),
-    prompt_tokens: counts.usage.promptTokens + end.partial.usage.promptTokens,
-    total_tokens_generated: completionTokens,
+    prompt_tokens: usage.promptTokens,
+    total_tokens_generated: usage.completionTokens,
     tokens_per_sec: rate(end.generatedTokens, facts.runTimeSec),
+    ...(usd !== null && { usd }),
     seed: plan.seed,
     rows: {
       total: plan.rows,

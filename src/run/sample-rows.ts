@@ -5,7 +5,11 @@ import { longestLineBytes, TaskTable } from "./plan.ts";
 import type { RunContext } from "./run-context.ts";
 
 /** A row as it stands in the input, read ahead of a run. */
-export type SampledRow = Pick<InputRow, "index" | "file" | "line" | "value" | "error" | "dataset">;
+export interface SampledRow
+  extends Pick<InputRow, "index" | "file" | "line" | "value" | "error" | "dataset"> {
+  /** Its task: rows of one task lie together, and may be alike. */
+  task: number;
+}
 
 /** Tasks that a sample is taken from. */
 const maxSampledTasks = 10;
@@ -65,7 +69,7 @@ async function startOf(
     for (const { raw: _, ...row } of rows) {
       if (found.length >= count) return found;
       if (wanted && !wanted.has(row.index)) continue;
-      found.push(row);
+      found.push({ ...row, task });
     }
   }
   return found;

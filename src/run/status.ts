@@ -1,8 +1,14 @@
 import type { Storage } from "../data/storage/storage.ts";
 import type { ErrorRecord } from "../foundation/errors.ts";
+import { addUsage, noUsage, type Usage } from "../foundation/inference.ts";
 import { type AttemptCounts, addCounts, type Commit, type ErrorCounts } from "./attempt/commit.ts";
+import { journaledAttempts, journaledUsage } from "./bill/journaled.ts";
+import { type EarlierCost, earlierCost } from "./bill/open-budget.ts";
+import { tokensOf, usdOf } from "./bill/prices.ts";
+import type { Budget, Spending } from "./bill/spending.ts";
 import { type LookOptions, lookAtLives, type RunLives } from "./coordinate/lives.ts";
 import { EventTrace, type TaskTrace } from "./event-trace.ts";
+import type { JobSpec } from "./job/schema.ts";
 import { cancelPrefix, planPathOf, taskAttemptsPrefix } from "./layout.ts";
 import { openTaskSet } from "./open-tasks.ts";
 import { type Plan, readPlan } from "./plan.ts";
@@ -34,6 +40,8 @@ export interface RunStatus {
   /** Dead letters by code. */
   errors: ErrorCounts;
   usage: AttemptCounts["usage"];
+  /** What was spent of the job's budget so far, in tasks without a commit as well. */
+  budget: { spent: Spending; budget: Budget } | null;
   /** Tasks without a commit, as an index set: empty once all are committed. */
   openTasks: string;
 }
@@ -82,6 +90,8 @@ interface Seen {
   stopped: ErrorRecord | undefined;
   /** Ids of the workers that live, the oldest first. */
   atWork: readonly string[];
+  /** Where the job has a budget: what was spent of it beside commits, and the time of all calls. */
+  uncommitted: EarlierCost | undefined;
 }
 
 const listsAtOnce = 32;
@@ -128,6 +138,7 @@ export class StatusReader {
     const committed = sealed
       ? new Set(Array(plan.tasks.count).keys())
       : await committedTasks(this.#storage, plan);
+    const attempts = await latestAttempts(this.#storage, plan, committed);
     return {
       plan,
       sealed,
@@ -135,11 +146,13 @@ export class StatusReader {
       committed,
       traces: sealed ? new Map() : await this.#trace.read(lives.coordinator?.record.number ?? 0),
       stopped: this.#trace.stopped,
-      attempts: await latestAttempts(this.#storage, plan, committed),
+      attempts,
       atWork: lives.workers
         .filter((worker) => worker.lives)
         .map(({ record }) => record.worker)
         .sort(),
+      uncommitted:
+        jobOf(plan, lives).budget && (await uncommittedCost(this.#storage, plan, attempts)),
     };
   }
 
@@ -177,7 +190,8 @@ export class StatusReader {
       tasks,
       rows: { total: sealed?.rows.total ?? plan.rows, answered, filtered, failed },
       errors: counts?.errors ?? {},
-      usage: counts?.usage ?? { promptTokens: 0, cachedTokens: 0, completionTokens: 0 },
+      usage: counts?.usage ?? noUsage,
+      budget: spentOfBudget(seen, counts?.usage ?? noUsage),
       openTasks: openTaskSet(plan, committed),
     };
   }
@@ -197,6 +211,39 @@ export class StatusReader {
       };
     });
   }
+}
+
+/** The job as it is carried out, or was last. */
+function jobOf(plan: Plan, { coordinator }: RunLives): JobSpec {
+  return coordinator?.record.job ?? plan.job;
+}
+
+/** What earlier generations cost, and tasks without a commit. */
+async function uncommittedCost(
+  storage: Storage,
+  plan: Plan,
+  attempts: ReadonlyMap<number, string>,
+): Promise<EarlierCost> {
+  const { usage, seconds } = await earlierCost(storage, plan);
+  const run = { storage, plan };
+  let sum = usage;
+  for (const task of attempts.keys()) {
+    const ids = (await journaledAttempts(run, task)).get(task) ?? [];
+    sum = addUsage(sum, await journaledUsage(run, task, ids));
+  }
+  return { usage: sum, seconds };
+}
+
+function spentOfBudget(
+  { plan, lives, sealed, uncommitted }: Seen,
+  usage: Usage,
+): RunStatus["budget"] {
+  const { budget, prices } = jobOf(plan, lives);
+  if (!budget || !uncommitted || Object.keys(budget).length === 0) return null;
+  // A seal holds the sums of all generations.
+  const paid = sealed?.bill ?? addUsage(uncommitted.usage, usage);
+  const minutes = uncommitted.seconds / 60;
+  return { budget, spent: { tokens: tokensOf(paid), usd: usdOf(paid, prices), minutes } };
 }
 
 /** The plan that is being worked on: of the latest retry, else of the run. */
@@ -243,8 +290,7 @@ async function verdictOf(storage: Storage, seen: Seen, failedRows: number): Prom
   const { plan, sealed, lives, atWork } = seen;
   const { coordinator, workers } = lives;
   if (sealed) {
-    const job = coordinator?.record.job ?? plan.job;
-    const state = withinBudget(job, plan, failedRows) ? "successful" : "failed";
+    const state = withinBudget(jobOf(plan, lives), plan, failedRows) ? "successful" : "failed";
     return { state, reason: failedRows === 0 ? "sealed" : `sealed, failed rows: ${failedRows}` };
   }
   if (coordinator?.lives) {
@@ -278,6 +324,7 @@ function verdictOfStopped(
   { record, hasEnded }: NonNullable<RunLives["coordinator"]>,
   committedFailures: number,
 ): Verdict {
+  if (stopped?.code === "BUDGET_SPENT") return { state: "canceled", reason: stopped.message };
   if (stopped && stopped.code !== "RUN_CANCELED") {
     return { state: "failed", reason: `${stopped.code}: ${stopped.message}` };
   }

@@ -1,5 +1,5 @@
 import type { AttemptCounts } from "./attempt/commit.ts";
-import { asksList, sampleRequests } from "./estimate.ts";
+import { asksList, promptsOfRow, sampleRequests } from "./estimate.ts";
 import type { RunContext } from "./run-context.ts";
 
 /** The requests of a run that stopped before its end. */
@@ -33,7 +33,7 @@ async function plannedRequests(
   { rows, requests }: Pick<AttemptCounts, "rows" | "requests">,
 ): Promise<{ planned: number; perRow: number }> {
   const { plan } = context;
-  const prompts = Object.values(plan.job.prompts ?? { prompt: plan.job.prompt });
+  const prompts = promptsOfRow(plan.job);
   const perRow = prompts.length;
   if (!prompts.some(asksList)) {
     return { planned: plan.rows * perRow, perRow };

@@ -20,17 +20,19 @@ export function sealedSummary(
   facts: CallFacts,
   isSuccess: boolean,
 ): RunSummary {
-  const { rows, requests, usage, errors } = manifest;
+  const { rows, requests, usage, errors, bill, prepared } = manifest;
   return {
     status: isSuccess ? "SUCCESS" : "FAILED",
     run_id: manifest.runId,
     request_count: requests.planned,
     response_count: requests.answered,
     ...(requests.reused !== undefined && { reused_count: requests.reused }),
+    ...(prepared && { prepared }),
     run_time_sec: rounded(facts.runTimeSec),
     prompt_tokens: usage.promptTokens,
     total_tokens_generated: usage.completionTokens,
     tokens_per_sec: rate(facts.generatedTokens, facts.runTimeSec),
+    ...(typeof bill?.usd === "number" && { usd: bill.usd }),
     seed: manifest.seed,
     rows: {
       total: rows.total,

@@ -4,8 +4,10 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Check } from "../../src/cli/doctor-checks.ts";
 import { runProgram } from "../../src/cli/program.ts";
+import { standInDriver, threeGpus } from "../engines/stand-in-driver.ts";
 import { stubIo } from "./io-stub.ts";
 
+const a100 = "NVIDIA A100-SXM4-80GB (81920 MiB)";
 const folder = mkdtempSync(join(tmpdir(), "sluice-doctor-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -36,6 +38,19 @@ describe("sluice doctor", () => {
     expect(of("npm")).toMatchObject({ state: "note" });
     expect(of("gpu").state).toBe("note");
     expect(existsSync(join(folder, "new"))).toBe(false);
+  });
+
+  it("shows the GPUs, and which of them runs will see", async () => {
+    const PATH = `${standInDriver(threeGpus)}:/none`;
+    expect((await checks({ PATH })).of("gpu")).toEqual({
+      name: "gpu",
+      state: "ok",
+      detail: `0 NVIDIA L40S (46068 MiB); 1 NVIDIA L40S (46068 MiB); 2 ${a100}`,
+    });
+    const { of } = await checks({ PATH, CUDA_VISIBLE_DEVICES: "2,1" });
+    expect(of("gpu").detail).toMatch(/; CUDA_VISIBLE_DEVICES shows 2, 1$/);
+    const broken = await checks({ PATH: standInDriver(["no driver"], 9) });
+    expect(broken.of("gpu").detail).toBe("none seen (nvidia-smi: no driver)");
   });
 
   it("fails where results cannot be written", async () => {

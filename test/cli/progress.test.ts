@@ -146,6 +146,16 @@ describe("renderProgress", () => {
     expect(lines[2]).toBe("  w1  200 rows  task 1  8 in flight");
   });
 
+  it("says what was spent, where there is a budget", () => {
+    const spent = { tokens: 300, usd: null, minutes: 1 };
+    const told = after([
+      [0, start],
+      [10, { type: "budget-progress", spent, budget: { tokens: 900 } }],
+    ]);
+    expect(renderProgress(told, 200, 10_000)[1]).toContain("300/900 tokens");
+    expect(renderProgress(state, 200, 10_000)[1]).not.toContain("tokens  ");
+  });
+
   it("never draws a line wider than the terminal", () => {
     for (const columns of [10, 20, 40, 80]) {
       for (const line of renderProgress(state, columns, 10_000)) {

@@ -164,6 +164,43 @@ describe("sluice plan", () => {
     expect(JSON.parse(json.stdout)).toMatchObject({ rows: 23, shown: [] });
   });
 
+  it("measures where it is to, and knows what a part of the run has cost", async () => {
+    const { folder } = preparedRun(scratchFolder());
+    const priced = ["prices.promptUsdPerMillion=1", "prices.completionUsdPerMillion=2"];
+    const slow = ["model.latencyMs=20", "model.capacity=1", "shard.rows=2"];
+    const settings = [...priced, ...slow].flatMap((value) => ["--set", value]);
+    const job = [...plain, "--output", "out", ...settings];
+    const asked = await call(folder, "plan", ...job);
+    expect(asked.stdout).toMatch(/^tokens +about \d+ in, at most [\d,]+ out$/m);
+    expect(asked.stdout).toMatch(/^money +at most \$0\.\d+$/m);
+    const measured = await call(folder, "plan", ...job, "--measure", "12", "--show", "0");
+    expect(measured.stdout).toMatch(/^tokens +about \d+ .*in, about \d+ \(\d+ to \d+\) out$/m);
+    expect(measured.stdout).toMatch(/^ +from 12 measured rows, characters \/ \d\.\d+; bounds/m);
+    expect(measured.stdout).toMatch(/^money +about \$0\.\d+ \(\$/m);
+    expect(measured.stdout).toMatch(/^time +about \d+s/m);
+    expect(readdirSync(folder)).toEqual(["rows.jsonl"]);
+    const stopped = await call(folder, "run", ...job, "--set", "budget.tokens=20");
+    expect([stopped.exitCode, JSON.parse(stopped.stdout).status]).toEqual([75, "CANCELED"]);
+    const half = await call(folder, "plan", ...job, "--show", "0");
+    expect(half.stdout).toMatch(/^ +from \d+ rows that the run there has done; bounds of 95 %$/m);
+    expect(half.stdout).toMatch(/^spent +\d+ tokens, \$0\.\d+, \d+s so far$/m);
+    expect((await call(folder, "status", "out")).stdout).toMatch(/budget \d+\/20 tokens spent/);
+  });
+
+  it("refuses a measurement of too few rows, or of a plan that is frozen", async () => {
+    const { folder } = preparedRun(scratchFolder());
+    for (const more of [
+      ["--measure", "1"],
+      ["--measure", "x"],
+      ["--measure", "--write"],
+    ]) {
+      expect((await call(folder, "plan", ...plain, ...more)).exitCode).toBe(64);
+    }
+    const unpriced = await call(folder, "plan", ...plain, "--set", "budget.usd=1");
+    expect(unpriced.exitCode).toBe(64);
+    expect(unpriced.stderr).toContain("give prices too");
+  });
+
   it("freezes a run that workers can take on", async () => {
     const { folder } = preparedRun(scratchFolder());
     const { stdout } = await call(folder, "plan", ...plain, "--shard.rows", "5", "--write", "out");

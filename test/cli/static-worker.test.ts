@@ -12,12 +12,12 @@ import { dependenciesOf, preparedRun, scratchFolder } from "../run/whole-run.ts"
 import { stubIo } from "./io-stub.ts";
 
 /** A run that is planned and not begun: five tasks, of which tasks 0, 1, 2 and 4 have a bad row. */
-async function planned(maxFailedRows: number) {
+async function planned(maxFailedRows: number, ...more: string[]) {
   const { folder } = preparedRun(scratchFolder());
   const { io, state } = stubIo({ workingDirectory: folder });
   const options = ["--input", "rows.jsonl", "--model", "fake", "--prompt", "Say {{ text }}"];
   const settings = ["--set", "shard.rows=5", "--set", `maxFailedRows=${maxFailedRows}`];
-  const args = ["plan", ...options, ...settings, "--output", "out", "--write"];
+  const args = ["plan", ...options, ...settings, ...more, "--output", "out", "--write"];
   await runProgram(args, io, { version: "1" });
   expect(state.exitCode).toBeUndefined();
   return locateRun(`${folder}/out`);
@@ -25,7 +25,7 @@ async function planned(maxFailedRows: number) {
 
 function work(
   location: ReturnType<typeof locateRun>,
-  tasks: string,
+  tasks: string | { share: string },
   startWorker?: StartStaticWorker,
 ) {
   // Much time passes between any two looks at the clock.
@@ -40,8 +40,9 @@ function work(
     hostCommand: [],
     killProcess() {},
   };
+  const options = typeof tasks === "string" ? { tasks } : tasks;
   const serving = { location, generation: 1, dependencies, engineContext };
-  return { ended: workOnTasks(serving, { tasks }, io, startWorker), written };
+  return { ended: workOnTasks(serving, options, io, startWorker), written };
 }
 
 describe("a static worker", () => {
@@ -50,6 +51,27 @@ describe("a static worker", () => {
     for (const task of ["0", "1"]) await work(location, task).ended;
     const late = work(location, "2");
     expect((await errorOf(late.ended)).code).toBe("TOO_MANY_FAILED_ROWS");
+  });
+
+  it("keeps to the budget of the run: what others have spent counts", async () => {
+    const location = await planned(9, "--set", "budget.tokens=20");
+    await work(location, "0").ended;
+    const late = work(location, "1");
+    expect((await errorOf(late.ended)).code).toBe("BUDGET_SPENT");
+  });
+
+  it("takes the place on its machine that its part has, for the GPUs there", async () => {
+    const location = await planned(9);
+    const slots: number[] = [];
+    const startWorker: StartStaticWorker = async (_plan, _directory, _logger, slot) => {
+      slots.push(slot);
+      throw new Error("enough");
+    };
+    for (const tasks of ["3", { share: "0/2" }, { share: "1/2" }]) {
+      const { code } = await errorOf(work(location, tasks, startWorker).ended);
+      expect(code).toBe("ENGINE_START_FAILED");
+    }
+    expect(slots).toEqual([0, 0, 1]);
   });
 
   it("counts those that others commit while it works", async () => {
@@ -62,7 +84,7 @@ describe("a static worker", () => {
       if (message.type === "worker-stop") gone.resolve("it left");
     });
     const handle = { channel: near, kill: () => gone.resolve("killed"), ended: gone.promise };
-    const { ended } = work(location, "3-4", () => handle);
+    const { ended } = work(location, "3-4", async () => handle);
     const error = errorOf(ended);
     const facts = { worker: "w", pid: 1, protocol: 1, capacity: 1, engine: "fake", choices: {} };
     far.send({ type: "worker-ready", ...facts });

@@ -5,6 +5,7 @@ import { limits } from "../../src/foundation/limits.ts";
 import {
   candidateSpans,
   findSpan,
+  locateSpan,
   sourceWords,
   trimSpan,
   wholePattern,
@@ -113,8 +114,28 @@ describe("findSpan", () => {
     expect(findSpan(slot, copied)).toBeUndefined();
   });
 
+  it("finds what was cut off from marks", () => {
+    expect(candidateSpans(slotOf("-a"))).toEqual(["a"]);
+    expect(findSpan(slotOf("-a"), "a")).toBe("a");
+    expect(findSpan(slotOf("(() a"), "() a")).toBe("() a");
+    expect(findSpan(slotOf("-5 or - 5"), "-5")).toBe("-5");
+  });
+
   it("prefers equal letter case", () => {
     expect(findSpan(slotOf("Heat and heat"), "heat")).toBe("heat");
+  });
+});
+
+describe("locateSpan", () => {
+  it("says where the words stand, white space and all, of several places the first", () => {
+    const source = "  (Heat  to\n375) and — “heat to 375”.";
+    const located = locateSpan(slotOf(source), "Heat to 375")!;
+    expect(located.text).toBe("Heat to 375");
+    expect(source.slice(located.start, located.end)).toBe("Heat  to\n375");
+    const other = locateSpan(slotOf(source), "heat to 375")!;
+    expect(source.slice(other.start, other.end)).toBe("heat to 375");
+    expect(locateSpan(slotOf("5 or 5"), "5")).toEqual({ text: "5", start: 0, end: 1 });
+    expect(locateSpan(slotOf(source), "cool")).toBeUndefined();
   });
 });
 

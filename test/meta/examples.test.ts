@@ -15,11 +15,15 @@ const folder = mkdtempSync(join(tmpdir(), "sluice-examples-"));
 const programs = join(folder, "bin");
 const sourceHook = join(folder, "source-hook.mjs");
 
-/** Points `sluice` and `sluice/testing` at the sources: an example runs without a build. */
+/**
+ * Points `sluice` and `sluice/testing` at the sources, and what the package depends on at its own:
+ * an example runs without a build and without an installation.
+ */
 const hookText = `import { registerHooks } from "node:module";
 const faces = ${JSON.stringify({
   sluice: new URL("src/index.ts", `file://${root}/`).href,
   "sluice/testing": new URL("src/testing/index.ts", `file://${root}/`).href,
+  zod: import.meta.resolve("zod"),
 })};
 registerHooks({
   resolve: (name, context, next) =>

@@ -319,7 +319,7 @@ describe("a job that contradicts itself", () => {
     const full = { returnFullText: true };
     expect(() => single("x", full)).toThrow(/generation\.returnFullText/);
     const slotted = { prompt: "x", api: "completion", answer: { line: "{a}", slots: one } };
-    expect(() => single(slotted, full)).toThrow(/a line, not a text/);
+    expect(() => single(slotted, full)).toThrow(/answer or schema, which give no text/);
   });
 
   it("names the part that a bad template stands in", () => {

@@ -16,7 +16,48 @@ describe("promptSetOf", () => {
   });
 });
 
+describe("promptSetOf a job with keys for all prompts", () => {
+  const requestsOf = (changes: Partial<JobInput>, row = { text: "x", response: "y" }) =>
+    promptSetOf(jobOf(changes), 1).requests(row, 0);
+
+  it("bounds prompt and answer by sequenceLen, beside maxNewTokens", () => {
+    const [request] = requestsOf({ sequenceLen: 90, generation: { maxNewTokens: 40 } });
+    expect(request!.parameters).toMatchObject({ maxLength: 90, maxNewTokens: 40 });
+    const [bounded] = requestsOf({ sequenceLen: 90, generation: { maxLength: 50 } });
+    expect(bounded!.parameters.maxLength).toBe(50);
+  });
+
+  it("empties truncateFeatures in every prompt, besides those of its own", () => {
+    const text = "{{ text }}-{{ response }}";
+    const prompts = { a: text, b: { prompt: text, truncateFeatures: ["text"] } };
+    const asked = requestsOf({ truncateFeatures: ["response"], prompt: undefined, prompts });
+    expect(asked.map(({ messages }) => messages![0]!.content)).toEqual(["x-", "-"]);
+  });
+});
+
 describe("assertAskable", () => {
+  it("names sequenceLen where an engine cannot count the prompt's tokens", async () => {
+    const model = { engine: "openai", name: "m" } as const;
+    const { code, message } = await refusal({ model, sequenceLen: 90 });
+    expect([code, message]).toEqual([
+      "UNSUPPORTED",
+      expect.stringMatching(/cannot do sequenceLen$/),
+    ]);
+  });
+
+  it.each<[string, Partial<JobInput>]>([
+    ["prompts", { report: "axolotl", prompt: undefined, prompts: { a: "x" } }],
+    ["prompt.forEach", { report: "axolotl", prompt: { prompt: "x", forEach: "list" } }],
+    ["output.format", { report: "axolotl", output: { format: "openai-batch" } }],
+    [
+      "preparedDir",
+      { preparedDir: "/p", prompt: undefined, input: { path: "in.jsonl", format: "openai-batch" } },
+    ],
+  ])("refuses %s where it has no place", async (field, changes) => {
+    const error = await refusal(changes);
+    expect([error.code, error.place.field]).toEqual(["JOB_INVALID", field]);
+  });
+
   it("refuses by name what the engine would have to drop, with what to do instead", async () => {
     const model = { engine: "openai", name: "m" } as const;
     const generation = { topK: 3, maxLength: 50, numBeams: 1 };

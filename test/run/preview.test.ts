@@ -1,6 +1,8 @@
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { openEngine } from "../../src/engines/registry.ts";
+import { seededRandom } from "../../src/foundation/random.ts";
 import { type JobInput, jobSchema } from "../../src/run/job/schema.ts";
 import { previewJob } from "../../src/run/preview.ts";
 import { carriedOut, preparedRun, scratchFolder, type WholeRun } from "./whole-run.ts";
@@ -8,7 +10,7 @@ import { carriedOut, preparedRun, scratchFolder, type WholeRun } from "./whole-r
 const preview = ({ job, dependencies }: WholeRun, changes: Partial<JobInput> = {}, shownRows = 2) =>
   previewJob(jobSchema.parse({ ...job, ...changes }), dependencies, {
     shownRows,
-    workersFor: () => ({ workers: 3, notices: ["a notice"] }),
+    workersFor: async () => ({ workers: 3, notices: ["a notice"] }),
     onEvent() {},
   });
 
@@ -23,7 +25,7 @@ describe("previewJob", () => {
       input: { files: 1, rows: 23, rowsPerTask: 5 },
       rows: 23,
       tasks: 5,
-      requests: { planned: 23, estimated: 23 },
+      requests: { planned: 23, estimated: 23, low: 23, high: 23 },
       sampledRows: 23,
       workers: 3,
       seed: 1,
@@ -86,9 +88,9 @@ describe("previewJob", () => {
     const { estimated } = found.requests;
     expect(estimated).toBeGreaterThanOrEqual(3000);
     expect(estimated).toBeLessThan(3300);
-    expect(found.tokens).toEqual({
-      prompt: estimated * 2,
-      maxCompletion: estimated * 10,
+    expect(found.tokens).toMatchObject({
+      prompt: { estimated: estimated * 2 },
+      completion: { estimated: estimated * 10 },
       charactersPerToken: 4,
     });
   });
@@ -137,5 +139,68 @@ describe("previewJob", () => {
     });
     const input = { path: join(run.folder, "nothing.jsonl") };
     await expect(preview(run, { input })).rejects.toMatchObject({ code: "INPUT_MISSING" });
+  });
+});
+
+describe("previewJob with a measurement", () => {
+  const prices = { promptUsdPerMillion: 1000, completionUsdPerMillion: 10_000 };
+  // Answers of one to six words, by chance under the seed, and prompts of up to 30 words.
+  const random = seededRandom(12);
+  const rows = rowsOf(400, (id) => ({
+    id,
+    text: "word ".repeat(1 + Math.floor(random.next() * 30)).trim(),
+  }));
+  const model = { engine: "fake", latencyMs: { min: 2, max: 10 }, capacity: 8 } as const;
+
+  const measured = (run: WholeRun, count: number) =>
+    previewJob(run.job, run.dependencies, {
+      shownRows: 0,
+      workersFor: async () => ({ workers: 1, notices: [] }),
+      onEvent() {},
+      measure: {
+        rows: count,
+        openEngine: ({ model: options }) =>
+          openEngine(options, {
+            ...run.dependencies,
+            environment: {},
+            homeDirectory: "/nowhere",
+            hostCommand: [],
+            killProcess() {},
+          }),
+        signal: new AbortController().signal,
+      },
+    });
+
+  it("holds what the run then costs within its bounds, and writes nothing", async () => {
+    const run = preparedRun(scratchFolder(), rows, { model, prices, shard: { rows: 40 } });
+    const { tokens, usd, seconds, basis, measuredRows } = await measured(run, 60);
+    expect(readdirSync(run.folder)).toEqual(["rows.jsonl"]);
+    expect([basis, measuredRows]).toEqual(["measured", 60]);
+    const { summary } = await carriedOut(run);
+    const within = (value: number, bounds: { low: number; high: number }) =>
+      bounds.low <= value && value <= bounds.high;
+    expect(within(summary.prompt_tokens, tokens.prompt)).toBe(true);
+    expect(within(summary.total_tokens_generated, tokens.completion)).toBe(true);
+    expect(within(summary.usd!, usd!)).toBe(true);
+    expect(tokens.completion.high).toBeLessThan(tokens.completion.low * 2);
+    expect(seconds!.high).toBeGreaterThan(seconds!.low);
+  });
+
+  it("is not needed where the output holds a part of the run", async () => {
+    const budget = { tokens: 1500 };
+    const changes = { model, prices, shard: { rows: 40 }, budget };
+    const run = preparedRun(scratchFolder(), rows, changes);
+    const stopped = await carriedOut(run);
+    expect(stopped.error?.code).toBe("BUDGET_SPENT");
+    const found = await preview(run, {}, 0);
+    expect(found).toMatchObject({ basis: "run", standing: { differsIn: [] } });
+    expect(found.standing!.spent!.tokens).toBeGreaterThanOrEqual(1500);
+    expect(found.measuredRows).toBe(stopped.summary.rows.answered);
+    const other = await preview(run, { prompt: "Else {{ text }}" }, 0);
+    expect(other).toMatchObject({ basis: "characters", standing: { spent: null } });
+    const whole = await carriedOut({ ...run, job: { ...run.job, budget: undefined } });
+    const { low, high } = found.tokens.completion;
+    expect(whole.summary.total_tokens_generated).toBeGreaterThanOrEqual(low);
+    expect(whole.summary.total_tokens_generated).toBeLessThanOrEqual(high);
   });
 });

@@ -20,6 +20,15 @@ describe("removeRun", () => {
     expect(await pathsOf(storage)).toEqual(["_sluice/stdin-abc.jsonl"]);
   });
 
+  it("removes a report, which belongs to the run", async () => {
+    const runs = memoryRuns(rowsOf(2), { report: "axolotl" });
+    await runs.run();
+    const storage = runs.store("/runs/out");
+    expect(await pathsOf(storage, "_report")).toEqual(["_report.json"]);
+    await removeRun(runs.dependenciesOf(), runs.location(), await readPlan(storage));
+    expect(await pathsOf(storage)).toEqual([]);
+  });
+
   it("leaves nothing that looks finished wherever it stops, and can be repeated", async () => {
     for (let at = 0; ; at++) {
       const { runs, storage, plan, location } = await sealedRun();

@@ -91,6 +91,28 @@ describe("StatusReader", () => {
     expect(spared.run.state).toBe("successful");
   });
 
+  it("tells what a budget has left, and that it stopped the run", async () => {
+    const prices = { promptUsdPerMillion: 0, completionUsdPerMillion: 1_000_000 };
+    const budget = { tokens: 1, usd: 5000, minutes: 9 };
+    const model = { engine: "fake", latencyMs: 10, capacity: 1 } as const;
+    const run = preparedRun(scratchFolder(), undefined, { model, budget, prices });
+    const { summary } = await carriedOut(run);
+    const { run: status } = await readerOf(run).read();
+    expect(status.state).toBe("canceled");
+    expect(status.reason).toMatch(/^the budget is spent: \d+ of 1 tokens$/);
+    expect(status.budget?.budget).toEqual(budget);
+    const { tokens, usd, minutes } = status.budget!.spent;
+    expect(tokens).toBe(summary.prompt_tokens + summary.total_tokens_generated);
+    expect(usd).toBe(summary.usd);
+    expect(minutes).toBeGreaterThan(0);
+    const whole = { ...run, job: { ...run.job, budget: { minutes: 60 } } };
+    const ended = await carriedOut(whole);
+    expect(ended.summary.usd).toBeGreaterThan(summary.usd ?? 0);
+    const sealedStatus = (await readerOf(run).read()).run;
+    expect(sealedStatus.budget?.spent.usd).toBe(ended.summary.usd);
+    expect((await readerOf(await sealed()).read()).run.budget).toBeNull();
+  });
+
   it("tells what is running: an attempt without a commit, and a process that lives", async () => {
     const { run, tasks, workers } = await readerOf(await halfDone(false)).read({ tasks: true });
     expect(run).toMatchObject({ state: "running", reason: "by process 1 on here" });

@@ -71,17 +71,19 @@ describe("a run whose answers have a schema", () => {
   it("gets nothing else from the fake engine, and keeps where copied words stand", async () => {
     const { summary, results } = await outcomeOf({});
     expect(summary.rows.answered).toBe(3);
-    for (const { answer, answerMetadata, text } of results as Record<string, never>[]) {
-      const { kind, times } = answer as { kind: string; times: { time: string }[] };
+    type Result = {
+      text: string;
+      answer: { kind: string; times: { time: string }[] };
+      answerMetadata: [{ spans: Record<string, [number, number]> }];
+    };
+    for (const { answer, answerMetadata, text } of results as Result[]) {
+      const { kind, times } = answer;
       expect(["heat", "wait", "other"]).toContain(kind);
-      const [{ spans }] = answerMetadata as [{ spans: Record<string, [number, number]> }];
+      const [{ spans }] = answerMetadata;
       const copied = times.flatMap(({ time }, at) =>
         time === "" ? [] : [[`/times/${at}/time`, time]],
       );
-      const stand = Object.entries(spans).map(([at, [start, end]]) => [
-        at,
-        (text as string).slice(start, end),
-      ]);
+      const stand = Object.entries(spans).map(([at, [start, end]]) => [at, text.slice(start, end)]);
       expect(stand).toEqual(copied);
     }
   });

@@ -14,6 +14,8 @@ export class Faults {
    */
   doubts = 0;
   isActive = false;
+  /** Times that faults began. */
+  chapter = 0;
   readonly #world: World;
   readonly #random: Random;
   #disruptions = 0;
@@ -26,6 +28,7 @@ export class Faults {
   /** Faults may come from now on, as many as the scenario allows in one chapter. */
   begin(): void {
     this.isActive = true;
+    this.chapter++;
     this.#disruptions = this.#world.scenario.disruptions;
   }
 

@@ -37,6 +37,7 @@ interface Published {
 export class ObservedStorage implements Storage {
   readonly #inner: Storage;
   readonly #report: (violation: string) => void;
+  readonly #onRemoval: () => Promise<void>;
   readonly #journals = new Map<string, string>();
   readonly #commits = new Map<string, string>();
   readonly #published = new Map<string, Published>();
@@ -45,9 +46,11 @@ export class ObservedStorage implements Storage {
   /** Times that somebody began to remove the run. */
   removals = 0;
 
-  constructor(inner: Storage, report: (violation: string) => void) {
+  /** @param onRemoval called before the first file of a run is removed. */
+  constructor(inner: Storage, report: (violation: string) => void, onRemoval: () => Promise<void>) {
     this.#inner = inner;
     this.#report = report;
+    this.#onRemoval = onRemoval;
   }
 
   /** Requests whose answers stand in journals: what an attempt begun now must not ask. */
@@ -72,7 +75,10 @@ export class ObservedStorage implements Storage {
 
   async remove(path: string): Promise<void> {
     if (path === planPath || path === successPath) this.turns++;
-    if (path === successPath) this.removals++;
+    if (path === successPath) {
+      this.removals++;
+      await this.#onRemoval();
+    }
     this.#journals.delete(path);
     await this.#inner.remove(path);
     this.#commits.delete(path);

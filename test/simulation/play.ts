@@ -38,20 +38,40 @@ export async function play(world: World): Promise<void> {
 async function playChapter(world: World, chapter: Chapter): Promise<boolean> {
   const { faults, random, clock } = world;
   const call = await callOf(world, chapter);
+  if (isReplacing(chapter)) await putRivalsToWork(world);
   faults.begin();
   let isThrough = false;
-  for (let calls = 0; calls < maxFaultyCalls && !isThrough; calls++) {
+  let isLeft = false;
+  const isAbandoned = chapter.kind === "run" && chapter.isAbandoned;
+  for (let calls = 0; calls < maxFaultyCalls && !isThrough && !isLeft; calls++) {
     faults.scheduleDisruption();
     scheduleVisits(world, chapter);
-    isThrough = isDone(world, await call(random.next() < 0.5 ? "a" : "b", stopMsOf(world)));
+    const stopMs = stopMsOf(world, isAbandoned ? 1 : world.scenario.stopRate);
+    isThrough = isDone(world, await call(random.next() < 0.5 ? "a" : "b", stopMs));
+    isLeft = isAbandoned && !isThrough && (await world.standing()).runId !== undefined;
     await sleep(clock, random.next() * 500);
   }
   faults.isActive = false;
   world.note("faults are over");
-  if (!isThrough && chapter.kind === "run" && chapter.isAbandoned) return false;
-  if (chapter.kind === "run" && chapter.overwrite) killStranded(world);
+  if (isLeft) return false;
+  if (isReplacing(chapter)) killStranded(world);
   if (!isThrough) await finish(world, call);
   return true;
+}
+
+function isReplacing(chapter: Chapter): boolean {
+  return chapter.kind === "run" && chapter.overwrite;
+}
+
+/** Workers of a scheduler that have tasks in hand when their run is to be replaced. */
+async function putRivalsToWork(world: World): Promise<void> {
+  const before = world.actors.length;
+  for (let rival = 0; rival < world.scenario.rivals; rival++) {
+    startRival(world, `rival-${rival}`, 1);
+  }
+  const rivals = world.actors.slice(before);
+  const isOnItsWay = () => rivals.some((it) => it.serves === undefined && !it.hasEnded);
+  while (isOnItsWay()) await sleep(world.clock, 10);
 }
 
 /** Workers that live on below a paused coordinator keep a run from being replaced. */
@@ -92,27 +112,27 @@ async function callOf(world: World, chapter: Chapter): Promise<CallCommand> {
   };
 }
 
-function stopMsOf({ random, scenario }: World): number | undefined {
-  if (random.next() >= scenario.stopRate) return undefined;
+function stopMsOf({ random, scenario }: World, chance: number): number | undefined {
+  if (random.next() >= chance) return undefined;
   return random.next() * scenario.visitMs;
 }
 
 /** Others come while a call is at work: workers of a scheduler, cancels, cleanings, readers. */
 function scheduleVisits(world: World, chapter: Chapter): void {
   const { clock, random, scenario, faults } = world;
+  const { chapter: at } = faults;
   const later = (chance: number, ms: number, action: () => void) => {
     if (random.next() >= chance) return;
     clock.schedule(random.next() * ms, () => {
-      if (faults.isActive) action();
+      if (faults.isActive && faults.chapter === at) action();
     });
   };
   const { visitRate, visitMs, rivals } = scenario;
   later(visitRate, visitMs, () => void callCancel(world, "a"));
-  const isReplacing = chapter.kind === "run" && chapter.overwrite;
-  if (!isReplacing) later(visitRate, visitMs, () => startReader(world));
+  if (!isReplacing(chapter)) later(visitRate, visitMs, () => startReader(world));
   later(visitRate / 2, visitMs, () => void callClean(world, "b"));
   if (chapter.kind === "clean") later(visitRate, visitMs, () => startVerifier(world));
-  if (chapter.kind !== "run" || isReplacing) return;
+  if (chapter.kind !== "run" || isReplacing(chapter)) return;
   for (let rival = 0; rival < rivals; rival++) {
     later(1, 220, () => startRival(world, `rival-${rival}`, 1));
   }

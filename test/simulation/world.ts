@@ -22,6 +22,7 @@ import { AskLedger } from "./ask-ledger.ts";
 import { Faults } from "./faults.ts";
 import type { SimulatedInputs } from "./inputs.ts";
 import { ObservedStorage } from "./observed-storage.ts";
+import { checkRemoval } from "./removal.ts";
 import type { Scenario } from "./scenario.ts";
 
 /** A process's store with a fault of its own: for bugs that the simulation has to catch. */
@@ -72,7 +73,11 @@ export class World {
   store(location: string): ObservedStorage {
     let store = this.#stores.get(location);
     if (!store) {
-      store = new ObservedStorage(memoryStorage(), (violation) => this.violate(violation));
+      store = new ObservedStorage(
+        memoryStorage(),
+        (violation) => this.violate(violation),
+        () => checkRemoval(this),
+      );
       this.#stores.set(location, store);
     }
     return store;

@@ -1,7 +1,8 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import type { Backend, BackendRun } from "../../run/backend.ts";
+import type { Backend, BackendRun, WorkersChoice } from "../../run/backend.ts";
 import { type DispatchEnd, Dispatcher, type WorkerHandle } from "../../run/dispatch.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
+import type { DeviceGroups } from "./device-pool.ts";
 
 /** What a machine has, as far as the pool is concerned. */
 export interface Machine {
@@ -11,18 +12,28 @@ export interface Machine {
 
 export interface LocalBackendOptions {
   machine: Machine;
-  /** Starts one worker on a run directory. */
-  startWorker(location: string, job: JobSpec, generation: number): Promise<WorkerHandle>;
+  /** The GPUs of each worker of a job; default: none are given out. */
+  groupsFor?(job: JobSpec): Promise<DeviceGroups>;
+  /** Starts one worker on a run directory; `slot` is which of the pool it is, from 0. */
+  startWorker(
+    location: string,
+    job: JobSpec,
+    generation: number,
+    slot: number,
+  ): Promise<WorkerHandle>;
 }
+
+const noDevices: DeviceGroups = { groups: [], notices: [] };
 
 /** Rows for which one more worker pays, where the engine is not what takes the time. */
 const rowsPerWorker = 100_000;
 
 /** A pool of worker processes on this machine, with tasks handed out as workers have room. */
-export function localBackend({ machine, startWorker }: LocalBackendOptions): Backend {
+export function localBackend(options: LocalBackendOptions): Backend {
+  const { machine, groupsFor, startWorker } = options;
   return {
     name: "local",
-    workersFor: (job, rows) => localWorkers(job, rows, machine),
+    workersFor: async (job, rows) => localWorkers(job, rows, machine, await groupsFor?.(job)),
     run: (run) => dispatchLocally(run, startWorker),
   };
 }
@@ -36,7 +47,7 @@ function dispatchLocally(
     tasks: run.tasks,
     rowsOf: run.rowsOf,
     workers: run.workers,
-    startWorker: () => startWorker(run.location, job, context.plan.generation),
+    startWorker: (slot) => startWorker(run.location, job, context.plan.generation, slot),
     clock: context.clock,
     random: context.random,
     maxTaskRetries: job.tasks.maxRetries,
@@ -49,22 +60,24 @@ function dispatchLocally(
 }
 
 /**
- * How many workers this machine gets. A model on the processor takes all cores by itself; with a
- * server or a quick engine the work is in reading and writing, and one more worker pays for each
- * 100,000 rows, up to the cores. What `workers` asks for caps that.
+ * How many workers this machine gets. A model on GPUs gets one for each group of them, and no more;
+ * one on the processor takes all cores by itself. With a server or a quick engine the work is in
+ * reading and writing, and one more worker pays for each 100,000 rows, up to the cores. What
+ * `workers` asks for caps that.
  */
 export function localWorkers(
   job: JobSpec,
   rows: number,
   machine: Machine,
-): { workers: number; notices: string[] } {
-  const { max, cpu, memory, gpu } = job.workers;
-  const notices: string[] = [];
-  const byEngine =
-    job.model.engine === "llama"
-      ? 1
-      : Math.min(machine.cores, Math.max(1, Math.ceil(rows / rowsPerWorker)));
-  let workers = max ?? byEngine;
+  { groups, notices: ofDevices }: DeviceGroups = noDevices,
+): WorkersChoice {
+  const { max, cpu, memory } = job.workers;
+  const notices = [...ofDevices];
+  let workers = max ?? (groups.length || workersByEngine(job, rows, machine));
+  if (groups.length > 0 && workers > groups.length) {
+    notices.push(`workers.max: ${max}: this machine has GPUs for ${groups.length}`);
+    workers = groups.length;
+  }
   const fits: [key: string, workers: number][] = [];
   if (cpu !== undefined) fits.push([`cpu: ${cpu}`, Math.floor(machine.cores / cpu)]);
   if (memory !== undefined) {
@@ -80,8 +93,12 @@ export function localWorkers(
     );
     workers = given;
   }
-  if (gpu !== undefined) notices.push(`workers.gpu: ${gpu} is not used by the local backend`);
-  return { workers, notices };
+  return { workers, notices, threads: Math.max(1, Math.floor(machine.cores / workers)) };
+}
+
+function workersByEngine({ model }: JobSpec, rows: number, { cores }: Machine): number {
+  if (model.engine === "llama") return 1;
+  return Math.min(cores, Math.max(1, Math.ceil(rows / rowsPerWorker)));
 }
 
 const units: Record<string, number> = { K: 1, M: 2, G: 3, T: 4 };

@@ -29,12 +29,21 @@ export class WorkerStarter {
     this.#ahead ??= this.#start(["--stdio"], this.#options.environment);
   }
 
-  /** A worker of a run: the one that was started ahead where there is one, else a new process. */
-  start(location: string, job: JobSpec, generation: number): WorkerHandle {
-    const environment = workerEnvironment(this.#options.environment, job.env);
+  /**
+   * A worker of a run: the one that was started ahead where there is one, else a new process.
+   *
+   * @param own variables of this worker alone.
+   */
+  start(
+    location: string,
+    job: JobSpec,
+    generation: number,
+    own: Readonly<Record<string, string>> = {},
+  ): WorkerHandle {
+    const environment = workerEnvironment(this.#options.environment, { ...job.env, ...own });
     const ahead = this.#ahead;
     this.#ahead = undefined;
-    const changed = Object.values(job.env).some((value) => value !== null);
+    const changed = Object.values({ ...job.env, ...own }).some((value) => value !== null);
     if (ahead && !changed) {
       ahead.channel.send({ type: "run-open", location, generation });
       return ahead;

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { runDependencies } from "../../api/run-dependencies.ts";
+import type { Engine } from "../../engines/engine.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import { type CliIo, write } from "../io.ts";
@@ -7,10 +8,16 @@ import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-
 import { localPool } from "../local-pool.ts";
 import { type Progress, progressMode, showProgress } from "../progress.ts";
 import { counted } from "../quantities.ts";
+import { untilSignal } from "../until-signal.ts";
+
+/** One row says nothing of how rows differ. */
+const leastMeasured = 2;
 
 interface PlanFlags {
   show: string;
   write?: string | true;
+  measure?: string | true;
+  install: boolean;
   json?: boolean;
 }
 
@@ -18,6 +25,11 @@ interface PlanFlags {
 export function register(command: Command, io: CliIo): void {
   declareJobOptions(command)
     .option("--show <rows>", "rows whose prompts are shown", "2")
+    .option(
+      "--measure [rows]",
+      "really ask some rows, to estimate tokens, money and time from them",
+    )
+    .option("--no-install", "with --measure: fetch neither engine packages nor models")
     .option("--write [output]", "freeze the plan at the output, for sluice worker to work on")
     .option("--json", "print JSON")
     .action((options: PlanFlags & JobOptionValues) => plan(options, io));
@@ -28,6 +40,18 @@ async function plan(options: PlanFlags & JobOptionValues, io: CliIo): Promise<vo
   if (!Number.isSafeInteger(shownRows) || shownRows < 0) {
     throw new SluiceError("USAGE", `--show ${options.show} is no number of rows`);
   }
+  const measuredRows =
+    options.measure === true ? undefined : Number(options.measure ?? leastMeasured);
+  if (
+    measuredRows !== undefined &&
+    !(Number.isSafeInteger(measuredRows) && measuredRows >= leastMeasured)
+  ) {
+    const problem = `--measure ${options.measure}: an interval needs ${leastMeasured} rows or more`;
+    throw new SluiceError("USAGE", problem);
+  }
+  if (options.measure !== undefined && options.write !== undefined) {
+    throw new SluiceError("USAGE", "--measure shows an estimate, and --write shows none");
+  }
   const named = typeof options.write === "string" ? { output: options.write } : {};
   const { job } = await jobFromOptions({ ...options, ...named }, io);
   const mode = progressMode({ quiet: !io.isTerminal }, io.isTerminal);
@@ -35,7 +59,7 @@ async function plan(options: PlanFlags & JobOptionValues, io: CliIo): Promise<vo
   const progress = showProgress({ mode, stream, columns: io.columns, clock });
   try {
     if (options.write) await freeze(job, options, io, progress);
-    else await preview(job, shownRows, options, io, progress);
+    else await preview(job, { ...options, shownRows, measuredRows }, io, progress);
   } finally {
     progress.close();
   }
@@ -43,8 +67,7 @@ async function plan(options: PlanFlags & JobOptionValues, io: CliIo): Promise<vo
 
 async function preview(
   job: JobSpec,
-  shownRows: number,
-  options: PlanFlags,
+  options: PlanFlags & { shownRows: number; measuredRows: number | undefined },
   io: CliIo,
   progress: Progress,
 ): Promise<void> {
@@ -58,14 +81,45 @@ async function preview(
     import("../plan-view.ts"),
   ]);
   const pool = localPool(io, progress.logger);
-  const found = await previewJob(job, runDependencies(io, progress.logger), {
-    shownRows,
-    workersFor: (spec, rows) => pool.workersFor(spec, rows),
-    onEvent: progress.onEvent,
-  });
+  const { shownRows, measuredRows: rows } = options;
+  const { result: found } = await untilSignal(io, progress.logger, (signal) =>
+    previewJob(job, runDependencies(io, progress.logger), {
+      shownRows,
+      workersFor: (spec, count) => pool.workersFor(spec, count),
+      onEvent: progress.onEvent,
+      ...(options.measure !== undefined && {
+        measure: {
+          ...(rows !== undefined && { rows }),
+          openEngine: (spec) => openedEngine(spec, options.install, io, progress, signal),
+          signal,
+        },
+      }),
+    }),
+  );
   progress.close();
   const text = options.json ? JSON.stringify(found) : previewLines(found).join("\n");
   await write(io, `${text}\n`);
+}
+
+/** Fetches what the engine needs, as a run would, and opens it in this process. */
+async function openedEngine(
+  job: JobSpec,
+  install: boolean,
+  io: CliIo,
+  { logger }: Progress,
+  signal: AbortSignal,
+): Promise<Engine> {
+  const [{ engineContext }, { workerEnvironment }, { prepareEngine }, { openEngine }] =
+    await Promise.all([
+      import("../../api/run-dependencies.ts"),
+      import("../../backends/open.ts"),
+      import("../prepare-engine.ts"),
+      import("../../engines/registry.ts"),
+    ]);
+  const environment = workerEnvironment(io.environment, job.env);
+  const context = engineContext({ ...io, environment }, logger);
+  await prepareEngine(job, { ...context, signal }, io, install);
+  return openEngine(job.model, context);
 }
 
 async function freeze(
@@ -89,7 +143,7 @@ async function freeze(
     {
       overwrite: false,
       fork: false,
-      workersFor: (spec, rows) => pool.workersFor(spec, rows).workers,
+      workersFor: async (spec, rows) => (await pool.workersFor(spec, rows)).workers,
       onEvent: progress.onEvent,
     },
   );

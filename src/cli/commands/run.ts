@@ -37,8 +37,22 @@ export function declareRunOptions(command: Command): Command {
     .option("--quiet", "no progress");
 }
 
-/** Carries a job out, with progress on stderr and the summary as the last line of stdout. */
-export async function run(options: RunOptions & JobOptionValues, io: CliIo): Promise<void> {
+/** Finds the job of a command, and tells what a person should know of how it was read. */
+export type ReadJob = (
+  options: RunOptions & JobOptionValues,
+  io: CliIo,
+  notice: (message: string) => void,
+) => Promise<{ job: JobSpec }>;
+
+/**
+ * Carries a job out, with progress on stderr and the summary as the last line of stdout; with
+ * `--report` that line is the report.
+ */
+export async function run(
+  options: RunOptions & JobOptionValues,
+  io: CliIo,
+  readJob: ReadJob = (options, io) => jobFromOptions(options, io),
+): Promise<void> {
   const { stderr: stream, clock } = io;
   const mode = progressMode(options, io.isTerminal);
   const progress = showProgress({ mode, stream, columns: io.columns, clock });
@@ -47,7 +61,7 @@ export async function run(options: RunOptions & JobOptionValues, io: CliIo): Pro
   // loaded after this, beside the worker's own start.
   backend.startAhead();
   try {
-    await runJobOf(options, io, progress, backend);
+    await runJobOf(options, io, progress, { backend, readJob });
   } finally {
     backend.close();
   }
@@ -57,9 +71,10 @@ async function runJobOf(
   options: RunOptions & JobOptionValues,
   io: CliIo,
   progress: Progress,
-  backend: Backend,
+  { backend, readJob }: { backend: Backend; readJob: ReadJob },
 ): Promise<void> {
-  const { job: asked } = await jobFromOptions(options, io);
+  const notice = (message: string) => progress.onEvent({ type: "notice", message });
+  const { job: asked } = await readJob(options, io, notice);
   const { runDependencies } = await import("../../api/run-dependencies.ts");
   const dependencies = runDependencies(io, progress.logger);
   let ended: Awaited<ReturnType<typeof carryOut>>;
@@ -85,7 +100,10 @@ async function runJobOf(
   const isForPeople = !options.json && !options.quiet;
   if (sealed && !result.wasSealed && isForPeople) io.stderr.write(`results: ${output}\n`);
   if (result.error) report(result.error, io);
-  await write(io, `${JSON.stringify(result.summary)}\n`);
+  if (sealed && options.report !== undefined) {
+    const { printReport } = await import("../print-report.ts");
+    await printReport(result.summary, dependencies, io);
+  } else await write(io, `${JSON.stringify(result.summary)}\n`);
   io.setExitCode(exitCode ?? result.exitCode);
 }
 

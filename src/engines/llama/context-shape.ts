@@ -26,14 +26,14 @@ export interface ShapeLimits {
   cores: number;
 }
 
-const defaultSequences = 16;
+const defaultSequences = 32;
 const defaultContextTokens = 2048;
 const defaultBatchTokens = 512;
 /** Share of the free memory that the context may take; the rest is for the pages of the model. */
 const memoryShare = 0.5;
 
 /**
- * The size of the context: 16 sequences of at most 2048 tokens, fewer sequences where memory is
+ * The size of the context: 32 sequences of at most 2048 tokens, fewer sequences where memory is
  * short, unless asked otherwise.
  */
 export function contextShape(options: ShapeOptions, limits: ShapeLimits): ContextShape {

@@ -1,4 +1,5 @@
 import { SluiceError } from "../../foundation/errors.ts";
+import { assignedDevices, mainFirst, visibilityVariables } from "../devices.ts";
 
 /** What a job says about GPUs. */
 export interface DeviceOptions {
@@ -8,31 +9,26 @@ export interface DeviceOptions {
   mainGpu?: number | undefined;
 }
 
-/** Variables by which the libraries of CUDA, HIP and Vulkan are told what to see. */
-const visibility = ["CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES"];
-
 /**
  * The environment variables that show an engine host its GPUs, the main one first; none where the
- * job says nothing, so that what a scheduler or worker pool set stands.
+ * job says nothing, or where the worker was given its devices.
  *
+ * @param environment that of the worker.
  * @throws SluiceError `JOB_INVALID` where `mainGpu` is none of the devices.
  * @example
- * visibleDevices({ devices: [0, 2], mainGpu: 1 }).CUDA_VISIBLE_DEVICES; // "2,0"
+ * visibleDevices({ devices: [0, 2], mainGpu: 1 }, {}).CUDA_VISIBLE_DEVICES; // "2,0"
  */
-export function visibleDevices({ devices, mainGpu }: DeviceOptions): Record<string, string> {
+export function visibleDevices(
+  { devices, mainGpu }: DeviceOptions,
+  environment: Readonly<Record<string, string | undefined>>,
+): Record<string, string> {
   if (devices === undefined) {
     if (mainGpu === undefined) return {};
-    throw invalid("model.mainGpu", "it is the place in model.devices, which is not given");
+    const field = "model.mainGpu";
+    const problem = "it is the place in model.devices, which is not given";
+    throw new SluiceError("JOB_INVALID", `${field}: ${problem}`, { field });
   }
-  const first = mainGpu ?? 0;
-  const main = devices[first];
-  if (main === undefined) {
-    throw invalid("model.mainGpu", `${first} is none of the ${devices.length} devices, from 0`);
-  }
-  const ordered = [main, ...devices.filter((_, at) => at !== first)];
-  return Object.fromEntries(visibility.map((name) => [name, ordered.join(",")]));
-}
-
-function invalid(field: string, problem: string): SluiceError {
-  return new SluiceError("JOB_INVALID", `${field}: ${problem}`, { field });
+  const ordered = mainFirst(devices, mainGpu).join(",");
+  if (assignedDevices(environment) !== undefined) return {};
+  return Object.fromEntries(visibilityVariables.map((name) => [name, ordered]));
 }

@@ -50,7 +50,8 @@ export async function openLlamaFrom(
   context: EngineContext,
 ): Promise<Engine> {
   const { devices, mainGpu, ...hosted } = options;
-  const environment = { ...context.environment, ...visibleDevices({ devices, mainGpu }) };
+  const own = context.environment;
+  const environment = { ...own, ...visibleDevices({ devices, mainGpu }, own) };
   return openHostedEngine({
     kind: "llama",
     options: JSON.parse(JSON.stringify(hosted)),

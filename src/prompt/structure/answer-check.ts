@@ -98,8 +98,9 @@ class Check {
       const bound = length < minLength ? `at least ${minLength}` : `at most ${maxLength}`;
       this.problems.push(`${place(pointer)} has ${length} characters, ${bound} are asked for`);
     }
-    if (pattern !== undefined && !new RegExp(pattern, "u").test(value)) {
-      this.problems.push(`${place(pointer)} does not match ${pattern}: ${clip(spacedJson(value))}`);
+    if (pattern !== undefined && !pattern.compiled.test(value)) {
+      const shown = clip(JSON.stringify(value));
+      this.problems.push(`${place(pointer)} does not match ${pattern.text}: ${shown}`);
     }
     return value;
   }

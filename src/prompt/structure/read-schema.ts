@@ -4,7 +4,7 @@ import { jobInvalid } from "../answer-form.ts";
 import { kindOf } from "../value-text.ts";
 import { copyShape, withNullInside } from "./copy-shape.ts";
 import { assertWritable } from "./endings.ts";
-import { count, countOrNone, finite, texts } from "./keyword-values.ts";
+import { count, countOrNone, finite, text, texts } from "./keyword-values.ts";
 import { formOfSchema, keywordsByType } from "./keywords.ts";
 import { hasNumbers } from "./number-grammar.ts";
 import type {
@@ -213,20 +213,19 @@ function isOfType(value: Json, type: string): boolean {
 }
 
 function stringShape(schema: JsonObject, key: string): StringShape {
-  const { pattern } = schema;
-  if (pattern !== undefined) assertPattern(pattern, `${key}.pattern`);
+  const pattern = text(schema, "pattern", key);
   const minLength = count(schema, "minLength", key, 0);
   const maxLength = countOrNone(schema, "maxLength", key);
   if (maxLength !== undefined && minLength > maxLength) {
     throw jobInvalid(`${key}.minLength`, `${minLength} is more than maxLength, ${maxLength}`);
   }
-  return { kind: "string", minLength, maxLength, pattern: pattern as string | undefined };
+  const matching = pattern === undefined ? undefined : compiled(pattern, `${key}.pattern`);
+  return { kind: "string", minLength, maxLength, pattern: matching };
 }
 
-function assertPattern(pattern: Json, key: string): void {
-  if (typeof pattern !== "string") throw jobInvalid(key, "it must be a regular expression");
+function compiled(text: string, key: string): StringShape["pattern"] {
   try {
-    new RegExp(pattern, "u");
+    return { text, compiled: new RegExp(text, "u") };
   } catch (cause) {
     throw jobInvalid(key, (cause as Error).message);
   }

@@ -113,7 +113,7 @@ function stringSchema({ minLength, maxLength, pattern }: StringShape): JsonObjec
     type: "string",
     ...(minLength > 0 ? { minLength } : {}),
     ...(maxLength === undefined ? {} : { maxLength }),
-    ...(pattern === undefined ? {} : { pattern }),
+    ...(pattern === undefined ? {} : { pattern: pattern.text }),
   };
 }
 

@@ -8,12 +8,12 @@ import { patternGrammar } from "./pattern-grammar.ts";
 import type { ArrayShape, ObjectShape, Shape, Shapes, StringShape } from "./shape.ts";
 
 /**
- * The texts that a schema allows: JSON as `spacedJson` writes it, properties in the schema's order.
- * A field that copies is a rule by its key, which each request adds for itself.
+ * The texts that a schema allows: JSON as `spacedJson` writes it, properties in the schema's
+ * order. A field that copies is a rule by its key, which each request adds for itself.
  *
  * Left to the check of the answer: `multipleOf`, bounds of numbers beyond sign and digits,
- * `uniqueItems`, that only one schema of `oneOf` fits, patterns beyond `patternGrammar`, and lengths
- * beside a pattern.
+ * `uniqueItems`, that only one schema of `oneOf` fits, patterns beyond `patternGrammar`, and
+ * lengths beside a pattern.
  */
 export function shapeGrammar(shapes: Shapes): Grammar {
   const writer = new GrammarWriter();
@@ -127,7 +127,7 @@ function listOf(item: GrammarNode, min: number, max: number): GrammarNode {
 }
 
 function stringGrammar({ minLength, maxLength, pattern }: StringShape): GrammarNode {
-  const matching = pattern === undefined ? undefined : patternGrammar(pattern);
+  const matching = pattern === undefined ? undefined : patternGrammar(pattern.text);
   const content: GrammarNode = matching ?? {
     kind: "repeat",
     item: character,

@@ -25,8 +25,8 @@ export interface StringShape {
   kind: "string";
   minLength: number;
   maxLength: number | undefined;
-  /** A regular expression, flag `u`, that must match somewhere. */
-  pattern: string | undefined;
+  /** Must match somewhere; as it is written, and compiled. */
+  pattern: { text: string; compiled: RegExp } | undefined;
 }
 
 export interface NumberShape {

@@ -9,12 +9,21 @@ import { resultsHoldFailed } from "../openai-batch/batch-lines.ts";
 import { longestLineBytes, type Task } from "../plan.ts";
 import { readJson } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
-import { type AttemptCounts, addErrors, type Commit, countInvalid, createCommit } from "./commit.ts";
+import {
+  type AttemptCounts,
+  addErrors,
+  type Commit,
+  countInvalid,
+  countPrepared,
+  createCommit,
+  type PreparedCounts,
+} from "./commit.ts";
 import { type JournalListener, JournalWriter } from "./journal.ts";
 import { answeredHead, isCut, type RequestRecord, type RequestReply } from "./journal-line.ts";
 import { OutcomeTable } from "./outcomes.ts";
 import { publishTask } from "./publish.ts";
 import { addRequests, addReused, type RowReplies, replayJournals } from "./replay.ts";
+import { asTheyLie, type RowArrangement } from "./row-arrangement.ts";
 import type { EarlierEnds, SuspectedRows } from "./suspects.ts";
 import { type PartFiles, writePart } from "./write-part.ts";
 
@@ -29,11 +38,6 @@ export interface AttemptListener extends JournalListener {
   /** Called for each row before anything is asked for it: row `at` of those at hand. */
   onTake?(rows: readonly InputRow[], at: number): void;
 }
-
-/** Puts rows into the order in which they are to be asked. */
-export type RowArrangement = (batches: AsyncIterable<InputRow[]>) => AsyncIterable<InputRow[]>;
-
-const asTheyLie: RowArrangement = (batches) => batches;
 
 /** A row that could not be answered, as the executor knows it. */
 export interface RowFailure {
@@ -164,6 +168,11 @@ export class TaskAttempt {
     return this.#outcomes.isOpen(index);
   }
 
+  /** Counts rows by whether their prompts were prepared. */
+  notePrepared(counts: PreparedCounts): void {
+    countPrepared(this.#counts, counts);
+  }
+
   get congested(): boolean {
     return this.#journal.congested;
   }
@@ -175,7 +184,8 @@ export class TaskAttempt {
   async *readOpenRows(arrange: RowArrangement = asTheyLie): AsyncGenerator<InputRow[]> {
     const { suspects } = this;
     if (suspects.size > 0) yield* this.#readOpenRows((index) => suspects.has(index), suspects.size);
-    yield* arrange(this.#readOpenRows((index) => !suspects.has(index)));
+    const others = this.#readOpenRows((index) => !suspects.has(index));
+    yield* arrange(others, this);
   }
 
   /** Open rows that are wanted, in input order, up to `most` of them. */

@@ -28,12 +28,20 @@ export interface RequestCounts {
   reused?: number;
 }
 
+/** Rows by whether their prompts lay in `preparedDir`. */
+export interface PreparedCounts {
+  hits: number;
+  misses: number;
+}
+
 /** What an attempt did, as counts. */
 export interface AttemptCounts {
   rows: RowCounts;
   /** Requests asked for the rows, and those of them that were answered. */
   requests: RequestCounts;
   usage: Usage;
+  /** Rows whose prompts were kept by another run, and rows that had to be rendered. */
+  prepared?: PreparedCounts;
   /** What of `usage` was paid for answers of the wrong form, which no row has; none = left out. */
   invalid?: PaidAnswers;
   errors: ErrorCounts;
@@ -74,6 +82,7 @@ export function addCounts(a: AttemptCounts, b: AttemptCounts): AttemptCounts {
     requests: addRequestCounts(a.requests, b.requests),
     usage: addUsage(a.usage, b.usage),
     ...addInvalid(a, b),
+    ...addPrepared(a, b),
     errors: addErrors(a.errors, b.errors),
   };
 }
@@ -82,6 +91,21 @@ function addRequestCounts(a: RequestCounts, b: RequestCounts): RequestCounts {
   const sum = { planned: a.planned + b.planned, answered: a.answered + b.answered };
   const reused = (a.reused ?? 0) + (b.reused ?? 0);
   return reused === 0 ? sum : { ...sum, reused };
+}
+
+type PreparedCount = Pick<AttemptCounts, "prepared">;
+
+function addPrepared(
+  { prepared: a }: PreparedCount,
+  { prepared: b }: PreparedCount,
+): PreparedCount {
+  if (!a || !b) return a || b ? { prepared: { ...(a ?? b!) } } : {};
+  return { prepared: { hits: a.hits + b.hits, misses: a.misses + b.misses } };
+}
+
+/** Counts rows in `counts`. */
+export function countPrepared(counts: AttemptCounts, prepared: PreparedCounts): void {
+  Object.assign(counts, addPrepared(counts, { prepared }));
 }
 
 type InvalidCount = Pick<AttemptCounts, "invalid">;

@@ -26,6 +26,8 @@ export interface DeadLetter {
   file: string;
   line: number;
   id: string | number | null;
+  /** Name of its dataset, where the job has datasets. */
+  dataset?: string;
   code: string;
   message: string;
   attempts: number;
@@ -80,6 +82,8 @@ export async function writePart(
     await journal.close();
   }
 }
+
+const datasetFieldJson = '"dataset"';
 
 /** Turns rows and their journaled outcomes into lines. */
 class RowJoin {
@@ -141,12 +145,21 @@ class RowJoin {
     const { index, raw, value } = row;
     const id = this.#idOf(row);
     if (this.#batchLines) return this.#batchLines.answered({ index, row: value, id }, text);
+    return this.#named(row, this.#withAnswer(raw, text));
+  }
+
+  #withAnswer(raw: string, text: string): string {
     const { include, field } = this.#context.plan.job.output;
     if (include.length === 0) return spliceField(raw, this.#fieldJson, text);
     const line = JSON.parse(text) as Extract<JournalLine, { outcome: "answered" }>;
     const withAnswer = spliceField(raw, this.#fieldJson, JSON.stringify(line.answer));
     const metadata = line.requests.map((request) => metadataOf(request, include));
     return spliceField(withAnswer, JSON.stringify(`${field}Metadata`), JSON.stringify(metadata));
+  }
+
+  #named({ dataset }: InputRow, line: string): string {
+    if (dataset === undefined) return line;
+    return spliceField(line, datasetFieldJson, JSON.stringify(dataset));
   }
 
   async #deadLetter(row: InputRow): Promise<string> {
@@ -157,6 +170,7 @@ class RowJoin {
       file: row.file,
       line: row.line,
       id: this.#idOf(row),
+      ...(row.dataset === undefined ? {} : { dataset: row.dataset }),
       ...line.error,
       attempts: line.attempts,
       ...(line.partial === undefined ? {} : { partial: line.partial }),
@@ -180,7 +194,12 @@ function metadataOf(request: RequestRecord, include: Included): JsonObject {
   const { promptTokens, cachedTokens = 0, tokens, finishReason, seconds, attempts } = request;
   const { logprobs = [], spans = [{}] } = request;
   const facts = {
-    usage: { promptTokens, cachedTokens, completionTokens: tokens.reduce((a, b) => a + b, 0) },
+    usage: {
+      promptTokens,
+      cachedTokens,
+      completionTokens: tokens.reduce((a, b) => a + b, 0),
+      ...(tokens.length > 1 ? { answerTokens: tokens } : {}),
+    },
     finishReason,
     seconds,
     attempts,

@@ -18,7 +18,7 @@ export interface Bill extends Usage {
   prices: NonNullable<Prices> | null;
   /** Seconds that the committed attempts took, added up. */
   busySeconds: number;
-  /** Seconds in which a coordinator ruled or a task was worked on; pauses between calls left out. */
+  /** Seconds in which a coordinator ruled or a task was worked on, without pauses between calls. */
   wallSeconds: number;
   paidTwice: {
     /** Answers of the wrong form, which were asked again or given up. */
@@ -88,11 +88,14 @@ export interface EarlierBill {
 function addBills(earlier: Bill, later: Bill): Bill {
   const usage = addUsage(earlier, later);
   const { invalid, lost } = earlier.paidTwice;
-  const isPriced = earlier.usd !== null && later.usd !== null;
+  // Each at the prices of its time; where they were not known then, at those of today.
+  const usd =
+    earlier.usd === null || later.usd === null
+      ? usdOf(usage, later.prices ?? undefined)
+      : earlier.usd + later.usd;
   return {
     ...usage,
-    // Each at the prices of its time; where they were not known then, at those of today.
-    usd: isPriced ? earlier.usd + later.usd : usdOf(usage, later.prices ?? undefined),
+    usd,
     prices: later.prices,
     busySeconds: earlier.busySeconds + later.busySeconds,
     wallSeconds: earlier.wallSeconds + later.wallSeconds,

@@ -1,21 +1,31 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import { asSluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
-import { readJournal } from "../attempt/journal.ts";
+import { type JournalEntry, readJournal } from "../attempt/journal.ts";
 import type { JournalLine } from "../attempt/journal-line.ts";
 import { addRequests } from "../attempt/replay.ts";
-import { attemptPaths, generationAttemptsPrefix } from "../layout.ts";
+import { attemptPaths, generationAttemptsPrefix, taskAttemptsPrefix } from "../layout.ts";
 import type { RunContext } from "../run-context.ts";
 import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "./paid-answers.ts";
 
 /** A run with its journals. */
 export type JournaledRun = Pick<RunContext, "storage" | "plan">;
 
-/** Attempts of a generation that have a journal, by task, each list by age. */
-export async function journaledAttempts(run: JournaledRun): Promise<Map<number, string[]>> {
+/**
+ * Attempts of a generation that have a journal, by task, each list by age.
+ *
+ * @param task default: all of them.
+ */
+export async function journaledAttempts(
+  run: JournaledRun,
+  task?: number,
+): Promise<Map<number, string[]>> {
   const attempts = new Map<number, string[]>();
-  const prefix = generationAttemptsPrefix(run.plan);
+  const all = generationAttemptsPrefix(run.plan);
+  const prefix = task === undefined ? all : taskAttemptsPrefix(task, run.plan);
   for await (const { path } of run.storage.list(prefix)) {
-    const [task, attempt, file] = path.slice(prefix.length).split("/");
+    const [task, attempt, file] = path.slice(all.length).split("/");
     if (file !== "journal.jsonl") continue;
     const known = attempts.get(Number(task)) ?? [];
     attempts.set(Number(task), [...known, attempt!].sort());
@@ -32,7 +42,7 @@ export async function* journaledLines(
   const seen = new Map<number, string>();
   for (const attempt of attempts) {
     const { journal } = attemptPaths(task, plan, attempt);
-    for await (const { line, text } of readJournal(storage, journal)) {
+    for await (const { line, text } of readStanding(storage, journal)) {
       if (line.outcome !== "answered" || attempts.length === 1) {
         yield { attempt, line, isAgain: false };
         continue;
@@ -44,6 +54,15 @@ export async function* journaledLines(
       seen.set(line.index, digest);
       yield { attempt, line, isAgain: known !== undefined };
     }
+  }
+}
+
+async function* readStanding(storage: Storage, path: string): AsyncGenerator<JournalEntry> {
+  try {
+    yield* readJournal(storage, path);
+  } catch (error) {
+    // Whoever sealed the run meanwhile has removed it.
+    if (asSluiceError(error).code !== "NOT_FOUND") throw error;
   }
 }
 

@@ -11,7 +11,7 @@ export function coveredSeconds(spans: readonly TimeSpan[]): number {
     coveredMs += Math.max(0, endMs - Math.max(startMs, reachedMs));
     reachedMs = Math.max(reachedMs, endMs);
   }
-  return coveredMs / 1000;
+  return Math.round(coveredMs) / 1000;
 }
 
 /** The times of coordinators as spans; the last one rules still, at `nowMs`. */

@@ -6,7 +6,8 @@ import type { InferenceResponse } from "../../foundation/inference.ts";
 import type { Random } from "../../foundation/random.ts";
 import { backoffMs } from "../../foundation/retry.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
-import type { RowArrangement, TaskAttempt } from "../attempt/attempt.ts";
+import type { TaskAttempt } from "../attempt/attempt.ts";
+import type { RowArrangement } from "../attempt/row-arrangement.ts";
 import { type Asking, askAll, Isolation } from "./isolation.ts";
 import { RowJob, requestsOf } from "./row-job.ts";
 import { RowSource } from "./row-source.ts";
@@ -238,7 +239,8 @@ export class Executor {
 
   #onInvalid(asking: Asking, response: InferenceResponse, error: SluiceError): void {
     const { job, at } = asking;
-    job.attempt.noteInvalid(job.index, response.usage);
+    // A reused answer was paid for elsewhere.
+    if (!response.reused) job.attempt.noteInvalid(job.index, response.usage);
     const text = response.answers[0]?.text ?? "";
     if (job.triesOf(at) >= this.#options.maxAttempts || !error.retryable) {
       return this.#fail(asking, error, text);

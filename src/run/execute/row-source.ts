@@ -1,7 +1,8 @@
 import type { InputRow } from "../../data/row.ts";
 import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
-import type { RowArrangement, TaskAttempt } from "../attempt/attempt.ts";
+import type { TaskAttempt } from "../attempt/attempt.ts";
+import type { RowArrangement } from "../attempt/row-arrangement.ts";
 
 /** An attempt at work: its open rows, read ahead of the engine within limits, and what is asked. */
 export class RowSource {

@@ -30,6 +30,7 @@ export class JobDraft {
   readonly value: JsonObject = {};
   readonly #origins = new Map<string, Origin>();
   readonly #generationNames = new GenerationNames();
+  readonly #spellings = new Map<string, { name: string; from: Origin["from"] }>();
 
   /** Sets the value at a path; null takes it back to the default. */
   set(given: readonly string[], value: Json, origin: Origin): void {
@@ -45,7 +46,12 @@ export class JobDraft {
   /** A key that one layer gives under two names keeps the other name, which the schema refuses. */
   #ownName(name: string, { from }: Origin): string {
     const own = otherRootNames.get(name) ?? name;
-    return this.#origins.get(own)?.from === from ? name : own;
+    const known = this.#spellings.get(own);
+    if (known === undefined || known.from !== from || known.name === name) {
+      this.#spellings.set(own, { name, from });
+      return own;
+    }
+    return name === own ? known.name : name;
   }
 
   #place(path: readonly string[], value: Json, origin: Origin): void {

@@ -4,6 +4,7 @@ import { nearest } from "../../foundation/suggest.ts";
 import type { JobDraft } from "./draft.ts";
 import type { JobFile } from "./job-file.ts";
 import { jobKeys } from "./keys.ts";
+import { modelFromName } from "./model-name.ts";
 import { nearestKey } from "./nearest-key.ts";
 import type { Origin, Problem } from "./problem.ts";
 import { formsOf, namesBelow, nodesAt, type SchemaNode } from "./schema-tree.ts";
@@ -14,6 +15,7 @@ export const reservedVariables: readonly string[] = Object.freeze([
   "SLUICE_HOME",
   "SLUICE_CONFIG",
   "SLUICE_MODEL_PATH",
+  "SLUICE_DEVICE",
 ]);
 
 /**
@@ -146,10 +148,9 @@ function formsForText(dotted: string, text: string, nodes: readonly SchemaNode[]
 /** `fake`, `openai:NAME`, a catalog name, a path, or a whole model as `{engine: …}`. */
 async function modelFromText(text: string, flags: JobFlags): Promise<Json> {
   if (text.trim().startsWith("{")) return valueFromText(text, nodesAt(["model"]));
-  const [, engine, name] = /^(openai|llama|fake):(.+)$/s.exec(text) ?? [];
-  if (engine !== undefined && name !== undefined) return { engine, name };
-  if (text === "fake") return { engine: "fake" };
-  return { engine: flags["base-url"] === undefined ? "llama" : "openai", name: text };
+  const model = modelFromName(text);
+  const isOfServer = flags["base-url"] !== undefined && model.name === text;
+  return isOfServer ? { engine: "openai", name: text } : model;
 }
 
 /** Another model of the same engine keeps how that engine is driven; another engine starts anew. */

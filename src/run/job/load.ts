@@ -2,7 +2,7 @@ import { dirname, resolve } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { checkJob } from "./check.ts";
 import { JobDraft } from "./draft.ts";
-import { readJobFile } from "./job-file.ts";
+import { type JobFile, readJobFile } from "./job-file.ts";
 import { applyEnvironment, applyFile, applyFlags, type JobFlags } from "./layers.ts";
 import { trialOutput, withAbsolutePaths } from "./paths.ts";
 import { type Origin, type Problem, problemsError } from "./problem.ts";
@@ -16,6 +16,8 @@ export interface JobSources {
   sets?: readonly string[];
   flags?: JobFlags;
   workingDirectory: string;
+  /** Turns a file of another program into a job file. Default: it is one. */
+  translate?(file: JobFile): JobFile;
 }
 
 export interface LoadedJob {
@@ -42,7 +44,7 @@ export interface LoadedJob {
  * });
  */
 export async function loadJob(sources: JobSources): Promise<LoadedJob> {
-  const { environment, workingDirectory, flags = {}, sets = [] } = sources;
+  const { environment, workingDirectory, flags = {}, sets = [], translate } = sources;
   const named = sources.file ?? (environment.SLUICE_CONFIG || undefined);
   const file = named === undefined ? undefined : resolve(workingDirectory, named);
   const draft = new JobDraft();
@@ -50,7 +52,7 @@ export async function loadJob(sources: JobSources): Promise<LoadedJob> {
   if (named !== undefined) {
     const read = await readJobFile(named, environment, workingDirectory);
     problems.push(...read.problems);
-    applyFile(draft, read);
+    applyFile(draft, translate?.(read) ?? read);
   }
   problems.push(...(await applyEnvironment(draft, environment)));
   problems.push(...(await applyFlags(draft, flags, sets)));

@@ -50,6 +50,7 @@ export function withAbsolutePaths(job: JobSpec, rules: PathRules): JobSpec {
     input: dataset ? datasetInputs(dataset).map((source) => source.input) : input,
     output,
     ...(cache && { cache }),
+    ...(job.preparedDir && { preparedDir: absolute(job.preparedDir, "preparedDir") }),
     model: withModelPaths(job.model, absolute),
   };
 }

@@ -68,14 +68,14 @@ const prices = z.strictObject({
 });
 
 const workers = z.strictObject({
-  max: count.optional().describe("Worker processes; default: from cores, memory and engine"),
+  max: count.optional().describe("Worker processes; default: from cores, GPUs and engine"),
   cpu: z.number().gt(0).optional().describe("Cores a worker needs"),
   memory: z
     .string()
     .regex(/^\d+(\.\d+)?\s*[KMGT]i?B?$/i)
     .optional()
     .describe("Memory a worker needs, as 120G"),
-  gpu: z.string().optional().describe("GPUs a worker needs, as l40s:1"),
+  gpu: z.string().optional().describe("GPUs a worker gets, as l40s:2; default: one of any kind"),
 });
 
 const plainJob = z.strictObject({
@@ -208,6 +208,11 @@ const plainJob = z.strictObject({
     "layout",
     "The results in the form of another program, as _report.json; output.include gets what it needs",
     z.enum(["axolotl"]).optional(),
+  ),
+  preparedDir: setting(
+    "operation",
+    "Folder of rendered prompts to keep for other runs",
+    z.string().min(1).optional(),
   ),
   keepJournals: setting(
     "operation",

@@ -39,7 +39,7 @@ export async function runRetry(
     if (!found) return undefined;
     const context = runContext(location, found.plan, dependencies, id);
     const opened = { context, location, job: found.plan.job };
-    const present = withSharedLimits(opened, options.backend);
+    const present = await withSharedLimits(opened, options.backend);
     const seal = (engine: Manifest["engine"]) =>
       sealRetry(context, found.base, {
         engine,

@@ -69,7 +69,13 @@ export async function sealRetry(
   await publish(context, first, ready);
   const journals = await journaledAttempts(context);
   const bill = await retryBill(context, base, retried, journals, options);
-  const manifest = await retryManifest(context, { ...base, ...(bill && { bill }) }, ready, retried, options);
+  const manifest = await retryManifest(
+    context,
+    { ...base, ...(bill && { bill }) },
+    ready,
+    retried,
+    options,
+  );
   const sealed = await writeSeal(context, manifest);
   if (!plan.job.keepJournals) await removeJournals(context, journals);
   return sealed;

@@ -28,8 +28,8 @@ import type { Manifest, ManifestTask, Success } from "./manifest.ts";
 
 export interface SealOptions {
   engine: Manifest["engine"] | { name: string; choices: Record<string, Json> };
-  /** What tokens cost, for the bill. */
-  prices: Prices;
+  /** What tokens cost, for the bill; default: it names no money. */
+  prices?: Prices;
   /** Called before anything is published, and right before the seal; throws to prevent it. */
   assertRules(): Promise<void>;
 }

@@ -1,6 +1,7 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { addUsage } from "../../foundation/inference.ts";
 import { type AttemptCounts, addCounts, type Commit, noCounts } from "../attempt/commit.ts";
+import { addPaidAnswers, noPaidAnswers } from "../bill/paid-answers.ts";
 import { answeredRequests, errorsOf } from "../retry/seal-retry.ts";
 import type { Manifest } from "./manifest.ts";
 
@@ -27,17 +28,20 @@ export async function sealedSums(
   }
   if (retries.size === 0) return { ...counts, busySeconds };
   let { requests, usage } = counts;
+  let { invalid } = counts;
   for (const generation of [...retries.keys()].sort((a, b) => a - b)) {
     const commits = [...retries.get(generation)!.values()];
     const answered = answeredRequests({ ...manifest, requests }, commits);
     requests = { ...requests, answered };
     for (const commit of commits) {
       usage = addUsage(usage, commit.usage);
+      invalid = addPaidAnswers(invalid ?? noPaidAnswers, commit.invalid ?? noPaidAnswers);
       busySeconds += commit.busySeconds;
     }
   }
   const failed = tasks.reduce((sum, entry) => sum + entry.failed, 0);
   const results = tasks.reduce((sum, entry) => sum + entry.results, 0);
   const rows = { ...counts.rows, answered: counts.rows.total - failed, failed, results };
-  return { rows, requests, usage, errors: await errorsOf(storage, tasks), busySeconds };
+  const errors = await errorsOf(storage, tasks);
+  return { rows, requests, usage, ...(invalid && { invalid }), errors, busySeconds };
 }

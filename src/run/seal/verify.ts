@@ -3,6 +3,7 @@ import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { canonicalJson } from "../../foundation/json.ts";
 import type { Commit } from "../attempt/commit.ts";
+import { billedFacts } from "../bill/billed-facts.ts";
 import {
   deadLetterPrefix,
   type Generation,
@@ -264,10 +265,15 @@ class Verifier {
     for (const key of ["rows", "requests", "usage", "errors"] as const) {
       this.#compare(key, manifest[key], found[key], "the commits");
     }
-    // Sums of fractions depend a little on their order.
-    const difference = Math.abs(manifest.busySeconds - found.busySeconds);
-    if (!(difference <= 1e-6 * found.busySeconds)) {
-      this.#compare("busySeconds", manifest.busySeconds, found.busySeconds, "the commits");
+    const { bill } = manifest;
+    for (const busySeconds of [manifest.busySeconds, bill?.busySeconds ?? found.busySeconds]) {
+      // Sums of fractions depend a little on their order.
+      if (Math.abs(busySeconds - found.busySeconds) <= 1e-6 * found.busySeconds) continue;
+      this.#compare("busySeconds", busySeconds, found.busySeconds, "the commits");
+    }
+    if (!bill) return;
+    for (const [key, stated, follows] of billedFacts(manifest, bill, found)) {
+      this.#compare(`bill: ${key}`, stated, follows, "the commits");
     }
   }
 

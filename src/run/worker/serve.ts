@@ -1,3 +1,4 @@
+import { assignedDevices } from "../../engines/devices.ts";
 import type { Engine, EngineContext } from "../../engines/engine.ts";
 import { openEngine } from "../../engines/registry.ts";
 import type { Channel } from "../../foundation/channel.ts";
@@ -15,6 +16,7 @@ import type { JobSpec } from "../job/schema.ts";
 import { workerPath } from "../layout.ts";
 import type { RunLocation } from "../locate.ts";
 import { readPlan } from "../plan.ts";
+import { PreparedPrompts } from "../prepared/prepared-prompts.ts";
 import { recordBytes } from "../records.ts";
 import { AnswerCache } from "../reuse/answer-cache.ts";
 import { reusing } from "../reuse/reusing-engine.ts";
@@ -54,12 +56,14 @@ export async function serveWorker(options: ServeOptions): Promise<SluiceError | 
   try {
     const context = await openContext(options);
     const { job } = context.plan;
-    const promptSet = promptSetOf(job, context.plan.seed);
+    const prompts = preparedPrompts(context, dependencies);
+    const promptSet = prompts?.promptSet ?? promptSetOf(job, context.plan.seed);
     const opened = await (options.openEngine ?? openEngine)(job.model, engineContext);
     const engine = withReuse(opened, context, dependencies);
     const { pid } = dependencies.processes.self();
-    const worker = new Worker({ context, engine, promptSet, channel, pid });
-    const device = String(engine.choices?.gpu || "cpu");
+    const worker = new Worker({ context, engine, promptSet, prompts, channel, pid });
+    const gpu = engine.choices?.gpu;
+    const device = gpu ? (assignedDevices(engineContext.environment) ?? String(gpu)) : "cpu";
     const endHeartbeat = keepHeartbeat(context, dependencies, { engine: engine.name, device });
     worker.start();
     await worker.stopped;
@@ -75,7 +79,16 @@ export async function serveWorker(options: ServeOptions): Promise<SluiceError | 
   }
 }
 
-/** The engine, not asked twice for the same. The fake one costs nothing: only a cache changes it. */
+function preparedPrompts(
+  { plan: { job, seed }, logger }: RunContext,
+  { openStorage }: RunDependencies,
+): PreparedPrompts | undefined {
+  if (job.preparedDir === undefined) return undefined;
+  const storage = openStorage(job.preparedDir);
+  return new PreparedPrompts({ storage, job, promptSet: promptSetOf(job, seed), logger });
+}
+
+/** The engine, not asked twice for the same; the fake one only where there is a cache. */
 function withReuse(
   engine: Engine,
   { plan: { job }, logger, random }: RunContext,

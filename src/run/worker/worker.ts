@@ -6,11 +6,13 @@ import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import { TaskAttempt } from "../attempt/attempt.ts";
 import type { Commit } from "../attempt/commit.ts";
+import type { RowArrangement } from "../attempt/row-arrangement.ts";
 import type { EarlierEnds } from "../attempt/suspects.ts";
 import { Executor } from "../execute/executor.ts";
 import { RowReach } from "../execute/row-reach.ts";
 import { TaskTable } from "../plan.ts";
 import { inPrefixOrder } from "../prefix-order.ts";
+import type { PreparedPrompts } from "../prepared/prepared-prompts.ts";
 import type { RunContext } from "../run-context.ts";
 import { type FromWorker, protocolVersion, type ToWorker } from "./protocol.ts";
 
@@ -18,6 +20,8 @@ export interface WorkerOptions {
   context: RunContext;
   engine: Engine;
   promptSet: PromptSet;
+  /** Where prompts are kept for other runs: whose `promptSet` it is. */
+  prompts?: PreparedPrompts | undefined;
   channel: Channel<FromWorker, ToWorker>;
   pid: number;
 }
@@ -55,6 +59,7 @@ export class Worker {
   constructor(options: WorkerOptions) {
     this.#options = options;
     const { context, engine, promptSet } = options;
+    const arrange = arrangementOf(options);
     this.#tasks = new TaskTable(context.storage, context.plan);
     this.#executor = new Executor({
       engine,
@@ -63,9 +68,7 @@ export class Worker {
       random: context.random,
       maxAttempts: context.plan.job.retries.maxAttempts,
       failOnRowError: context.plan.job.onRowError === "fail",
-      ...(context.plan.order === "prefix" && {
-        arrange: (batches) => inPrefixOrder(batches, promptSet),
-      }),
+      ...(arrange && { arrange }),
       onComplete: (attempt) => this.#finish(attempt),
       onFailure: (attempt, error) => this.#failAttempt(attempt, error),
       // The coordinator sends the next task when it hears that few rows wait: it hears at once.
@@ -274,6 +277,16 @@ export class Worker {
   #log(error: unknown): void {
     this.#options.context.logger.log("warn", asSluiceError(error).message);
   }
+}
+
+/** What is done with rows between reading and asking; undefined = nothing. */
+function arrangementOf({ context, promptSet, prompts }: WorkerOptions): RowArrangement | undefined {
+  const isOrdered = context.plan.order === "prefix";
+  if (!isOrdered && !prompts) return undefined;
+  return (batches, attempt) => {
+    const rows = prompts?.prepare(batches, attempt) ?? batches;
+    return isOrdered ? inPrefixOrder(rows, promptSet) : rows;
+  };
 }
 
 function countsOf(attempt: TaskAttempt | undefined) {

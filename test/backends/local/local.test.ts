@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { DeviceGroups } from "../../../src/backends/local/device-pool.ts";
 import { localWorkers, parseMemory } from "../../../src/backends/local/local.ts";
 import { workerEnvironment } from "../../../src/backends/local/worker-process.ts";
 import { type JobInput, jobSchema } from "../../../src/run/job/schema.ts";
@@ -9,9 +10,10 @@ function workersFor(
   workers: JobInput["workers"],
   rows = 10,
   model: JobInput["model"] = { engine: "fake" },
+  devices?: DeviceGroups,
 ) {
   const job = jobSchema.parse({ input: "/in.jsonl", model, prompt: "{{ text }}", workers });
-  return localWorkers(job, rows, machine);
+  return localWorkers(job, rows, machine, devices);
 }
 
 describe("localWorkers", () => {
@@ -26,18 +28,21 @@ describe("localWorkers", () => {
   });
 
   it("starts as many as are asked for, also more than there are cores", () => {
-    expect(workersFor({ max: 20 })).toEqual({ workers: 20, notices: [] });
+    expect(workersFor({ max: 20 })).toEqual({ workers: 20, notices: [], threads: 1 });
   });
 
   it("caps them by cores and memory, and says so", () => {
-    expect(workersFor({ max: 3, cpu: 3 })).toEqual({
+    expect(workersFor({ max: 3, cpu: 3 })).toMatchObject({
       workers: 2,
       notices: ["workers.cpu: 3 allows 2 of 3 workers on this machine"],
     });
     const { workers, notices } = workersFor({ max: 8, cpu: 2, memory: "40G" });
     expect(workers).toBe(1);
     expect(notices).toHaveLength(2);
-    expect(workersFor({ max: 2, cpu: 4, memory: "32G" })).toEqual({ workers: 2, notices: [] });
+    expect(workersFor({ max: 2, cpu: 4, memory: "32G" })).toMatchObject({
+      workers: 2,
+      notices: [],
+    });
   });
 
   it("starts one where the machine has less than one worker asks for, and says so", () => {
@@ -46,9 +51,24 @@ describe("localWorkers", () => {
     expect(notices[0]).toContain("less than one worker asks for (workers.cpu: 24)");
   });
 
-  it("says that it gives out no GPUs", () => {
-    expect(workersFor({ gpu: "l40s:1" }).notices).toEqual([
-      "workers.gpu: l40s:1 is not used by the local backend",
+  it("starts one for each group of GPUs, fewer where that is asked for, and never more", () => {
+    const gpu = { id: "0", uuid: "GPU-1", name: "NVIDIA L40S", memory: "46068 MiB", selector: "0" };
+    const devices = { groups: [[gpu], [gpu], [gpu]], notices: ["of the devices"] };
+    const llama = { engine: "llama" as const, name: "/m.gguf" };
+    const workers = [{}, { max: 2 }, { max: 5 }, { cpu: 4 }];
+    expect(workers.map((asked) => workersFor(asked, 10, llama, devices))).toEqual([
+      { workers: 3, notices: ["of the devices"], threads: 2 },
+      { workers: 2, notices: ["of the devices"], threads: 4 },
+      {
+        workers: 3,
+        notices: ["of the devices", "workers.max: 5: this machine has GPUs for 3"],
+        threads: 2,
+      },
+      {
+        workers: 2,
+        notices: ["of the devices", "workers.cpu: 4 allows 2 of 3 workers on this machine"],
+        threads: 4,
+      },
     ]);
   });
 });

@@ -41,4 +41,11 @@ describe("WorkerStarter", () => {
     const worker = starter.start(nowhere, jobWith({ NODE_OPTIONS: "--no-such-option" }), 1);
     expect(await worker.ended).toMatch(/^left with code 9/);
   });
+
+  it("takes a new process where the worker has variables of its own", async () => {
+    starter.startAhead();
+    const own = { NODE_OPTIONS: "--no-such-option" };
+    const worker = starter.start(nowhere, jobWith({ NODE_OPTIONS: "" }), 1, own);
+    expect(await worker.ended).toMatch(/^left with code 9/);
+  });
 });

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { FakeAnswers } from "../../../src/engines/fake/answers.ts";
-import type { SlottedLine } from "../../../src/foundation/inference.ts";
+import type { GrammarNode } from "../../../src/foundation/grammar.ts";
+import type { InferenceRequest, SlottedLine } from "../../../src/foundation/inference.ts";
 import { candidateSpans } from "../../../src/foundation/spans.ts";
 import { chatRequest } from "../engine-context.ts";
 
@@ -105,5 +106,20 @@ describe("FakeAnswers", () => {
     );
     expect(given.filter((text) => !allowed.includes(text))).toEqual([]);
     expect(new Set(given).size).toBe(allowed.length);
+  });
+
+  it("have the structure that is asked for, and are cut as others are", () => {
+    const item: GrammarNode = { kind: "text", text: "null" };
+    const more: GrammarNode = { kind: "repeat", item: { kind: "text", text: ", null" }, min: 4 };
+    const bracket = (text: string): GrammarNode => ({ kind: "text", text });
+    const items = [bracket("["), item, more, bracket("]")];
+    const structure = { schema: {}, grammar: { root: { kind: "sequence", items }, rules: {} } };
+    const asked = { ...chatRequest(3), structure } as InferenceRequest;
+    const text = textOf(new FakeAnswers(1), asked);
+    expect(JSON.parse(text)).toEqual(Array(JSON.parse(text).length).fill(null));
+    expect(textOf(new FakeAnswers(1), asked)).toBe(text);
+    const short = { ...asked, parameters: { ...asked.parameters, maxNewTokens: 2 } };
+    const [answer] = new FakeAnswers(1).respond(short, 0).answers;
+    expect(answer).toMatchObject({ text: "[null, null,", finishReason: "length", tokens: 2 });
   });
 });

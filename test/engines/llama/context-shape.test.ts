@@ -27,7 +27,7 @@ describe("stateBytesPerToken", () => {
 describe("contextShape", () => {
   it("has defaults", () => {
     expect(contextShape({}, limits)).toEqual({
-      sequences: 16,
+      sequences: 32,
       contextTokens: 2048,
       batchTokens: 512,
       threads: 4,

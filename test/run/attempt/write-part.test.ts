@@ -113,7 +113,10 @@ describe("writePart", () => {
       {
         outMetadata: [
           { usage: { promptTokens: 7, cachedTokens: 0, completionTokens: 3 }, attempts: 1 },
-          { usage: { promptTokens: 7, cachedTokens: 2, completionTokens: 3 }, attempts: 1 },
+          {
+            usage: { promptTokens: 7, cachedTokens: 2, completionTokens: 3, answerTokens: [1, 2] },
+            attempts: 1,
+          },
         ],
         out: ["a", "ü"],
       },

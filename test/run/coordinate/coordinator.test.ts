@@ -8,6 +8,7 @@ import {
   Coordinator,
   countCancels,
   requestCancel,
+  ruleTimes,
   rulingCoordinator,
   watchCancel,
 } from "../../../src/run/coordinate/coordinator.ts";
@@ -56,6 +57,21 @@ describe("taking the rule", () => {
     const second = await rule("a", 2);
     expect([first.record.number, second.record.number]).toEqual([1, 2]);
     expect(await rulingCoordinator(storage)).toMatchObject({ id: "a-2", host: "a", pid: 2 });
+  });
+
+  it("leaves how long each had it: one that died as far as it last said", async () => {
+    const first = await rule("a", 1);
+    first.watch(() => {});
+    await pass(limits.heartbeatIntervalMs * 2 + 1);
+    living.clear();
+    await pass(3_600_000 - (limits.heartbeatIntervalMs * 2 + 1));
+    const second = await rule("a", 2);
+    await pass(500);
+    await second.end();
+    const [one, other] = await ruleTimes(storage);
+    expect(one).toMatchObject({ startedMs: Date.UTC(2026, 0, 1) });
+    expect(other).toEqual({ startedMs: Date.UTC(2026, 0, 1, 1), seconds: 0.5 });
+    await first.end();
   });
 
   it("is refused while a process of the same host lives, and at once", async () => {

@@ -93,7 +93,7 @@ describe("feeding", () => {
     ]);
   });
 
-  it("keeps what was answered of a row that is stopped halfway, and asks only the rest", async () => {
+  it("keeps what was answered of a row that is stopped halfway", async () => {
     const prompts = { first: "1", second: "2", third: "3" };
     const run = await plannedRun(rowsOf(1), { prompt: undefined, prompts });
     const before = scriptedEngine(3);

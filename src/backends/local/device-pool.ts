@@ -1,0 +1,126 @@
+import {
+  assignedEnvironment,
+  type Device,
+  type DeviceListing,
+  findDevice,
+  listDevices,
+  mainFirst,
+  shownDevices,
+} from "../../engines/devices.ts";
+import { deviceOptions } from "../../engines/registry.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import type { JobSpec } from "../../run/job/schema.ts";
+import { workerEnvironment } from "./worker-process.ts";
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The GPUs of a machine as the workers of a job get them. */
+export interface DeviceGroups {
+  /** Those of each worker, the main one first; empty where GPUs are not given out. */
+  groups: Device[][];
+  notices: string[];
+}
+
+/** Gives each worker of this machine GPUs of its own. The machine is looked at once. */
+export class DevicePool {
+  readonly #environment: Environment;
+  #listing: Promise<DeviceListing> | undefined;
+
+  /** @param environment that of the workers, without the job's `env`. */
+  constructor(environment: Environment) {
+    this.#environment = environment;
+  }
+
+  /** @throws SluiceError as `groupDevices`. */
+  async groupsFor(job: JobSpec): Promise<DeviceGroups> {
+    const { gpu } = job.workers;
+    if (deviceOptions(job.model) === undefined) {
+      const notice = `workers.gpu: ${gpu} is not used: the model computes on no GPU of this machine`;
+      return { groups: [], notices: gpu === undefined ? [] : [notice] };
+    }
+    this.#listing ??= listDevices(this.#environment);
+    const { devices, problem } = await this.#listing;
+    const shown = shownDevices(devices, workerEnvironment(this.#environment, job.env));
+    const grouped = groupDevices(job, shown);
+    if (problem === undefined) return grouped;
+    return { ...grouped, notices: [`GPUs are not given out (${problem})`, ...grouped.notices] };
+  }
+
+  /**
+   * The variables that give a worker its devices, the same each time it is started.
+   *
+   * @param slot which of the workers of this machine, from 0.
+   */
+  async environmentFor(job: JobSpec, slot: number): Promise<Record<string, string>> {
+    const { groups } = await this.groupsFor(job);
+    if (groups.length === 0) return {};
+    const own = groups[slot % groups.length]!;
+    return assignedEnvironment(own, workerEnvironment(this.#environment, job.env));
+  }
+}
+
+/**
+ * Divides devices among workers: one each, or as many as `workers.gpu` says (`l40s:2`). A job that
+ * names a `mainGpu` wants its model spread over all of them, in one worker.
+ *
+ * @throws SluiceError `JOB_INVALID` where `model.devices` names none of them, or `mainGpu` is none
+ *   of those of a worker.
+ */
+export function groupDevices(job: JobSpec, shown: readonly Device[]): DeviceGroups {
+  const asked = deviceOptions(job.model) ?? {};
+  const { gpu } = job.workers;
+  const notices: string[] = [];
+  const note = (text: string) => void notices.push(`workers.gpu: ${gpu}: ${text}`);
+  if (shown.length === 0) {
+    if (gpu !== undefined) note("no GPU is seen on this machine");
+    return { groups: [], notices };
+  }
+  let devices = namedDevices(asked.devices, shown, notices);
+  const { kind, count } = gpuRequest(gpu);
+  if (kind !== undefined) {
+    const ofKind = devices.filter(({ name }) => plain(name).includes(plain(kind)));
+    if (ofKind.length > 0) devices = ofKind;
+    else note(`there is none of that name, only ${devices.map(({ name }) => name).join(", ")}`);
+  }
+  const size = count ?? (asked.mainGpu === undefined ? 1 : devices.length);
+  if (size > devices.length) note(`there are only ${devices.length}; one worker has all of them`);
+  const perWorker = Math.min(size, devices.length);
+  const groups: Device[][] = [];
+  for (let at = 0; at + perWorker <= devices.length; at += perWorker) {
+    const group = devices.slice(at, at + perWorker);
+    groups.push(asked.devices === undefined ? group : mainFirst(group, asked.mainGpu));
+  }
+  const unused = devices.length % perWorker;
+  if (unused > 0) note(`${unused} of ${devices.length} GPUs are left over`);
+  return { groups, notices };
+}
+
+function namedDevices(
+  named: readonly (number | string)[] | undefined,
+  shown: readonly Device[],
+  notices: string[],
+): Device[] {
+  if (named === undefined) return [...shown];
+  const found = new Set<Device>();
+  const missing: (number | string)[] = [];
+  for (const name of named) {
+    const device = findDevice(shown, name);
+    if (device) found.add(device);
+    else missing.push(name);
+  }
+  const there = shown.map(({ id, name }) => `${id} (${name})`).join(", ");
+  const problem = `model.devices: ${missing.join(", ")} is not among the GPUs here: ${there}`;
+  if (found.size === 0) throw new SluiceError("JOB_INVALID", problem, { field: "model.devices" });
+  if (missing.length > 0) notices.push(problem);
+  return [...found];
+}
+
+/** What `l40s:2` asks for: a name, and how many a worker has. */
+function gpuRequest(text: string | undefined): { kind?: string; count?: number } {
+  if (text === undefined) return {};
+  const match = /^(.*?)(?::(\d+))?$/.exec(text.trim())!;
+  const count = match[2] === undefined ? 1 : Math.max(1, Number(match[2]));
+  return { kind: match[1]!, count };
+}
+
+const plain = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, "");

@@ -1,0 +1,94 @@
+import type { Command } from "commander";
+import { SluiceError } from "../../foundation/errors.ts";
+import type { JobSpec } from "../../run/job/schema.ts";
+import type { CliIo } from "../io.ts";
+import { type JobOptionValues, jobFromOptions } from "../job-options.ts";
+import { declareRunOptions, type ReadJob, type RunOptions, run } from "./run.ts";
+
+/** Options of Axolotl's command that Sluice has under other names. */
+interface InferenceOptions {
+  base_model?: string;
+  base_model_config?: string;
+  dataset_prepared_path?: string;
+  generation_config?: string;
+  output_dir?: string;
+  accelerate?: string;
+}
+
+type AllOptions = InferenceOptions & RunOptions & JobOptionValues;
+
+/** The options, and those of `sluice run` that say the same. */
+const sameOptions = [
+  ["base_model", "model"],
+  ["generation_config", "generation"],
+  ["dataset_prepared_path", "preparedDir"],
+  ["output_dir", "output"],
+] as const;
+
+const help = `
+Flags of Axolotl's command that are flags of sluice run too: --dataset, --sequence_len,
+--truncate_features, --report axolotl. docs/axolotl.md has all of them, and the keys of -c that are
+read.`;
+
+/** `sluice inference batch`: `sluice run` with Axolotl's config and the names of its flags. */
+export function register(command: Command, io: CliIo): void {
+  const batch = command
+    .command("batch")
+    .description("Answer every row of datasets, by a config of Axolotl.");
+  declareRunOptions(batch)
+    .option("--base_model <name>", "as --model")
+    .option("--base_model_config <name>", "taken and not read: a GGUF file holds its own")
+    .option("--generation_config <key=value,…>", "as --generation")
+    .option("--dataset_prepared_path <folder>", "as --preparedDir")
+    .option("--output_dir <folder>", "as --output")
+    .option("--accelerate <file>", "gpu_ids, num_processes and use_cpu of accelerate config")
+    .addHelpText("after", help)
+    .action((options: AllOptions) => run(withOwnNames(options), io, readJob));
+}
+
+/** The options under the names that `sluice run` has for them. */
+function withOwnNames(options: AllOptions): RunOptions & JobOptionValues {
+  const named: Record<string, unknown> = { ...options };
+  for (const [theirs, own] of sameOptions) {
+    if (options[theirs] === undefined) continue;
+    if (named[own] !== undefined && named[own] !== options[theirs]) {
+      throw new SluiceError("USAGE", `--${theirs} and --${own} say the same`, {
+        hint: "give one of them",
+      });
+    }
+    named[own] = options[theirs];
+  }
+  return named as RunOptions & JobOptionValues;
+}
+
+const readJob: ReadJob = async (options: AllOptions, io, notice) => {
+  const { configNotice, translateConfig } = await import("../../run/axolotl/config.ts");
+  const { job } = await jobFromOptions(options, io, (config) => {
+    const { file, notices } = translateConfig(config);
+    for (const message of notices) notice(message);
+    return file;
+  });
+  const { base_model: model, base_model_config: config, accelerate } = options;
+  if (config !== undefined && config !== model) notice(configNotice(config));
+  // Axolotl strips what a model answers; here a job has to ask for that.
+  const stripWhitespace = job.output.stripWhitespace ?? true;
+  const stripped = { ...job, output: { ...job.output, stripWhitespace } };
+  return {
+    job: accelerate === undefined ? stripped : await placed(stripped, accelerate, io, notice),
+  };
+};
+
+/** The job where the file of `accelerate config` wants it to run. */
+async function placed(
+  job: JobSpec,
+  file: string,
+  io: CliIo,
+  notice: (message: string) => void,
+): Promise<JobSpec> {
+  const { readAccelerateConfig, withAccelerate } = await import("../../run/axolotl/accelerate.ts");
+  const { readJobFile } = await import("../../run/job/job-file.ts");
+  const { value } = await readJobFile(file, io.environment, io.workingDirectory);
+  const config = readAccelerateConfig(value, file);
+  for (const message of config.notices) notice(message);
+  return withAccelerate(job, config);
+}

@@ -1,0 +1,138 @@
+import { SluiceError } from "../foundation/errors.ts";
+import { limits } from "../foundation/limits.ts";
+import { runCommand, type Spawn } from "../foundation/subprocess.ts";
+
+/** A GPU of this machine. */
+export interface Device {
+  /** Its number, as `nvidia-smi` has it; of a part of a GPU (MIG) its name. */
+  id: string;
+  uuid: string;
+  /** What its vendor calls it, as `NVIDIA L40S`. */
+  name: string;
+  /** As the driver writes it, as `46068 MiB`. */
+  memory: string;
+  /** What stands for it in `CUDA_VISIBLE_DEVICES`. */
+  selector: string;
+}
+
+/** The GPUs that were found. */
+export interface DeviceListing {
+  devices: Device[];
+  /** Why they could not be listed, where the driver's program is there and failed. */
+  problem?: string;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Variables by which the libraries of CUDA, HIP and Vulkan are told what to see. */
+export const visibilityVariables = Object.freeze([
+  "CUDA_VISIBLE_DEVICES",
+  "HIP_VISIBLE_DEVICES",
+  "GGML_VK_VISIBLE_DEVICES",
+] as const);
+
+/** Names the devices that a worker was given, as `cuda:1`: its engine is to choose no others. */
+const assignedVariable = "SLUICE_DEVICE";
+
+const query = ["--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader"];
+
+/**
+ * The NVIDIA GPUs of this machine, in the order of their numbers; none where there is no
+ * `nvidia-smi`. The columns are those of `nvidia-smi --help-query-gpu`.
+ *
+ * @param environment whose `PATH` has `nvidia-smi`.
+ */
+export async function listDevices(environment: Environment, spawn?: Spawn): Promise<DeviceListing> {
+  const timeoutMs = limits.deviceListTimeoutMs;
+  try {
+    const options = { env: environment, timeoutMs, ...(spawn && { spawn }) };
+    const { code, stdout, stderr, timedOut } = await runCommand("nvidia-smi", query, options);
+    if (code === 0) return { devices: stdout.split("\n").flatMap(deviceOf) };
+    const said = `${stdout}\n${stderr}`.trim().split("\n")[0];
+    const problem = timedOut ? `no reply within ${timeoutMs / 1000} s` : said || `code ${code}`;
+    return { devices: [], problem: `nvidia-smi: ${problem}` };
+  } catch {
+    // Without the driver's program there is no driver either.
+    return { devices: [] };
+  }
+}
+
+function deviceOf(line: string): Device[] {
+  const [id, uuid, name, memory] = line.split(",").map((field) => field.trim());
+  if (!id || !/^\d+$/.test(id) || !uuid || !name) return [];
+  return [{ id, uuid, name, memory: memory ?? "", selector: id }];
+}
+
+/**
+ * Those of the devices that `CUDA_VISIBLE_DEVICES` shows, in its order; all of them where it is not
+ * set. As CUDA does, it stops at the first entry that is no device.
+ */
+export function shownDevices(devices: readonly Device[], environment: Environment): Device[] {
+  const shown = environment[visibilityVariables[0]];
+  if (shown === undefined) return [...devices];
+  const found: Device[] = [];
+  for (const entry of shown.split(",")) {
+    const selector = entry.trim();
+    const device = selector.startsWith("MIG-")
+      ? { id: selector, uuid: selector, name: "MIG", memory: "" }
+      : findDevice(devices, selector);
+    if (!device) break;
+    // Kept as written: without CUDA_DEVICE_ORDER its numbers may differ from those of the driver.
+    found.push({ ...device, selector });
+  }
+  return found;
+}
+
+/** The device of a number, or of the first characters of a UUID. */
+export function findDevice<T extends Device>(
+  devices: readonly T[],
+  named: number | string,
+): T | undefined {
+  const text = String(named);
+  return devices.find(
+    ({ id, uuid }) => id === text || (/^GPU-./.test(text) && uuid.startsWith(text)),
+  );
+}
+
+/**
+ * The environment variables that give a worker some devices and no others.
+ *
+ * @param environment what the worker gets besides.
+ * @example
+ * assignedEnvironment([devices[1]], {}).CUDA_VISIBLE_DEVICES; // "1"
+ */
+export function assignedEnvironment(
+  devices: readonly Device[],
+  environment: Environment,
+): Record<string, string> {
+  const ids = devices.map(({ id }) => id).join(",");
+  const [cuda, ...others] = visibilityVariables;
+  return {
+    [assignedVariable]: `cuda:${ids}`,
+    [cuda]: devices.map(({ selector }) => selector).join(","),
+    ...Object.fromEntries(others.map((name) => [name, ids])),
+    // CUDA numbers the fastest device 0; nvidia-smi goes by the bus.
+    ...(environment[cuda] === undefined && { CUDA_DEVICE_ORDER: "PCI_BUS_ID" }),
+  };
+}
+
+/** The devices that this worker was given, as `cuda:1`; undefined where it was given none. */
+export function assignedDevices(environment: Environment): string | undefined {
+  return environment[assignedVariable];
+}
+
+/**
+ * Devices with the main one first.
+ *
+ * @param mainGpu its place among them, from 0; default 0.
+ * @throws SluiceError `JOB_INVALID` where that is none of them.
+ */
+export function mainFirst<T>(devices: readonly T[], mainGpu = 0): T[] {
+  const main = devices[mainGpu];
+  if (main === undefined) {
+    const field = "model.mainGpu";
+    const problem = `${mainGpu} is none of the ${devices.length} devices, from 0`;
+    throw new SluiceError("JOB_INVALID", `${field}: ${problem}`, { field });
+  }
+  return [main, ...devices.filter((_, at) => at !== mainGpu)];
+}

@@ -1,0 +1,169 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import type { JobFile } from "../job/job-file.ts";
+import { modelFromName } from "../job/model-name.ts";
+import { namesBelow } from "../job/schema-tree.ts";
+
+/** Keys of Axolotl's config, and where the job has what they say. */
+const translated: Readonly<Record<string, readonly string[]>> = {
+  base_model: ["model", "name"],
+  datasets: ["dataset"],
+  generation_config: ["generation"],
+  dataset_prepared_path: ["preparedDir"],
+  output_dir: ["output", "path"],
+  seed: ["generation", "seed"],
+  lora_model_dir: ["model", "lora"],
+};
+
+/** Keys of an entry of `datasets` that only training asks for. */
+const trainingKeysOfDatasets: readonly string[] = [
+  "message_field_training",
+  "message_field_training_detail",
+  "preprocess_shards",
+  "revision",
+  "roles_to_train",
+  "train_on_eos",
+  "train_on_eot",
+  "train_on_inputs",
+  "trust_remote_code",
+];
+
+/** Keys that change how messages become a prompt. */
+const templateKeys: readonly string[] = [
+  "chat_template",
+  "chat_template_jinja",
+  "default_system_message",
+];
+
+/** A config of Axolotl as the job file that it stands for. */
+export interface TranslatedConfig {
+  file: JobFile;
+  /** What a person should know: keys that are taken and do nothing. */
+  notices: string[];
+}
+
+/**
+ * Translates a config of Axolotl into a job file. Keys of Sluice's own stay as they are; keys that
+ * only training asks for are named in one notice.
+ *
+ * @throws SluiceError `JOB_INVALID` for a key that is given under both names, `UNSUPPORTED` for one
+ *   that would change answers and that nothing here does.
+ */
+export function translateConfig({ value, origin, problems }: JobFile): TranslatedConfig {
+  const given = withoutNulls(value);
+  refuseTwice(given, origin.file);
+  refuseTemplates(given, origin.file);
+  const ours = namesBelow([]);
+  const job: JsonObject = {};
+  const ignored: string[] = [];
+  for (const [key, inner] of Object.entries(given)) {
+    if (key in translated || key === "base_model_config" || key === "special_tokens") continue;
+    if (ours.includes(key)) job[key] = inner;
+    else ignored.push(key);
+  }
+  addModel(job, given, origin.file);
+  addDatasets(job, given, ignored);
+  if (given.generation_config !== undefined) job.generation = given.generation_config;
+  if (given.seed !== undefined) addSeed(job, given.seed);
+  if (given.dataset_prepared_path !== undefined) job.preparedDir = given.dataset_prepared_path;
+  if (given.output_dir !== undefined) job.output = { path: given.output_dir };
+  const lineOf = (path: readonly string[]) => origin.lineOf(path) ?? origin.lineOf(theirs(path));
+  return {
+    file: { value: job, origin: { ...origin, lineOf }, problems },
+    notices: noticesOf(given, ignored),
+  };
+}
+
+function withoutNulls(value: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(value).filter(([, inner]) => inner !== null));
+}
+
+function refuseTwice(given: JsonObject, file: string): void {
+  for (const [key, [own = ""]] of Object.entries(translated)) {
+    const isPart = ["lora_model_dir", "seed"].includes(key);
+    if (isPart || given[key] === undefined || given[own] === undefined) continue;
+    throw new SluiceError("JOB_INVALID", `${key} and ${own} say the same: give one of them`, {
+      file,
+      field: key,
+    });
+  }
+}
+
+function refuseTemplates(given: JsonObject, file: string): void {
+  const isOfMessages = [given.datasets ?? []].flat().some(makesMessages);
+  const key = templateKeys.find((name) => given[name] !== undefined);
+  if (!isOfMessages || key === undefined || given[key] === "tokenizer_default") return;
+  throw new SluiceError("UNSUPPORTED", "conversations go through the model's own chat template", {
+    file,
+    field: key,
+    hint: `leave ${key} out, or set chat_template: tokenizer_default`,
+  });
+}
+
+/** True for a dataset whose prompts go through the model's chat template. */
+function makesMessages(entry: Json): boolean {
+  if (!isJsonObject(entry)) return false;
+  const { type, conversation } = entry;
+  return type === "chat_template" || (/^sharegpt/.test(String(type)) && conversation == null);
+}
+
+function addModel(job: JsonObject, given: JsonObject, file: string): void {
+  const { base_model: name, lora_model_dir: lora } = given;
+  if (typeof name === "string") job.model = modelFromName(name);
+  if (lora === undefined) return;
+  if (isJsonObject(job.model) && String(lora).endsWith(".gguf")) job.model.lora = [lora];
+  else {
+    throw new SluiceError("UNSUPPORTED", "adapters are read from GGUF files", {
+      file,
+      field: "lora_model_dir",
+      hint: "name a .gguf file, or leave it out and merge the adapter into the model",
+    });
+  }
+}
+
+function addDatasets(job: JsonObject, given: JsonObject, ignored: string[]): void {
+  if (given.datasets === undefined) return;
+  const { special_tokens: tokens } = given;
+  const eosToken = isJsonObject(tokens) ? tokens.eos_token : undefined;
+  const dropped = new Set<string>();
+  job.dataset = [given.datasets].flat().map((entry) => {
+    if (!isJsonObject(entry)) return entry;
+    const kept = Object.entries(withoutNulls(entry)).filter(([key]) => {
+      const isOfTraining = trainingKeysOfDatasets.includes(key);
+      if (isOfTraining) dropped.add(`datasets.${key}`);
+      const isDefault = key === "chat_template" && entry[key] === "tokenizer_default";
+      return !isOfTraining && !isDefault;
+    });
+    const hasEos = typeof eosToken === "string" && !makesMessages(entry);
+    const read: JsonObject = hasEos ? { eosToken } : {};
+    return Object.assign(read, Object.fromEntries(kept));
+  });
+  ignored.push(...dropped);
+}
+
+function addSeed(job: JsonObject, seed: Json): void {
+  const { generation = {} } = job;
+  if (typeof generation === "string") job.generation = `${generation},seed=${String(seed)}`;
+  else job.generation = { seed, ...(generation as JsonObject) };
+}
+
+/** The path that Axolotl's config has for one of the job's. */
+function theirs(path: readonly string[]): readonly string[] {
+  const [key] =
+    Object.entries(translated).find(([, own]) => own.every((name, at) => path[at] === name)) ?? [];
+  if (key === undefined) return path;
+  return [key, ...path.slice(translated[key]!.length)];
+}
+
+function noticesOf(given: JsonObject, ignored: readonly string[]): string[] {
+  const notices: string[] = [];
+  const { base_model: model, base_model_config: config } = given;
+  if (config !== undefined && config !== model) notices.push(configNotice(String(config)));
+  if (ignored.length > 0) notices.push(`not read, for training only: ${ignored.join(", ")}`);
+  return notices;
+}
+
+/** Why `base_model_config` has no effect. */
+export function configNotice(config: string): string {
+  return `base_model_config ${config} is not read: a GGUF file holds its own configuration`;
+}

@@ -1,0 +1,131 @@
+import type { Clock } from "../../foundation/clock.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
+import type { RunEvent } from "../events.ts";
+import { type Prices, tokensOf, usdOf } from "./prices.ts";
+import type { Budget, Spending } from "./spending.ts";
+
+export interface BudgetWatchOptions {
+  budget: Budget;
+  prices: Prices;
+  clock: Clock;
+  /** What earlier generations spent, and the time of all earlier calls. */
+  earlier: { usage: Usage; seconds: number };
+  /** What earlier calls spent on each task. */
+  tasks: ReadonlyMap<number, Usage>;
+  onEvent(event: RunEvent): void;
+}
+
+/** Between two events that say what was spent. */
+const eventIntervalMs = 1000;
+
+/**
+ * Follows what a run spends by what its workers tell, and says when its budget is used up. Tokens
+ * and money are told twice a second, so that what is over the budget is what came in meanwhile and
+ * what was with the engine then.
+ */
+export class BudgetWatch {
+  readonly #options: BudgetWatchOptions;
+  readonly #stop = new AbortController();
+  readonly #startedMs: number;
+  readonly #byTask: Map<number, Usage>;
+  /** Of earlier generations and all tasks. */
+  #usage: Usage;
+  #toldMs = Number.NEGATIVE_INFINITY;
+  #cancelTimer = () => {};
+
+  constructor(options: BudgetWatchOptions) {
+    this.#options = options;
+    this.#startedMs = options.clock.monotonic();
+    this.#byTask = new Map(options.tasks);
+    this.#usage = [...options.tasks.values()].reduce(addUsage, options.earlier.usage);
+  }
+
+  /** Aborted with `BUDGET_SPENT` once the budget is used up. */
+  get signal(): AbortSignal {
+    return this.#stop.signal;
+  }
+
+  get spent(): Spending {
+    const { earlier, prices, clock } = this.#options;
+    const seconds = earlier.seconds + (clock.monotonic() - this.#startedMs) / 1000;
+    const [tokens, usd] = [tokensOf(this.#usage), usdOf(this.#usage, prices)];
+    return { tokens, usd, minutes: seconds / 60 };
+  }
+
+  /** Begins: what earlier calls spent may be all of it. */
+  start(): void {
+    this.#check();
+    this.#watchMinutes();
+  }
+
+  /** Takes note of what a worker tells. */
+  hear(event: RunEvent): void {
+    if (event.type === "task-progress" || event.type === "task-end") {
+      this.note(event.task, event.usage);
+    }
+  }
+
+  /** Takes note of all that a task has cost so far. */
+  note(task: number, usage: Usage): void {
+    this.#add(task, usage);
+    this.#check();
+  }
+
+  close(): void {
+    this.#cancelTimer();
+  }
+
+  #watchMinutes(): void {
+    const { budget, clock } = this.#options;
+    if (budget.minutes === undefined || this.#stop.signal.aborted) return;
+    const leftMs = (budget.minutes - this.spent.minutes) * 60_000;
+    this.#cancelTimer = clock.schedule(Math.min(Math.ceil(leftMs), maxTimerMs), () => {
+      this.#check();
+      this.#watchMinutes();
+    });
+  }
+
+  // A task that is begun anew tells little at first: what it cost before was paid all the same.
+  #add(task: number, told: Usage): void {
+    const known = this.#byTask.get(task) ?? noUsage;
+    const usage: Usage = {
+      promptTokens: Math.max(known.promptTokens, told.promptTokens),
+      cachedTokens: Math.max(known.cachedTokens, told.cachedTokens),
+      completionTokens: Math.max(known.completionTokens, told.completionTokens),
+    };
+    this.#byTask.set(task, usage);
+    this.#usage = addUsage(this.#usage, difference(usage, known));
+  }
+
+  #check(): void {
+    const { budget, clock, onEvent } = this.#options;
+    const { spent } = this;
+    const now = clock.monotonic();
+    if (now - this.#toldMs >= eventIntervalMs) {
+      this.#toldMs = now;
+      onEvent({ type: "budget-progress", spent, budget });
+    }
+    if (spent.tokens >= (budget.tokens ?? Number.POSITIVE_INFINITY)) this.#spend("tokens");
+    if ((spent.usd ?? 0) >= (budget.usd ?? Number.POSITIVE_INFINITY)) this.#spend("usd");
+    if (spent.minutes >= (budget.minutes ?? Number.POSITIVE_INFINITY)) this.#spend("minutes");
+  }
+
+  #spend(limit: keyof Budget): void {
+    const { budget } = this.#options;
+    const spent = Math.round((this.spent[limit] ?? 0) * 1e6) / 1e6;
+    const detail = `${spent} of ${budget[limit]} ${limit}`;
+    this.#stop.abort(new SluiceError("BUDGET_SPENT", detail));
+  }
+}
+
+/** Timers do not reach further. */
+const maxTimerMs = 2 ** 31 - 1;
+
+function difference(a: Usage, b: Usage): Usage {
+  return {
+    promptTokens: a.promptTokens - b.promptTokens,
+    cachedTokens: a.cachedTokens - b.cachedTokens,
+    completionTokens: a.completionTokens - b.completionTokens,
+  };
+}

@@ -1,0 +1,171 @@
+import type { InputRow } from "../../data/row.ts";
+import { readRows } from "../../data/slices.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
+import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import type { Json, JsonObject } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { PromptSet } from "../../prompt/prompt-set.ts";
+import { promptSetOf } from "../askable.ts";
+import type { RunSummary } from "../events.ts";
+import type { JobSpec } from "../job/schema.ts";
+import { reportPath } from "../layout.ts";
+import { longestLineBytes, type Plan, readPlan, TaskTable } from "../plan.ts";
+import { resultChunks } from "../results.ts";
+import type { RunContext } from "../run-context.ts";
+
+/** One prompt and the answers to it, by Axolotl's names. */
+export interface ReportedPrompt {
+  prompt_tokens: number;
+  /** Of the prompt and of all answers. */
+  total_tokens: number;
+  total_response_tokens: number;
+  generate_time_sec: number;
+  /** The text that was sent, or the messages where the model's chat template made the text. */
+  prompt: Json;
+  responses: { response: Json; tokens: number }[];
+  /** Where the row stands in the input, from 0. */
+  row: number;
+  /** Name of its dataset, where the job has datasets. */
+  dataset?: string;
+}
+
+/**
+ * Writes the results of a sealed run as one object on one line, as Axolotl's batch inference does:
+ * the fields of the summary, and `response` with an entry for each answered prompt in input order.
+ * Prompts are rendered again from the input; rows that failed have no entry. Memory stays flat.
+ *
+ * @throws SluiceError `INPUT_CHANGED` where the input is no longer what was planned.
+ */
+export async function writeAxolotlReport(context: RunContext, summary: RunSummary): Promise<void> {
+  const writer = await context.storage.writer(reportPath);
+  let text = `${JSON.stringify(summary).slice(0, -1)},"response":[`;
+  let separator = "";
+  try {
+    for await (const entry of reportedPrompts(context)) {
+      text += `${separator}${JSON.stringify(entry)}`;
+      separator = ",";
+      if (text.length < limits.readChunkBytes) continue;
+      await writer.write(Buffer.from(text));
+      text = "";
+    }
+    await writer.write(Buffer.from(`${text}]}\n`));
+    await writer.close();
+  } catch (error) {
+    await writer.abort();
+    throw error;
+  }
+}
+
+/** Joins the rows of the first plan with their results. */
+async function* reportedPrompts(context: RunContext): AsyncGenerator<ReportedPrompt> {
+  const { storage, outside, clock } = context;
+  const plan = await readPlan(storage);
+  const promptSet = promptSetOf(plan.job, plan.seed);
+  const linesOf = (failed: boolean) =>
+    parsedLines(resultChunks(storage, outside, { failed, follow: false, clock }));
+  const results = linesOf(false);
+  const failures = linesOf(true);
+  try {
+    let failure = await failures.next();
+    for await (const row of plannedRows(context, plan)) {
+      if (!failure.done && failure.value.index === row.index) {
+        failure = await failures.next();
+        continue;
+      }
+      const result = await results.next();
+      if (result.done) throw new SluiceError("RUN_DAMAGED", `row ${row.index} has no result`);
+      yield* promptsOf(plan.job, promptSet, row, result.value);
+    }
+  } finally {
+    // Their files are open as long as they are not at their end.
+    await Promise.all([results.return(undefined), failures.return(undefined)]);
+  }
+}
+
+async function* plannedRows(context: RunContext, plan: Plan): AsyncGenerator<InputRow> {
+  const table = new TaskTable(context.storage, plan);
+  const options = { maxLineBytes: longestLineBytes(plan) };
+  try {
+    for await (const { slices, firstRow, only } of table.all()) {
+      const wanted = only === undefined ? undefined : new Set(eachIndex(parseIndexSet(only)));
+      for await (const rows of readRows(slices, firstRow, context.openFile, options)) {
+        for (const row of rows) if (!wanted || wanted.has(row.index)) yield row;
+      }
+    }
+  } finally {
+    await table.close();
+  }
+}
+
+async function* parsedLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<JsonObject> {
+  const decoder = new TextDecoder();
+  let pending = "";
+  for await (const chunk of chunks) {
+    const lines = (pending + decoder.decode(chunk, { stream: true })).split("\n");
+    pending = lines.pop()!;
+    for (const line of lines) yield JSON.parse(line) as JsonObject;
+  }
+}
+
+/** What a result says of one request, in its second column. */
+interface Metadata {
+  usage: { promptTokens: number; completionTokens: number; answerTokens?: number[] };
+  seconds: number;
+}
+
+function* promptsOf(
+  job: JobSpec,
+  promptSet: PromptSet,
+  row: InputRow,
+  result: JsonObject,
+): Generator<ReportedPrompt> {
+  const { field } = job.output;
+  const answer = result[field]!;
+  const answers = asksEveryTurn(job, row) ? (answer as Json[]) : [answer];
+  const metadata = result[`${field}Metadata`] as unknown as Metadata[];
+  const count = job.generation.numReturnSequences ?? 1;
+  const requests = promptSet.requests(row.value!, row.index, row.dataset);
+  const responses: InferenceResponse[] = [];
+  for (const at of requests.keys()) {
+    const texts = count > 1 ? (answers[at] as Json[]) : [answers[at]!];
+    const request = promptSet.ready(requests, responses, at);
+    yield reported(request, texts, metadata[at]!, row);
+    responses.push(answeredBy(texts));
+  }
+}
+
+function asksEveryTurn({ dataset, prompt }: JobSpec, row: InputRow): boolean {
+  const options = dataset ? dataset.find(({ name }) => name === row.dataset) : prompt;
+  return options?.turns === "every";
+}
+
+function reported(
+  request: InferenceRequest,
+  texts: readonly Json[],
+  { usage, seconds }: Metadata,
+  { index, dataset }: InputRow,
+): ReportedPrompt {
+  const { promptTokens, completionTokens, answerTokens = [completionTokens] } = usage;
+  return {
+    prompt_tokens: promptTokens,
+    total_tokens: promptTokens + completionTokens,
+    total_response_tokens: completionTokens,
+    generate_time_sec: seconds,
+    prompt: request.prompt ?? (request.messages as unknown as Json),
+    responses: texts.map((response, at) => ({ response, tokens: answerTokens[at]! })),
+    row: index,
+    ...(dataset === undefined ? {} : { dataset }),
+  };
+}
+
+/** As much of a response as a later turn goes on from. */
+function answeredBy(texts: readonly Json[]): InferenceResponse {
+  const [text] = texts;
+  const answer = { text: typeof text === "string" ? text : JSON.stringify(text), tokens: 0 };
+  return {
+    answers: [{ ...answer, finishReason: "stop" }],
+    usage: { promptTokens: 0, cachedTokens: 0, completionTokens: 0 },
+    seconds: 0,
+  };
+}

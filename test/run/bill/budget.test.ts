@@ -1,0 +1,147 @@
+import { describe, expect, it } from "vitest";
+import { sleep } from "../../../src/foundation/clock.ts";
+import { BudgetWatch } from "../../../src/run/bill/budget.ts";
+import type { Budget } from "../../../src/run/bill/spending.ts";
+import type { RunEvent } from "../../../src/run/events.ts";
+import type { JobInput } from "../../../src/run/job/schema.ts";
+import { virtualClock } from "../../../src/testing/virtual-clock.ts";
+import { memoryRuns, willing } from "../memory-runs.ts";
+import { rowsOf } from "../run-fixture.ts";
+import { scriptedEngine } from "../scripted-engine.ts";
+
+const prices = { promptUsdPerMillion: 1_000_000, completionUsdPerMillion: 2_000_000 };
+const usageOf = (promptTokens: number, completionTokens = 0) => ({
+  promptTokens,
+  cachedTokens: 0,
+  completionTokens,
+});
+
+function watchOf(budget: Budget, changes: Partial<ConstructorParameters<typeof BudgetWatch>[0]>) {
+  const clock = virtualClock();
+  const events: RunEvent[] = [];
+  const watch = new BudgetWatch({
+    budget,
+    prices: undefined,
+    clock,
+    earlier: { usage: usageOf(0), seconds: 0 },
+    tasks: new Map(),
+    onEvent: (event) => events.push(event),
+    ...changes,
+  });
+  return { watch, clock, events };
+}
+
+describe("BudgetWatch", () => {
+  it("adds what tasks tell, each as far as it ever told, to what was spent before", () => {
+    const { watch } = watchOf(
+      { tokens: 100 },
+      { earlier: { usage: usageOf(10), seconds: 30 }, tasks: new Map([[7, usageOf(20, 5)]]) },
+    );
+    watch.start();
+    watch.note(1, usageOf(30, 10));
+    // Its worker died; the next attempt has found less of it so far.
+    watch.note(1, usageOf(12, 12));
+    expect(watch.spent).toEqual({ tokens: 10 + 25 + 42, usd: null, minutes: 0.5 });
+    expect(watch.signal.aborted).toBe(false);
+    watch.note(7, usageOf(43, 5));
+    expect(watch.signal.reason).toMatchObject({ code: "BUDGET_SPENT", retryable: false });
+    expect(watch.signal.reason.message).toContain("100 of 100 tokens");
+  });
+
+  it("counts money by the prices, and time by the clock", async () => {
+    const money = watchOf({ usd: 7 }, { prices });
+    money.watch.note(0, usageOf(2, 2));
+    expect(money.watch.signal.aborted).toBe(false);
+    money.watch.note(1, usageOf(1));
+    expect(money.watch.signal.reason.message).toContain("7 of 7 usd");
+    // Longer than a timer of Node can be set.
+    const time = watchOf({ minutes: 50_000 }, { earlier: { usage: usageOf(0), seconds: 60 } });
+    time.watch.start();
+    const { clock, watch } = time;
+    await clock.run(sleep(clock, 49_998 * 60_000), 1e12);
+    expect(watch.signal.aborted).toBe(false);
+    await clock.run(sleep(clock, 60_001), 1e12);
+    expect(watch.signal.reason.message).toMatch(/ 50000\.?\d* of 50000 minutes/);
+  });
+
+  it("leaves no timer behind", async () => {
+    const { watch, clock } = watchOf({ minutes: 1 }, {});
+    watch.start();
+    watch.close();
+    await clock.run(sleep(clock, 120_000));
+    expect(watch.signal.aborted).toBe(false);
+  });
+});
+
+/** Answers a row, of 7 + 3 tokens, in a second. */
+const slowEngine = (runs: ReturnType<typeof memoryRuns>, capacity = 2) => {
+  const engine = scriptedEngine(capacity, (request) => {
+    runs.clock.schedule(1000, () => engine.held.find((held) => held.request === request)?.answer());
+    return undefined;
+  });
+  return engine;
+};
+
+const budgeted = (budget: Budget, more: Partial<JobInput> = {}) => ({
+  shard: { rows: 4 },
+  model: { engine: "fake" as const },
+  budget,
+  ...more,
+});
+
+describe("a run with a budget", () => {
+  it.each<[string, Budget, Partial<JobInput>]>([
+    ["tokens", { tokens: 100 }, {}],
+    ["money", { usd: 130 }, { prices }],
+    ["minutes", { minutes: 5 / 60 }, {}],
+  ])(
+    "of %s stops cleanly, asks nothing while it is spent, and goes on once it is raised",
+    async (_what, budget, more) => {
+      const runs = memoryRuns(rowsOf(40), budgeted(budget, more));
+      const first = await runs.run(slowEngine(runs));
+      expect([first.error?.code, first.exitCode]).toEqual(["BUDGET_SPENT", 75]);
+      expect([first.summary.status, first.summary.sealed]).toEqual(["CANCELED", false]);
+      // 10 rows are what it allows; two are with the engine then, two more come in meanwhile.
+      expect(first.summary.rows.answered).toBeGreaterThanOrEqual(10);
+      expect(first.summary.rows.answered).toBeLessThanOrEqual(14);
+      const same = slowEngine(runs);
+      const second = await runs.run(same);
+      expect([second.error?.code, same.asked]).toEqual(["BUDGET_SPENT", []]);
+      const raised = { tokens: 4000, usd: 4000, minutes: 4000 };
+      const rest = slowEngine(runs);
+      const job = runs.job({ budget: raised, prices });
+      const third = await runs.run(rest, job);
+      expect([third.exitCode, third.summary.sealed]).toEqual([0, true]);
+      expect(rest.asked).toHaveLength(40 - first.summary.rows.answered);
+      expect(third.summary.usd).toBe(40 * 13);
+      expect(await runs.damages()).toEqual([]);
+    },
+  );
+
+  it("that is not spent seals, and says meanwhile what was", async () => {
+    const runs = memoryRuns(rowsOf(6), budgeted({ tokens: 61 }));
+    expect((await runs.run(slowEngine(runs))).summary.sealed).toBe(true);
+    const told = runs.events.filter(({ type }) => type === "budget-progress");
+    expect(told[0]).toMatchObject({ spent: { tokens: 0 }, budget: { tokens: 61 } });
+    expect(told.length).toBeGreaterThan(1);
+  });
+
+  it("counts what rows cost whose answers had the wrong form, in an earlier call too", async () => {
+    const answer = {
+      line: "word={word}",
+      slots: { word: { copyFrom: "text", maxWords: 1 } },
+    };
+    const more = { prompt: { prompt: "{{ text }}", answer }, retries: { maxAttempts: 100 } };
+    const runs = memoryRuns(rowsOf(1), budgeted({ tokens: 95 }, more));
+    const engine = scriptedEngine(1, () => {
+      runs.clock.schedule(1000, () => engine.held[0]?.answer("no line"));
+      return undefined;
+    });
+    const { error } = await runs.run(engine);
+    expect(error?.code).toBe("BUDGET_SPENT");
+    expect(engine.asked.length).toBeLessThanOrEqual(12);
+    const again = willing();
+    expect((await runs.run(again)).error?.code).toBe("BUDGET_SPENT");
+    expect(again.asked).toEqual([]);
+  });
+});

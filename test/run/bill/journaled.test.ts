@@ -1,0 +1,33 @@
+import { describe, expect, it } from "vitest";
+import { noUsage } from "../../../src/foundation/inference.ts";
+import { journaledAttempts, journaledUsage } from "../../../src/run/bill/journaled.ts";
+import { answer, openAttempt } from "../attempt/open-attempt.ts";
+import { plannedRun, rowsOf } from "../run-fixture.ts";
+import { responseOf } from "../scripted-engine.ts";
+
+describe("journaledUsage", () => {
+  it("has each answer once, also wrong ones and those of unfinished rows", async () => {
+    const run = await plannedRun(rowsOf(4), { shard: { rows: 4 } });
+    const first = await openAttempt(run);
+    answer(first, 0, 1);
+    first.noteInvalid(2, { promptTokens: 100, cachedTokens: 0, completionTokens: 10 });
+    first.notePartlyAnswered(3, 0, { response: responseOf("half"), attempts: 1 });
+    await first.close();
+    const second = await openAttempt(run);
+    answer(second, 2);
+    await second.close();
+    const attempts = await journaledAttempts(run.context);
+    expect([...attempts.keys()]).toEqual([0]);
+    expect(attempts.get(0)).toHaveLength(2);
+    expect(await journaledUsage(run.context, 0, attempts.get(0)!)).toEqual({
+      promptTokens: 3 * 7 + 100 + 7,
+      cachedTokens: 0,
+      completionTokens: 3 * 3 + 10 + 3,
+    });
+  });
+
+  it("takes a journal that is gone for an empty one", async () => {
+    const run = await plannedRun(rowsOf(1));
+    expect(await journaledUsage(run.context, 0, ["gone"])).toEqual(noUsage);
+  });
+});

@@ -1,0 +1,29 @@
+import { describe, expect, it } from "vitest";
+import { coveredSeconds, ruleSpans } from "../../../src/run/bill/wall-seconds.ts";
+
+describe("coveredSeconds", () => {
+  it("counts what spans share once, and gaps not at all", () => {
+    expect(
+      coveredSeconds([
+        [5000, 6000],
+        [0, 2000],
+        [1000, 3000],
+        [1200, 1300],
+      ]),
+    ).toBe(4);
+    expect(coveredSeconds([])).toBe(0);
+  });
+});
+
+describe("ruleSpans", () => {
+  it("has the last coordinator rule until now, and others for as long as they said", () => {
+    const times = [
+      { startedMs: 1000, seconds: 2 },
+      { startedMs: 9000, seconds: 1 },
+    ];
+    expect(ruleSpans(times, 12_000)).toEqual([
+      [1000, 3000],
+      [9000, 12_000],
+    ]);
+  });
+});
