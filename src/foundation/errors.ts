@@ -61,6 +61,7 @@ export const errorTable = Object.freeze({
   ENV_MISSING: run(
     usage,
     "an environment variable is not set",
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it shows what job files may hold
     "set it, or write ${NAME:-fallback} in the job file",
   ),
   UNSUPPORTED: run(
