@@ -67,7 +67,10 @@ async function main(): Promise<void> {
   };
   const results: BenchResult[] = [];
   for (const name of positionals.length > 0 ? positionals : Object.keys(benchmarks)) {
-    results.push(...(await benchmarks[name]!(setting)));
+    const found = await benchmarks[name]!(setting);
+    // Shown at once: a later one may fail.
+    console.log(resultsTable(found));
+    results.push(...found);
   }
   const text = `${resultsTable(results)}\n\n${circumstances()}`;
   console.log(text);

@@ -1,15 +1,13 @@
-import { join } from "node:path";
-import { pathToFileURL } from "node:url";
 import { Pool } from "undici";
-import type { openEngine } from "../src/engines/registry.ts";
-import type { systemClock } from "../src/foundation/clock.ts";
-import type { systemRandom } from "../src/foundation/random.ts";
+import { openEngine } from "../src/engines/registry.ts";
+import { systemClock } from "../src/foundation/clock.ts";
+import { systemRandom } from "../src/foundation/random.ts";
 
 // Asks a server as fast as one process can, through the openai engine or through undici alone, and
 // prints the requests a second; start and warm-up are not counted.
-// node openai-client.ts engine|undici PACKAGE_DIRECTORY BASE_URL REQUESTS MAX_IN_FLIGHT
+// node openai-client.ts engine|undici BASE_URL REQUESTS MAX_IN_FLIGHT
 
-const [way, packageDirectory, baseUrl, ...numbers] = process.argv.slice(2) as string[];
+const [way, baseUrl, ...numbers] = process.argv.slice(2) as string[];
 const [requests, width] = numbers.map(Number) as [number, number];
 const texts = Array.from({ length: 1000 }, (_, at) => `amber anchor apple arrow number ${at}`);
 
@@ -19,20 +17,13 @@ interface Asker {
   close(): Promise<void>;
 }
 
-async function built<Module>(path: string): Promise<Module> {
-  return (await import(pathToFileURL(join(packageDirectory!, "dist", path)).href)) as Module;
-}
-
 async function engineAsker(): Promise<Asker> {
-  const registry = await built<{ openEngine: typeof openEngine }>("engines/registry.js");
-  const clocks = await built<{ systemClock: typeof systemClock }>("foundation/clock.js");
-  const randoms = await built<{ systemRandom: typeof systemRandom }>("foundation/random.js");
   const limits = { timeoutMs: 60_000, maxEndpointDownMs: 0, maxInFlight: width };
-  const engine = await registry.openEngine(
+  const engine = await openEngine(
     { engine: "openai", name: "bench", baseUrl: baseUrl!, structuredOutput: "none", ...limits },
     {
-      clock: clocks.systemClock,
-      random: randoms.systemRandom,
+      clock: systemClock,
+      random: systemRandom,
       logger: { log() {} },
       environment: {},
       homeDirectory: "/nonexistent",

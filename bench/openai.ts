@@ -18,7 +18,7 @@ export async function benchOpenai(setting: BenchSetting): Promise<BenchResult[]>
   const server = await startServer([join(import.meta.dirname, "instant-server.ts")]);
   try {
     const measure = (way: "engine" | "undici") => async () => {
-      const args = [setting.packageDirectory, server.baseUrl, `${requests}`, `${inFlight}`];
+      const args = [server.baseUrl, `${requests}`, `${inFlight}`];
       const { stdout } = await runProgram([client, way, ...args]);
       return (JSON.parse(stdout) as { perSecond: number }).perSecond;
     };

@@ -25,6 +25,8 @@ import type { Appender, Leftover, RandomReader, Storage, StoredFile, Writer } fr
 
 /** Sizes asked for at once while listing. */
 const listBatch = 256;
+/** Folders that are read ahead of the one whose files are being given. */
+const foldersAhead = 8;
 
 interface LocalStorageOptions {
   /** Default true: what the interface calls durable is forced to disk. False only for benches. */
@@ -233,17 +235,47 @@ class LocalStorage implements Storage {
     }
   }
 
-  async *#listDirectory(folder: string, namePrefix: string): AsyncIterable<StoredFile> {
+  async *#listDirectory(folder: string, namePrefix: string): AsyncGenerator<StoredFile> {
     const entries = await this.#entriesOf(folder, namePrefix);
     for (let start = 0; start < entries.length; start += listBatch) {
       const batch = entries.slice(start, start + listBatch);
       const sizes = await Promise.all(
         batch.map((entry) => (entry.endsWith("/") ? undefined : this.stat(folder + entry))),
       );
-      for (const [index, entry] of batch.entries()) {
-        if (entry.endsWith("/")) yield* this.#listDirectory(folder + entry, "");
-        else if (sizes[index]) yield sizes[index];
+      const inner = this.#listAhead(
+        batch.filter((it) => it.endsWith("/")).map((it) => folder + it),
+      );
+      try {
+        for (const [index, entry] of batch.entries()) {
+          if (entry.endsWith("/")) yield* (await inner.next()).value!;
+          else if (sizes[index]) yield sizes[index];
+        }
+      } finally {
+        await inner.return(undefined);
       }
+    }
+  }
+
+  /** The files of each folder, some folders begun ahead: of many small ones each is a wait. */
+  async *#listAhead(folders: readonly string[]): AsyncGenerator<AsyncIterable<StoredFile>> {
+    const begun: BegunList[] = [];
+    let next = 0;
+    const begin = () => {
+      if (next >= folders.length) return;
+      const files = this.#listDirectory(folders[next++]!, "");
+      const first = files.next();
+      // A fault is met in its turn.
+      first.catch(() => {});
+      begun.push({ files, first });
+    };
+    for (let count = 0; count < foldersAhead; count++) begin();
+    try {
+      for (let list = begun.shift(); list; list = begun.shift()) {
+        begin();
+        yield goOn(list);
+      }
+    } finally {
+      for (const { files } of begun) await files.return(undefined).catch(() => {});
     }
   }
 
@@ -294,4 +326,17 @@ async function syncFile(file: string): Promise<void> {
   } finally {
     await handle?.close();
   }
+}
+
+/** A listing of which the first file was asked for already. */
+interface BegunList {
+  files: AsyncGenerator<StoredFile>;
+  first: Promise<IteratorResult<StoredFile>>;
+}
+
+async function* goOn({ files, first }: BegunList): AsyncGenerator<StoredFile> {
+  const { done, value } = await first;
+  if (done) return;
+  yield value;
+  yield* files;
 }

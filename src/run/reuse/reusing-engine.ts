@@ -1,7 +1,7 @@
 import type { Engine } from "../../engines/engine.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
-import type { Json } from "../../foundation/json.ts";
+import { canonicalJson, type Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { Random } from "../../foundation/random.ts";
@@ -34,10 +34,12 @@ class ReusingEngine implements Engine {
   /** Answers by key, the longest unused first. */
   readonly #answers = new Map<string, InferenceResponse>();
   #answerChars = 0;
+  readonly #model: string;
   #hasCacheFailed = false;
 
   constructor(engine: Engine, options: ReuseOptions) {
     this.#engine = engine;
+    this.#model = canonicalJson(options.model);
     this.#options = options;
   }
 
@@ -55,7 +57,7 @@ class ReusingEngine implements Engine {
 
   async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
     if (!isRepeatable(request)) return this.#engine.infer(request, signal);
-    const key = requestKey(this.#options.model, request);
+    const key = requestKey(this.#model, request);
     const known = this.#known(key);
     if (known) return reused(known);
     const leader = this.#leaders.get(key);
