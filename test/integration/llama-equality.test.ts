@@ -11,7 +11,7 @@ const never = new AbortController().signal;
 const rows = Number(process.env.SLUICE_EQUALITY_ROWS ?? 24);
 /** Kernels round by the shape of a batch, so that now and then another token is the likeliest. */
 const leastShare = 0.95;
-/** The longer the context, the more is rounded: with AMX 75 % were the same, see bench/README.md. */
+/** More is rounded in a longer context: with AMX 75 % were the same, see bench/README.md. */
 const leastShareBehindPrefix = 0.6;
 
 const words = ["garden", "river", "stone", "lantern", "harbor", "meadow", "bridge", "orchard"];
