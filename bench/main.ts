@@ -17,6 +17,7 @@ import type { BenchSetting } from "./setting.ts";
 import { benchStart } from "./start.ts";
 import { benchStructure } from "./structure.ts";
 import { resultsTable } from "./table.ts";
+import { benchVllm } from "./vllm.ts";
 
 const benchmarks: Record<string, (setting: BenchSetting) => Promise<BenchResult[]>> = {
   noop: benchNoop,
@@ -27,6 +28,7 @@ const benchmarks: Record<string, (setting: BenchSetting) => Promise<BenchResult[
   resume: benchResume,
   llama: benchLlama,
   "llama-server": benchLlamaServer,
+  vllm: benchVllm,
   prefix: benchPrefix,
   structure: benchStructure,
 };

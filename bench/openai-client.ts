@@ -1,6 +1,7 @@
 import { Pool } from "undici";
 import { openEngine } from "../src/engines/registry.ts";
 import { systemClock } from "../src/foundation/clock.ts";
+import { greedyParameters } from "../src/foundation/inference.ts";
 import { systemRandom } from "../src/foundation/random.ts";
 
 // Asks a server as fast as one process can, through the openai engine or through undici alone, and
@@ -33,8 +34,9 @@ async function engineAsker(): Promise<Asker> {
   );
   const { signal } = new AbortController();
   const parameters = {
-    ...{ maxNewTokens: 256, temperature: 0, topP: 1, topK: 0, minP: 0, seed: 0, stop: [] },
-    ...{ repetitionPenalty: 1, presencePenalty: 0, frequencyPenalty: 0 },
+    ...greedyParameters,
+    maxNewTokens: 256,
+    seed: 0,
   };
   const ask = async (index: number) => {
     const messages = [{ role: "user" as const, content: texts[index % texts.length]! }];

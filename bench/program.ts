@@ -40,12 +40,15 @@ export async function runProgram(
   const child = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "pipe"] });
   let stdout = "";
   let stderr = "";
+  let openLine = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     stdout += text;
   });
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     const seconds = (performance.now() - startedMs) / 1000;
-    for (const line of text.split("\n")) onLine?.(line, seconds);
+    const lines = (openLine + text).split("\n");
+    openLine = lines.pop()!;
+    for (const line of lines) onLine?.(line, seconds);
     stderr = (stderr + text).slice(-10_000);
   });
   const code = await new Promise<number | null>((resolve, reject) => {

@@ -67,7 +67,7 @@ function commitOf(task: number, plan: Plan, path: string, row: string): Commit {
   const now = new Date(0).toISOString();
   return {
     task,
-    ...{ run: plan.runId, generation: 1, attempt: "bench", worker: "bench" },
+    ...{ run: plan.runId, generation: 1, attempt: "bench", earlierAttempts: 0, worker: "bench" },
     part: { path, sha256, bytes: row.length },
     ...{ deadLetters: null, ids: null, cutRows: null },
     ...noCounts,

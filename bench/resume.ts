@@ -8,6 +8,9 @@ import { commitAllButLast, forgetLast, planOneRowTasks } from "./resume-state.ts
 import { inTurn, median } from "./rounds.ts";
 import { type BenchSetting, dataDirectory } from "./setting.ts";
 
+/** Counted up when a run that is interrupted leaves other files behind. */
+const stateVersion = 2;
+
 /** How long a resumed run took: until it knew what is left, and to seal after the last task. */
 interface Resumed {
   scan: number;
@@ -22,7 +25,7 @@ interface Resumed {
 export async function benchResume(setting: BenchSetting): Promise<BenchResult[]> {
   const tasks = setting.isSmall ? 2000 : 100_000;
   const input = shortRows(tasks);
-  const directory = join(dataDirectory, `resume-${tasks}`);
+  const directory = join(dataDirectory, `resume-${tasks}-${stateVersion}`);
   const plan = await prepared(input, directory);
   const plain = join(import.meta.dirname, "resume-baseline.ts");
   const figures = await inTurn("resume", setting.rounds, {

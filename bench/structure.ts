@@ -1,6 +1,10 @@
 import { openLlamaFrom } from "../src/engines/llama/engine.ts";
 import type { GrammarNode } from "../src/foundation/grammar.ts";
-import type { AnswerStructure, InferenceRequest } from "../src/foundation/inference.ts";
+import {
+  type AnswerStructure,
+  greedyParameters,
+  type InferenceRequest,
+} from "../src/foundation/inference.ts";
 import { engineContext, findLlamaFiles } from "../test/integration/llama-files.ts";
 import { wordsUnder } from "./loads.ts";
 import type { BenchResult } from "./result.ts";
@@ -93,8 +97,10 @@ function requestOf(
   return {
     ...{ index, promptName: "p", prompt, onTooLong: "fail" },
     parameters: {
-      ...{ maxNewTokens, temperature: 0, topP: 1, topK: 0, minP: 0, seed: 0, stop: [] },
-      ...{ repetitionPenalty: 1, presencePenalty: 0, frequencyPenalty: 0, ignoreEos: true },
+      ...greedyParameters,
+      maxNewTokens,
+      seed: 0,
+      ignoreEos: true,
     },
     ...(form && { structure: form }),
   };

@@ -27,11 +27,11 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   TEMPLATE_INVALID:
     "A prompt, `system`, `forEach` or `copyFrom` is not valid Jinja. The message gives its place.",
   JSON_INVALID:
-    "One line of a JSONL file, or one element of a JSON array, is not JSON. The row keeps its index and becomes a dead letter; the others are answered.",
+    "One line of a JSONL file, one element of a JSON array, or a JSON file that is no array, is not JSON. The row keeps its index and becomes a dead letter; the others are answered.",
   ROW_NOT_OBJECT:
     "The record is JSON, but a number, text, list or null. Only objects can take an answer field.",
   UTF8_INVALID:
-    "The bytes of the row are not UTF-8. They are never replaced by question marks: a prompt that differs from the data in silence would be worse than none.",
+    "The bytes of the row are not UTF-8. They are never replaced by question marks: a prompt that differs from the data in silence would be worse than none. `rowBase64` of the dead letter has them as they are.",
   NUL_BYTE: "The row holds a byte 0, which no text has. UTF-16 files look like this.",
   LINE_TOO_LONG:
     "The row is longer than `input.maxLineBytes`. It is skipped without being read into memory.",
@@ -92,6 +92,8 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "The file's digest is not the pinned one, or the file does not begin as GGUF files do.",
   MODEL_TEMPLATE_UNUSABLE:
     "The chat template inside the model file is missing or cannot be rendered. `api: completion` needs none.",
+  ADAPTER_UNUSABLE:
+    "A file of `model.lora` is not there, is damaged, or was made for another model; the message says which, and why.",
   MODEL_UNREADABLE: "The model file is there and cannot be opened or read.",
   MODEL_DOWNLOAD_FAILED:
     "Every mirror of the model failed; the message says how each did. What was fetched is kept and continued next time.",

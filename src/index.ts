@@ -15,7 +15,7 @@ export type {
   StoredFile,
   Writer,
 } from "./data/storage/storage.ts";
-export type { Engine, EngineContext } from "./engines/engine.ts";
+export type { Engine, EngineContext, PromptWords, TokenizedPrompts } from "./engines/engine.ts";
 export type { ModelOptions } from "./engines/model-options.ts";
 export {
   type ErrorCode,
@@ -35,6 +35,7 @@ export type {
   GenerationParameters,
   InferenceRequest,
   InferenceResponse,
+  PromptTokens,
   Slot,
   SlottedLine,
   SpanOffsets,

@@ -11,6 +11,13 @@ export type JobOptionValues = Readonly<Record<string, unknown>>;
 
 const collect = (text: string, sofar: readonly string[] = []) => [...sofar, text];
 
+/** Keys whose text is a list with commas: a second flag goes on with it. */
+const joinedKeys = ["generation", "truncateFeatures"];
+
+/** Two texts of such a key as one. */
+export const joined = (text: string, sofar?: string) =>
+  sofar === undefined ? text : `${sofar},${text}`;
+
 /** The flags that have a short name of their own, in the order of the help. */
 const shortOptions: readonly [flags: string, description: string, isRepeatable?: true][] = [
   ["--input <path>", "what to read: a file, a glob, or - for standard input", true],
@@ -47,6 +54,7 @@ export function declareJobOptions(command: Command): Command {
   for (const { path, isSwitch, otherNames } of flagKeys()) {
     for (const name of [path, ...otherNames]) {
       const option = command.createOption(`--${name} ${isSwitch ? "[value]" : "<value>"}`);
+      if (joinedKeys.includes(path)) option.argParser(joined);
       command.addOption(option.hideHelp());
     }
   }

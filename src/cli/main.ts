@@ -1,18 +1,32 @@
 // The one place where the process meets the program: everything else is given a `CliIo`.
 import { homedir } from "node:os";
 import { softwareVersion } from "../api/software-version.ts";
+import { storeError } from "../data/storage/local-errors.ts";
 import { systemClock } from "../foundation/clock.ts";
+import { asSluiceError, exitCodes } from "../foundation/errors.ts";
 import { systemRandom } from "../foundation/random.ts";
 import type { CliIo, StopSignal } from "./io.ts";
 import { runProgram } from "./program.ts";
+import { report } from "./report.ts";
 
 const stopSignals: readonly StopSignal[] = ["SIGINT", "SIGTERM", "SIGHUP"];
 
 function processIo(): CliIo {
   const outputClosed = new AbortController();
+  let isOutputLost = false;
+  const setExitCode = (code: number) => {
+    // What was lost on its way out is not made good by how the command ends.
+    process.exitCode = isOutputLost ? exitCodes.storage : code;
+  };
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error;
+    if (outputClosed.signal.aborted) return;
     outputClosed.abort(error);
+    if (error.code === "EPIPE") return;
+    isOutputLost = true;
+    report(asSluiceError(storeError(error, "standard output")), {
+      stderr: process.stderr,
+      setExitCode,
+    });
   });
   // Progress nobody reads is no reason to stop a run.
   process.stderr.on("error", () => {});
@@ -29,9 +43,7 @@ function processIo(): CliIo {
     columns: () => process.stderr.columns || 100,
     clock: systemClock,
     random: systemRandom,
-    setExitCode(code) {
-      process.exitCode = code;
-    },
+    setExitCode,
     onSignal(listener) {
       for (const signal of stopSignals) process.on(signal, listener);
       return () => {

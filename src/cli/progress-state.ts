@@ -7,8 +7,9 @@ import type { RunEvent } from "../run/events.ts";
 interface OpenTask {
   worker: string;
   rows: number;
-  /** Rows that were done before this call. */
+  /** Rows that were done before this attempt, and what these cost. */
   resumed: number;
+  resumedUsage: Usage;
   done: number;
   failed: number;
   errors: ErrorCounts;
@@ -48,6 +49,9 @@ export interface ProgressState {
   /** Rows done at times past, oldest first: what the present rate is taken from. */
   readonly samples: readonly { at: number; rows: number; usage: Usage }[];
 }
+
+/** A task whose start was not told. */
+const unknownTask = { rows: 0, resumed: 0, resumedUsage: noUsage };
 
 /** The rate is that of the last half minute. */
 const rateWindowMs = 30_000;
@@ -123,12 +127,12 @@ function withTask(
 ): ProgressState {
   const open = new Map(state.open);
   if (event.type === "task-start") {
-    const { worker, rows, resumed } = event;
-    const fresh = { done: resumed, failed: 0, errors: {}, inFlight: 0, usage: noUsage };
-    open.set(event.task, { worker, rows, resumed, ...fresh });
+    const { worker, rows, resumed, resumedUsage } = event;
+    const fresh = { done: resumed, failed: 0, errors: {}, inFlight: 0, usage: resumedUsage };
+    open.set(event.task, { worker, rows, resumed, resumedUsage, ...fresh });
   } else {
     const { worker, done, failed, errors, inFlight, usage } = event;
-    const known = open.get(event.task) ?? { rows: 0, resumed: 0 };
+    const known = open.get(event.task) ?? unknownTask;
     open.set(event.task, { ...known, worker, done, failed, errors, inFlight, usage });
   }
   return { ...state, open };
@@ -136,12 +140,16 @@ function withTask(
 
 function withoutTask(state: ProgressState, event: RunEvent & { type: "task-end" }): ProgressState {
   const open = new Map(state.open);
-  const resumed = open.get(event.task)?.resumed ?? 0;
+  const known = open.get(event.task) ?? unknownTask;
+  const { resumed, resumedUsage } = known;
   open.delete(event.task);
-  // A task that failed or was canceled is begun again, by this call or a later one.
-  if (event.outcome !== "committed" && event.outcome !== "already-committed") {
-    return { ...state, open };
+  if (event.outcome === "canceled") {
+    // Its journal stays, for this call or a later one; nobody works on it any more.
+    const { done, failed, errors, usage } = event;
+    open.set(event.task, { ...known, worker: "", inFlight: 0, done, failed, errors, usage });
   }
+  // A task that failed is begun again, and tells then what its journals hold.
+  if (event.outcome === "canceled" || event.outcome === "failed") return { ...state, open };
   const fresh = Math.max(0, event.done - resumed);
   const { ended } = state;
   const next = {
@@ -153,7 +161,7 @@ function withoutTask(state: ProgressState, event: RunEvent & { type: "task-end" 
       rows: ended.rows + fresh,
       failed: ended.failed + event.failed,
       errors: addErrors(ended.errors, event.errors),
-      usage: addUsage(ended.usage, event.usage),
+      usage: addUsage(ended.usage, costSince(event.usage, resumedUsage)),
     },
   };
   const worker = state.workers.get(event.worker);
@@ -171,6 +179,7 @@ export interface ProgressTotals {
   /** The same by code, with the first message of each. */
   errors: ErrorCounts;
   inFlight: number;
+  /** Of this call. */
   usage: Usage;
 }
 
@@ -185,9 +194,19 @@ export function totalsOf(state: ProgressState): ProgressTotals {
     failed += task.failed;
     errors = addErrors(errors, task.errors);
     inFlight += task.inFlight;
-    usage = addUsage(usage, task.usage);
+    usage = addUsage(usage, costSince(task.usage, task.resumedUsage));
   }
   return { done, fresh, failed, errors, inFlight, usage };
+}
+
+/** What came to `usage` since it was `before`. */
+function costSince(usage: Usage, before: Usage): Usage {
+  const since = (key: keyof Usage) => Math.max(0, usage[key] - before[key]);
+  return {
+    promptTokens: since("promptTokens"),
+    cachedTokens: since("cachedTokens"),
+    completionTokens: since("completionTokens"),
+  };
 }
 
 function sampled(state: ProgressState, now: number): ProgressState {

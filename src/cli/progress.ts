@@ -31,8 +31,8 @@ interface ProgressOptions {
 
 const redrawIntervalMs = 100;
 const lineIntervalMs = 10_000;
-/** Messages of one kind of row error beyond these say nothing new; the counts go on. */
-const maxShownRowErrors = 3;
+/** Messages of one kind of failure beyond these say nothing new; the counts go on. */
+const maxShownFailures = 3;
 
 /** The mode that the options of a command and its terminal ask for. */
 export function progressMode(
@@ -111,21 +111,32 @@ function drawnProgress({ mode, stream, columns, clock }: ProgressOptions): Progr
       if (isClosed) return;
       isClosed = true;
       cancelTimer?.();
-      if (state.run || !isBlock) draw();
+      // How far planning was is of no interest after it.
+      if (state.run) draw();
       painter.leave();
     },
   };
 }
 
-/** Tells for each event whether enough of its kind of failed rows were shown before. */
+/** Tells for each event whether it was shown before, or enough of its kind of failures were. */
 function repetitions(): (event: RunEvent) => boolean {
   const shown = new Map<string, number>();
+  const shownRows = new Set<string>();
   return (event) => {
-    if (event.type !== "row-error") return false;
-    const count = (shown.get(event.code) ?? 0) + 1;
-    shown.set(event.code, count);
-    return count > maxShownRowErrors;
+    const kind = kindOfFailure(event);
+    if (kind === undefined) return false;
+    if (event.type === "row-error" && shownRows.has(event.message)) return true;
+    const count = (shown.get(kind) ?? 0) + 1;
+    shown.set(kind, count);
+    if (count > maxShownFailures) return true;
+    if (event.type === "row-error") shownRows.add(event.message);
+    return false;
   };
+}
+
+function kindOfFailure(event: RunEvent): string | undefined {
+  if (event.type === "row-error") return event.code;
+  return event.type === "task-end" ? event.error?.message : undefined;
 }
 
 const escapeCode = "\u001b[";

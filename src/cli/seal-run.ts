@@ -4,7 +4,7 @@ import { Coordinator, rulingCoordinator } from "../run/coordinate/coordinator.ts
 import { runContext } from "../run/dependencies.ts";
 import { readPlan } from "../run/plan.ts";
 import { committedTasks } from "../run/seal/commits.ts";
-import { type Manifest, readManifest } from "../run/seal/manifest.ts";
+import type { Manifest } from "../run/seal/manifest.ts";
 import { sealRun } from "../run/seal/seal.ts";
 import type { ServeOptions } from "../run/worker/serve.ts";
 import type { CliIo } from "./io.ts";
@@ -26,12 +26,7 @@ export async function sealUnderRule({ location, dependencies }: SealTarget): Pro
   // What the last coordinator was asked to allow holds for the seal as well.
   const job = (await rulingCoordinator(storage))?.job ?? plan.job;
   const coordinator = await Coordinator.rule({ storage, clock, processes, id, job });
-  // A seal takes long where results are merged: without a heartbeat others would take the rule.
-  // Whether it was lost all the same, the seal asks itself.
-  coordinator.watch(() => {});
   try {
-    const sealed = await readManifest(storage);
-    if (sealed) return sealed;
     const assertRules = () => coordinator.assertRules();
     return await sealRun(context, { engine: null, prices: job.prices, assertRules });
   } finally {
@@ -63,6 +58,8 @@ export async function sealIfComplete(
     const { total, failed } = sealed.rows;
     const manifest = `${target.location.directory}/_manifest.json`;
     progress.onEvent({ type: "run-seal", manifest, rows: total, failed });
+    const message = `the run is sealed: ${target.location.directory}`;
+    progress.onEvent({ type: "notice", message });
     return sealed;
   } catch (error) {
     if (asSluiceError(error).code !== "COORDINATOR_LIVES") throw error;

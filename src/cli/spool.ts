@@ -6,7 +6,9 @@ import { sha256Stream } from "../foundation/hashing.ts";
 import { sortableId } from "../foundation/ids.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import type { JobSpec } from "../run/job/schema.ts";
+import { planPath } from "../run/layout.ts";
 import { locateRun } from "../run/locate.ts";
+import { assertFree } from "../run/open-run.ts";
 import { stdinPrefix } from "../run/remove-run.ts";
 import type { CliIo } from "./io.ts";
 
@@ -14,14 +16,21 @@ import type { CliIo } from "./io.ts";
  * Puts standard input into a file of the run directory, so that it can be read more than once: the
  * job with `-` replaced by that file. The name follows from the content, so that the same input
  * goes on with the same run.
+ *
+ * @throws SluiceError `OUTPUT_OCCUPIED`, before anything is written.
  */
 export async function spoolStdin(
   job: JobSpec,
-  { clock, random }: Pick<RunDependencies, "clock" | "random">,
+  { clock, random, openStorage }: Pick<RunDependencies, "clock" | "random" | "openStorage">,
   io: CliIo,
 ): Promise<JobSpec> {
   if (!job.input.some(({ path }) => path === "-")) return job;
-  const { directory } = locateRun(job.output.path);
+  const location = locateRun(job.output.path);
+  const { directory } = location;
+  const storage = openStorage(directory);
+  if (!(await storage.stat(planPath))) {
+    await assertFree(storage, openStorage(location.outside), location);
+  }
   const draft = join(directory, `${stdinPrefix}${sortableId(clock, random)}.pending`);
   await mkdir(join(directory, "_sluice"), { recursive: true });
   const digest = sha256Stream();

@@ -25,9 +25,10 @@ function runLines(run: RunStatus): string[] {
   const name = run.name === null ? "" : `${run.name}  `;
   const reason = run.reason === null ? "" : ` (${run.reason})`;
   const counts = stateOrder.map((word) => `${grouped(tasks[word])} ${word}`);
-  const open = rows.total - rows.answered - rows.filtered - rows.failed;
-  const { answered, failed } = rows;
-  const outcomes = [`${grouped(answered)} answered`, `${grouped(failed)} failed`];
+  const { answered, filtered, failed, journaled } = rows;
+  const open = rows.total - answered - filtered - failed - journaled;
+  const more = journaled > 0 ? [`${grouped(journaled)} more in open tasks`] : [];
+  const outcomes = [`${grouped(answered)} answered`, ...more, `${grouped(failed)} failed`];
   const lines = [
     `${name}${run.runId}${retry}  ${run.state}${reason}`,
     `  age    ${duration(run.ageSeconds)}${run.sealedAt ? `, sealed ${run.sealedAt}` : ""}`,

@@ -14,6 +14,8 @@ export interface InputRow {
    * For formats that are not JSON, the JSON text of `value`.
    */
   raw: string;
+  /** Its bytes in base64, where `raw` cannot be them: they are no UTF-8. */
+  rawBase64?: string;
   value?: JsonObject;
   error?: SluiceError;
   /** Name of its dataset, where the job has datasets. */

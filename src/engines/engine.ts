@@ -1,5 +1,5 @@
 import type { Clock } from "../foundation/clock.ts";
-import type { InferenceRequest, InferenceResponse } from "../foundation/inference.ts";
+import type { InferenceRequest, InferenceResponse, PromptTokens } from "../foundation/inference.ts";
 import type { Json } from "../foundation/json.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
@@ -22,8 +22,25 @@ export interface Engine {
    *   When `signal` is aborted, the signal's reason.
    */
   infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse>;
+  /**
+   * Makes tokens of prompts ahead of asking, for `InferenceRequest.tokens`; of no prompts it tells
+   * the tokenizer alone. Absent where an engine leaves that to a server, or has no tokens.
+   *
+   * @throws SluiceError of scope `engine` when it died.
+   */
+  tokenize?(prompts: readonly PromptWords[]): Promise<TokenizedPrompts>;
   /** Lets go of everything. Requests still held are rejected. */
   close(): Promise<void>;
+}
+
+/** The words of a prompt. */
+export type PromptWords = Pick<InferenceRequest, "messages" | "prompt">;
+
+export interface TokenizedPrompts {
+  /** Digest of all that tokens follow from: vocabulary, rules, chat template. */
+  tokenizer: string;
+  /** In the order of the prompts; null where none can be made, for which asking has the reason. */
+  prompts: readonly (PromptTokens | null)[];
 }
 
 /** What engines may use of the outside world; tests pass their own. */

@@ -1,19 +1,17 @@
 import { isDeepStrictEqual } from "node:util";
-import type { GenerationParameters } from "../foundation/inference.ts";
+import {
+  type GenerationParameters,
+  greedyParameters,
+  leftOutParameters,
+} from "../foundation/inference.ts";
+
+const { temperature: _temperature, topP: _topP, ...refusable } = greedyParameters;
 
 /** Parameters that some engine does not take, each with the value that asks for nothing. */
 const neutral = Object.freeze({
-  topK: 0,
-  minP: 0,
-  repetitionPenalty: 1,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
-  stop: [],
+  ...refusable,
+  ...leftOutParameters,
   maxLength: undefined,
-  ignoreEos: false,
-  numReturnSequences: 1,
-  numBeams: 1,
-  logprobs: 0,
   prependBos: undefined,
 });
 
@@ -32,13 +30,29 @@ export interface Unsupported {
 }
 
 /** What is true of every engine that decodes token by token. */
-export const noBeams = "leave numBeams at 1: no engine searches with beams";
+const noBeams = "leave numBeams at 1: no engine searches with beams";
+
+/** An engine that takes all that any engine takes. */
+export const fullSupport: ParameterSupport = Object.freeze({
+  topK: true,
+  minP: true,
+  repetitionPenalty: true,
+  presencePenalty: true,
+  frequencyPenalty: true,
+  stop: true,
+  maxLength: true,
+  ignoreEos: true,
+  numReturnSequences: true,
+  numBeams: noBeams,
+  logprobs: true,
+  prependBos: true,
+});
 
 /**
  * The parameters that ask for something that an engine does not do.
  *
  * @example
- * unsupportedParameters(llamaSupport, { ...parameters, numBeams: 4 })[0].option;
+ * unsupportedParameters(fullSupport, { ...parameters, numBeams: 4 })[0].option;
  * // "generation.numBeams"
  */
 export function unsupportedParameters(

@@ -1,8 +1,6 @@
 import type { GenerationParameters, TooLongPolicy } from "../foundation/inference.ts";
 import type { Engine, EngineContext } from "./engine.ts";
-import { fakeSupport } from "./fake/support.ts";
 import type { DeviceOptions } from "./llama/devices.ts";
-import { llamaSupport } from "./llama/support.ts";
 import type { ModelOptions } from "./model-options.ts";
 import {
   compatibleSupport,
@@ -11,6 +9,7 @@ import {
   unsupportedPolicies,
 } from "./openai/unsupported.ts";
 import {
+  fullSupport,
   type ParameterSupport,
   type Unsupported,
   unsupportedParameters,
@@ -38,12 +37,12 @@ export async function openEngine(options: ModelOptions, context: EngineContext):
 /** Which generation parameters the engine that `options` names takes. */
 export function supportOf(options: ModelOptions): ParameterSupport {
   switch (options.engine) {
-    case "fake":
-      return fakeSupport;
     case "openai":
       return isOpenaiItself(options.baseUrl) ? openaiItselfSupport : compatibleSupport;
+    // The fake engine stands in for any other, though most of them do nothing to its answers.
+    case "fake":
     case "llama":
-      return llamaSupport;
+      return fullSupport;
   }
 }
 

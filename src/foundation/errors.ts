@@ -208,6 +208,11 @@ export const errorTable = Object.freeze({
     "the model's chat template cannot be used",
     "ask with api: completion, or take another model",
   ),
+  ADAPTER_UNUSABLE: run(
+    engineUnavailable,
+    "a LoRA adapter cannot be used with the model",
+    "model.lora takes GGUF files that were made for this very model",
+  ),
   MODEL_UNREADABLE: run(engineUnavailable, "the model file cannot be read", "check its path"),
   MODEL_DOWNLOAD_FAILED: run(
     engineUnavailable,

@@ -55,6 +55,32 @@ export interface GenerationParameters {
   explicit?: readonly string[];
 }
 
+/**
+ * A request that asks for nothing in particular: the likeliest token each time, out of all, with
+ * no penalty. How many tokens, and under which seed, has no such value.
+ *
+ * @example
+ * const parameters = { ...greedyParameters, maxNewTokens: 8, seed: 7 };
+ */
+export const greedyParameters = Object.freeze({
+  temperature: 0,
+  topP: 1,
+  topK: 0,
+  minP: 0,
+  repetitionPenalty: 1,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  stop: Object.freeze([]) as readonly string[],
+});
+
+/** What is meant by a request that leaves these out. */
+export const leftOutParameters = Object.freeze({
+  ignoreEos: false,
+  numReturnSequences: 1,
+  numBeams: 1,
+  logprobs: 0,
+});
+
 /** What to do with a prompt that does not fit the model's context. */
 export type TooLongPolicy = "fail" | "truncate-left" | "truncate-right";
 
@@ -88,10 +114,18 @@ export interface AnswerStructure {
   grammar: Grammar;
   /** The texts that fields copy from, for who checks the answer; `name` is the field's key. */
   copies?: readonly Slot[];
+  /** Any JSON object will do: servers have a mode for that. */
+  isAnyObject?: boolean;
 }
 
 /** Where copied words stand in their source, in UTF-16 units: `source.slice(start, end)`. */
 export type SpanOffsets = readonly [start: number, end: number];
+
+/**
+ * Token ids of a prompt in parts, of the chat template and of contents by turns: the first is the
+ * template's, which may be empty. Only contents are cut where a prompt is too long.
+ */
+export type PromptTokens = readonly (readonly number[])[];
 
 /** What an engine is asked for one prompt of one row. It has either `messages` or `prompt`. */
 export interface InferenceRequest {
@@ -108,6 +142,8 @@ export interface InferenceRequest {
   after?: number;
   /** Sent as it is (`api: completion`). */
   prompt?: string;
+  /** What the engine's `tokenize` made of these words before, so that it need not do so again. */
+  tokens?: PromptTokens;
   parameters: GenerationParameters;
   onTooLong: TooLongPolicy;
   /** The answer must be this line, with slots that only copy. */

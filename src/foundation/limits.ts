@@ -15,6 +15,8 @@ export const limits = Object.freeze({
   maxPlanBytes: 1024 * 1024,
   /** A commit record stays small enough that stores answer a lost race cleanly. */
   maxCommitBytes: 64 * 1024,
+  /** A longer row is not held while it is asked, but read once more for the part. */
+  maxHeldRowChars: 16 * 1024,
   /** Rows read ahead of the engine, a task. */
   maxReadAheadRows: 1000,
   /** Answers that a worker keeps for requests that are the same, and their characters. */
@@ -26,6 +28,11 @@ export const limits = Object.freeze({
   maxOrderedBytes: 64 * 1024 * 1024,
   /** Bytes of rows read ahead of the engine, a task. */
   maxReadAheadBytes: 32 * 1024 * 1024,
+  /**
+   * Characters of prompts that an engine makes tokens of at a time, ahead of asking: few enough
+   * that what it computes need not wait.
+   */
+  maxTokenizedChars: 32 * 1024,
   /** Tasks that one worker holds open at once. */
   maxOpenTasks: 64,
   /**
@@ -50,6 +57,8 @@ export const limits = Object.freeze({
   maxNumberDigits: 15,
   /** Elements of an array of a structured answer, where its schema does not say. */
   maxAnswerElements: 1000,
+  /** Objects and arrays within one another, in an answer that may be any JSON object. */
+  maxFreeAnswerDepth: 8,
   /** Forms of answers that lines of a batch ask for, kept compiled. */
   maxResponseForms: 64,
   /** Problems of a structured answer that the model is told at once. */
@@ -94,7 +103,7 @@ export const limits = Object.freeze({
   /** A ready worker that says nothing for this long hangs, and is ended. */
   maxWorkerSilenceMs: 60_000,
   /** Rows that a worker may announce at once before it asks them. */
-  maxAnnouncedRows: 256,
+  maxAnnouncedRows: 1024,
   /** Ranges of rows in one such announcement; beyond it, all between the first and the last. */
   maxAnnouncedRanges: 1024,
   /** Between two looks of a static worker at the failed rows of the others, at least. */

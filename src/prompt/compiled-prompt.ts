@@ -70,21 +70,35 @@ export class CompiledPrompt {
     return this.#content.api;
   }
 
+  /** True where each row has exactly one request. */
+  get isPlain(): boolean {
+    return this.#forEach === undefined && this.#content.turns === undefined;
+  }
+
+  /** The request of one row, where `isPlain`. */
+  plainRequest(row: JsonObject, index: number): InferenceRequest {
+    return this.#request(this.#featuresOf(row), index, undefined, undefined);
+  }
+
   /** Appends the requests of one row. */
   addRequests(fullRow: JsonObject, index: number, requests: InferenceRequest[]): void {
-    const features = this.#truncatedFeatures;
-    const row = features === undefined ? fullRow : truncateFeatures(fullRow, features);
-    if (this.#content.turns !== undefined) return this.#addTurns(row, index, requests);
-    if (this.#forEach === undefined) {
-      requests.push(this.#request(row, index, undefined, undefined));
+    if (this.isPlain) {
+      requests.push(this.plainRequest(fullRow, index));
       return;
     }
+    const row = this.#featuresOf(fullRow);
+    if (this.#content.turns !== undefined) return this.#addTurns(row, index, requests);
     const elements = this.#elementsOf(row);
     for (let at = 0; at < elements.length; at++) {
       const extra: JsonObject = { item: elements[at]! };
       if (this.#usesLoop) extra.loop = loopAt(elements, at);
       requests.push(this.#request(row, index, extra, at));
     }
+  }
+
+  #featuresOf(row: JsonObject): JsonObject {
+    const features = this.#truncatedFeatures;
+    return features === undefined ? row : truncateFeatures(row, features);
   }
 
   #addTurns(row: JsonObject, index: number, requests: InferenceRequest[]): void {
@@ -142,8 +156,7 @@ export class CompiledPrompt {
     requests: readonly InferenceRequest[],
     responses: readonly (InferenceResponse | undefined)[],
   ): Json {
-    const isOne = this.#forEach === undefined && this.#content.turns === undefined;
-    if (isOne) return this.#answerOf(requests[0], responses[0]);
+    if (this.isPlain) return this.#answerOf(requests[0], responses[0]);
     const values = requests.map((request, at) => this.#answerOf(request, responses[at]));
     return this.form === undefined ? values : this.form.gather(values);
   }

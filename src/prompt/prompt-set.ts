@@ -108,12 +108,20 @@ function promptCompiler({ returnFullText = false, ...parameters }: PromptSetSpec
   return (name: string, key: string, options: PromptToCompile): CompiledPrompt => {
     const prompt = new CompiledPrompt(name, key, options, shared, returnFullText);
     if (returnFullText) refuseFullText(prompt, key);
+    if (parameters.prependBos !== undefined) refuseBeginning(prompt, key);
     return prompt;
   };
 }
 
 function withSchema(prompt: PromptOptions, schema: JsonObject | undefined): PromptToCompile {
   return schema === undefined ? prompt : { ...prompt, schema, schemaKey: "schema" };
+}
+
+// The template of a chat says what stands first, and engines leave it as it is.
+function refuseBeginning(prompt: CompiledPrompt, key: string): void {
+  if (prompt.api === "completion") return;
+  const problem = `${key} is a chat, which begins as its template says; set api: completion`;
+  throw jobInvalid("generation.prependBos", problem);
 }
 
 function refuseFullText(prompt: CompiledPrompt, key: string): void {
@@ -141,6 +149,8 @@ class PromptSetOf implements PromptSet {
   }
 
   requests(row: JsonObject, index: number): InferenceRequest[] {
+    // What almost every job has; a literal is several times smaller than an array that grew.
+    if (this.#single?.isPlain) return [this.#single.plainRequest(row, index)];
     const requests: InferenceRequest[] = [];
     for (const prompt of this.#prompts) prompt.addRequests(row, index, requests);
     return requests;

@@ -20,5 +20,6 @@ export function withComplaint(
   if (begun !== "") messages.pop();
   const bad: ChatMessage = { role: "assistant", content: begun + badText || "(nothing)" };
   const complaint = `That is not right: ${problem}\nAnswer again, with the corrected ${noun} only.`;
-  return { ...request, messages: [...messages, bad, { role: "user", content: complaint }] };
+  const { tokens: _ofOtherWords, ...rest } = request;
+  return { ...rest, messages: [...messages, bad, { role: "user", content: complaint }] };
 }

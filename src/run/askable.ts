@@ -41,7 +41,11 @@ function withEmptied<Options extends Emptied>(options: Options, features: string
   return { ...options, truncateFeatures: [...new Set([...truncateFeatures, ...features])] };
 }
 
-function parametersOf({ generation, sequenceLen }: JobSpec, seed: number): GenerationParameters {
+/** What each request of a job has, but for those that set parameters of their own. */
+export function parametersOf(
+  { generation, sequenceLen }: JobSpec,
+  seed: number,
+): GenerationParameters {
   const parameters = generationParameters(generation, seed);
   if (sequenceLen === undefined) return parameters;
   const { maxLength = sequenceLen } = parameters;

@@ -20,10 +20,10 @@ export class DispatchTally {
   partial: PartialCounts = { answered: 0, failed: 0, usage: noUsage, errors: {} };
 
   /** A task began, with what earlier attempts left of it. */
-  addStart({ state }: RunningTask, left: { resumed: number; resumedTokens: number }): void {
+  addStart({ state }: RunningTask, left: { resumed: number; resumedUsage: Usage }): void {
     if (!state.hasBegun) {
       this.resumedRows += left.resumed;
-      state.resumedTokens = left.resumedTokens;
+      state.resumedTokens = left.resumedUsage.completionTokens;
     }
     state.hasBegun = true;
   }

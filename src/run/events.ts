@@ -35,7 +35,15 @@ export type RunEvent =
       choices: Record<string, Json>;
     }
   | { type: "worker-end"; worker: string; error?: ErrorRecord }
-  | { type: "task-start"; task: number; worker: string; rows: number; resumed: number }
+  | {
+      type: "task-start";
+      task: number;
+      worker: string;
+      rows: number;
+      /** Rows that earlier attempts had answered, and what these cost. */
+      resumed: number;
+      resumedUsage: Usage;
+    }
   | ({
       type: "task-progress";
       task: number;

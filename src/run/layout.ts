@@ -77,6 +77,16 @@ export function taskAttemptsPrefix(task: number, of: Generation): string {
   return `${generationAttemptsPrefix(of)}${task}/`;
 }
 
+/** Tasks that somebody began who found another attempt's journal there. */
+export function repeatedTasksPrefix(of: Generation): string {
+  return `${attemptPrefix}${of.runId.toLowerCase()}/g${of.generation}-repeated/`;
+}
+
+/** Says that a task is one of these. */
+export function repeatedTaskPath(task: number, of: Generation): string {
+  return `${repeatedTasksPrefix(of)}${task}.json`;
+}
+
 /** Files of one attempt. */
 export function attemptPaths(task: number, of: Generation, attempt: string) {
   const folder = `${taskAttemptsPrefix(task, of)}${attempt}/`;

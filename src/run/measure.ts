@@ -10,6 +10,7 @@ import {
 } from "../foundation/inference.ts";
 import type { PromptSet } from "../prompt/prompt-set.ts";
 import { type AskedRow, charactersOf, type Pace, type RowCost } from "./estimate.ts";
+import { acceptAnswers, type FormTry, InvalidAnswers, nextTry } from "./execute/form-tries.ts";
 
 export interface MeasureOptions {
   promptSet: PromptSet;
@@ -119,21 +120,21 @@ async function answerTo(
   { promptSet, maxAttempts, signal }: MeasureOptions,
 ): Promise<{ usage: Usage; response?: InferenceResponse }> {
   let usage: Usage = noUsage;
-  let asked = request;
+  let asked: FormTry = { request };
   for (let attempt = 1; ; attempt++) {
     signal.throwIfAborted();
-    let text: string | undefined;
     try {
-      const response = await engine.infer(asked, signal);
+      const response = await engine.infer(asked.request, signal);
       usage = addUsage(usage, response.usage);
-      text = response.answers[0]?.text ?? "";
-      return { usage, response: promptSet.accept(request, response) };
+      return { usage, response: acceptAnswers(asked, response, promptSet) };
     } catch (thrown) {
       signal.throwIfAborted();
       const error = asSluiceError(thrown);
       if (error.scope !== "row") throw error;
       if (!error.retryable || attempt >= maxAttempts) return { usage };
-      if (text !== undefined) asked = promptSet.reask(request, text, error.message);
+      if (error instanceof InvalidAnswers) {
+        asked = nextTry(request, asked.request, error, promptSet);
+      }
     }
   }
 }

@@ -16,7 +16,7 @@ import { errorFileOf } from "./openai-batch/error-file.ts";
 import { type Plan, planBytes } from "./plan.ts";
 import { probeStore } from "./probe.ts";
 import { createOnce, readJson } from "./records.ts";
-import { removeRun } from "./remove-run.ts";
+import { removeRun, stdinPrefix } from "./remove-run.ts";
 import type { RunContext } from "./run-context.ts";
 
 export interface OpenRunOptions {
@@ -107,7 +107,7 @@ async function matches(
   const differing = differingAnswers(plan.job, job);
   if (differing.length > 0) {
     if (options.fork) return false;
-    throw new SluiceError("RUN_DIFFERS", `it differs in ${differing.join(", ")}`, {
+    throw new SluiceError("RUN_DIFFERS", `it differs in ${namedFor(job, differing)}`, {
       file: storage.location,
     });
   }
@@ -127,6 +127,13 @@ async function matches(
     if (options.fork && asSluiceError(error).code === "INPUT_CHANGED") return false;
     throw error;
   }
+}
+
+/** Keys as their author knows them: nobody named the file that standard input was put into. */
+function namedFor(job: JobSpec, keys: readonly string[]): string {
+  const isSpooled = (path: string) => path.includes(`/${stdinPrefix}`);
+  const spooled = job.input.map(({ path }, at) => (isSpooled(path) ? `input.${at}.path` : ""));
+  return keys.map((key) => (spooled.includes(key) ? "standard input" : key)).join(", ");
 }
 
 /** @throws SluiceError `OUTPUT_OCCUPIED` when the place of a new run holds something else. */

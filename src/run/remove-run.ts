@@ -49,6 +49,7 @@ export async function removeRun(
     await coordinator.remove(state.filter((path) => !isLast(path)));
     // Until here the directory is known as this run's, and ruled by this process.
     await coordinator.remove([planPath]);
+    await coordinator.stopHeartbeat();
     for (const path of await pathsUnder(storage, coordinatorPrefix)) await storage.remove(path);
   } catch (error) {
     await coordinator.end();

@@ -151,6 +151,7 @@ export async function carryOut(
     const committed = await committedTasks(storage, plan);
     const pending = await pendingTasks(context, committed);
     for (const message of run.notices) onEvent({ type: "notice", message });
+    if (plan.rows === 0) onEvent({ type: "notice", message: "the input holds no row" });
     const places = placesOf(location, plan.generation);
     onEvent({
       type: "run-start",
@@ -189,12 +190,9 @@ async function dispatch(
   { backend, prepare, onEvent, signal }: CarryOutOptions,
 ): Promise<{ end?: DispatchEnd; engine: Manifest["engine"] }> {
   const { context, job } = run;
-  const stop = new AbortController();
-  // Also where only the seal is left: it may take longer than others wait for a heartbeat.
-  coordinator.watch((error) => stop.abort(error));
   if (pending.tasks.length === 0) return { engine: null };
   const budget = await openBudget({ context, job, committed: pending.committed }, onEvent);
-  const signals = [signal, stop.signal, ...(budget ? [budget.signal] : [])];
+  const signals = [signal, coordinator.signal, ...(budget ? [budget.signal] : [])];
   try {
     budget?.start();
     // Nothing will be asked where earlier calls spent all of it.

@@ -9,6 +9,7 @@ import type { Budget, Spending } from "./bill/spending.ts";
 import { type LookOptions, lookAtLives, type RunLives } from "./coordinate/lives.ts";
 import { EventTrace, type TaskTrace } from "./event-trace.ts";
 import type { JobSpec } from "./job/schema.ts";
+import { JournaledRows } from "./journaled-rows.ts";
 import { cancelPrefix, planPathOf, taskAttemptsPrefix } from "./layout.ts";
 import { openTaskSet } from "./open-tasks.ts";
 import { type Plan, readPlan } from "./plan.ts";
@@ -35,8 +36,8 @@ export interface RunStatus {
   /** Where it lies. */
   location: string;
   tasks: Record<StateWord | "total", number>;
-  /** Outcomes of committed tasks. */
-  rows: { total: number; answered: number; filtered: number; failed: number };
+  /** Outcomes of committed tasks; `journaled` are answered rows of the others. */
+  rows: { total: number; answered: number; filtered: number; failed: number; journaled: number };
   /** Dead letters by code. */
   errors: ErrorCounts;
   usage: AttemptCounts["usage"];
@@ -88,6 +89,8 @@ interface Seen {
   traces: ReadonlyMap<number, TaskTrace>;
   /** What the last coordinator said when it stopped before a seal. */
   stopped: ErrorRecord | undefined;
+  /** Answered rows of tasks without a commit. */
+  journaled: number;
   /** Ids of the workers that live, the oldest first. */
   atWork: readonly string[];
   /** Where the job has a budget: what was spent of it beside commits, and the time of all calls. */
@@ -101,6 +104,7 @@ export class StatusReader {
   readonly #storage: Storage;
   readonly #options: LookOptions;
   readonly #trace: EventTrace;
+  readonly #journaled: JournaledRows;
   /** Commits never change, so that each is read once. */
   readonly #commits = new Map<number, Commit>();
   #counts: AttemptCounts | undefined;
@@ -110,6 +114,7 @@ export class StatusReader {
     this.#storage = storage;
     this.#options = options;
     this.#trace = new EventTrace(storage);
+    this.#journaled = new JournaledRows(storage);
   }
 
   /** @throws SluiceError `NOT_A_RUN`, `RUN_DAMAGED`. */
@@ -147,6 +152,7 @@ export class StatusReader {
       traces: sealed ? new Map() : await this.#trace.read(lives.coordinator?.record.number ?? 0),
       stopped: this.#trace.stopped,
       attempts,
+      journaled: await this.#journaled.count(plan, attempts.keys()),
       atWork: lives.workers
         .filter((worker) => worker.lives)
         .map(({ record }) => record.worker)
@@ -171,7 +177,7 @@ export class StatusReader {
   }
 
   #runOf(seen: Seen, verdict: Verdict): RunStatus {
-    const { plan, sealed, committed } = seen;
+    const { plan, sealed, committed, journaled } = seen;
     const counts = sealed ?? this.#counts;
     const { answered = 0, filtered = 0, failed = 0 } = counts?.rows ?? {};
     const tasks = { failed: 0, canceled: 0, successful: 0, running: 0, pending: 0, total: 0 };
@@ -188,7 +194,7 @@ export class StatusReader {
       ageSeconds: Math.max(0, (this.#options.clock.now() - Date.parse(plan.createdAt)) / 1000),
       location: this.#storage.location,
       tasks,
-      rows: { total: sealed?.rows.total ?? plan.rows, answered, filtered, failed },
+      rows: { total: sealed?.rows.total ?? plan.rows, answered, filtered, failed, journaled },
       errors: counts?.errors ?? {},
       usage: counts?.usage ?? noUsage,
       budget: spentOfBudget(seen, counts?.usage ?? noUsage),

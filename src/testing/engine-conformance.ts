@@ -1,10 +1,11 @@
 import type { Engine } from "../engines/engine.ts";
 import { type ErrorCode, errorTable, type SluiceError } from "../foundation/errors.ts";
-import type {
-  GenerationParameters,
-  InferenceRequest,
-  InferenceResponse,
-  SlottedLine,
+import {
+  type GenerationParameters,
+  greedyParameters,
+  type InferenceRequest,
+  type InferenceResponse,
+  type SlottedLine,
 } from "../foundation/inference.ts";
 import { candidateSpans } from "../foundation/spans.ts";
 import type { TestFramework } from "./storage-conformance.ts";
@@ -31,16 +32,9 @@ export interface EngineUnderTest {
 export type MakeEngine = (needs: { isSlow: boolean }) => Promise<EngineUnderTest>;
 
 const parameters: GenerationParameters = {
+  ...greedyParameters,
   maxNewTokens: 8,
-  temperature: 0,
-  topP: 1,
-  topK: 0,
-  minP: 0,
-  repetitionPenalty: 1,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
   seed: 7,
-  stop: [],
 };
 
 /**

@@ -212,6 +212,14 @@ const createClauses: Clauses = (make, { it, expect }) => {
 };
 
 const appenderClauses: Clauses = (make, { it, expect }) => {
+  it("lists what has an appender, before anything is appended", async () => {
+    const storage = await make();
+    const appender = await storage.appender("log/a.jsonl");
+    expect(await pathsOf(storage, "log/")).toEqual(["log/a.jsonl"]);
+    await appender.close();
+    expect(await pathsOf(storage, "log/")).toEqual(["log/a.jsonl"]);
+  });
+
   it("has what append resolved for, before the appender is closed", async () => {
     const storage = await make();
     const appender = await storage.appender("log/a.jsonl");

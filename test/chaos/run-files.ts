@@ -68,10 +68,7 @@ export class RunFiles {
 
   /** Row of each ask so far. */
   asked(): number[] {
-    const file = join(this.directory, "asked.txt");
-    if (!existsSync(file)) return [];
-    const lines = readFileSync(file, "utf8").split("\n").slice(0, -1);
-    return lines.map((line) => Number.parseInt(line, 10));
+    return askedRows(join(this.directory, "asked.txt"));
   }
 
   get isSealed(): boolean {
@@ -80,21 +77,32 @@ export class RunFiles {
 
   /** Rows whose answers stand in journals. They go once the run is sealed. */
   journaled(): Set<number> {
-    const rows = new Set<number>();
-    const folder = join(this.directory, "out/_sluice/attempts");
-    if (!existsSync(folder)) return rows;
-    for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" })) {
-      if (!name.endsWith("journal.jsonl")) continue;
-      const text = readIfThere(join(folder, name));
-      for (const [, row] of text.matchAll(/^\{"index":(\d+),"outcome":"answered".*\}\n/gm)) {
-        rows.add(Number(row));
-      }
-    }
-    return rows;
+    return journaledRows(join(this.directory, "out"));
   }
 }
 
-/** The run goes on meanwhile, and removes journals at its seal. */
+/** Row of each ask so far, from the fake engine's `countFile`. */
+export function askedRows(countFile: string): number[] {
+  const lines = readIfThere(countFile).split("\n").slice(0, -1);
+  return lines.map((line) => Number.parseInt(line, 10));
+}
+
+/** Rows whose answers stand in the journals of a run directory. */
+export function journaledRows(run: string): Set<number> {
+  const rows = new Set<number>();
+  const folder = join(run, "_sluice/attempts");
+  if (!existsSync(folder)) return rows;
+  for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" })) {
+    if (!name.endsWith("journal.jsonl")) continue;
+    const text = readIfThere(join(folder, name));
+    for (const [, row] of text.matchAll(/^\{"index":(\d+),"outcome":"answered".*\}\n/gm)) {
+      rows.add(Number(row));
+    }
+  }
+  return rows;
+}
+
+/** A run that goes on removes journals at its seal, and one may have asked nothing yet. */
 function readIfThere(file: string): string {
   try {
     return readFileSync(file, "utf8");

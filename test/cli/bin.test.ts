@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseSync } from "oxc-parser";
 import { describe, expect, it } from "vitest";
@@ -55,6 +55,17 @@ describe("bin", () => {
     const { status, stderr } = spawnSync(process.execPath, [bin, "doctr"], { encoding: "utf8" });
     expect(status).toBe(64);
     expect(stderr).toContain("did you mean doctor?");
+  });
+
+  it("names a full disk behind its output", (context) => {
+    context.skip(!existsSync("/dev/full"), "this system has no /dev/full");
+    const command = `"${process.execPath}" "${bin}" schema > /dev/full`;
+    const { status, stderr } = spawnSync("bash", ["-c", command], { encoding: "utf8" });
+    expect(status).toBe(74);
+    expect(stderr).toMatch(
+      /^error STORE_FULL: the disk is full: ENOSPC \(standard output\)\n {2}hint/,
+    );
+    expect(stderr.split("\n")).toHaveLength(3);
   });
 
   it("ends quietly when the reader of its output leaves", () => {

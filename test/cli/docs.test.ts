@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { generatedFiles, root, withKeys } from "../../scripts/generated-docs.ts";
-import { llamaSupport } from "../../src/engines/llama/support.ts";
+import { fullSupport } from "../../src/engines/parameter-support.ts";
 import { jobKeys } from "../../src/run/job/keys.ts";
 
 describe("files that npm run docs writes", () => {
@@ -31,7 +31,7 @@ describe("files that npm run docs writes", () => {
 
   it("have a row for every generation parameter that an engine may refuse", () => {
     const text = generatedFiles().get("docs/engines.md")!;
-    const rows = Object.keys(llamaSupport).map((name) => `| \`${name}\` |`);
+    const rows = Object.keys(fullSupport).map((name) => `| \`${name}\` |`);
     expect(rows.length).toBeGreaterThan(10);
     expect(rows.filter((row) => !text.includes(row))).toEqual([]);
     expect(text).toMatch(/\| `numBeams` \| refused \| refused \| refused \| refused \|/);

@@ -57,6 +57,17 @@ describe("options that shape a job", () => {
     expect(jobKeysHelp(1000)).toContain("[or: max_new_tokens]");
   });
 
+  it("go on with a list of a flag that was given before", async () => {
+    await load(small());
+    const more = ["--generation", "min_p=0.1,do_sample=True", "--generation", "temperature=0.4"];
+    const emptied = ["--truncate_features", "a,b", "--truncate_features", "c"];
+    const job = await jobOf("-c", "job.yaml", ...more, ...emptied);
+    expect(job.generation).toMatchObject({ minP: 0.1, doSample: true, temperature: 0.4 });
+    expect(job.truncateFeatures).toEqual(["a", "b", "c"]);
+    const twice = ["--generation", "topP=0.5", "--generation", "topP=0.6"];
+    await expect(jobOf("-c", "job.yaml", ...twice)).rejects.toThrow("each key once");
+  });
+
   it("are all listed by --help, with default and variable", () => {
     const command = declareJobOptions(new Command("run"));
     let help = "";

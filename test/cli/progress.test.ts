@@ -3,8 +3,8 @@ import { progressMode, showProgress } from "../../src/cli/progress.ts";
 import { initialProgress, reduceProgress, totalsOf } from "../../src/cli/progress-state.ts";
 import { duration, renderProgress, renderProgressLine } from "../../src/cli/progress-view.ts";
 import { textWidth } from "../../src/cli/table.ts";
-import type { Clock } from "../../src/foundation/clock.ts";
-import type { RunEvent } from "../../src/run/events.ts";
+import type { RunEvent, TaskOutcome } from "../../src/run/events.ts";
+import { handClock } from "../hand-clock.ts";
 
 const usage = (promptTokens: number, completionTokens: number) => ({
   promptTokens,
@@ -29,7 +29,14 @@ const workerStart = (name: string): RunEvent => ({
   choices: {},
 });
 const worker = workerStart("w1");
-const task: RunEvent = { type: "task-start", task: 1, worker: "w1", rows: 500, resumed: 100 };
+const task: RunEvent = {
+  type: "task-start",
+  task: 1,
+  worker: "w1",
+  rows: 500,
+  resumed: 100,
+  resumedUsage: usage(1000, 200),
+};
 const progress = (done: number, failed = 0): RunEvent => ({
   type: "task-progress",
   task: 1,
@@ -38,9 +45,9 @@ const progress = (done: number, failed = 0): RunEvent => ({
   failed,
   errors: failed > 0 ? { TIMEOUT: { count: failed, message: "slow" } } : {},
   inFlight: 8,
-  usage: usage((done - 100) * 10, (done - 100) * 2),
+  usage: usage(done * 10, done * 2),
 });
-const end = (outcome: "committed" | "failed"): RunEvent => ({
+const end = (outcome: TaskOutcome): RunEvent & { type: "task-end" } => ({
   type: "task-end",
   task: 1,
   worker: "w1",
@@ -48,7 +55,7 @@ const end = (outcome: "committed" | "failed"): RunEvent => ({
   done: 500,
   failed: 3,
   errors: { TIMEOUT: { count: 3, message: "slow" } },
-  usage: usage(4000, 800),
+  usage: usage(5000, 1000),
 });
 
 function after(events: readonly [at: number, event: RunEvent][]) {
@@ -93,6 +100,24 @@ describe("reduceProgress", () => {
     const state = after(events);
     expect(totalsOf(state)).toMatchObject({ done: 1000, fresh: 400, failed: 3, inFlight: 0 });
     expect(state.ended.tasks).toBe(1);
+    expect(totalsOf(state).usage).toEqual(usage(4000, 800));
+  });
+
+  it("keeps what a stopped task has in its journal, until the task is begun again", () => {
+    const stopped: [number, RunEvent][] = [
+      [0, start],
+      [0, worker],
+      [0, task],
+      [1000, progress(400)],
+      [2000, { ...end("canceled"), done: 450, failed: 0, errors: {}, usage: usage(4500, 900) }],
+      [2000, { type: "worker-end", worker: "w1" }],
+    ];
+    const left = after(stopped);
+    expect(totalsOf(left)).toMatchObject({ done: 950, fresh: 350, inFlight: 0 });
+    expect(totalsOf(left).usage).toEqual(usage(3500, 700));
+    expect(renderProgress(left, 100, 2000)).toHaveLength(2);
+    const resumed = { ...task, resumed: 450, resumedUsage: usage(4500, 900) };
+    expect(totalsOf(after([...stopped, [3000, worker], [3000, resumed]])).done).toBe(950);
   });
 
   it("takes back what a failed task or a dead worker had open", () => {
@@ -186,30 +211,6 @@ describe("duration", () => {
   });
 });
 
-/** A clock that stands still until it is moved; callbacks run in their order. */
-function handClock() {
-  let now = 0;
-  const waiting = new Map<object, { at: number; callback: () => void }>();
-  const clock: Clock = {
-    now: () => now,
-    monotonic: () => now,
-    schedule(delayMs, callback) {
-      const key = {};
-      waiting.set(key, { at: now + delayMs, callback });
-      return () => waiting.delete(key);
-    },
-  };
-  const pass = (ms: number) => {
-    now += ms;
-    for (const [key, { at, callback }] of waiting) {
-      if (at > now) continue;
-      waiting.delete(key);
-      callback();
-    }
-  };
-  return { clock, pass };
-}
-
 function shown(mode: "block" | "lines" | "json" | "quiet") {
   const writes: string[] = [];
   const { clock, pass } = handClock();
@@ -295,6 +296,25 @@ describe("showProgress", () => {
       view.onEvent({ type: "row-error", code: "TIMEOUT", message: `row ${i}`, count: 1 });
     }
     expect(writes).toHaveLength(3);
+    view.close();
+  });
+
+  it("leaves no line of a planning that led to no run", () => {
+    const { view, writes } = shown("lines");
+    view.onEvent({ type: "plan-progress", rows: 0, bytes: 60, totalBytes: 60 });
+    view.close();
+    expect(writes).toEqual([]);
+  });
+
+  it("says once which row failed, and a few times that tasks ended by one cause", () => {
+    const { view, writes } = shown("lines");
+    const failed: RunEvent = { type: "row-error", code: "TIMEOUT", message: "row 2", count: 1 };
+    view.onEvent(failed);
+    view.onEvent(failed);
+    expect(writes).toEqual(["row failed: TIMEOUT: row 2\n"]);
+    const error = { code: "AUTHENTICATION_FAILED", message: "no key" } as const;
+    for (let task = 0; task < 10; task++) view.onEvent({ ...end("failed"), task, error });
+    expect(writes).toHaveLength(1 + 3);
     view.close();
   });
 

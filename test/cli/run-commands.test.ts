@@ -48,6 +48,20 @@ describe("sluice status", () => {
     }
   });
 
+  it("cuts no line to the width of a terminal, unless it draws over itself", async () => {
+    const run = await sealed();
+    const shown = async (args: readonly string[], isTerminal: boolean) => {
+      const stub = stubIo({ workingDirectory: run.folder, columns: () => 30, isTerminal });
+      await runProgram(["status", "out", ...args], stub.io, { version: "1" });
+      await setImmediate();
+      return stub.written.stdout;
+    };
+    const line = "0 failed, 0 canceled, 5 successful, 0 running, 0 pending, 5 in all\n";
+    for (const isTerminal of [true, false]) expect(await shown([], isTerminal)).toContain(line);
+    expect(await shown(["--watch"], false)).toContain(line);
+    expect(await shown(["--watch"], true)).not.toContain(line);
+  });
+
   it("prints JSON, and how to go on", async () => {
     const run = unfinished(await sealed());
     const { stdout } = await call(run.folder, "status", "out", "--json", "--tasks", "--watch");
@@ -68,6 +82,23 @@ describe("sluice results", () => {
     expect(exitCode).toBeUndefined();
     const failed = await call(run.folder, "results", "out", "--failed");
     expect(JSON.parse(failed.stdout.split("\n")[0]!)).toMatchObject({ code: "JSON_INVALID" });
+  });
+
+  it("says that it waits for a run that nobody works on", async () => {
+    const run = unfinished(await sealed());
+    const told = Promise.withResolvers<string>();
+    const { io } = stubIo({ workingDirectory: run.folder });
+    io.stderr.on("data", (chunk: Buffer) => told.resolve(chunk.toString()));
+    const stop = new AbortController();
+    const onSignal = (listener: (signal: "SIGINT") => void) => {
+      stop.signal.addEventListener("abort", () => listener("SIGINT"));
+      return () => {};
+    };
+    const args = ["results", "out", "--follow"];
+    const ended = runProgram(args, { ...io, onSignal }, { version: "1" });
+    expect(await told.promise).toMatch(/^task 3 is not done yet .*nobody works on this run: /);
+    stop.abort();
+    await ended;
   });
 
   it("prints nothing more once its reader has gone", async () => {

@@ -108,5 +108,10 @@ describe("a static worker", () => {
     await setImmediate();
     expect(second.written.stderr).toContain("8 rows in 2 tasks");
     expect(second.written.stderr).toContain("done already: 1 task, 3 rows");
+    expect(second.written.stderr).not.toContain("is sealed");
+    const last = work(location, "0-2");
+    await last.ended;
+    await setImmediate();
+    expect(last.written.stderr).toContain(`the run is sealed: ${location.directory}`);
   });
 });

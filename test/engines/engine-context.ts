@@ -1,6 +1,6 @@
 import type { EngineContext } from "../../src/engines/engine.ts";
 import { systemClock } from "../../src/foundation/clock.ts";
-import type { InferenceRequest } from "../../src/foundation/inference.ts";
+import { greedyParameters, type InferenceRequest } from "../../src/foundation/inference.ts";
 import { silentLogger } from "../../src/foundation/logger.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
 
@@ -30,16 +30,9 @@ export function chatRequest(
     promptName: "answer",
     messages: [{ role: "user", content: `What is said of ${index}?` }],
     parameters: {
+      ...greedyParameters,
       maxNewTokens: 20,
-      temperature: 0,
-      topP: 1,
-      topK: 0,
-      minP: 0,
-      repetitionPenalty: 1,
-      presencePenalty: 0,
-      frequencyPenalty: 0,
       seed: 3,
-      stop: [],
       ...changes,
     },
     onTooLong: "fail",

@@ -2,36 +2,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Engine } from "../../src/engines/engine.ts";
 import { openLlamaFrom } from "../../src/engines/llama/engine.ts";
 import type { GrammarNode } from "../../src/foundation/grammar.ts";
-import type { GenerationParameters, InferenceRequest } from "../../src/foundation/inference.ts";
+import type { InferenceRequest } from "../../src/foundation/inference.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
+import { complete } from "./llama-requests.ts";
 
 const files = await findLlamaFiles();
 
 const never = new AbortController().signal;
-const greedy: GenerationParameters = {
-  maxNewTokens: 24,
-  temperature: 0,
-  topP: 1,
-  topK: 0,
-  minP: 0,
-  repetitionPenalty: 1,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
-  seed: 7,
-  stop: [],
-};
-const complete = (
-  prompt: string,
-  parameters: Partial<GenerationParameters> = {},
-  rest: Partial<InferenceRequest> = {},
-): InferenceRequest => ({
-  index: 0,
-  promptName: "p",
-  prompt,
-  parameters: { ...greedy, ...parameters },
-  onTooLong: "fail",
-  ...rest,
-});
 
 /** What can be asked of the embedded model beyond a plain answer. */
 describe("llama", () => {

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Engine } from "../../src/engines/engine.ts";
 import { openLlamaFrom } from "../../src/engines/llama/engine.ts";
 import { type ChosenWeights, chooseWeights } from "../../src/engines/llama/repack/weights.ts";
-import type { InferenceRequest } from "../../src/foundation/inference.ts";
+import { greedyParameters, type InferenceRequest } from "../../src/foundation/inference.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
 
 const files = await findLlamaFiles();
@@ -26,8 +26,9 @@ function requestOf(prompt: string, index: number): InferenceRequest {
   return {
     ...{ index, promptName: "p", prompt, onTooLong: "fail" },
     parameters: {
-      ...{ maxNewTokens: 3, temperature: 0, topP: 1, topK: 0, minP: 0, repetitionPenalty: 1 },
-      ...{ presencePenalty: 0, frequencyPenalty: 0, seed: 7, stop: [] },
+      ...greedyParameters,
+      maxNewTokens: 3,
+      seed: 7,
     },
   };
 }

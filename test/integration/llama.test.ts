@@ -12,34 +12,11 @@ import type {
 import { candidateSpans } from "../../src/foundation/spans.ts";
 import { engineConformance } from "../../src/testing/engine-conformance.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
+import { complete } from "./llama-requests.ts";
 
 const files = await findLlamaFiles();
 
 const never = new AbortController().signal;
-const greedy: GenerationParameters = {
-  maxNewTokens: 24,
-  temperature: 0,
-  topP: 1,
-  topK: 0,
-  minP: 0,
-  repetitionPenalty: 1,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
-  seed: 7,
-  stop: [],
-};
-const complete = (
-  prompt: string,
-  parameters: Partial<GenerationParameters> = {},
-  rest: Partial<InferenceRequest> = {},
-): InferenceRequest => ({
-  index: 0,
-  promptName: "p",
-  prompt,
-  parameters: { ...greedy, ...parameters },
-  onTooLong: "fail",
-  ...rest,
-});
 const chat = (content: string, parameters: Partial<GenerationParameters> = {}) => ({
   ...complete("", parameters),
   prompt: undefined,
@@ -116,8 +93,9 @@ describe("openLlama", () => {
       message: expect.stringMatching(/60\d tokens of prompt.*context of 512/),
     });
     for (const onTooLong of ["truncate-left", "truncate-right"] as const) {
-      const { usage } = await engine.infer(complete(long, {}, { onTooLong }), never);
-      expect(usage.promptTokens).toBe(512 - greedy.maxNewTokens);
+      const request = complete(long, {}, { onTooLong });
+      const { usage } = await engine.infer(request, never);
+      expect(usage.promptTokens).toBe(512 - request.parameters.maxNewTokens);
     }
   });
 
@@ -183,6 +161,8 @@ if (files.missing === undefined) {
     engine: await openLlamaFrom({ ...files, sequences: 4, contextTokens: 512 }, engineContext),
     isDeterministic: false,
     enforcesSlots: true,
+    answersSeveral: true,
+    reportsLogprobs: true,
     failing: { request: complete("word ".repeat(600)), code: "PROMPT_TOO_LONG" as const },
   });
   engineConformance("llama", open, { describe, expect, it });

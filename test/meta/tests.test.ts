@@ -32,6 +32,7 @@ const testedElsewhere: Record<string, string> = {
   "src/prompt/template-position.ts": "test/prompt/template.test.ts",
   "src/prompt/types/alpaca.ts": "test/prompt/types/golden.test.ts",
   "src/prompt/types/conversations.ts": "test/prompt/types/golden.test.ts",
+  "src/prompt/types/creative.ts": "test/prompt/types/golden.test.ts",
   "src/prompt/types/row-fields.ts": "test/prompt/types/typed-prompt.test.ts",
 };
 

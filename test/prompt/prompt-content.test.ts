@@ -1,11 +1,13 @@
 import { describe, expect, it } from "vitest";
+import { greedyParameters } from "../../src/foundation/inference.ts";
 import type { JsonObject } from "../../src/foundation/json.ts";
 import { promptOptions } from "../../src/prompt/prompt-options.ts";
 import { compilePromptSet } from "../../src/prompt/prompt-set.ts";
 
 const generation = {
-  ...{ maxNewTokens: 50, temperature: 0, topP: 1, topK: 0, minP: 0, repetitionPenalty: 1 },
-  ...{ presencePenalty: 0, frequencyPenalty: 0, seed: 1, stop: [] },
+  ...greedyParameters,
+  maxNewTokens: 50,
+  seed: 1,
 };
 const compiled = (options: JsonObject, more: object = {}) =>
   compilePromptSet({

@@ -1,13 +1,14 @@
 import { describe, expect, it } from "vitest";
 import type { InferenceResponse } from "../../src/foundation/inference.ts";
-import { noUsage } from "../../src/foundation/inference.ts";
+import { greedyParameters, noUsage } from "../../src/foundation/inference.ts";
 import { limits } from "../../src/foundation/limits.ts";
 import { promptOptions } from "../../src/prompt/prompt-options.ts";
 import { compilePromptSet } from "../../src/prompt/prompt-set.ts";
 
 const generation = {
-  ...{ maxNewTokens: 50, temperature: 0, topP: 1, topK: 0, minP: 0, repetitionPenalty: 1 },
-  ...{ presencePenalty: 0, frequencyPenalty: 0, seed: 1, stop: [] },
+  ...greedyParameters,
+  maxNewTokens: 50,
+  seed: 1,
 };
 const single = (prompt: unknown, more: object = {}) =>
   compilePromptSet({
@@ -320,6 +321,13 @@ describe("a job that contradicts itself", () => {
     expect(() => single("x", full)).toThrow(/generation\.returnFullText/);
     const slotted = { prompt: "x", api: "completion", answer: { line: "{a}", slots: one } };
     expect(() => single(slotted, full)).toThrow(/answer or schema, which give no text/);
+  });
+
+  it("says how a chat begins", () => {
+    for (const prependBos of [true, false]) {
+      expect(() => single("x", { prependBos })).toThrow(/prompt is a chat.*generation\.prependBos/);
+      expect(() => single({ prompt: "x", api: "completion" }, { prependBos })).not.toThrow();
+    }
   });
 
   it("names the part that a bad template stands in", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { Clock } from "../../src/foundation/clock.ts";
 import { limits } from "../../src/foundation/limits.ts";
+import { handClock } from "../hand-clock.ts";
 import { dispatching, untilStarted } from "./dispatching.ts";
 import { settled } from "./scripted-engine.ts";
 
@@ -63,7 +63,7 @@ describe("a worker that hangs", () => {
   });
 
   it("is none that slept with its machine, whatever the clock says when it wakes", async () => {
-    const { clock, pass } = jumpingClock();
+    const { clock, pass } = handClock();
     const run = dispatching(2, { workers: 2, clock });
     await settled();
     for (const worker of run.workers) await worker.ready();
@@ -78,26 +78,3 @@ describe("a worker that hangs", () => {
     expect(run.workers.map((worker) => worker.isKilled)).toEqual([true, true]);
   });
 });
-
-/** A clock that is moved by hand; a timer that is due fires once, however far it was moved. */
-function jumpingClock() {
-  let now = 0;
-  const waiting = new Map<object, { at: number; callback: () => void }>();
-  const clock: Clock = {
-    now: () => now,
-    monotonic: () => now,
-    schedule(delayMs, callback) {
-      const key = {};
-      waiting.set(key, { at: now + delayMs, callback });
-      return () => waiting.delete(key);
-    },
-  };
-  const pass = (ms: number) => {
-    now += ms;
-    for (const [key, { at, callback }] of [...waiting]) {
-      if (at > now || !waiting.delete(key)) continue;
-      callback();
-    }
-  };
-  return { clock, pass };
-}

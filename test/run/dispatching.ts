@@ -94,7 +94,7 @@ function scriptedWorker(slot: number, number: number) {
         attempt: `a${number}`,
         rows: 10,
         resumed,
-        resumedTokens: 0,
+        resumedUsage: noUsage,
       }),
     beat: () => send({ type: "worker-beat" }),
     asking: (task, rows, isAll = false) => send({ type: "task-asking", task, rows, isAll }),

@@ -3,10 +3,13 @@ import {
   attemptPaths,
   commitPath,
   deadLetterPath,
+  generationAttemptsPrefix,
   manifestPathOf,
   partPath,
   partWidth,
   planPathOf,
+  repeatedTaskPath,
+  repeatedTasksPrefix,
   retryPaths,
   taskAttemptsPrefix,
   taskOfCommit,
@@ -43,6 +46,9 @@ describe("layout", () => {
     const prefix = taskAttemptsPrefix(1, first);
     expect(attemptPaths(10, first, "a").part.startsWith(prefix)).toBe(false);
     expect(attemptPaths(1, first, "a").part.startsWith(prefix)).toBe(true);
+    expect(repeatedTaskPath(1, first).startsWith(repeatedTasksPrefix(first))).toBe(true);
+    expect(repeatedTaskPath(1, first).startsWith(repeatedTasksPrefix(third))).toBe(false);
+    expect(repeatedTaskPath(1, first).startsWith(generationAttemptsPrefix(first))).toBe(false);
   });
 
   it("puts everything of a retry into its generation's folder", () => {
@@ -56,7 +62,11 @@ describe("layout", () => {
   });
 
   it("names only files of [a-z0-9.-_]", () => {
-    const names = [commitPath(1, third), ...Object.values(attemptPaths(1, third, "0abc"))];
+    const names = [
+      commitPath(1, third),
+      repeatedTaskPath(1, third),
+      ...Object.values(attemptPaths(1, third, "0abc")),
+    ];
     for (const name of names) expect(name).toMatch(/^[a-z0-9._/-]+$/);
   });
 });

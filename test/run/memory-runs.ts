@@ -10,6 +10,7 @@ import type { EngineContext } from "../../src/engines/engine.ts";
 import { channelPair } from "../../src/foundation/channel.ts";
 import { silentLogger } from "../../src/foundation/logger.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
+import { Coordinator } from "../../src/run/coordinate/coordinator.ts";
 import type { RunDependencies } from "../../src/run/dependencies.ts";
 import type { WorkerHandle } from "../../src/run/dispatch.ts";
 import type { RunEvent } from "../../src/run/events.ts";
@@ -120,6 +121,18 @@ export class MemoryRuns {
   ): Promise<RunResult | undefined> {
     const options = { ...this.#optionsOf(engine, dependencies), where, change };
     return this.clock.run(runRetry(this.location(), dependencies, options));
+  }
+
+  /** Tries to take the rule as a process of another host, which sees nothing but heartbeats. */
+  ruleElsewhere(): Promise<Coordinator> {
+    const self = { host: "there", bootId: "boot", pid: 1, startTime: "1" };
+    return Coordinator.rule({
+      storage: this.store(this.location().directory),
+      clock: this.clock,
+      processes: { self: () => self, look: () => "elsewhere" },
+      id: "elsewhere",
+      job: this.job(),
+    });
   }
 
   async text(path: string, spec?: JobSpec): Promise<string> {

@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { sleep } from "../../src/foundation/clock.ts";
 import { SluiceError } from "../../src/foundation/errors.ts";
+import { limits } from "../../src/foundation/limits.ts";
 import { readPlan } from "../../src/run/plan.ts";
 import { removeRun } from "../../src/run/remove-run.ts";
 import { memoryRuns } from "./memory-runs.ts";
@@ -86,6 +88,25 @@ describe("removeRun", () => {
     await removeRun(dependencies, location, plan);
     expect(rulers.length).toBeGreaterThan(5);
     expect(Math.min(...rulers)).toBeGreaterThan(0);
+  });
+
+  it("keeps its rule however long it takes, and leaves no heartbeat behind", async () => {
+    const { runs, storage, plan, location } = await sealedRun();
+    let rival: Promise<SluiceError> | undefined;
+    const dependencies = runs.dependenciesOf((directory) =>
+      changedStorage(runs.store(directory), (inner) => ({
+        async remove(path) {
+          rival ??= errorOf(runs.ruleElsewhere());
+          const isLast = path.startsWith("_sluice/coordinators/");
+          const { heartbeatIntervalMs, coordinatorWatchMs } = limits;
+          await sleep(runs.clock, isLast ? heartbeatIntervalMs : coordinatorWatchMs * 1.5);
+          await inner.remove(path);
+        },
+      })),
+    );
+    await runs.clock.run(removeRun(dependencies, location, plan));
+    expect((await rival)?.code).toBe("COORDINATOR_LIVES");
+    expect(await pathsOf(storage)).toEqual([]);
   });
 
   it("names what is not the run's, and leaves everything", async () => {

@@ -78,6 +78,7 @@ describe("a fresh run", () => {
     const runs = memoryRuns([]);
     const { summary, exitCode } = await runs.run();
     expect([summary.rows.total, summary.sealed, exitCode]).toEqual([0, true, 0]);
+    expect(runs.events).toContainEqual({ type: "notice", message: "the input holds no row" });
     expect(await runs.damages()).toEqual([]);
   });
 });

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { openStorage } from "../../src/data/storage/open.ts";
 import { systemClock } from "../../src/foundation/clock.ts";
+import { noUsage } from "../../src/foundation/inference.ts";
 import type { RunEvent } from "../../src/run/events.ts";
 import { openOrPlan } from "../../src/run/open-run.ts";
 import { StatusReader } from "../../src/run/status.ts";
@@ -64,6 +65,8 @@ const endOf = (task: number, more: object): RunEvent => ({
   ...more,
 });
 
+const noRows = { answered: 0, filtered: 0, failed: 0, journaled: 0 };
+
 describe("StatusReader", () => {
   it("tells a planned run that nobody began", async () => {
     const run = preparedRun(scratchFolder());
@@ -72,14 +75,14 @@ describe("StatusReader", () => {
     const { run: status } = await readerOf(run).read();
     expect(status).toMatchObject({ state: "pending", openTasks: "0-4", sealedAt: null });
     expect(status.tasks).toEqual({ ...counts, pending: 5, total: 5 });
-    expect(status.rows).toEqual({ total: 23, answered: 0, filtered: 0, failed: 0 });
+    expect(status.rows).toEqual({ total: 23, ...noRows });
   });
 
   it("tells a sealed run, by its budget of failures", async () => {
     const { run, tasks, workers } = await readerOf(await sealed()).read({ tasks: true });
     expect(run).toMatchObject({ state: "failed", reason: "sealed, failed rows: 4", openTasks: "" });
     expect(run.tasks).toEqual({ ...counts, successful: 5, total: 5 });
-    expect(run.rows).toEqual({ total: 23, answered: 19, filtered: 0, failed: 4 });
+    expect(run.rows).toEqual({ total: 23, ...noRows, answered: 19, failed: 4 });
     expect(run.errors).toMatchObject({
       JSON_INVALID: { count: 1 },
       VARIABLE_MISSING: { count: 3 },
@@ -129,6 +132,16 @@ describe("StatusReader", () => {
     expect(workers[0]!.state).toBe("running");
   });
 
+  it("counts what is answered in tasks without a commit", async () => {
+    const run = await halfDone(false, { keepJournals: true });
+    const parts = ["part-00002.jsonl", "part-00003.jsonl"].map((path) => textOf(run, path));
+    const lines = parts.join("").trimEnd().split("\n");
+    expect((await readerOf(run).read()).run.rows).toMatchObject({
+      answered: 8,
+      journaled: lines.length,
+    });
+  });
+
   it("tells a run whose process died", async () => {
     const { run, workers } = await readerOf(await halfDone(false), [1]).read();
     expect(run).toMatchObject({ state: "failed", reason: "its process died" });
@@ -154,7 +167,14 @@ describe("StatusReader", () => {
     const reader = readerOf(run);
     await reader.read();
     const error = { code: "ENDPOINT_DOWN", message: "it is down", hint: "start it" } as const;
-    log(run, { type: "task-start", task: 3, worker: "w1", rows: 5, resumed: 0 });
+    log(run, {
+      type: "task-start",
+      task: 3,
+      worker: "w1",
+      rows: 5,
+      resumed: 0,
+      resumedUsage: noUsage,
+    });
     log(run, endOf(3, { error }));
     const { run: status, tasks } = await reader.read({ tasks: true });
     expect(status).toMatchObject({ state: "failed", reason: "ENDPOINT_DOWN: it is down" });

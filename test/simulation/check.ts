@@ -1,7 +1,7 @@
 import type { Storage } from "../../src/data/storage/storage.ts";
 import type { Json, JsonObject } from "../../src/foundation/json.ts";
 import { limits } from "../../src/foundation/limits.ts";
-import type { DeadLetter } from "../../src/run/attempt/write-part.ts";
+import type { DeadLetter } from "../../src/run/attempt/result-lines.ts";
 import { deadLetterPrefix, partPrefix } from "../../src/run/layout.ts";
 import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
 import type { Manifest } from "../../src/run/seal/manifest.ts";

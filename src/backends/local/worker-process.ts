@@ -15,6 +15,9 @@ export interface WorkerProcessOptions {
   logger: Logger;
 }
 
+/** What Node prints below an error's own line. */
+const belowError = /^(\s+at |Node\.js v|\s*$)/;
+
 /** Starts a worker process that talks JSON lines over stdin and stdout; its stderr is logged. */
 export function startWorkerProcess(options: WorkerProcessOptions): WorkerHandle {
   const child = spawn(options.executable, options.arguments, {
@@ -23,7 +26,7 @@ export function startWorkerProcess(options: WorkerProcessOptions): WorkerHandle 
   });
   let lastLine = "";
   createInterface({ input: child.stderr }).on("line", (line) => {
-    lastLine = line;
+    if (!belowError.test(line)) lastLine = line;
     options.logger.log("info", line);
   });
   const ended = new Promise<string>((resolve) => {

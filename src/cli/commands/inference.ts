@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { CliIo } from "../io.ts";
-import { type JobOptionValues, jobFromOptions } from "../job-options.ts";
+import { type JobOptionValues, jobFromOptions, joined } from "../job-options.ts";
 import { declareRunOptions, type ReadJob, type RunOptions, run } from "./run.ts";
 
 /** Options of Axolotl's command that Sluice has under other names. */
@@ -38,7 +38,7 @@ export function register(command: Command, io: CliIo): void {
   declareRunOptions(batch)
     .option("--base_model <name>", "as --model")
     .option("--base_model_config <name>", "taken and not read: a GGUF file holds its own")
-    .option("--generation_config <key=value,…>", "as --generation")
+    .option("--generation_config <key=value,…>", "as --generation", joined)
     .option("--dataset_prepared_path <folder>", "as --preparedDir")
     .option("--output_dir <folder>", "as --output")
     .option("--accelerate <file>", "gpu_ids, num_processes and use_cpu of accelerate config")

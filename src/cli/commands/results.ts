@@ -1,4 +1,6 @@
 import type { Command } from "commander";
+import type { Storage } from "../../data/storage/storage.ts";
+import type { RunDependencies } from "../../run/dependencies.ts";
 import { type CliIo, write } from "../io.ts";
 import { openTarget, runArgument } from "../run-target.ts";
 
@@ -18,14 +20,17 @@ export function register(command: Command, io: CliIo): void {
 
 async function results(run: string, options: ResultsFlags, io: CliIo): Promise<void> {
   const { resultChunks } = await import("../../run/results.ts");
-  const { storage, outside } = await openTarget(run, io);
+  const { storage, outside, dependencies } = await openTarget(run, io);
   const stop = new AbortController();
   const ignore = io.onSignal(() => stop.abort());
+  const signal = AbortSignal.any([stop.signal, io.outputClosed]);
   const chunks = resultChunks(storage, outside, {
     failed: options.failed ?? false,
     follow: options.follow ?? false,
     clock: io.clock,
-    signal: AbortSignal.any([stop.signal, io.outputClosed]),
+    signal,
+    // What cannot be seen of others is no reason to stop.
+    onWait: (task) => void tellIfIdle(task, storage, dependencies, io, signal).catch(() => {}),
   });
   try {
     let next = await chunks.next();
@@ -38,4 +43,19 @@ async function results(run: string, options: ResultsFlags, io: CliIo): Promise<v
   } finally {
     ignore();
   }
+}
+
+/** Somebody who waits for a run that nobody works on should know it. */
+async function tellIfIdle(
+  task: number,
+  storage: Storage,
+  { processes, clock }: RunDependencies,
+  io: CliIo,
+  signal: AbortSignal,
+): Promise<void> {
+  const { lookAtLives } = await import("../../run/coordinate/lives.ts");
+  const { coordinator, workers } = await lookAtLives(storage, { processes, clock, signal });
+  if (coordinator?.lives || workers.some(({ lives }) => lives) || signal.aborted) return;
+  const note = `task ${task} is not done yet (tasks count from 0), and nobody works on this run`;
+  io.stderr.write(`${note}: sluice run or sluice worker goes on with it\n`);
 }

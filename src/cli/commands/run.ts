@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { SluiceError } from "../../foundation/errors.ts";
 import type { Backend } from "../../run/backend.ts";
 import type { RunDependencies } from "../../run/dependencies.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
@@ -54,6 +55,7 @@ export async function run(
   readJob: ReadJob = (options, io) => jobFromOptions(options, io),
 ): Promise<void> {
   const { stderr: stream, clock } = io;
+  const shownRows = shownRowsOf(options);
   const mode = progressMode(options, io.isTerminal);
   const progress = showProgress({ mode, stream, columns: io.columns, clock });
   const backend = localPool(io, progress.logger);
@@ -61,17 +63,24 @@ export async function run(
   // loaded after this, beside the worker's own start.
   backend.startAhead();
   try {
-    await runJobOf(options, io, progress, { backend, readJob });
+    await runJobOf(options, io, progress, { backend, readJob, shownRows });
   } finally {
     backend.close();
   }
+}
+
+function shownRowsOf({ show }: RunOptions): number {
+  if (show === undefined || show === false) return 0;
+  const rows = show === true ? defaultShownRows : Number(show);
+  if (Number.isSafeInteger(rows) && rows >= 0) return rows;
+  throw new SluiceError("USAGE", `--show ${show} is no number of rows`);
 }
 
 async function runJobOf(
   options: RunOptions & JobOptionValues,
   io: CliIo,
   progress: Progress,
-  { backend, readJob }: { backend: Backend; readJob: ReadJob },
+  { backend, readJob, shownRows }: { backend: Backend; readJob: ReadJob; shownRows: number },
 ): Promise<void> {
   const notice = (message: string) => progress.onEvent({ type: "notice", message });
   const { job: asked } = await readJob(options, io, notice);
@@ -92,10 +101,9 @@ async function runJobOf(
     if (options.json) progress.logger.log("info", message);
     else io.stderr.write(`${message}\n`);
   }
-  if (options.show && sealed) {
+  if (shownRows > 0 && sealed) {
     const { showAnswers } = await import("../show-answers.ts");
-    const rows = options.show === true ? defaultShownRows : Number(options.show);
-    await showAnswers(output, asked, rows, io);
+    await showAnswers(output, asked, shownRows, io);
   }
   const isForPeople = !options.json && !options.quiet;
   if (sealed && !result.wasSealed && isForPeople) io.stderr.write(`results: ${output}\n`);

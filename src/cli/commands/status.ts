@@ -66,8 +66,11 @@ async function show(
     return 0;
   }
   const { statusLines } = await import("../status-view.ts");
-  const lines = statusLines(report, options, io.columns());
-  const back = drawn > 0 && io.isTerminal ? `\u001b[${drawn}A\r\u001b[J` : "";
+  // Only what is drawn over itself must not wrap: elsewhere nothing of an error is cut.
+  const isRedrawn = options.watch === true && io.isTerminal;
+  const columns = isRedrawn ? io.columns() : Number.POSITIVE_INFINITY;
+  const lines = statusLines(report, options, columns);
+  const back = drawn > 0 && isRedrawn ? `\u001b[${drawn}A\r\u001b[J` : "";
   await write(io, `${back}${lines.join("\n")}\n`);
   return lines.length;
 }

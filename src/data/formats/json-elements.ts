@@ -12,15 +12,23 @@ const closeBrace = 125;
 /** Told where records begin and end, as byte offsets in the file. */
 export interface ElementListener {
   start(offset: number, line: number): void;
-  /** `offset` is that of the byte after the record. */
+  /** `offset` is that of the byte after an element; a record that is the whole file has no end. */
   end(offset: number): void;
 }
 
-type Phase = "before" | "array-start" | "before-element" | "element" | "object" | "after";
+type Phase =
+  | "before"
+  | "array-start"
+  | "before-element"
+  | "element"
+  | "object"
+  | "behind-object"
+  | "rest"
+  | "after";
 
 /**
- * Finds the borders of the elements of a file that is one JSON array, or of the one object that is
- * the whole file. Only brackets, quotes and commas are looked at: what lies between the borders may
+ * Finds the borders of the elements of a file that is one JSON array, or of the one record that any
+ * other file is. Only brackets, quotes and commas are looked at: what lies between the borders may
  * be broken.
  */
 export class ElementScanner {
@@ -49,6 +57,7 @@ export class ElementScanner {
     for (let at = 0; at < chunk.length; ) {
       if (this.#isInString) at = this.#passString(chunk, at);
       else if (this.#phase === "element" || this.#phase === "object") at = this.#pass(chunk, at);
+      else if (this.#phase === "rest") at = chunk.length;
       else at = this.#between(chunk, at);
     }
     this.#base += chunk.length;
@@ -56,10 +65,9 @@ export class ElementScanner {
 
   /** To be called at the end of the file. */
   end(): void {
-    if (this.#phase === "after") return;
+    if (["after", "object", "behind-object", "rest"].includes(this.#phase)) return;
     if (this.#phase === "before") throw this.#fault("the file holds no JSON");
-    const what = this.#phase === "object" ? "the object" : "the array";
-    throw this.#fault(`${what} never closes; its last record begins here`, this.#elementLine);
+    throw this.#fault("the array never closes; its last record begins here", this.#elementLine);
   }
 
   #between(chunk: Buffer, at: number): number {
@@ -67,11 +75,8 @@ export class ElementScanner {
     if (code === newline) this.#line++;
     if (code === 32 || code === 9 || code === 13 || code === newline) return at + 1;
     if (this.#phase === "before") return this.#top(code, at);
-    if (this.#phase === "after") {
-      throw this.#fault("text follows the end of the JSON", this.#line, {
-        hint: "if each line is an object of its own, set input.format to jsonl",
-      });
-    }
+    if (this.#phase === "after") throw this.#fault("text follows the end of the array");
+    if (this.#phase === "behind-object") return this.#behindObject(code, at);
     if (code === closeBracket && this.#phase === "array-start") {
       this.#phase = "after";
       return at + 1;
@@ -86,12 +91,22 @@ export class ElementScanner {
       this.#phase = "array-start";
       return at + 1;
     }
-    if (code !== openBrace) throw this.#fault("the file is neither an array nor an object");
-    this.#begin("object", at);
+    this.#begin(code === openBrace ? "object" : "rest", at);
     return at;
   }
 
-  #begin(phase: "element" | "object", at: number): void {
+  /** Goes on behind an object: another one is a row of its own, other text breaks this one. */
+  #behindObject(code: number, at: number): number {
+    if (code === openBrace) {
+      throw this.#fault("another object follows the first one", this.#line, {
+        hint: "if each line is an object of its own, set input.format to jsonl",
+      });
+    }
+    if (code !== comma) this.#phase = "rest";
+    return at + 1;
+  }
+
+  #begin(phase: "element" | "object" | "rest", at: number): void {
     this.#phase = phase;
     this.#depth = 0;
     this.#elementLine = this.#line;
@@ -113,7 +128,10 @@ export class ElementScanner {
       } else if (code === closeBrace || code === closeBracket) {
         if (this.#depth === 0) return this.#closeArray(code, at);
         this.#depth--;
-        if (this.#depth === 0 && this.#phase === "object") return this.#finish("after", at + 1);
+        if (this.#depth === 0 && this.#phase === "object") {
+          this.#phase = "behind-object";
+          return at + 1;
+        }
       } else if (code === comma && this.#depth === 0) {
         return this.#finish("before-element", at) + 1;
       }

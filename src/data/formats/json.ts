@@ -13,7 +13,9 @@ import { RowBatch } from "./row-batch.ts";
 import type { RowFormat } from "./row-format.ts";
 
 /**
- * JSON: a file that is one array, whose elements are the rows, or one object, which is the row.
+ * JSON: a file that is one array, whose elements are the rows, or else one row. An object that is
+ * broken is a row at fault, for other files may be right; of an array that is broken between its
+ * elements nobody knows how many rows it has.
  *
  * @param chunkBytes bytes per read; only tests name it.
  */
@@ -80,6 +82,8 @@ async function* readElements(
     base += chunk.length;
     yield* elements.rows();
   }
+  elements.end();
+  yield* elements.rows();
 }
 
 /** Spaces in place of a byte order mark, so that offsets stay those of the file. */
@@ -128,6 +132,13 @@ class ElementReader {
       throw new SluiceError("INPUT_CHANGED", "", { file: this.#reading.slice.file, cause });
     }
     if (this.#isOpen) this.#open.hold(chunk.subarray(this.#taken));
+  }
+
+  /** Takes the record that is the whole file. */
+  end(): void {
+    if (!this.#isOpen) return;
+    this.#found.push({ ...this.#open.take(), line: this.#line });
+    this.#isOpen = false;
   }
 
   *rows(): Generator<InputRow[]> {

@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { type ErrorCode, SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type JsonObject } from "../../foundation/json.ts";
 import type { InputRow } from "../row.ts";
@@ -51,8 +52,11 @@ export function faultyRow(
     return fail("LINE_TOO_LONG", `it exceeds ${maxLineBytes} bytes`, kept);
   }
   const nul = bytes.indexOf(0);
-  if (nul >= 0) return fail("NUL_BYTE", `byte ${nul + 1} of the row`, bytes.toString());
-  return fail("UTF8_INVALID", "", bytes.toString());
+  const row =
+    nul >= 0
+      ? fail("NUL_BYTE", `byte ${nul + 1} of the row`, bytes.toString())
+      : fail("UTF8_INVALID", "", bytes.toString());
+  return isUtf8(bytes) ? row : { ...row, rawBase64: bytes.toString("base64") };
 }
 
 function jsonFault(raw: string, file: string, line: number): SluiceError {

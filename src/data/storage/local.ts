@@ -4,13 +4,13 @@ import {
   link,
   open,
   readdir,
-  readFile,
   rename,
   stat,
   unlink,
 } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
+import { readFile, statFile } from "./local-calls.ts";
 import { LocalDirectories } from "./local-directories.ts";
 import {
   isAbsent,
@@ -299,7 +299,7 @@ class LocalStorage implements Storage {
 
 async function sizeOf(file: string): Promise<number | undefined> {
   try {
-    const status = await stat(file);
+    const status = await statFile(file);
     return status.isDirectory() ? undefined : status.size;
   } catch (error) {
     if (isAbsent(error)) return undefined;

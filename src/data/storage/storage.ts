@@ -67,6 +67,7 @@ export interface Storage {
   ): Promise<"created" | "exists" | "unclear">;
   /** Makes or replaces the object in one step. For state that only informs, and for seals. */
   replace(path: string, data: Uint8Array): Promise<void>;
+  /** Lists show the object from when this resolves, empty or not. */
   appender(path: string): Promise<Appender>;
   writer(path: string): Promise<Writer>;
   /** Makes `to` the same object as `from` (a link or a copy), replacing what was there. */

@@ -5,9 +5,15 @@ import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { backoffMs } from "../../foundation/retry.ts";
 import type { Spawn } from "../../foundation/subprocess.ts";
-import type { Engine, EngineContext } from "../engine.ts";
+import type { Engine, EngineContext, PromptWords, TokenizedPrompts } from "../engine.ts";
 import { type HostEnd, type HostProcess, startHostProcess } from "./process.ts";
-import { type Choices, type FromHost, type HostedKind, hostProtocol } from "./protocol.ts";
+import {
+  type Choices,
+  type FromHost,
+  type HostedKind,
+  hostProtocol,
+  type ToHost,
+} from "./protocol.ts";
 
 /** Which engine to host, and how. */
 export interface HostedEngineOptions {
@@ -40,8 +46,9 @@ export async function openHostedEngine(options: HostedEngineOptions): Promise<En
   return engine;
 }
 
+/** What a message waits for: a response, or tokens. */
 interface Held {
-  resolve: (response: InferenceResponse) => void;
+  resolve: (answer: never) => void;
   reject: (error: unknown) => void;
 }
 
@@ -49,6 +56,7 @@ class HostedEngineClient implements Engine {
   name = "";
   capacity = 1;
   choices: Choices = {};
+  tokenize?: NonNullable<Engine["tokenize"]>;
   readonly #options: HostedEngineOptions;
   readonly #held = new Map<number, Held>();
   #nextId = 0;
@@ -76,10 +84,8 @@ class HostedEngineClient implements Engine {
     signal.throwIfAborted();
     const { clock } = this.#options.context;
     const askedAtMs = clock.monotonic();
-    const host = await this.#readyHost();
+    const host = await this.#liveHost();
     signal.throwIfAborted();
-    this.#closing.signal.throwIfAborted();
-    if (host !== this.#live) throw new SluiceError("ENGINE_DIED", "it ended while it was asked");
     const id = this.#nextId++;
     const stopAsking = () => {
       host.channel.send({ type: "infer-abort", id });
@@ -87,18 +93,31 @@ class HostedEngineClient implements Engine {
     };
     signal.addEventListener("abort", stopAsking, { once: true });
     try {
-      const response = await new Promise<InferenceResponse>((resolve, reject) => {
-        this.#held.set(id, { resolve, reject });
-        // The prompt is rendered; the row it came from would only be copied.
-        const { row: _row, ...needed } = request;
-        host.channel.send({ type: "infer", id, request: needed });
-      });
+      // The prompt is rendered; the row it came from would only be copied.
+      const { row: _row, ...needed } = request;
+      const message = { type: "infer", id, request: needed } as const;
+      const response = await this.#ask<InferenceResponse>(host, message);
       this.#deaths = 0;
       return { ...response, seconds: (clock.monotonic() - askedAtMs) / 1000 };
     } finally {
       signal.removeEventListener("abort", stopAsking);
     }
   }
+
+  #ask<Answer>(
+    host: HostProcess,
+    message: ToHost & { type: "infer" | "tokenize" },
+  ): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      this.#held.set(message.id, { resolve, reject });
+      host.channel.send(message);
+    });
+  }
+
+  readonly #tokenize = async (prompts: readonly PromptWords[]): Promise<TokenizedPrompts> => {
+    const host = await this.#liveHost();
+    return this.#ask(host, { type: "tokenize", id: this.#nextId++, prompts });
+  };
 
   async close(): Promise<void> {
     if (this.#closing.signal.aborted) return;
@@ -110,6 +129,14 @@ class HostedEngineClient implements Engine {
     const cancelKill = this.#options.context.clock.schedule(limits.stopGraceMs, host.kill);
     await host.ended;
     cancelKill();
+  }
+
+  /** As `#readyHost`, and nothing ended it since. */
+  async #liveHost(): Promise<HostProcess> {
+    const host = await this.#readyHost();
+    this.#closing.signal.throwIfAborted();
+    if (host === this.#live) return host;
+    throw new SluiceError("ENGINE_DIED", "it ended while it was asked");
   }
 
   /** The running host, started again if it died. Many callers share one start. */
@@ -183,6 +210,7 @@ class HostedEngineClient implements Engine {
           this.name = message.name;
           this.capacity = message.capacity;
           this.choices = { ...message.choices, pid: host.pid ?? null };
+          if (message.tokenizes) this.tokenize = this.#tokenize;
           resolve();
         } else if (message.type === "host-failed") {
           cancelTimeout();
@@ -192,9 +220,10 @@ class HostedEngineClient implements Engine {
     });
   }
 
-  #onAnswer(message: FromHost & { type: "infer-end" | "infer-fail" }): void {
+  #onAnswer(message: FromHost & { type: "infer-end" | "infer-fail" | "tokenize-end" }): void {
     const held = this.#settle(message.id);
-    if (message.type === "infer-end") held?.resolve(message.response);
+    if (message.type === "infer-end") held?.resolve(message.response as never);
+    else if (message.type === "tokenize-end") held?.resolve(message.tokenized as never);
     else held?.reject(errorFromRecord(message.error));
   }
 

@@ -1,9 +1,10 @@
 import type { ErrorRecord } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
+import type { PromptWords, TokenizedPrompts } from "../engine.ts";
 
 /** Version of the messages below; both ends must speak the same one. */
-export const hostProtocol = 1;
+export const hostProtocol = 2;
 
 /** File descriptor of the host on which the messages travel, as JSON lines in both directions. */
 export const hostChannelDescriptor = 3;
@@ -16,25 +17,34 @@ export type ToHost =
   | { type: "host-open"; protocol: number; kind: HostedKind; options: Json }
   | { type: "infer"; id: number; request: InferenceRequest }
   | { type: "infer-abort"; id: number }
+  /** Numbered together with `infer`; ends in `tokenize-end` or `infer-fail`. */
+  | { type: "tokenize"; id: number; prompts: readonly PromptWords[] }
   | { type: "host-close" };
 
 /** What an engine host tells its worker. */
 export type FromHost =
-  | { type: "host-ready"; protocol: number; name: string; capacity: number; choices: Choices }
+  | ({ type: "host-ready"; protocol: number; tokenizes: boolean } & HostedFacts)
   | { type: "host-failed"; error: ErrorRecord }
   | { type: "infer-end"; id: number; response: InferenceResponse }
-  | { type: "infer-fail"; id: number; error: ErrorRecord };
+  | { type: "infer-fail"; id: number; error: ErrorRecord }
+  | { type: "tokenize-end"; id: number; tokenized: TokenizedPrompts };
 
 /** What an engine chose for itself: threads, sequences, device. */
 export type Choices = Readonly<Record<string, Json>>;
 
-/** An engine as it lives inside a host. It may batch; the host hands it every request at once. */
-export interface HostedEngine {
+/** What an engine says of itself once it is ready. */
+interface HostedFacts {
   readonly name: string;
   readonly capacity: number;
   readonly choices: Choices;
+}
+
+/** An engine as it lives inside a host. It may batch; the host hands it every request at once. */
+export interface HostedEngine extends HostedFacts {
   /** As `Engine.infer`; a failure that is no `SluiceError` ends the host. */
   infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse>;
+  /** As `Engine.tokenize`. */
+  tokenize?(prompts: readonly PromptWords[]): Promise<TokenizedPrompts>;
   close(): Promise<void>;
 }
 

@@ -2,6 +2,7 @@ import type { Channel } from "../../foundation/channel.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
+import type { PromptWords } from "../engine.ts";
 import {
   type FromHost,
   type HostedEngine,
@@ -31,7 +32,9 @@ export function serveHost({ channel, open, onFatal }: HostOptions): void {
     try {
       engine = await open(kind, options);
       const { name, capacity, choices } = engine;
-      channel.send({ type: "host-ready", protocol: hostProtocol, name, capacity, choices });
+      const tokenizes = engine.tokenize !== undefined;
+      const facts = { name, capacity, choices, tokenizes };
+      channel.send({ type: "host-ready", protocol: hostProtocol, ...facts });
     } catch (thrown) {
       channel.send({ type: "host-failed", error: asSluiceError(thrown).toJSON() });
       channel.close();
@@ -54,6 +57,16 @@ export function serveHost({ channel, open, onFatal }: HostOptions): void {
     }
   };
 
+  const tokenize = async (id: number, prompts: readonly PromptWords[]) => {
+    try {
+      if (!engine?.tokenize) throw new SluiceError("PROTOCOL", "the engine has no tokenizer");
+      channel.send({ type: "tokenize-end", id, tokenized: await engine.tokenize(prompts) });
+    } catch (thrown) {
+      if (!(thrown instanceof SluiceError)) return onFatal(thrown as Error);
+      channel.send({ type: "infer-fail", id, error: thrown.toJSON() });
+    }
+  };
+
   const stop = async () => {
     for (const controller of asked.values()) controller.abort();
     await engine?.close();
@@ -67,6 +80,7 @@ export function serveHost({ channel, open, onFatal }: HostOptions): void {
         channel.send({ type: "host-failed", error: new SluiceError("PROTOCOL", detail).toJSON() });
       } else void start(message.kind, message.options);
     } else if (message.type === "infer") void infer(message.id, message.request);
+    else if (message.type === "tokenize") void tokenize(message.id, message.prompts);
     else if (message.type === "infer-abort") asked.get(message.id)?.abort();
     else if (message.type === "host-close") void stop().catch(onFatal);
   });

@@ -1,6 +1,8 @@
 /** A sequence with tokens that wait to be computed. */
 export interface PendingSequence {
   sequence: number;
+  /** Position of the first waiting token. */
+  start: number;
   /** At least 1. */
   pendingTokens: number;
 }
@@ -11,21 +13,95 @@ export interface BatchShare {
   tokens: number;
 }
 
+/** Bounds of one batch. */
+export interface BatchLimits {
+  /** Tokens of one batch. */
+  batchTokens: number;
+  /** Tokens from which on a sequence's part of a batch is computed by another kernel. */
+  blockTokens: number;
+}
+
+/** The batches of one pass, in the order in which they are computed; either may be empty. */
+export interface PassPlan {
+  /** Whole blocks of long prompts. */
+  blocks: BatchShare[];
+  /** Less than a block of each sequence. */
+  rest: BatchShare[];
+}
+
 /**
- * Divides one pass of at most `batchTokens` among sequences: each gets one token, so that none
- * starves behind a long prompt; what is left goes to the longest-waiting prompts, lowest sequence
- * first. Shares come in ascending order of sequence: llama.cpp computes neighbours in one go.
+ * Divides one pass among sequences, in batches of at most `batchTokens`. Each sequence that is in
+ * the second one gets a token of it, so that none starves behind a long prompt; what is left goes
+ * to the longest-waiting prompts, lowest sequence first. Shares come in ascending order of sequence:
+ * llama.cpp computes neighbours in one go.
+ *
+ * Kernels differ in how they round. What is computed in whole blocks, and what is not, follows from
+ * where a token stands in its own sequence alone, so that neighbours change no answer.
  *
  * @example
- * planBatch([{ sequence: 0, pendingTokens: 1 }, { sequence: 1, pendingTokens: 900 }], 512);
- * // [{ sequence: 0, tokens: 1 }, { sequence: 1, tokens: 511 }]
+ * const decoding = { sequence: 0, start: 90, pendingTokens: 1 };
+ * const prompt = { sequence: 1, start: 0, pendingTokens: 200 };
+ * planPass([decoding, prompt], { batchTokens: 512, blockTokens: 64 });
+ * // blocks: [{ sequence: 1, tokens: 192 }]
+ * // rest: [{ sequence: 0, tokens: 1 }, { sequence: 1, tokens: 8 }]
  */
-export function planBatch(waiting: readonly PendingSequence[], batchTokens: number): BatchShare[] {
-  const ordered = waiting.toSorted((a, b) => a.sequence - b.sequence).slice(0, batchTokens);
-  let left = batchTokens - ordered.length;
-  return ordered.map(({ sequence, pendingTokens }) => {
+export function planPass(waiting: readonly PendingSequence[], limits: BatchLimits): PassPlan {
+  const { batchTokens } = limits;
+  const blockTokens =
+    limits.blockTokens > batchTokens ? Number.POSITIVE_INFINITY : limits.blockTokens;
+  const ordered = waiting.toSorted((a, b) => a.sequence - b.sequence);
+  const blocks: BatchShare[] = [];
+  const short: PendingSequence[] = [];
+  let left = batchTokens;
+  for (const { sequence, start, pendingTokens } of ordered) {
+    const whole = start % blockTokens === 0 ? wholeBlocks(pendingTokens, blockTokens) : 0;
+    const tokens = Math.min(whole, wholeBlocks(left, blockTokens));
+    if (tokens > 0) blocks.push({ sequence, tokens });
+    left -= tokens;
+    const after = { sequence, start: start + tokens, pendingTokens: pendingTokens - tokens };
+    if (tokens === whole && after.pendingTokens > 0) short.push(untilBlock(after, blockTokens));
+  }
+  return { blocks, rest: divide(short.slice(0, batchTokens), batchTokens) };
+}
+
+function wholeBlocks(tokens: number, blockTokens: number): number {
+  return Math.floor(tokens / blockTokens) * blockTokens || 0;
+}
+
+/** What is less than a block: all that waits, or what is missing until blocks begin. */
+function untilBlock(waits: PendingSequence, blockTokens: number): PendingSequence {
+  if (waits.pendingTokens < blockTokens) return waits;
+  return { ...waits, pendingTokens: blockTokens - (waits.start % blockTokens) };
+}
+
+function divide(waiting: readonly PendingSequence[], batchTokens: number): BatchShare[] {
+  let left = batchTokens - waiting.length;
+  return waiting.map(({ sequence, pendingTokens }) => {
     const extra = Math.min(left, pendingTokens - 1);
     left -= extra;
     return { sequence, tokens: 1 + extra };
   });
+}
+
+/**
+ * The sequences of a batch that llama.cpp would compute with a single token and no neighbour, for
+ * which it has kernels of their own. It takes neighbouring sequences together, as many tokens of
+ * each as all of them have, and then what is left in the same way.
+ *
+ * @param shares in ascending order of sequence.
+ * @example
+ * lonelySequences([{ sequence: 0, tokens: 1 }, { sequence: 1, tokens: 2 }]); // [1]
+ */
+export function lonelySequences(shares: readonly BatchShare[]): number[] {
+  const lonely: number[] = [];
+  let left = shares;
+  while (left.length > 0) {
+    const end = left.findIndex(({ sequence }, at) => sequence !== left[0]!.sequence + at);
+    const together = end < 0 ? left : left.slice(0, end);
+    const tokens = Math.min(...together.map((share) => share.tokens));
+    if (together.length === 1 && tokens === 1) lonely.push(together[0]!.sequence);
+    const after = together.map((share) => ({ ...share, tokens: share.tokens - tokens }));
+    left = [...after.filter((share) => share.tokens > 0), ...left.slice(together.length)];
+  }
+  return lonely;
 }

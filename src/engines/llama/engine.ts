@@ -1,11 +1,17 @@
+import { basename } from "node:path";
+import { SluiceError } from "../../foundation/errors.ts";
+import type { Json } from "../../foundation/json.ts";
 import type { Engine, EngineContext } from "../engine.ts";
 import { openHostedEngine } from "../host/client.ts";
 import type { LlamaModelOptions } from "../model-options.ts";
 import type { ResolvedModel } from "../models/model-context.ts";
 import { resolveModel } from "../models/models.ts";
+import { hashFiles } from "../models/part-file.ts";
+import { modelFiles } from "../models/split-files.ts";
 import { locateEnginePackage } from "../packages/packages.ts";
 import { type DeviceOptions, visibleDevices } from "./devices.ts";
 import type { HostedLlamaOptions } from "./hosted-llama.ts";
+import type { LoraAdapter } from "./loaded-llama.ts";
 import { measuredContextTokens, measuredSequences } from "./repack/speed.ts";
 import { type ChooseOptions, chooseWeights, machineName, ownWeights } from "./repack/weights.ts";
 
@@ -14,7 +20,8 @@ import { type ChooseOptions, chooseWeights, machineName, ownWeights } from "./re
  * package are fetched where they are not here yet. It lives in an engine host; see
  * `openHostedEngine` for what its death means.
  *
- * @throws SluiceError as `resolveModel`, `locateEnginePackage` and `openHostedEngine`.
+ * @throws SluiceError as `resolveModel`, `locateEnginePackage` and `openHostedEngine`, and
+ *   `ADAPTER_UNUSABLE`.
  */
 export async function openLlama(
   options: LlamaModelOptions,
@@ -26,7 +33,21 @@ export async function openLlama(
     options.repack === "off"
       ? ownWeights(model)
       : await chooseWeights(weightsOptions(model, modulePath, options, context), context);
-  return openLlamaFrom({ ...options, modelPath, modulePath, weights }, context);
+  const digested = {
+    ...weights,
+    sha256: weights.sha256 ?? (await hashFiles(await modelFiles(modelPath))).sha256,
+    ...(options.lora && { lora: await Promise.all(options.lora.map(adapterWeights)) }),
+  };
+  return openLlamaFrom({ ...options, modelPath, modulePath, weights: digested }, context);
+}
+
+/** An adapter in the log and the manifest. */
+async function adapterWeights({ path, scale }: LoraAdapter): Promise<Record<string, Json>> {
+  const { sha256 } = await hashFiles([path]).catch((cause: Error) => {
+    const detail = `${path}: ${cause.message}`;
+    throw new SluiceError("ADAPTER_UNUSABLE", detail, { file: path, field: "model.lora", cause });
+  });
+  return { file: basename(path), sha256, scale };
 }
 
 function weightsOptions(

@@ -8,8 +8,8 @@ type Part = TextPart | RangePart | SequencePart | ChoicePart | RepeatPart | Rule
 interface TextPart {
   kind: "text";
   edges: Map<number, TextPart>;
-  /** One of the texts ends here. */
-  isEnd: boolean;
+  /** Fewest bytes to an end of one of them; 0 where one ends here. */
+  least: number;
 }
 interface RangePart extends ByteRange {
   kind: "range";
@@ -17,7 +17,7 @@ interface RangePart extends ByteRange {
 interface SequencePart {
   kind: "sequence";
   first: Part;
-  rest: Part | undefined;
+  rest: SequencePart | undefined;
 }
 interface ChoicePart {
   kind: "choice";
@@ -68,6 +68,7 @@ export class GrammarAutomaton {
   readonly #frames = new Map<Part, Map<Frame | undefined, Frame>>();
   readonly #states = new Map<string, GrammarState>();
   readonly #least = new Map<Part, number>();
+  #areRulesMeasured = false;
   #frameCount = 0;
 
   constructor({ root, rules }: Grammar) {
@@ -123,9 +124,7 @@ export class GrammarAutomaton {
   #closingByte({ frames, leastBytes }: GrammarState): number {
     const { part } = frames.find(({ least }) => least === leastBytes)!;
     if (part.kind === "range") return part.from;
-    const edges = [...part.edges];
-    const least = (child: TextPart) => this.#leastOf(child);
-    return edges.reduce((a, b) => (least(b[1]) < least(a[1]) ? b : a))[0];
+    return [...part.edges].reduce((a, b) => (b[1].least < a[1].least ? b : a))[0];
   }
 
   #stateOf(frames: readonly (Frame | undefined)[]): GrammarState {
@@ -157,7 +156,7 @@ export class GrammarAutomaton {
         return false;
       case "text":
         if (part.edges.size > 0) leaves.add(frame as Leaf);
-        return part.isEnd && then(rest);
+        return part.least === 0 && then(rest);
       case "sequence": {
         const after = part.rest === undefined ? rest : this.#frame(part.rest, rest);
         return then(this.#frame(part.first, after));
@@ -200,6 +199,7 @@ export class GrammarAutomaton {
         this.#least.set(part, least);
       }
     }
+    this.#areRulesMeasured = true;
   }
 
   #leastOf(part: Part): number {
@@ -211,16 +211,20 @@ export class GrammarAutomaton {
     return least;
   }
 
-  // Not kept: while rules are being measured, what depends on them may still sink.
   #measured(part: Part): number {
-    const of = (inner: Part): number => this.#measured(inner);
+    // While rules are being measured, what depends on them may still sink: nothing is kept then.
+    const of = (inner: Part): number =>
+      this.#areRulesMeasured ? this.#leastOf(inner) : this.#measured(inner);
     switch (part.kind) {
       case "range":
         return 1;
       case "text":
-        return part.isEnd ? 0 : 1 + Math.min(...[...part.edges.values()].map(of));
-      case "sequence":
-        return of(part.first) + (part.rest === undefined ? 0 : of(part.rest));
+        return part.least;
+      case "sequence": {
+        let least = 0;
+        for (let at: SequencePart | undefined = part; at; at = at.rest) least += of(at.first);
+        return least;
+      }
       case "choice":
         return Math.min(...part.items.map(of));
       case "repeat":
@@ -279,7 +283,7 @@ function compileChoice(items: readonly GrammarNode[]): Part {
 function sequence(items: readonly Part[]): Part {
   if (items.length === 1) return items[0]!;
   return (
-    items.reduceRight<Part | undefined>(
+    items.reduceRight<SequencePart | undefined>(
       (rest, first) => ({ kind: "sequence", first, rest }),
       undefined,
     ) ?? textsPart([""])
@@ -287,18 +291,20 @@ function sequence(items: readonly Part[]): Part {
 }
 
 function textsPart(texts: readonly string[]): TextPart {
-  const root: TextPart = { kind: "text", edges: new Map(), isEnd: false };
+  const root: TextPart = { kind: "text", edges: new Map(), least: Number.POSITIVE_INFINITY };
   for (const text of texts) {
+    const bytes = Buffer.from(text);
     let place = root;
-    for (const byte of Buffer.from(text)) {
+    for (const [at, byte] of bytes.entries()) {
+      place.least = Math.min(place.least, bytes.length - at);
       let next = place.edges.get(byte);
       if (next === undefined) {
-        next = { kind: "text", edges: new Map(), isEnd: false };
+        next = { kind: "text", edges: new Map(), least: Number.POSITIVE_INFINITY };
         place.edges.set(byte, next);
       }
       place = next;
     }
-    place.isEnd = true;
+    place.least = 0;
   }
   return root;
 }

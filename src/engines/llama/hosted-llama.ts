@@ -1,22 +1,27 @@
 import { availableParallelism, freemem } from "node:os";
 import { basename } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
 import type {
   AnswerStructure,
   InferenceRequest,
   InferenceResponse,
+  PromptTokens,
   SlottedLine,
 } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
+import type { PromptWords, TokenizedPrompts } from "../engine.ts";
 import type { Choices, HostedEngine } from "../host/protocol.ts";
+import { llamaVersion } from "../packages/lock.ts";
 import { ChatTemplate, type PromptPiece } from "./chat-template.ts";
 import { contextShape } from "./context-shape.ts";
 import { Generation, type GenerationOptions } from "./generation.ts";
 import { checkGgufFile } from "./gguf-file.ts";
 import { GrammarAutomaton } from "./grammar-automaton.ts";
-import { lineGrammar } from "./line-grammar.ts";
+import { lineGrammar } from "../line-grammar.ts";
 import { type LoadedLlama, type LoraAdapter, loadLlama } from "./loaded-llama.ts";
-import { type PromptTokenizer, promptTokens } from "./prompt-tokens.ts";
+import type { GgufMetadata } from "./node-llama-cpp.ts";
+import { type PromptTokenizer, promptTokens, tokenParts } from "./prompt-tokens.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Speller } from "./speller.ts";
 import { Vocabulary } from "./vocabulary.ts";
@@ -79,6 +84,7 @@ class HostedLlama implements HostedEngine {
   /** By the text of their grammars: most requests of a job share one. */
   readonly #automata = new Map<string, GrammarAutomaton>();
   #template: ChatTemplate | undefined;
+  #tokenizerDigest: string | undefined;
 
   constructor(options: HostedLlamaOptions, loaded: LoadedLlama) {
     const { shape, gpu, gpuLayers } = loaded;
@@ -91,12 +97,16 @@ class HostedLlama implements HostedEngine {
     this.#vocabulary = vocabularyOf(loaded);
     this.#tokenizer = tokenizerOf(loaded);
     this.#failed.promise.catch(() => {});
-    this.#scheduler = new Scheduler(loaded, shape, this.#failed.reject);
+    const { sequences, batchTokens } = shape;
+    const limits = { sequences, batchTokens, blockTokens: loaded.blockTokens };
+    this.#scheduler = new Scheduler(loaded, limits, this.#failed.reject);
   }
 
   async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
-    const pieces = this.#piecesOf(request);
-    const prompt = this.#promptOf(request, pieces);
+    const { tokens, slottedLine } = request;
+    // A line begins by what its prompt ends with.
+    const pieces = tokens && !slottedLine ? [] : this.#piecesOf(request);
+    const prompt = this.#promptOf(request, tokens ?? tokenParts(pieces, this.#tokenizer));
     if (prompt.length === 0) throw new SluiceError("REQUEST_REFUSED", "the prompt is empty");
     if (request.embed === true) return this.#embed(prompt);
     const answers = this.#generations(request, pieces, prompt).map((generation) =>
@@ -115,15 +125,30 @@ class HostedLlama implements HostedEngine {
     };
   }
 
-  #promptOf(request: InferenceRequest, pieces: readonly PromptPiece[]): number[] {
+  async tokenize(prompts: readonly PromptWords[]): Promise<TokenizedPrompts> {
+    this.#tokenizerDigest ??= tokenizerDigest(this.#loaded.model.fileInfo.metadata);
+    const tokens = prompts.map((words) => this.#tokensOf(words));
+    return { tokenizer: this.#tokenizerDigest, prompts: tokens };
+  }
+
+  #tokensOf(words: PromptWords): PromptTokens | null {
+    try {
+      return tokenParts(this.#piecesOf(words), this.#tokenizer);
+    } catch (thrown) {
+      if (thrown instanceof SluiceError) return null;
+      throw thrown;
+    }
+  }
+
+  #promptOf(request: InferenceRequest, tokens: PromptTokens): number[] {
     const { maxNewTokens, maxLength, prependBos } = request.parameters;
     const isChat = request.messages !== undefined;
-    const tokenizer =
+    const firstToken =
       isChat || prependBos === undefined
-        ? this.#tokenizer
-        : { ...this.#tokenizer, firstToken: this.#firstToken(prependBos) };
+        ? this.#tokenizer.firstToken
+        : this.#firstToken(prependBos);
     const { contextTokens } = this.#loaded.shape;
-    return promptTokens(pieces, tokenizer, {
+    return promptTokens(tokens, firstToken, {
       contextTokens: Math.min(contextTokens, maxLength ?? contextTokens),
       // A length of prompt and answer together leaves the answer what the prompt does not take.
       maxNewTokens: request.embed === true ? 0 : maxLength === undefined ? maxNewTokens : 1,
@@ -197,7 +222,7 @@ class HostedLlama implements HostedEngine {
     await this.#loaded.dispose();
   }
 
-  #piecesOf({ messages, prompt }: InferenceRequest): PromptPiece[] {
+  #piecesOf({ messages, prompt }: PromptWords): PromptPiece[] {
     if (messages === undefined) return [{ kind: "content", text: prompt ?? "", message: 0 }];
     this.#template ??= templateOf(this.#loaded);
     return this.#template.render(messages);
@@ -216,6 +241,11 @@ function templateOf({ model }: LoadedLlama): ChatTemplate {
   }
   const { bosString, eosString } = model.tokens;
   return new ChatTemplate(source, { bos: bosString ?? "", eos: eosString ?? "" });
+}
+
+/** Of all that tokens follow from: what the model file says, and the library that reads it. */
+function tokenizerDigest({ tokenizer = {} }: GgufMetadata): string {
+  return sha256Hex(JSON.stringify([llamaVersion, tokenizer]));
 }
 
 function tokenizerOf({ model }: LoadedLlama): PromptTokenizer {

@@ -1,6 +1,9 @@
 import { SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
+import { lonelySequences } from "./batch-plan.ts";
 import type { ContextShape } from "./context-shape.ts";
 import {
+  type AdapterFile,
   type EmbeddingContext,
   loadLibrary,
   type NativeSampler,
@@ -28,6 +31,8 @@ export interface LoadedLlama {
   readonly shape: ContextShape;
   readonly gpu: string | false;
   readonly gpuLayers: number;
+  /** Tokens of one sequence in one batch from which on another kernel computes them. */
+  readonly blockTokens: number;
   readonly model: PackageModel;
   /**
    * Computes the items; gives for each the index of its output, or undefined where none is
@@ -67,6 +72,12 @@ export interface LoadOptions {
   shape: (loaded: { model: PackageModel; gpu: string | false; mathCores: number }) => ContextShape;
 }
 
+/** What the library may add to a text at both ends, and one token that it wants free. */
+const embeddingSpareTokens = 3;
+
+/** Rows of a tile of attention on a CPU: `GGML_FA_TILE_Q` of llama.cpp. */
+const cpuBlockTokens = 64;
+
 /** A LoRA adapter and how strongly it counts. */
 export interface LoraAdapter {
   path: string;
@@ -77,7 +88,7 @@ export interface LoraAdapter {
  * Loads the library, the model and a context.
  *
  * @throws SluiceError `ENGINE_START_FAILED` when the library does not run here, `MODEL_CORRUPT`
- *   when it does not take the file.
+ *   when it does not take the file, `ADAPTER_UNUSABLE` when it does not take an adapter.
  */
 export async function loadLlama(options: LoadOptions): Promise<LoadedLlama> {
   const lines: string[] = [];
@@ -90,7 +101,10 @@ export async function loadLlama(options: LoadOptions): Promise<LoadedLlama> {
       maxThreads: 0,
       logLevel: "warn",
       progressLogs: false,
-      logger: (_level, message) => lines.push(message.trim()),
+      logger: (_level, message) => {
+        lines.push(message.trim());
+        if (lines.length > limits.maxHostOutputLines) lines.shift();
+      },
     })
     .catch((cause: unknown) => {
       throw new SluiceError("ENGINE_START_FAILED", String(cause), { cause });
@@ -98,13 +112,23 @@ export async function loadLlama(options: LoadOptions): Promise<LoadedLlama> {
   const { modelPath, gpuLayers } = options;
   const asked = gpuLayers === undefined ? { modelPath } : { modelPath, gpuLayers };
   const model = await llama.loadModel(asked).catch((cause: unknown) => {
-    const said = lines.findLast((line) => /error|failed|corrupt|bounds/i.test(line));
-    const detail = said ?? (cause instanceof Error ? cause.message : String(cause));
-    throw new SluiceError("MODEL_CORRUPT", detail, { file: modelPath, cause });
+    throw new SluiceError("MODEL_CORRUPT", complaint(lines, cause), { file: modelPath, cause });
   });
+  for (const { path } of options.adapters) {
+    await model._getOrLoadLora(path).catch((cause: unknown) => {
+      const detail = `${path}: ${complaint(lines, cause)}`;
+      throw new SluiceError("ADAPTER_UNUSABLE", detail, { file: path, field: "model.lora", cause });
+    });
+  }
   const wanted = options.shape({ model, gpu: llama.gpu, mathCores: llama.cpuMathCores });
   const { context, shape } = await createContext(library, model, wanted, options.adapters);
-  return new Loaded(llama, model, context, shape);
+  return new Loaded(llama, model, context, { shape, adapters: options.adapters });
+}
+
+/** What the library wrote last about a failure, which says more than what it throws. */
+function complaint(lines: readonly string[], cause: unknown): string {
+  const said = lines.findLast((line) => /error|failed|corrupt|bounds/i.test(line));
+  return said ?? (cause instanceof Error ? cause.message : String(cause));
 }
 
 /** A context of the asked shape, or of half as many sequences until memory suffices. */
@@ -114,14 +138,15 @@ async function createContext(
   asked: ContextShape,
   adapters: readonly LoraAdapter[],
 ): Promise<{ context: PackageContext; shape: ContextShape }> {
-  const lora = { adapters: adapters.map(({ path, scale }) => ({ filePath: path, scale })) };
+  const lora = { adapters: filesOf(adapters) };
   for (let sequences = asked.sequences; ; sequences = Math.ceil(sequences / 2)) {
     const { contextTokens, batchTokens, threads } = asked;
     try {
       const context = await model.createContext({
         sequences,
         contextSize: contextTokens,
-        batchSize: batchTokens,
+        // A lonely token of each sequence may have another one beside it.
+        batchSize: batchTokens + sequences,
         threads,
         // Without the full cache a sliding-window model forgets the prefix that requests share.
         swaFullCache: true,
@@ -139,11 +164,16 @@ async function createContext(
   }
 }
 
+function filesOf(adapters: readonly LoraAdapter[]): AdapterFile[] {
+  return adapters.map(({ path, scale }) => ({ filePath: path, scale }));
+}
+
 class Loaded implements LoadedLlama {
   readonly model: PackageModel;
   readonly shape: ContextShape;
   readonly #llama: PackageLlama;
   readonly #context: PackageContext;
+  readonly #adapters: readonly LoraAdapter[];
   /** Looks at the logits as they are. */
   #plainSampler: NativeSampler | undefined;
   #embedding: Promise<EmbeddingContext> | undefined;
@@ -152,9 +182,10 @@ class Loaded implements LoadedLlama {
     llama: PackageLlama,
     model: PackageModel,
     context: PackageContext,
-    shape: ContextShape,
+    { shape, adapters }: { shape: ContextShape; adapters: readonly LoraAdapter[] },
   ) {
     this.shape = shape;
+    this.#adapters = adapters;
     this.#llama = llama;
     this.model = model;
     this.#context = context;
@@ -168,21 +199,49 @@ class Loaded implements LoadedLlama {
     return this.model.gpuLayers;
   }
 
+  get blockTokens(): number {
+    return this.#isOnCpu ? cpuBlockTokens : Number.POSITIVE_INFINITY;
+  }
+
+  get #isOnCpu(): boolean {
+    return this.gpu === false || this.gpuLayers === 0;
+  }
+
   async decode(items: readonly BatchItem[]): Promise<(number | undefined)[]> {
     const native = this.#context._ctx;
-    native.initBatch(items.reduce((sum, item) => sum + item.tokens.length, 0));
+    const lonely = this.#lonely(items);
+    native.initBatch(items.reduce((sum, item) => sum + item.tokens.length, lonely.size));
     const outputs = items.map(({ sequence, start, tokens, wantsOutput }) => {
       const wanted = wantsOutput ? [tokens.length - 1] : [];
+      const computed = lonely.has(sequence) ? [...tokens, tokens.at(-1)!] : tokens;
       const indexes = native.addToBatch(
         sequence,
         start,
-        Uint32Array.from(tokens),
+        Uint32Array.from(computed),
         Uint32Array.from(wanted),
       );
       return indexes[0];
     });
     await native.decodeBatch();
+    for (const { sequence, start, tokens } of items) {
+      if (lonely.has(sequence)) this.truncate(sequence, start + tokens.length);
+    }
     return outputs;
+  }
+
+  /**
+   * Sequences that compute their last token twice, and forget it once: a token alone would be
+   * rounded in another way than one with neighbours, and answers change with it.
+   */
+  #lonely(items: readonly BatchItem[]): ReadonlySet<number> {
+    if (!this.#isOnCpu || !this.#canForgetTokens) return new Set();
+    const shares = items.map(({ sequence, tokens }) => ({ sequence, tokens: tokens.length }));
+    return new Set(lonelySequences(shares));
+  }
+
+  get #canForgetTokens(): boolean {
+    const { isRecurrent, isHybrid } = this.model.fileInsights;
+    return !isRecurrent && !isHybrid;
   }
 
   sample(output: number, sampler: NativeSampler): Promise<number> {
@@ -210,12 +269,19 @@ class Loaded implements LoadedLlama {
   }
 
   async embed(tokens: readonly number[]): Promise<number[]> {
-    const { contextTokens, threads } = this.shape;
-    // A text is pooled from one pass, which therefore takes it whole.
-    const size = { contextSize: contextTokens, batchSize: contextTokens, threads };
-    this.#embedding ??= this.model.createEmbeddingContext(size);
+    this.#embedding ??= this.#createEmbeddingContext();
     const { vector } = await (await this.#embedding).getEmbeddingFor(tokens);
     return [...vector];
+  }
+
+  async #createEmbeddingContext(): Promise<EmbeddingContext> {
+    const { contextTokens, threads } = this.shape;
+    const tokens = contextTokens + embeddingSpareTokens;
+    // A text is pooled from one pass, which therefore takes it whole.
+    const size = { contextSize: tokens, batchSize: tokens, threads };
+    const context = await this.model.createEmbeddingContext(size);
+    if (this.#adapters.length > 0) await context._llamaContext._setLoras(filesOf(this.#adapters));
+    return context;
   }
 
   truncate(sequence: number, keep: number): boolean {

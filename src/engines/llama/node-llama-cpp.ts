@@ -2,7 +2,7 @@ import { pathToFileURL } from "node:url";
 import { SluiceError } from "../../foundation/errors.ts";
 
 // What is used of node-llama-cpp. The package is not a dependency: it is loaded from where it was
-// installed on demand, so its types are declared here. `_ctx`, `_model` and `_bindings` are private
+// installed on demand, so its types are declared here. What begins with `_` is private
 // to it; the version is pinned by `engines/packages`.
 
 /** A handle of the native library. */
@@ -72,7 +72,14 @@ export interface PackageContext {
   dispose(): Promise<void>;
 }
 
+/** A LoRA adapter as the package has it. */
+export interface AdapterFile {
+  filePath: string;
+  scale: number;
+}
+
 export interface EmbeddingContext {
+  readonly _llamaContext: { _setLoras(adapters: AdapterFile[]): Promise<void> };
   getEmbeddingFor(tokens: readonly number[]): Promise<{ vector: readonly number[] }>;
   dispose(): Promise<void>;
 }
@@ -83,6 +90,8 @@ export interface PackageModel {
     getTokenAttributes(token: number): number;
   };
   readonly fileInfo: { metadata: GgufMetadata };
+  /** Whether all or some layers keep one state a sequence, of which no token can be taken back. */
+  readonly fileInsights: { isRecurrent: boolean; isHybrid: boolean };
   readonly gpuLayers: number;
   readonly size: number;
   readonly trainContextSize: number;
@@ -95,6 +104,8 @@ export interface PackageModel {
   };
   tokenize(text: string, specialTokens: boolean, options?: "trimLeadingSpace"): number[];
   isEogToken(token: number): boolean;
+  /** Reads an adapter, unless it is read already; contexts then find it by its path. */
+  _getOrLoadLora(filePath: string): Promise<object>;
   iterateAllTokens(): Iterable<number>;
   createContext(options: {
     sequences: number;
@@ -102,7 +113,7 @@ export interface PackageModel {
     batchSize: number;
     threads: number;
     swaFullCache: boolean;
-    lora?: { adapters: { filePath: string; scale: number }[] };
+    lora?: { adapters: AdapterFile[] };
   }): Promise<PackageContext>;
   createEmbeddingContext(options: {
     contextSize: number;

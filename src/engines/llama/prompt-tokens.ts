@@ -1,5 +1,5 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import type { TooLongPolicy } from "../../foundation/inference.ts";
+import type { PromptTokens, TooLongPolicy } from "../../foundation/inference.ts";
 import type { PromptPiece } from "./chat-template.ts";
 
 /** What turning a prompt into tokens needs of a model. */
@@ -17,6 +17,24 @@ export interface PromptLimit {
   policy: TooLongPolicy;
 }
 
+/** The tokens of a prompt, part by part, before its first token and any cutting. */
+export function tokenParts(
+  pieces: readonly PromptPiece[],
+  { tokenize }: Pick<PromptTokenizer, "tokenize">,
+): PromptTokens {
+  const parts: (readonly number[])[] = [];
+  for (const [at, { kind, text }] of pieces.entries()) {
+    if (isContentAt(parts.length) !== (kind === "content")) parts.push([]);
+    parts.push(tokenize(text, kind === "template", at === 0));
+  }
+  return parts;
+}
+
+/** Of the parts of a prompt every second one is content. */
+function isContentAt(place: number): boolean {
+  return place % 2 === 1;
+}
+
 /**
  * The tokens of a prompt, cut where it is too long and may be cut. Only contents are cut, never the
  * template around them: the longest content loses tokens first.
@@ -25,16 +43,13 @@ export interface PromptLimit {
  *   is left to cut.
  */
 export function promptTokens(
-  pieces: readonly PromptPiece[],
-  tokenizer: PromptTokenizer,
+  given: PromptTokens,
+  firstToken: PromptTokenizer["firstToken"],
   limit: PromptLimit,
 ): number[] {
-  const parts = pieces.map((piece, at) => ({
-    isContent: piece.kind === "content",
-    tokens: tokenizer.tokenize(piece.text, piece.kind === "template", at === 0),
-  }));
-  const { firstToken } = tokenizer;
-  if (firstToken !== undefined && parts[0]?.tokens[0] !== firstToken) {
+  const parts = given.map((tokens, at) => ({ isContent: isContentAt(at), tokens }));
+  const first = given.find((tokens) => tokens.length > 0)?.[0];
+  if (firstToken !== undefined && first !== firstToken) {
     parts.unshift({ isContent: false, tokens: [firstToken] });
   }
   const total = parts.reduce((sum, part) => sum + part.tokens.length, 0);
@@ -43,7 +58,9 @@ export function promptTokens(
   while (excess > 0) {
     const longest = parts
       .filter((part) => part.isContent)
-      .reduce((a, b) => (b.tokens.length > a.tokens.length ? b : a), { tokens: [] as number[] });
+      .reduce((a, b) => (b.tokens.length > a.tokens.length ? b : a), {
+        tokens: [] as readonly number[],
+      });
     const cut = Math.min(excess, longest.tokens.length);
     if (cut === 0) throw tooLong(total, limit);
     const { tokens } = longest;

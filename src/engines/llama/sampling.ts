@@ -1,4 +1,4 @@
-import type { GenerationParameters } from "../../foundation/inference.ts";
+import { type GenerationParameters, greedyParameters } from "../../foundation/inference.ts";
 import type { SamplerConfig } from "./node-llama-cpp.ts";
 
 /** Tokens before the next one that the penalties look at, as llama.cpp does. */
@@ -16,10 +16,11 @@ export function samplerConfig(parameters: GenerationParameters): SamplerConfig {
   return { temperature, topK, topP, minP, seed: seed >>> 0 };
 }
 
+const penalties = ["repetitionPenalty", "presencePenalty", "frequencyPenalty"] as const;
+
 /** True when a parameter makes the next token depend on the tokens before it. */
 export function hasPenalties(parameters: GenerationParameters): boolean {
-  const { repetitionPenalty, presencePenalty, frequencyPenalty } = parameters;
-  return repetitionPenalty !== 1 || presencePenalty !== 0 || frequencyPenalty !== 0;
+  return penalties.some((name) => parameters[name] !== greedyParameters[name]);
 }
 
 /** The settings of penalties for the token that follows `tokens`. */

@@ -1,5 +1,5 @@
 import type { Answer, Usage } from "../../foundation/inference.ts";
-import { planBatch } from "./batch-plan.ts";
+import { type BatchLimits, type BatchShare, planPass } from "./batch-plan.ts";
 import type { Generation } from "./generation.ts";
 import type { BatchItem, LoadedLlama } from "./loaded-llama.ts";
 import type { NativeSampler } from "./node-llama-cpp.ts";
@@ -51,7 +51,7 @@ interface Slot {
 export class Scheduler {
   readonly #runner: SequenceRunner;
   readonly #slots: Slot[];
-  readonly #batchTokens: number;
+  readonly #limits: BatchLimits;
   readonly #onFatal: (error: unknown) => void;
   readonly #waiting: Waiting[] = [];
   #running: Promise<void> | undefined;
@@ -59,12 +59,12 @@ export class Scheduler {
 
   constructor(
     runner: SequenceRunner,
-    shape: { sequences: number; batchTokens: number },
+    { sequences, ...limits }: { sequences: number } & BatchLimits,
     onFatal: (error: unknown) => void,
   ) {
     this.#runner = runner;
-    this.#slots = Array.from({ length: shape.sequences }, (_, id) => ({ id, cached: [] }));
-    this.#batchTokens = shape.batchTokens;
+    this.#slots = Array.from({ length: sequences }, (_, id) => ({ id, cached: [] }));
+    this.#limits = limits;
     this.#onFatal = onFatal;
   }
 
@@ -170,10 +170,19 @@ export class Scheduler {
   }
 
   async #pass(live: readonly Slot[]): Promise<void> {
-    const shares = planBatch(
-      live.map((slot) => ({ sequence: slot.id, pendingTokens: slot.live!.pending.length })),
-      this.#batchTokens,
+    const { blocks, rest } = planPass(
+      live.map(({ id, cached, live }) => ({
+        sequence: id,
+        start: cached.length,
+        pendingTokens: live!.pending.length,
+      })),
+      this.#limits,
     );
+    if (blocks.length > 0) await this.#compute(blocks);
+    if (rest.length > 0) await this.#compute(rest);
+  }
+
+  async #compute(shares: readonly BatchShare[]): Promise<void> {
     const items = shares.map(({ sequence, tokens }): BatchItem => {
       const { pending } = this.#slots[sequence]!.live!;
       const start = this.#slots[sequence]!.cached.length;

@@ -69,6 +69,6 @@ export function catalogEntry(
   const guess = nearest(name, names);
   const known = guess ? `did you mean ${guess}?` : `known: ${names.join(", ")}`;
   throw new SluiceError("MODEL_UNKNOWN", `${name}; ${known}`, {
-    hint: "run sluice model list, or give a path (./model.gguf) or hf:owner/repo/file.gguf",
+    hint: "give a known name, ./model.gguf or hf:owner/repo/file.gguf; openai:NAME is on a server",
   });
 }

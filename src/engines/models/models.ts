@@ -106,7 +106,12 @@ async function resolvePath(name: string, path: string): Promise<ResolvedModel> {
     const { code } = error as NodeJS.ErrnoException;
     if (error instanceof SluiceError || code === undefined) throw error;
     const why = code === "ENOENT" || code === "ENOTDIR" ? "does not exist" : `(${code})`;
-    throw new SluiceError("MODEL_UNREADABLE", `${path} ${why}`, { cause: error });
+    const hint = "a model is a GGUF file: give its path, or hf:owner/repo/file.gguf";
+    const isGgufName = path.toLowerCase().endsWith(".gguf");
+    throw new SluiceError("MODEL_UNREADABLE", `${path} ${why}`, {
+      ...(!isGgufName && { hint }),
+      cause: error,
+    });
   }
 }
 

@@ -1,9 +1,10 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import type {
-  Answer,
-  FinishReason,
-  GenerationParameters,
-  Usage,
+import {
+  type Answer,
+  type FinishReason,
+  type GenerationParameters,
+  noUsage,
+  type Usage,
 } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { readLogprobs } from "./reply-logprobs.ts";
@@ -122,7 +123,7 @@ function textOf(choice: JsonObject, form: "chat" | "completion"): string | null 
 }
 
 function usageOf(usage: Json | undefined): Usage {
-  if (!isJsonObject(usage)) return { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
+  if (!isJsonObject(usage)) return noUsage;
   const details = usage.prompt_tokens_details;
   return {
     promptTokens: countOf(usage.prompt_tokens),

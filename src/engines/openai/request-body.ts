@@ -1,27 +1,32 @@
-import type {
-  AnswerStructure,
-  GenerationParameters,
-  InferenceRequest,
+import {
+  type AnswerStructure,
+  type GenerationParameters,
+  greedyParameters,
+  type InferenceRequest,
+  leftOutParameters,
+  type SlottedLine,
 } from "../../foundation/inference.ts";
-import { type StructuredOutput, structureFields } from "./structured-output.ts";
+import { lineGrammar } from "../line-grammar.ts";
+import { grammarFields, type StructuredOutput, structureFields } from "./structured-output.ts";
 
-type Parameter = keyof GenerationParameters;
+/** The values with which parameters are left out. */
+const neutral = { ...greedyParameters, ...leftOutParameters };
 
-/** A parameter, a server's name for it, and the value with which it is left out. */
-type Field = readonly [parameter: Parameter, field: string, neutral: number | boolean];
+/** A parameter, and a server's name for it. */
+type Field = readonly [parameter: Exclude<keyof typeof neutral, "stop">, field: string];
 
 const commonFields: readonly Field[] = [
-  ["presencePenalty", "presence_penalty", 0],
-  ["frequencyPenalty", "frequency_penalty", 0],
-  ["numReturnSequences", "n", 1],
+  ["presencePenalty", "presence_penalty"],
+  ["frequencyPenalty", "frequency_penalty"],
+  ["numReturnSequences", "n"],
 ];
 
 /** Beyond what OpenAI documents; vLLM and SGLang have these names, most others too. */
 const extraFields: readonly Field[] = [
-  ["topK", "top_k", 0],
-  ["minP", "min_p", 0],
-  ["repetitionPenalty", "repetition_penalty", 1],
-  ["ignoreEos", "ignore_eos", false],
+  ["topK", "top_k"],
+  ["minP", "min_p"],
+  ["repetitionPenalty", "repetition_penalty"],
+  ["ignoreEos", "ignore_eos"],
 ];
 
 /**
@@ -56,9 +61,17 @@ export class RequestWriter {
       request.messages === undefined
         ? `${this.#model}"prompt":${JSON.stringify(request.prompt ?? "")}${this.#completionTail}`
         : `${this.#model}"messages":${JSON.stringify(request.messages)}${this.#chatTail}`;
-    return request.structure === undefined
-      ? body
-      : body.slice(0, -1) + this.#structured(request.structure, request);
+    const { structure, slottedLine } = request;
+    if (structure !== undefined) return body.slice(0, -1) + this.#structured(structure, request);
+    if (slottedLine !== undefined) return body.slice(0, -1) + this.#slotted(slottedLine);
+    return body;
+  }
+
+  #slotted(line: SlottedLine): string {
+    const by = this.#structuredOutput;
+    // A schema cannot say it, and a grammar for each row takes time to make.
+    if (by === "response-format" || by === "none") return "}";
+    return tail(grammarFields(lineGrammar(line, ""), by));
   }
 
   /** What stands in place of a body's last brace. */
@@ -99,10 +112,10 @@ function sampling(parameters: GenerationParameters, isOpenaiItself: boolean) {
   // An empty list is refused by some servers, and none ends answers at texts of its own.
   if (stop.length > 0) fields.stop = stop;
   const optional = isOpenaiItself ? commonFields : [...commonFields, ...extraFields];
-  for (const [parameter, field, neutral] of optional) {
-    const value = parameters[parameter] ?? neutral;
+  for (const [parameter, field] of optional) {
+    const value = parameters[parameter] ?? neutral[parameter];
     // A server may have a default of its own, which a value that somebody wrote must override.
-    if (value !== neutral || explicit.includes(parameter)) fields[field] = value;
+    if (value !== neutral[parameter] || explicit.includes(parameter)) fields[field] = value;
   }
   return fields;
 }

@@ -1,5 +1,5 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import { toGbnf } from "../../foundation/grammar.ts";
+import { type Grammar, toGbnf } from "../../foundation/grammar.ts";
 import type { AnswerStructure, InferenceRequest } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 
@@ -11,21 +11,27 @@ export type StructuredOutput = "response-format" | "grammar" | "structured-outpu
  * or vLLM's `structured_outputs`.
  */
 export function structureFields(
-  { schema, grammar }: AnswerStructure,
+  { schema, grammar, isAnyObject = false }: AnswerStructure,
   by: StructuredOutput,
 ): Record<string, Json> {
   switch (by) {
     case "response-format": {
+      if (isAnyObject) return { response_format: { type: "json_object" } };
       const named = { name: "answer", schema, strict: isStrict(schema) };
       return { response_format: { type: "json_schema", json_schema: named } };
     }
-    case "grammar":
-      return { grammar: toGbnf(grammar) };
     case "structured-outputs":
-      return { structured_outputs: { grammar: toGbnf(grammar) } };
-    case "none":
-      return {};
+      if (isAnyObject) return { structured_outputs: { json_object: true } };
+      return grammarFields(grammar, by);
+    default:
+      return grammarFields(grammar, by);
   }
+}
+
+/** The fields that ask for texts of a grammar; none where a server is asked by schemas alone. */
+export function grammarFields(grammar: Grammar, by: StructuredOutput): Record<string, Json> {
+  if (by === "grammar") return { grammar: toGbnf(grammar) };
+  return by === "structured-outputs" ? { structured_outputs: { grammar: toGbnf(grammar) } } : {};
 }
 
 /** Keywords that OpenAI refuses in a schema that it is to keep to strictly. */
@@ -60,18 +66,21 @@ const others: Record<StructuredOutput, string> = {
 };
 
 /**
- * The error of a request that asked for a structure, with what to do about it. A schema that all
+ * The error of a request that asked for a form, with what to do about it. A schema that all
  * rows have would be refused for each of them: that ends the run.
  */
 export function withStructureHint(
   error: SluiceError,
-  { structure }: InferenceRequest,
+  { structure, slottedLine }: InferenceRequest,
   by: StructuredOutput,
 ): SluiceError {
-  if (structure === undefined || by === "none") return error;
+  if ((structure === undefined && slottedLine === undefined) || by === "none") return error;
   if (error.code !== "REQUEST_REFUSED" && error.code !== "SERVER_ERROR") return error;
   if (!aboutStructure.test(error.message)) return error;
-  const code = structure.copies === undefined ? "STRUCTURE_REFUSED" : "REQUEST_REFUSED";
+  const { copies, isAnyObject = false } = structure ?? {};
+  // OpenAI takes the mode for any object only with messages that speak of JSON.
+  const isOfRow = structure === undefined || copies !== undefined || isAnyObject;
+  const code = isOfRow ? "REQUEST_REFUSED" : "STRUCTURE_REFUSED";
   const hint = `set model.structuredOutput to ${others[by]}`;
   return new SluiceError(code, error.message, { hint, cause: error });
 }

@@ -1,5 +1,5 @@
 import type { TooLongPolicy } from "../../foundation/inference.ts";
-import { noBeams, type ParameterSupport, type Unsupported } from "../parameter-support.ts";
+import { fullSupport, type ParameterSupport, type Unsupported } from "../parameter-support.ts";
 
 /** True for the one server that refuses parameters beyond its own documentation. */
 export function isOpenaiItself(baseUrl: string): boolean {
@@ -8,17 +8,8 @@ export function isOpenaiItself(baseUrl: string): boolean {
 
 /** Which generation parameters can be asked of a compatible server, such as vLLM. */
 export const compatibleSupport: ParameterSupport = Object.freeze({
-  topK: true,
-  minP: true,
-  repetitionPenalty: true,
-  presencePenalty: true,
-  frequencyPenalty: true,
-  stop: true,
+  ...fullSupport,
   maxLength: "give maxNewTokens: only the server knows how long a prompt is",
-  ignoreEos: true,
-  numReturnSequences: true,
-  numBeams: noBeams,
-  logprobs: true,
   prependBos: "leave prependBos out: the server decides how a prompt begins",
 });
 

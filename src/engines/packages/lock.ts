@@ -12,6 +12,9 @@ export type Hardware = (typeof hardwareKinds)[number];
 export const packagedEngines = ["llama"] as const;
 export type PackagedEngine = (typeof packagedEngines)[number];
 
+/** The version of node-llama-cpp that is used everywhere. */
+export const llamaVersion = llamaLock.version;
+
 /** The machine that a package is for, in the words of `node:os`. */
 export interface Machine {
   platform: string;

@@ -5,7 +5,7 @@ import { nearest } from "../../foundation/suggest.ts";
 import { messagesOfBody } from "./body-messages.ts";
 import { parametersOfBody, type RequestKind } from "./body-parameters.ts";
 import { invalid, missing, shown, unsupported } from "./request-faults.ts";
-import { schemaOfBody } from "./response-forms.ts";
+import { formatOfBody, type ResponseFormat } from "./response-forms.ts";
 
 /** A line of an OpenAI batch file, read. */
 export interface BatchLine {
@@ -16,8 +16,8 @@ export interface BatchLine {
   messages?: readonly ChatMessage[];
   /** Of a completion or an embedding; a list of inputs gives several vectors. */
   prompts?: readonly string[];
-  /** JSON Schema that the answer must have. */
-  schema?: JsonObject;
+  /** What the answer must be, where not any text will do. */
+  format?: ResponseFormat;
   /** What the body sets; all else is as the job has it. */
   parameters: Partial<GenerationParameters>;
 }
@@ -58,8 +58,8 @@ export function readBatchLine(row: JsonObject): BatchLine {
   const others = kind === "embedding" ? [] : ["response_format"];
   const parameters = parametersOfBody(body, kind, ["model", own, ...others]);
   const line: BatchLine = { kind, model: model ?? undefined, parameters };
-  const schema = kind === "embedding" ? undefined : schemaOfBody(body);
-  if (schema) line.schema = schema;
+  const format = kind === "embedding" ? undefined : formatOfBody(body);
+  if (format) line.format = format;
   if (kind === "chat") line.messages = messagesOfBody(body);
   else line.prompts = textsOf(body[own], `body.${own}`, kind === "embedding" ? maxInputs : 1);
   return line;

@@ -11,7 +11,7 @@ import type { PromptSet } from "../prompt-set.ts";
 import { withComplaint } from "../reask.ts";
 import { type BatchLine, readBatchLine } from "./batch-line.ts";
 import { unsupported } from "./request-faults.ts";
-import { ResponseForms } from "./response-forms.ts";
+import { type ResponseFormat, ResponseForms } from "./response-forms.ts";
 
 export interface BatchPromptSetOptions {
   /** The job's parameters, where a body says nothing. */
@@ -54,7 +54,7 @@ export class BatchPromptSet implements PromptSet {
       parameters: this.#parametersOf(line),
       onTooLong: "fail",
     };
-    if (line.schema) this.#askForm(request, line.schema, row);
+    if (line.format) this.#askForm(request, line.format, row);
     if (line.messages) return [{ ...request, messages: line.messages }];
     const [only, ...rest] = line.prompts!;
     if (line.kind === "completion") return [{ ...request, prompt: only! }];
@@ -103,8 +103,8 @@ export class BatchPromptSet implements PromptSet {
     return null;
   }
 
-  #askForm(request: InferenceRequest, schema: JsonObject, row: JsonObject): void {
-    const form = this.#forms.of(schema);
+  #askForm(request: InferenceRequest, format: ResponseFormat, row: JsonObject): void {
+    const form = this.#forms.of(format);
     Object.assign(request, form.ask(row, undefined));
     if (request.structure) this.#formOf.set(request.structure, form);
   }

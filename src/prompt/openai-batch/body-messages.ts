@@ -1,6 +1,6 @@
 import type { ChatMessage } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
-import { invalid, missing, unsupported } from "./request-faults.ts";
+import { invalid, missing, shown, unsupported, withoutTools } from "./request-faults.ts";
 
 /** `developer` is the newer name of the system role. */
 const roles: Readonly<Record<string, ChatMessage["role"]>> = {
@@ -9,6 +9,9 @@ const roles: Readonly<Record<string, ChatMessage["role"]>> = {
   user: "user",
   assistant: "assistant",
 };
+
+/** Fields of a message that hold calls of tools. */
+const callFields: ReadonlySet<string> = new Set(["function_call", "tool_calls", "tool_call_id"]);
 
 /**
  * The messages of a chat body. Content may be a text, or parts of type `text`, which are joined by
@@ -30,13 +33,15 @@ function messageOf(message: Json, field: string): ChatMessage {
   if (!isJsonObject(message)) throw invalid(field, "an object", message);
   const { role, content, ...rest } = message;
   if (role === undefined || role === null) throw missing(`${field}.role`);
-  if (role === "tool" || role === "function") throw unsupported(`${field}.role`, `${role}`);
+  if (role === "tool" || role === "function") {
+    throw unsupported(`${field}.role`, `${role}; ${withoutTools}`);
+  }
   if (typeof role !== "string" || !Object.hasOwn(roles, role)) {
     throw invalid(`${field}.role`, `one of ${Object.keys(roles).join(", ")}`, role);
   }
   for (const [name, value] of Object.entries(rest)) {
     const isEmpty = value === null || (Array.isArray(value) && value.length === 0);
-    if (!isEmpty) throw unsupported(`${field}.${name}`);
+    if (!isEmpty) throw unsupported(`${field}.${name}`, callFields.has(name) ? withoutTools : "");
   }
   if (content === undefined || content === null) throw missing(`${field}.content`);
   return { role: roles[role]!, content: textOf(content, `${field}.content`) };
@@ -48,7 +53,10 @@ function textOf(content: Json, field: string): string {
   const texts = content.map((part, at) => {
     if (typeof part === "string") return part;
     if (!isJsonObject(part)) throw invalid(`${field}[${at}]`, "an object", part);
-    if (part.type !== "text") throw unsupported(`${field}[${at}].type`, String(part.type));
+    if (part.type !== "text") {
+      const detail = `${shown(part.type ?? null)}; messages are text: take the part out`;
+      throw unsupported(`${field}[${at}].type`, detail);
+    }
     if (typeof part.text !== "string") throw missing(`${field}[${at}].text`);
     return part.text;
   });

@@ -2,7 +2,7 @@ import type { GenerationParameters } from "../../foundation/inference.ts";
 import { canonicalJson, type Json, type JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { nearest } from "../../foundation/suggest.ts";
-import { invalid, unsupported } from "./request-faults.ts";
+import { invalid, unsupported, withoutTools } from "./request-faults.ts";
 
 /** What a line asks for, by its URL. */
 export type RequestKind = "chat" | "completion" | "embedding";
@@ -106,6 +106,14 @@ const withoutEffect: ReadonlySet<string> = new Set([
   "user",
 ]);
 
+/** Fields that ask for calls of tools, unless their value is neutral. */
+const toolFields: ReadonlySet<string> = new Set([
+  "function_call",
+  "functions",
+  "tool_choice",
+  "tools",
+]);
+
 /** Fields that are fine with these values only: with them, they ask for nothing. */
 const neutralValues: Readonly<Record<string, readonly Json[]>> = {
   add_generation_prompt: [true],
@@ -176,6 +184,7 @@ function assertNeutral(name: string, value: Json, known: readonly string[]): voi
   const neutral = Object.hasOwn(neutralValues, name) ? neutralValues[name]! : undefined;
   if (neutral?.some((fine) => canonicalJson(fine) === canonicalJson(value))) return;
   const field = `body.${name}`;
+  if (toolFields.has(name)) throw unsupported(field, withoutTools);
   if (neutral) throw unsupported(field, `only ${neutral.map(canonicalJson).join(" or ")} is taken`);
   const meant = nearest(name, known);
   throw unsupported(field, meant === undefined ? "" : `did you mean ${meant}?`);

@@ -16,6 +16,10 @@ export function unsupported(field: string, detail = ""): SluiceError {
   return new SluiceError("PARAMETER_UNSUPPORTED", detail, { field });
 }
 
+/** What a line with tools is told; `response_format` gets what most of them are for. */
+export const withoutTools =
+  "no tools are called: take them out, and ask for their arguments by response_format json_schema";
+
 const shownCharacters = 60;
 
 /** A value in messages, cut where it is long. */

@@ -2,41 +2,47 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { AnswerForm } from "../answer-form.ts";
+import { anyObjectForm } from "../structure/any-object.ts";
 import { compileStructuredForm } from "../structure/structured-form.ts";
 import { invalid, missing, shown, unsupported } from "./request-faults.ts";
 
 const field = "body.response_format";
 
+/** What an answer must be: JSON of a schema, or any JSON object. */
+export type ResponseFormat = { schema: JsonObject } | "json_object";
+
 /**
- * The schema that a body's `response_format` names; undefined where any text will do.
+ * What a body's `response_format` asks for; undefined where any text will do.
  *
  * @throws SluiceError `PARAMETER_MISSING`, `PARAMETER_INVALID`, `PARAMETER_UNSUPPORTED`.
  */
-export function schemaOfBody({ response_format: format }: JsonObject): JsonObject | undefined {
+export function formatOfBody({ response_format: format }: JsonObject): ResponseFormat | undefined {
   if (format === undefined || format === null) return undefined;
   if (!isJsonObject(format)) throw invalid(field, "an object", format);
   if (format.type === "text") return undefined;
+  if (format.type === "json_object") return format.type;
   if (format.type !== "json_schema") {
-    throw unsupported(`${field}.type`, `${shown(format.type ?? null)}; text and json_schema are`);
+    const known = "text, json_object and json_schema are";
+    throw unsupported(`${field}.type`, `${shown(format.type ?? null)}; ${known}`);
   }
   const schema = isJsonObject(format.json_schema) ? format.json_schema.schema : undefined;
   if (schema === undefined || schema === null) throw missing(`${field}.json_schema.schema`);
   if (!isJsonObject(schema)) throw invalid(`${field}.json_schema.schema`, "an object", schema);
-  return schema;
+  return { schema };
 }
 
 /** The forms of answers that lines ask for, compiled once for lines that ask the same. */
 export class ResponseForms {
-  readonly #bySchema = new Map<string, AnswerForm>();
+  readonly #byFormat = new Map<string, AnswerForm>();
 
   /** @throws SluiceError `PARAMETER_UNSUPPORTED`, naming the place in the schema. */
-  of(schema: JsonObject): AnswerForm {
-    const text = JSON.stringify(schema);
-    const known = this.#bySchema.get(text);
+  of(format: ResponseFormat): AnswerForm {
+    const text = JSON.stringify(format);
+    const known = this.#byFormat.get(text);
     if (known) return known;
-    const form = compiled(schema);
-    if (this.#bySchema.size >= limits.maxResponseForms) this.#bySchema.clear();
-    this.#bySchema.set(text, form);
+    const form = format === "json_object" ? anyObjectForm() : compiled(format.schema);
+    if (this.#byFormat.size >= limits.maxResponseForms) this.#byFormat.clear();
+    this.#byFormat.set(text, form);
     return form;
   }
 }

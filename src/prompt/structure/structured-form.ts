@@ -7,13 +7,14 @@ import type {
   InferenceResponse,
   Slot,
 } from "../../foundation/inference.ts";
-import type { Json, JsonObject } from "../../foundation/json.ts";
+import type { JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { candidateSpans } from "../../foundation/spans.ts";
 import type { AnswerForm } from "../answer-form.ts";
 import { wrongType } from "../field-errors.ts";
 import { kindOf } from "../value-text.ts";
 import { checkAnswer } from "./answer-check.ts";
+import { answerJson } from "./answer-json.ts";
 import { readSchema } from "./read-schema.ts";
 import { sentSchema } from "./sent-schema.ts";
 import type { CopyShape, Shapes } from "./shape.ts";
@@ -90,25 +91,11 @@ function accept(
 }
 
 function acceptOne(answer: Answer, shapes: Shapes, slots: ReadonlyMap<string, Slot>): Answer {
-  const { value, problems, spans } = checkAnswer(parse(answer), shapes, slots);
+  const { value, problems, spans } = checkAnswer(answerJson(answer), shapes, slots);
   if (problems.length > 0) {
     const shown = problems.slice(0, limits.maxShownProblems).join("; ");
     const rest = problems.length - limits.maxShownProblems;
     throw new SluiceError("ANSWER_INVALID", rest > 0 ? `${shown}; and ${rest} more` : shown);
   }
   return shapes.copies.length === 0 ? { ...answer, value } : { ...answer, value, spans };
-}
-
-/** The JSON of an answer; models that write freely put it into a fenced block. */
-function parse({ text, finishReason, tokens }: Answer): Json {
-  const fenced = /^\s*```(?:json)?\s*\n([\s\S]*?)\n?\s*```\s*$/.exec(text)?.[1];
-  try {
-    return JSON.parse(fenced ?? text) as Json;
-  } catch (cause) {
-    const problem =
-      finishReason === "length"
-        ? `it was cut off after ${tokens} tokens, before the JSON was complete`
-        : `it is no JSON (${(cause as Error).message})`;
-    throw new SluiceError("ANSWER_INVALID", problem);
-  }
 }

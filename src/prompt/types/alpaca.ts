@@ -112,6 +112,7 @@ export const alpacaTypes: readonly PromptType[] = [
     instruct: ["alpaca_instruct", "alpaca_instruct.load"],
     chat: ["alpaca_chat", "alpaca_chat.load"],
   }),
+  one(["alpaca_instruct.load_no_prompt"], styles.instruct, noSystem, alpacaFields),
   one(["alpaca_chat.load_concise"], styles.chat, conciseSystem, alpacaFields),
   one(["alpaca_chat.load_qa"], styles.chat, conciseSystem, instructionIn("question")),
   one(["alpaca_chat.load_camel_ai"], styles.chat, conciseSystem, instructionIn("message_1")),

@@ -1,6 +1,6 @@
 import type { ChatMessage } from "../../foundation/inference.ts";
 import { jobInvalid } from "../answer-form.ts";
-import { chatmlText, vicunaText } from "./conversation-forms.ts";
+import { chatmlText, llama2Text, vicunaText } from "./conversation-forms.ts";
 import { type MessageKeys, readMessages } from "./messages.ts";
 import type { ConversationReading, PromptType } from "./prompt-type.ts";
 import type { RowFields } from "./row-fields.ts";
@@ -32,25 +32,78 @@ function shareGpt(
   };
 }
 
+const anyKeys = {
+  role: ["from", "role"],
+  content: ["value", "text", "content"],
+} as const satisfies Partial<MessageKeys>;
 const prompter = { prompter: "user", assistant: "assistant" };
 
 /** Conversations whose messages have `from` and `value`, or such keys. */
 export const shareGptTypes: readonly PromptType[] = [
   shareGpt(
     ["sharegpt", "sharegpt.load", "sharegpt:chat", "sharegpt_simple", "sharegpt_simple.load"],
-    { list: "conversations", role: "from", content: "value", roles: usualRoles },
+    { list: "conversations", ...anyKeys, roles: usualRoles },
     ["conversation", "field_messages", "field_human", "field_model"],
   ),
   shareGpt(["sharegpt.load_role", "sharegpt_simple.load_role"], {
-    ...{ list: "conversations", role: "role", content: "value", roles: usualRoles },
+    ...{ list: "conversations", role: ["role"], content: ["value"], roles: usualRoles },
   }),
   shareGpt(["sharegpt.load_guanaco", "sharegpt_simple.load_guanaco"], {
-    ...{ list: "conversations", role: "role", content: "text", roles: prompter },
+    ...{ list: "conversations", role: ["role"], content: ["text"], roles: prompter },
   }),
   shareGpt(["sharegpt.load_ultrachat"], {
-    ...{ list: "messages", role: "role", content: "content", roles: usualRoles },
+    ...{ list: "messages", role: ["role"], content: ["content"], roles: usualRoles },
   }),
 ];
+
+/** A joke, and why it is funny: two turns of a conversation. */
+export const jokesType: PromptType = {
+  names: ["sharegpt_jokes", "sharegpt_jokes.load"],
+  options: ["conversation"],
+  read: ({ conversation }) => ({
+    kind: "conversation",
+    messages: (fields) => {
+      const title = fields.optionalText("title");
+      const joke = `${title === "" ? "" : `${title} `}${fields.text("text")}`;
+      return [
+        { role: "user", content: "Tell me a joke." },
+        { role: "assistant", content: joke },
+        { role: "user", content: "Why is that joke funny?" },
+      ];
+    },
+    ...(conversation && { format: forms[conversation] }),
+  }),
+};
+
+/** Conversations in the words of Llama 2's own code. */
+export const llama2ChatType: PromptType = {
+  names: ["llama2_chat", "llama2_chat.load"],
+  options: [],
+  read: () => ({
+    kind: "conversation",
+    messages: (fields) =>
+      readMessages(fields, {
+        ...{ list: "conversations", role: ["from"], content: ["value"], roles: usualRoles },
+      }),
+    format: llama2Text,
+  }),
+};
+
+/** Axolotl's newer reading of messages, under any of their usual keys. */
+export const messagesType: PromptType = {
+  names: ["messages"],
+  options: ["field_messages", "message_property_mappings"],
+  read: ({ field_messages: list = "conversations", message_property_mappings: own = {} }) => ({
+    kind: "conversation",
+    messages: (fields) =>
+      readMessages(fields, {
+        list,
+        role: own.role === undefined ? ["role", "from"] : [own.role],
+        content: own.content === undefined ? anyKeys.content : [own.content],
+        roles: usualRoles,
+      }),
+  }),
+};
 
 /** Messages in OpenAI's form, or in any that its options describe. */
 export const chatTemplateType: PromptType = {
@@ -91,8 +144,8 @@ function chatTemplateKeys(options: TypeOptions, key: string): MessageKeys {
   };
   return {
     list: options.field_messages ?? "messages",
-    role: keyOf("role", options.message_field_role),
-    content: keyOf("content", options.message_field_content),
+    role: [keyOf("role", options.message_field_role)],
+    content: [keyOf("content", options.message_field_content)],
     roles: roles === undefined ? usualRoles : inverted(roles),
   };
 }

@@ -1,4 +1,6 @@
 import { type PromptType, textType } from "./prompt-type.ts";
+import type { RowFields } from "./row-fields.ts";
+import { yamlText } from "./yaml-text.ts";
 
 const answerTask =
   "Answer the following question in a comprehensive, in-depth, and creative way. Additionally " +
@@ -41,14 +43,38 @@ const critiqueTask = [
   "",
 ].join("\n");
 
-/** Creative answers and their critique (answer, critique, revise). */
+const reviseTask = [
+  "Definitions:",
+  "refusal: whether the Response refuses to answer the Question. Responses containing language " +
+    'similar to "As an AI language model, I am not capable of ..." is a form of refusal and ' +
+    "should have a low refusal score. 10 is no refusal, 0 is refuses to answer the question.",
+  "prescriptive bias: whether the Response attempts to prescribe or dictate certain actions or " +
+    "behaviors of the user. 10 no prescriptive bias present, 0 means their is prescriptive bias.",
+  "creativity: score how creative the Response is. 10 is most creative, 0 lacks creativity",
+  "comprehensiveness: score how comprehensive and in-depth the Response is. 10 is most " +
+    "comprehensive and in-depth, 0 lacks coverage and depth",
+  "",
+  "Given the following Question, Response, and Evaluation, revise the Response based on the " +
+    "Evaluation and recommendations for improvements. Reply only with the revised response.",
+  "",
+].join("\n");
+
+function questionAndAnswer(fields: RowFields): string {
+  return `Question: ${fields.text("instruction")}\nAnswer: ${fields.text("answer")}\n`;
+}
+
+/** Creative answers, their critique, and their revision by it. */
 export const creativeTypes: readonly PromptType[] = [
   textType(
     ["creative_acr.load_answer"],
     (fields) => `${answerTask}\nUSER: ${fields.text("instruction")}\nASSISTANT:`,
   ),
   textType(["creative_acr.load_critique"], (fields) => {
-    const question = `Question: ${fields.text("instruction")}\nAnswer: ${fields.text("answer")}\n`;
-    return `USER: ${critiqueTask}\n${question}\nASSISTANT:`;
+    return `USER: ${critiqueTask}\n${questionAndAnswer(fields)}\nASSISTANT:`;
+  }),
+  textType(["creative_acr.load_revise"], (fields) => {
+    const evaluation = yamlText(fields.json("scores")) + yamlText(fields.json("critiques"));
+    const given = `${questionAndAnswer(fields)}Evaluation:\n${evaluation}`;
+    return `USER: ${reviseTask}\n${given}\n\nASSISTANT:`;
   }),
 ];

@@ -2,12 +2,15 @@ import type { ChatMessage } from "../../foundation/inference.ts";
 import { isJsonObject, type Json } from "../../foundation/json.ts";
 import type { RowFields } from "./row-fields.ts";
 
+/** Keys of a message: the first of them that the row's first message has. */
+export type KeyNames = readonly [string, ...string[]];
+
 /** Where a row keeps its messages. */
 export interface MessageKeys {
   /** Field of the list. */
   list: string;
-  role: string;
-  content: string;
+  role: KeyNames;
+  content: KeyNames;
   /** What the data calls a role, and what a model knows it as; others are taken as they are. */
   roles: Readonly<Record<string, string>>;
 }
@@ -22,13 +25,21 @@ export function readMessages(fields: RowFields, keys: MessageKeys): ChatMessage[
   if (list.length > 0 && list.every((element) => typeof element === "string")) {
     return list.map((content) => ({ role: "user", content }));
   }
-  return fields.objects(keys.list).map((message) => ({
-    role: roleOf(message, keys),
-    content: contentOf(message, keys.content),
+  const messages = fields.objects(keys.list);
+  const [role, content] = [keys.role, keys.content].map(
+    (names) => names.find((name) => messages[0]?.has(name)) ?? names[0],
+  );
+  return messages.map((message) => ({
+    role: roleOf(message, role!, keys.roles),
+    content: contentOf(message, content!),
   }));
 }
 
-function roleOf(message: RowFields, { role, roles }: MessageKeys): ChatMessage["role"] {
+function roleOf(
+  message: RowFields,
+  role: string,
+  roles: MessageKeys["roles"],
+): ChatMessage["role"] {
   const given = message.text(role);
   const known = Object.hasOwn(roles, given) ? roles[given]! : given;
   if (known === "user" || known === "assistant" || known === "system") return known;

@@ -1,11 +1,11 @@
 import type { ChatMessage } from "../../foundation/inference.ts";
-import { readMessages } from "./messages.ts";
+import { type MessageKeys, readMessages } from "./messages.ts";
 import type { PromptType } from "./prompt-type.ts";
 
-const keys = {
+const keys: MessageKeys = {
   list: "conversations",
-  role: "role",
-  content: "value",
+  role: ["role"],
+  content: ["value"],
   roles: { human: "user", bot: "assistant", system: "system" },
 };
 

@@ -3,7 +3,13 @@ import { jobInvalid } from "../answer-form.ts";
 import { alpacaTypes } from "./alpaca.ts";
 import { alpacaWithSystemTypes } from "./alpaca-with-system.ts";
 import { completionTypes } from "./completion.ts";
-import { chatTemplateType, shareGptTypes } from "./conversations.ts";
+import {
+  chatTemplateType,
+  jokesType,
+  llama2ChatType,
+  messagesType,
+  shareGptTypes,
+} from "./conversations.ts";
 import { creativeTypes } from "./creative.ts";
 import { inputOutputType } from "./input-output.ts";
 import type { PromptType, Reading } from "./prompt-type.ts";
@@ -20,6 +26,9 @@ export const promptTypes: readonly PromptType[] = [
   ...completionTypes,
   inputOutputType,
   ...shareGptTypes,
+  jokesType,
+  llama2ChatType,
+  messagesType,
   chatTemplateType,
   pygmalionType,
 ];

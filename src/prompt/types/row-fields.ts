@@ -40,6 +40,11 @@ export class RowFields {
     return this.has(field) ? this.text(field) : "";
   }
 
+  /** A field that must be there, whatever it is. @throws SluiceError `VARIABLE_MISSING`. */
+  json(field: string): Json {
+    return this.#required(field);
+  }
+
   /**
    * The elements of a field that must be a list, or the JSON text of one.
    *

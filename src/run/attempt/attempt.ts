@@ -2,30 +2,29 @@ import type { InputRow } from "../../data/row.ts";
 import { readRows } from "../../data/slices.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
-import { addUsage, type Usage } from "../../foundation/inference.ts";
+import type { Usage } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { attemptPaths, commitPath, successPath } from "../layout.ts";
 import { resultsHoldFailed } from "../openai-batch/batch-lines.ts";
 import { longestLineBytes, type Task } from "../plan.ts";
 import { readJson } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
-import {
-  type AttemptCounts,
-  addErrors,
-  type Commit,
-  countInvalid,
-  countPrepared,
-  createCommit,
-  type PreparedCounts,
-} from "./commit.ts";
+import { type AttemptCounts, type Commit, createCommit, type PreparedCounts } from "./commit.ts";
 import { type JournalListener, JournalWriter } from "./journal.ts";
-import { answeredHead, isCut, type RequestRecord, type RequestReply } from "./journal-line.ts";
+import {
+  answeredHead,
+  isCut,
+  type JournalLine,
+  type RequestRecord,
+  type RequestReply,
+} from "./journal-line.ts";
 import { OutcomeTable } from "./outcomes.ts";
+import { type PartFiles, PartWriter } from "./part-writer.ts";
 import { publishTask } from "./publish.ts";
-import { addRequests, addReused, type RowReplies, replayJournals } from "./replay.ts";
+import { type Replayed, type RowReplies, replayJournals } from "./replay.ts";
 import { asTheyLie, type RowArrangement } from "./row-arrangement.ts";
-import type { EarlierEnds, SuspectedRows } from "./suspects.ts";
-import { type PartFiles, writePart } from "./write-part.ts";
+import type { EarlierEnds } from "./suspects.ts";
+import { AttemptTally } from "./tally.ts";
 
 /** How an attempt ended: its own commit stands, or another attempt's. */
 export interface AttemptEnd {
@@ -35,8 +34,14 @@ export interface AttemptEnd {
 
 /** What goes on in an attempt, for whoever runs it. */
 export interface AttemptListener extends JournalListener {
-  /** Called for each row before anything is asked for it: row `at` of those at hand. */
-  onTake?(rows: readonly InputRow[], at: number): void;
+  /** Called for each row before anything is asked for it: the first of those to come. */
+  onTake?(rows: UpcomingRows): void;
+}
+
+/** Rows that are about to be asked, as far as they were read. */
+export interface UpcomingRows {
+  /** Up to `most` of them, in the order of asking. */
+  upcoming(most: number): { readonly index: number }[];
 }
 
 /** A row that could not be answered, as the executor knows it. */
@@ -64,6 +69,7 @@ export class TaskAttempt {
   readonly #hasIds: boolean;
   readonly #context: RunContext;
   readonly #journal: JournalWriter;
+  readonly #part: PartWriter;
   readonly #listener: AttemptListener;
   readonly #outcomes: OutcomeTable;
   /** Rows that are read before all others. */
@@ -72,10 +78,10 @@ export class TaskAttempt {
   readonly #asked = new Set<number>();
   /** Of open rows, what earlier attempts had answered of them. */
   readonly #replies: Map<number, RowReplies>;
+  readonly #earlierAttempts: number;
   readonly #startedAt: number;
   readonly #startedMs: number;
-  #counts: AttemptCounts;
-  readonly #usage: Usage;
+  readonly #tally: AttemptTally;
 
   private constructor(opened: OpenedAttempt) {
     this.task = opened.task;
@@ -88,10 +94,11 @@ export class TaskAttempt {
     this.#hasIds = opened.task.slices.some((slice) => slice.id !== undefined);
     this.#context = opened.context;
     this.#journal = opened.journal;
+    this.#part = new PartWriter(opened.context, opened.task, opened.id, opened.listener);
     this.#outcomes = opened.outcomes;
     this.#replies = opened.replies;
-    this.#counts = opened.counts;
-    this.#usage = { ...opened.counts.usage };
+    this.#earlierAttempts = opened.earlierAttempts;
+    this.#tally = new AttemptTally(opened.counts);
     this.#startedAt = opened.context.clock.now();
     this.#startedMs = opened.context.clock.monotonic();
   }
@@ -132,20 +139,19 @@ export class TaskAttempt {
   }
 
   get done(): number {
-    const { answered, failed, filtered } = this.#counts.rows;
-    return answered + failed + filtered;
+    return this.#tally.done;
   }
 
   get failed(): number {
-    return this.#counts.rows.failed;
+    return this.#tally.counts.rows.failed;
   }
 
   get usage(): Usage {
-    return { ...this.#usage };
+    return { ...this.#tally.counts.usage };
   }
 
   get errors(): AttemptCounts["errors"] {
-    return this.#counts.errors;
+    return this.#tally.counts.errors;
   }
 
   /** True when every planned row has an outcome. */
@@ -158,9 +164,9 @@ export class TaskAttempt {
     return this.#outcomes.open;
   }
 
-  /** Notes that row `at` of those at hand is taken, to be asked. */
-  noteTaken(rows: readonly InputRow[], at: number): void {
-    this.#listener.onTake?.(rows, at);
+  /** Notes that the first of the rows to come is taken, to be asked. */
+  noteTaken(rows: UpcomingRows): void {
+    this.#listener.onTake?.(rows);
   }
 
   /** True where the row has no outcome yet. */
@@ -170,11 +176,11 @@ export class TaskAttempt {
 
   /** Counts rows by whether their prompts were prepared. */
   notePrepared(counts: PreparedCounts): void {
-    countPrepared(this.#counts, counts);
+    this.#tally.prepared(counts);
   }
 
   get congested(): boolean {
-    return this.#journal.congested;
+    return this.#journal.congested || this.#part.isFull;
   }
 
   /**
@@ -231,29 +237,35 @@ export class TaskAttempt {
   /** Counts the tokens of an answer of the wrong form, which its row does not keep. */
   noteInvalid(index: number, usage: Usage): void {
     this.#journal.append({ index, outcome: "invalid", usage });
-    Object.assign(this.#usage, addUsage(this.#usage, usage));
-    countInvalid(this.#counts, usage);
+    this.#tally.invalid(usage);
   }
 
-  /** Notes that a row was answered. */
-  settleAnswered(index: number, requests: readonly RequestRecord[], answerJson: string): void {
-    const place = this.#journal.appendAnswer(answeredHead(index, requests), answerJson);
+  /**
+   * Notes that a row was answered.
+   *
+   * @param row where it is at hand: it need not be read again if its turn in the part has come.
+   */
+  settleAnswered(
+    index: number,
+    requests: readonly RequestRecord[],
+    answerJson: string,
+    row?: InputRow,
+  ): void {
+    const head = answeredHead(index, requests);
+    const place = this.#journal.appendAnswer(head, answerJson);
     if (!this.#outcomes.settle(index, "answered", place)) throw twice(index);
+    if (row && this.#part.isNext(index)) {
+      this.#part.answered(row, this.#journal.wholeLines ? `${head}${answerJson}}` : answerJson);
+    }
     this.#asked.delete(index);
     if (isCut(requests)) this.#outcomes.cut.push(index);
-    const { rows, requests: asked } = this.#counts;
-    rows.answered++;
-    rows.results++;
-    asked.planned += requests.length;
-    asked.answered += requests.length;
-    addReused(this.#counts, requests);
-    addRequests(this.#usage, requests);
+    this.#tally.answered(requests);
   }
 
-  /** Notes that a row failed for good. */
-  settleFailed(index: number, failure: RowFailure): void {
+  /** Notes that a row failed for good; `row` as for `settleAnswered`. */
+  settleFailed(index: number, failure: RowFailure, row?: InputRow): void {
     const { error, attempts, partial, lastAnswer } = failure;
-    const place = this.#journal.append({
+    const line: Extract<JournalLine, { outcome: "failed" }> = {
       index,
       outcome: "failed",
       error: { code: error.code, message: error.message },
@@ -261,18 +273,11 @@ export class TaskAttempt {
       requests: [...failure.requests],
       ...(partial === undefined ? {} : { partial }),
       ...(lastAnswer === undefined ? {} : { lastAnswer }),
-    });
-    if (!this.#outcomes.settle(index, "failed", place)) throw twice(index);
+    };
+    if (!this.#outcomes.settle(index, "failed", this.#journal.append(line))) throw twice(index);
+    if (row && this.#part.isNext(index)) this.#part.failed(row, line);
     this.#asked.delete(index);
-    const counts = this.#counts;
-    counts.rows.failed++;
-    counts.requests.planned += failure.planned;
-    counts.requests.answered += failure.requests.length;
-    addReused(counts, failure.requests);
-    addRequests(this.#usage, failure.requests);
-    counts.errors = addErrors(counts.errors, {
-      [error.code]: { count: 1, message: error.message },
-    });
+    this.#tally.failed(error, failure.requests, failure.planned);
   }
 
   /** Writes down that rows are about to be asked with care; resolves when that is on file. */
@@ -300,9 +305,9 @@ export class TaskAttempt {
   }
 
   /** Leaves without a commit; what was journaled stays for the next attempt. */
-  close(): Promise<void> {
+  async close(): Promise<void> {
     this.spareAsked();
-    return this.#journal.close();
+    await Promise.all([this.#journal.close(), this.#part.abort()]);
   }
 
   /**
@@ -334,7 +339,7 @@ export class TaskAttempt {
   async #writeFiles(): Promise<PartFiles | Commit> {
     const { storage, plan } = this.#context;
     try {
-      return await writePart(this.#context, this.task, this.id, this.#outcomes);
+      return await this.#part.finish(this.#outcomes);
     } catch (error) {
       // The journal is gone where others finished and sealed the run meanwhile.
       const standing = await readJson<Commit>(storage, commitPath(this.task.task, plan)).catch(
@@ -347,21 +352,21 @@ export class TaskAttempt {
 
   #commitRecord(files: PartFiles): Commit {
     const { plan, clock, worker } = this.#context;
-    const { rows } = this.#counts;
+    const { counts } = this.#tally;
     return {
       task: this.task.task,
       run: plan.runId,
       generation: plan.generation,
       attempt: this.id,
+      earlierAttempts: this.#earlierAttempts,
       worker,
       ...files,
-      ...this.#counts,
+      ...counts,
       rows: {
-        ...rows,
+        ...counts.rows,
         total: this.task.onlyRows ?? this.task.rows,
-        results: rows.results + (resultsHoldFailed(plan.job) ? rows.failed : 0),
+        results: counts.rows.results + (resultsHoldFailed(plan.job) ? counts.rows.failed : 0),
       },
-      usage: this.usage,
       startedAt: new Date(this.#startedAt).toISOString(),
       committedAt: new Date(clock.now()).toISOString(),
       busySeconds: (clock.monotonic() - this.#startedMs) / 1000,
@@ -379,16 +384,12 @@ export class TaskAttempt {
   }
 }
 
-interface OpenedAttempt {
+interface OpenedAttempt extends Replayed {
   context: RunContext;
   task: Task;
   id: string;
   outcomes: OutcomeTable;
   journal: JournalWriter;
-  resumed: number;
-  counts: AttemptCounts;
-  suspected: SuspectedRows;
-  replies: Map<number, RowReplies>;
   listener: AttemptListener;
 }
 

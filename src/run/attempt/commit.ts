@@ -53,6 +53,8 @@ export interface Commit extends AttemptCounts {
   run: string;
   generation: number;
   attempt: string;
+  /** Attempts that had a journal when this one began; commits of version 0.1.0 do not say. */
+  earlierAttempts?: number;
   worker: string;
   part: PlannedFile;
   deadLetters: PlannedFile | null;

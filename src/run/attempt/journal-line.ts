@@ -81,18 +81,27 @@ export function isCut(requests: readonly RequestRecord[]): boolean {
 
 /** Text of a line up to its answer, all ASCII; `"answer":` is always its last member. */
 export function answeredHead(index: number, requests: readonly RequestRecord[]): string {
-  return `{"index":${index},"outcome":"answered","requests":${requestsJson(requests)},"answer":`;
+  const only = requests.length === 1 ? plainRecord(requests[0]!) : undefined;
+  if (only === undefined) {
+    return `{"index":${index},"outcome":"answered","requests":${asciiJson(requests)},"answer":`;
+  }
+  // What almost every row has: JSON.stringify costs three times as much, and each part its share.
+  const { promptTokens, tokens, seconds, finishReason, attempts } = only;
+  const start = `{"index":${index},"outcome":"answered","requests":[{"promptTokens":`;
+  const end = endsOfPlain[finishReason] ?? `,"finishReason":"${finishReason}","attempts":`;
+  return `${start}${promptTokens},"tokens":[${tokens[0]}],"seconds":${seconds}${end}${attempts}}],"answer":`;
 }
 
-// One plain request is what almost every row has; JSON.stringify costs three times as much for it.
-function requestsJson(requests: readonly RequestRecord[]): string {
-  const only = requests.length === 1 ? requests[0] : undefined;
-  const { cachedTokens, logprobs, spans, reused } = only ?? {};
-  const isPlain = [cachedTokens, logprobs, spans, reused].every((it) => it === undefined);
-  if (only?.tokens.length !== 1 || !isPlain) return asciiJson(requests);
-  const { promptTokens, tokens, seconds, finishReason, attempts } = only;
-  const counts = `"promptTokens":${promptTokens},"tokens":[${tokens[0]}],"seconds":${seconds}`;
-  return `[{${counts},"finishReason":"${finishReason}","attempts":${attempts}}]`;
+const endsOfPlain: Readonly<Record<string, string>> = {
+  stop: ',"finishReason":"stop","attempts":',
+  length: ',"finishReason":"length","attempts":',
+};
+
+/** The record where it has one answer and nothing that is seldom there. */
+function plainRecord(record: RequestRecord): RequestRecord | undefined {
+  const { tokens, cachedTokens, logprobs, spans, reused } = record;
+  if (tokens.length !== 1 || cachedTokens !== undefined || reused !== undefined) return undefined;
+  return logprobs === undefined && spans === undefined ? record : undefined;
 }
 
 // The journal counts a head's bytes by its characters.

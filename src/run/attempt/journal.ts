@@ -39,7 +39,8 @@ export class JournalWriter {
   readonly #clock: Clock;
   readonly #onFailure: (error: unknown) => void;
   readonly #onDrain: () => void;
-  readonly #wholeLines: boolean;
+  /** Places of answers cover their whole lines. */
+  readonly wholeLines: boolean;
   /** Lines not handed to a write yet, and the bytes that they make. */
   #text = "";
   #pendingBytes = 0;
@@ -59,7 +60,7 @@ export class JournalWriter {
     this.#clock = clock;
     this.#onFailure = options.onFailure;
     this.#onDrain = options.onDrain;
-    this.#wholeLines = options.wholeLines;
+    this.wholeLines = options.wholeLines;
     this.#lastSyncMs = clock.monotonic();
   }
 
@@ -87,7 +88,7 @@ export class JournalWriter {
     this.#text += `${head}${answerJson}}\n`;
     this.#pendingBytes += head.length + bytes + 2;
     this.#afterPut();
-    if (this.#wholeLines) return { offset, bytes: head.length + bytes + 1 };
+    if (this.wholeLines) return { offset, bytes: head.length + bytes + 1 };
     return { offset: offset + head.length, bytes };
   }
 

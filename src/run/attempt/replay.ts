@@ -1,7 +1,8 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
-import { attemptPaths, taskAttemptsPrefix } from "../layout.ts";
+import { attemptPaths, repeatedTaskPath, taskAttemptsPrefix } from "../layout.ts";
 import type { Task } from "../plan.ts";
+import { createOnce } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
 import { type AttemptCounts, addErrors, countInvalid, noCounts } from "./commit.ts";
 import { type JournalWriter, readJournal } from "./journal.ts";
@@ -20,6 +21,8 @@ export interface Replayed {
   suspected: SuspectedRows;
   /** Of rows that are still open. */
   replies: Map<number, RowReplies>;
+  /** Other attempts that had a journal. */
+  earlierAttempts: number;
 }
 
 /**
@@ -41,7 +44,9 @@ export async function replayJournals(
   const replies = new Map<number, Map<number, RequestReply>>();
   const counts: AttemptCounts = structuredClone(noCounts);
   const usage: Usage = { ...noUsage };
-  for (const attempt of await earlierAttempts(context, task, ownId)) {
+  const earlier = await earlierAttempts(context, task, ownId);
+  if (earlier.length > 0) await noteRepeated(context, task);
+  for (const attempt of earlier) {
     const path = attemptPaths(task.task, context.plan, attempt).journal;
     for await (const { line, text } of readJournal(context.storage, path)) {
       search.read(line, attempt);
@@ -71,7 +76,10 @@ export async function replayJournals(
   // Whoever comes next must not blame them either; told only once.
   if (ends.spared !== undefined) await journal.flush();
   const suspected = search.suspected(outcomes);
-  return { resumed, counts: { ...counts, usage }, suspected, replies };
+  return {
+    ...{ resumed, counts: { ...counts, usage }, suspected, replies },
+    earlierAttempts: earlier.length,
+  };
 }
 
 async function earlierAttempts(context: RunContext, task: Task, ownId: string): Promise<string[]> {
@@ -82,6 +90,12 @@ async function earlierAttempts(context: RunContext, task: Task, ownId: string): 
     if (file === "journal.jsonl" && attempt !== ownId) attempts.push(attempt!);
   }
   return attempts.sort();
+}
+
+// Of two attempts at a task the later one finds the other's journal, for each makes its own before
+// it looks. So the seal reads the journals of these tasks, and need not look for those of others.
+async function noteRepeated({ storage, plan }: RunContext, { task }: Task): Promise<void> {
+  await createOnce(storage, repeatedTaskPath(task, plan), { task }, (it) => String(it.task));
 }
 
 // As with rows, the first answer counts: whichever attempt comes next takes the same one.

@@ -104,7 +104,8 @@ function refuseTemplates(given: JsonObject, file: string): void {
 function makesMessages(entry: Json): boolean {
   if (!isJsonObject(entry)) return false;
   const { type, conversation } = entry;
-  return type === "chat_template" || (/^sharegpt/.test(String(type)) && conversation == null);
+  if (type === "chat_template" || type === "messages") return true;
+  return /^sharegpt/.test(String(type)) && conversation == null;
 }
 
 function addModel(job: JsonObject, given: JsonObject, file: string): void {

@@ -5,6 +5,7 @@ import type { RunContext } from "../run-context.ts";
 import { lostAnswers } from "./journaled.ts";
 import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "./paid-answers.ts";
 import { type Prices, usdOf } from "./prices.ts";
+import type { RepeatedTask } from "./repeated.ts";
 import { coveredSeconds, ruleSpans, type TimeSpan } from "./wall-seconds.ts";
 
 /**
@@ -34,33 +35,30 @@ export class BillTally {
   #invalid: PaidAnswers = noPaidAnswers;
   #busySeconds = 0;
   readonly #spans: TimeSpan[] = [];
-  readonly #attempts = new Map<number, string>();
 
-  add({ task, attempt, usage, invalid, busySeconds, startedAt, committedAt }: Commit): void {
+  add({ usage, invalid, busySeconds, startedAt, committedAt }: Commit): void {
     this.#usage = addUsage(this.#usage, usage);
     if (invalid) this.#invalid = addPaidAnswers(this.#invalid, invalid);
     this.#busySeconds += busySeconds;
     this.#spans.push([Date.parse(startedAt), Date.parse(committedAt)]);
-    this.#attempts.set(task, attempt);
   }
 
   /**
    * The bill as of now, for the coordinator that seals.
    *
-   * @param journals attempts that have one, by task: their lost answers are looked for.
+   * @param repeated tasks of which more than one attempt has a journal: lost answers are there.
    * @param earlier bill of the generation before, and when that was sealed.
    */
   async bill(
     context: Pick<RunContext, "storage" | "plan" | "clock">,
-    journals: ReadonlyMap<number, readonly string[]>,
+    repeated: ReadonlyMap<number, RepeatedTask>,
     prices: Prices,
     earlier?: EarlierBill,
   ): Promise<Bill> {
     const { storage, clock } = context;
     let lost = noPaidAnswers;
-    for (const [task, attempts] of journals) {
-      const committed = this.#attempts.get(task);
-      if (committed === undefined || attempts.length < 2) continue;
+    for (const [task, { committed, attempts }] of repeated) {
+      if (attempts.length < 2) continue;
       lost = addPaidAnswers(lost, await lostAnswers(context, task, committed, attempts));
     }
     const spans = [...this.#spans, ...ruleSpans(await ruleTimes(storage), clock.now())];

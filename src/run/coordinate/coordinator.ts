@@ -44,9 +44,11 @@ export class Coordinator {
   readonly #cancelsBefore: number;
   readonly #startedAt: number;
   readonly #startedMs: number;
+  readonly #stop = new AbortController();
   #beat = 0;
   #cancelTimer: (() => void) | undefined;
   #beating: Promise<void> = Promise.resolve();
+  #isSilent = false;
   #hasEnded = false;
 
   private constructor(record: CoordinatorRecord, options: CoordinatorOptions, cancels: number) {
@@ -58,7 +60,8 @@ export class Coordinator {
   }
 
   /**
-   * Takes the rule over a run, at once where the last coordinator is known to be dead.
+   * Takes the rule over a run, at once where the last coordinator is known to be dead. From then on
+   * a heartbeat keeps it, whatever the process does: until `end`, or until another one rules.
    *
    * @throws SluiceError `COORDINATOR_LIVES` while another one is at work.
    */
@@ -77,26 +80,14 @@ export class Coordinator {
       if (!won) continue;
       const coordinator = new Coordinator(record, options, await countCancels(storage));
       await coordinator.#writeHeartbeat();
+      coordinator.#scheduleBeat();
       return coordinator;
     }
   }
 
-  /** Keeps the heartbeat going; tells once when the rule is lost or the run was canceled. */
-  watch(onEnd: (error: SluiceError) => void): void {
-    this.#cancelTimer = this.#options.clock.schedule(limits.heartbeatIntervalMs, () => {
-      this.#beating = this.#tick().then(
-        () => {
-          if (!this.#hasEnded) this.watch(onEnd);
-        },
-        (error: unknown) => {
-          const failure = asSluiceError(error);
-          if (failure.code === "COORDINATOR_LOST" || failure.code === "RUN_CANCELED")
-            onEnd(failure);
-          // A heartbeat that a slow store refused is not the end: the next one may pass.
-          else if (!this.#hasEnded) this.watch(onEnd);
-        },
-      );
-    });
+  /** Aborted once the rule is lost or the run was canceled; the reason is the SluiceError. */
+  get signal(): AbortSignal {
+    return this.#stop.signal;
   }
 
   /** @throws SluiceError `COORDINATOR_LOST` when another process rules now. */
@@ -122,18 +113,40 @@ export class Coordinator {
 
   /** Gives the rule up, so that the next coordinator need not wait. */
   async end(): Promise<void> {
+    await this.stopHeartbeat();
     this.#hasEnded = true;
+    await this.#writeHeartbeat().catch(() => {});
+  }
+
+  /** Writes no heartbeat any more: for who removes the run, and with it the record of the rule. */
+  async stopHeartbeat(): Promise<void> {
+    this.#isSilent = true;
     this.#cancelTimer?.();
     await this.#beating;
-    await this.#writeHeartbeat().catch(() => {});
+  }
+
+  #scheduleBeat(): void {
+    if (this.#isSilent) return;
+    this.#cancelTimer = this.#options.clock.schedule(limits.heartbeatIntervalMs, () => {
+      this.#beating = this.#tick().then(
+        () => this.#scheduleBeat(),
+        (error: unknown) => {
+          const failure = asSluiceError(error);
+          if (failure.code === "COORDINATOR_LOST") this.#stop.abort(failure);
+          // A heartbeat that a slow store refused is not the end: the next one may pass.
+          else this.#scheduleBeat();
+        },
+      );
+    });
   }
 
   async #tick(): Promise<void> {
     await this.assertRules();
-    if ((await countCancels(this.#options.storage)) > this.#cancelsBefore) {
-      throw new SluiceError("RUN_CANCELED");
-    }
+    // A canceled run is ruled until it has stopped: its workers are still writing.
     await this.#writeHeartbeat();
+    if ((await countCancels(this.#options.storage)) > this.#cancelsBefore) {
+      this.#stop.abort(new SluiceError("RUN_CANCELED"));
+    }
   }
 
   async #writeHeartbeat(): Promise<void> {

@@ -8,6 +8,7 @@ import { backoffMs } from "../../foundation/retry.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { TaskAttempt } from "../attempt/attempt.ts";
 import type { RowArrangement } from "../attempt/row-arrangement.ts";
+import { acceptAnswers, InvalidAnswers, lostUsage, nextTry, usageOf } from "./form-tries.ts";
 import { type Asking, askAll, Isolation } from "./isolation.ts";
 import { RowJob, requestsOf } from "./row-job.ts";
 import { RowSource } from "./row-source.ts";
@@ -23,8 +24,8 @@ export interface ExecutorOptions {
   failOnRowError: boolean;
   /** The order in which a task's rows are asked; default: as they lie in the input. */
   arrange?: RowArrangement;
-  /** Every row of the attempt has an outcome. */
-  onComplete(attempt: TaskAttempt): void;
+  /** Every row of the attempt has an outcome; `closed` resolves when its input is closed. */
+  onComplete(attempt: TaskAttempt, closed: Promise<void>): void;
   /** The attempt cannot go on. An error of scope `run` is the end of the whole run. */
   onFailure(attempt: TaskAttempt, error: SluiceError): void;
   /** Fewer rows wait than the engine could take; told once more when it has room for them. */
@@ -79,7 +80,7 @@ export class Executor {
   add(attempt: TaskAttempt): void {
     const { arrange } = this.#options;
     this.#open.set(attempt, new RowSource(attempt, () => this.#pump(), arrange));
-    if (attempt.complete) this.#leave(attempt, () => this.#options.onComplete(attempt));
+    if (attempt.complete) this.#leave(attempt);
   }
 
   /** Goes on after something outside made room (the journal was written). */
@@ -191,7 +192,7 @@ export class Executor {
   /** The row's requests; undefined where it is settled already: it is broken or asks nothing. */
   #prepare(source: RowSource, row: InputRow): RowJob | undefined {
     const { requests, failure } = requestsOf(row, source.attempt, this.#options.promptSet);
-    const job = new RowJob(source, row.index, requests);
+    const job = new RowJob(source, row, requests);
     source.rowsInPlay++;
     if (failure) job.failure = failure;
     const replies = source.attempt.takeReplies(row.index);
@@ -227,7 +228,7 @@ export class Executor {
     const { job, at } = asking;
     const isCleared = this.#isolation.resolved(asking);
     try {
-      job.answered(at, this.#options.promptSet.accept(asking.request, response));
+      job.answered(at, acceptAnswers(asking, response, this.#options.promptSet));
       if (job.isDone) this.#settle(job);
       else if (job.goesOnFrom(at)) this.#begun.unshift(job);
     } catch (error) {
@@ -239,14 +240,16 @@ export class Executor {
 
   #onInvalid(asking: Asking, response: InferenceResponse, error: SluiceError): void {
     const { job, at } = asking;
+    const invalid = error instanceof InvalidAnswers ? error : undefined;
+    const kept = invalid?.kept ?? asking.kept;
     // A reused answer was paid for elsewhere.
-    if (!response.reused) job.attempt.noteInvalid(job.index, response.usage);
-    const text = response.answers[0]?.text ?? "";
-    if (job.triesOf(at) >= this.#options.maxAttempts || !error.retryable) {
-      return this.#fail(asking, error, text);
+    if (!response.reused)
+      job.attempt.noteInvalid(job.index, lostUsage(response, asking.kept, kept));
+    if (!invalid || job.triesOf(at) >= this.#options.maxAttempts) {
+      return this.#fail({ ...asking, kept }, error, invalid?.text ?? response.answers[0]?.text);
     }
-    const request = this.#options.promptSet.reask(job.requests[at]!, text, error.message);
-    this.#again.push({ job, at, request });
+    const next = nextTry(job.requests[at]!, asking.request, invalid, this.#options.promptSet);
+    this.#again.push({ job, at, ...next });
   }
 
   #onError(asking: Asking, thrown: unknown): void {
@@ -287,7 +290,8 @@ export class Executor {
     this.#timers.add(cancel);
   }
 
-  #fail({ job }: Asking, error: SluiceError, lastAnswer?: string): void {
+  #fail({ job, kept }: Asking, error: SluiceError, lastAnswer?: string): void {
+    if (kept?.paidTokens) job.attempt.noteInvalid(job.index, usageOf(kept));
     job.failed(error, lastAnswer);
     if (job.isDone) this.#settle(job);
   }
@@ -309,14 +313,17 @@ export class Executor {
       });
       return this.#options.onFailure(attempt, error);
     }
-    if (attempt.complete) this.#leave(attempt, () => this.#options.onComplete(attempt));
+    if (attempt.complete) this.#leave(attempt);
   }
 
-  #leave(attempt: TaskAttempt, then: () => void): void {
-    const source = this.#open.get(attempt);
+  #leave(attempt: TaskAttempt): void {
+    const closed = this.#open.get(attempt)?.close() ?? Promise.resolve();
     this.#open.delete(attempt);
-    void source?.close();
-    then();
+    // Nothing of the input is needed any more.
+    this.#options.onComplete(
+      attempt,
+      closed.catch(() => {}),
+    );
   }
 
   #checkSources(): void {

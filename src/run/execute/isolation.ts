@@ -1,16 +1,17 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import type { InferenceRequest } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { TaskAttempt } from "../attempt/attempt.ts";
+import type { FormTry } from "./form-tries.ts";
 import type { RowJob } from "./row-job.ts";
 
-/** One request of one row: `at` is its number among the row's requests. */
-export interface Asking {
+/**
+ * One request of one row: `at` is its number among the row's requests. After an answer of the wrong
+ * form, `request` is what `nextTry` made of it.
+ */
+export interface Asking extends FormTry {
   job: RowJob;
   at: number;
-  /** What is asked; after an answer of the wrong form, the request with the problem shown. */
-  request: InferenceRequest;
 }
 
 /** All requests of a row that can be asked now, taken from it. */

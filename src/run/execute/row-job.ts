@@ -1,6 +1,7 @@
 import type { InputRow } from "../../data/row.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { TaskAttempt } from "../attempt/attempt.ts";
 import { type RequestRecord, requestRecord } from "../attempt/journal-line.ts";
@@ -11,6 +12,8 @@ import type { RowSource } from "./row-source.ts";
 export class RowJob {
   readonly source: RowSource;
   readonly index: number;
+  /** The row, where it is short enough to be held until it is settled. */
+  readonly #row: InputRow | undefined;
   readonly requests: InferenceRequest[];
   readonly #responses: (InferenceResponse | undefined)[];
   readonly #tries: number[];
@@ -22,9 +25,10 @@ export class RowJob {
   /** Times the engine ended while this row was alone with it. */
   kills = 0;
 
-  constructor(source: RowSource, index: number, requests: InferenceRequest[]) {
+  constructor(source: RowSource, row: InputRow, requests: InferenceRequest[]) {
     this.source = source;
-    this.index = index;
+    this.index = row.index;
+    this.#row = row.raw.length <= limits.maxHeldRowChars ? row : undefined;
     this.requests = requests;
     // Almost every row has one request; a literal is several times cheaper than a filled array.
     const isOne = requests.length === 1;
@@ -123,19 +127,23 @@ export class RowJob {
     return this.failure !== undefined || this.#answered === this.requests.length;
   }
 
+  #records(): RequestRecord[] {
+    const [first] = this.#responses;
+    if (this.#responses.length === 1) return first ? [requestRecord(first, this.#tries[0]!)] : [];
+    return this.#responses.flatMap((response, at) =>
+      response ? requestRecord(response, this.#tries[at]!) : [],
+    );
+  }
+
   /** Journals the row's outcome. */
   settle(promptSet: PromptSet): void {
-    const records: RequestRecord[] = [];
-    for (let at = 0; at < this.#responses.length; at++) {
-      const response = this.#responses[at];
-      if (response) records.push(requestRecord(response, this.#tries[at]!));
-    }
+    const records = this.#records();
     if (!this.failure) {
       const answer = promptSet.answer(this.requests, this.#responses as InferenceResponse[]);
-      this.attempt.settleAnswered(this.index, records, JSON.stringify(answer));
+      this.attempt.settleAnswered(this.index, records, JSON.stringify(answer), this.#row);
       return;
     }
-    this.attempt.settleFailed(this.index, {
+    const failure = {
       error: this.failure,
       attempts: this.#tries.reduce((most, tries) => Math.max(most, tries), 0),
       requests: records,
@@ -145,7 +153,8 @@ export class RowJob {
       ...(records.length > 0
         ? { partial: promptSet.partialAnswer(this.requests, this.#responses) }
         : {}),
-    });
+    };
+    this.attempt.settleFailed(this.index, failure, this.#row);
   }
 }
 

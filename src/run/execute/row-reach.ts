@@ -1,5 +1,6 @@
 import { formatIndexSet, type IndexRange, rangesOf } from "../../foundation/index-set.ts";
 import { limits } from "../../foundation/limits.ts";
+import type { UpcomingRows } from "../attempt/attempt.ts";
 
 /** Tells rows that may be asked, as an index set: all of them, or more of them. */
 export type SayRows = (rows: string, isAll: boolean) => void;
@@ -12,7 +13,7 @@ export type SayRows = (rows: string, isAll: boolean) => void;
  *
  * @example
  * const reach = new RowReach([], (rows, isAll) => channel.send({ type: "task-asking", … }));
- * reach.pass(rows, 0); // says the first of the rows, before it is asked
+ * reach.pass(source); // says at least the first row to come, before it is asked
  */
 export class RowReach {
   readonly #say: SayRows;
@@ -30,13 +31,13 @@ export class RowReach {
     if (this.#rows.length > 0) say(textOf(this.#rows), true);
   }
 
-  /** Row `at` of `rows` is about to be asked, and those after it will be. */
-  pass(rows: readonly { index: number }[], at: number): void {
+  /** The first of the rows to come is about to be asked. */
+  pass(rows: UpcomingRows): void {
     if (this.#ahead > 0) {
       this.#ahead--;
       return;
     }
-    const announced = rows.slice(at, at + this.#step).map(({ index }) => index);
+    const announced = rows.upcoming(this.#step).map(({ index }) => index);
     this.#step = Math.min(this.#step * 2, limits.maxAnnouncedRows);
     this.#ahead = announced.length - 1;
     this.#isChanged = true;

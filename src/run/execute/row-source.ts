@@ -1,11 +1,11 @@
 import type { InputRow } from "../../data/row.ts";
 import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
-import type { TaskAttempt } from "../attempt/attempt.ts";
+import type { TaskAttempt, UpcomingRows } from "../attempt/attempt.ts";
 import type { RowArrangement } from "../attempt/row-arrangement.ts";
 
 /** An attempt at work: its open rows, read ahead of the engine within limits, and what is asked. */
-export class RowSource {
+export class RowSource implements UpcomingRows {
   readonly attempt: TaskAttempt;
   /** Aborts what is in flight for the attempt. */
   readonly abort = new AbortController();
@@ -37,8 +37,18 @@ export class RowSource {
   /** The next row, or undefined when none is at hand (see `isExhausted`). */
   take(): InputRow | undefined {
     if (this.#at >= this.#rows.length && !this.#turn()) return undefined;
-    this.attempt.noteTaken(this.#rows, this.#at);
+    this.attempt.noteTaken(this);
     return this.#rows[this.#at++];
+  }
+
+  /** Rows at hand, those to be taken next first, up to `most` of them. */
+  upcoming(most: number): InputRow[] {
+    const rows = this.#rows.slice(this.#at, this.#at + most);
+    for (const batch of this.#ahead) {
+      if (rows.length >= most) break;
+      rows.push(...batch.slice(0, most - rows.length));
+    }
+    return rows;
   }
 
   /** True when every row has been taken. */

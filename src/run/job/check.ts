@@ -49,6 +49,8 @@ function findSecrets(draft: JobDraft): Problem[] {
   return problems;
 }
 
+const axolotlHint = "this looks like a config of Axolotl: sluice inference batch -c reads it";
+
 function explain(issue: Issue, above: readonly string[], draft: JobDraft): Problem[] {
   const path = [...above, ...issue.path.map(String)];
   const at = (message: string, below: readonly string[] = path): Problem => ({
@@ -62,7 +64,10 @@ function explain(issue: Issue, above: readonly string[], draft: JobDraft): Probl
     case "unrecognized_keys":
       return issue.keys
         .filter((key) => !(path[0] === "model" && secretKeys.test(key)))
-        .map((key) => at(unknownKey(key, path, draft), [...path, key]));
+        .map((key) => ({
+          ...at(unknownKey(key, path, draft), [...path, key]),
+          ...(key === "base_model" && { hint: axolotlHint }),
+        }));
     case "invalid_type":
       return [
         at(
@@ -80,7 +85,13 @@ function explain(issue: Issue, above: readonly string[], draft: JobDraft): Probl
     case "too_big":
       return [at(`must ${bound(issue.origin, "at most", issue.inclusive, issue.maximum)}`)];
     case "invalid_format":
-      return [at(`${show(value)} is no ${issue.format === "url" ? "web address" : "valid value"}`)];
+      return [
+        at(
+          issue.format === "url"
+            ? `${show(value)} is no web address`
+            : `${issue.message}, not ${show(value)}`,
+        ),
+      ];
     default:
       return [at(issue.message)];
   }

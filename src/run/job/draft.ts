@@ -1,6 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { readDatasets } from "./dataset-text.ts";
 import { GenerationNames, otherRootNames } from "./generation-names.ts";
+import { OwnNames } from "./own-names.ts";
 import type { Origin } from "./problem.ts";
 
 /** Keys that may be written as one text, and the key of the object which that text stands for. */
@@ -30,28 +31,17 @@ export class JobDraft {
   readonly value: JsonObject = {};
   readonly #origins = new Map<string, Origin>();
   readonly #generationNames = new GenerationNames();
-  readonly #spellings = new Map<string, { name: string; from: Origin["from"] }>();
+  readonly #rootNames = new OwnNames(otherRootNames);
 
   /** Sets the value at a path; null takes it back to the default. */
   set(given: readonly string[], value: Json, origin: Origin): void {
     const [first = "", ...below] = given;
-    const path = [this.#ownName(first, origin), ...below];
+    const path = [this.#rootNames.of(first, origin.from), ...below];
     if (given.join(".") === "dataset") return this.#place(path, readDatasets(value), origin);
     if (first !== "generation") return this.#place(path, value, origin);
     for (const [own, inner] of this.#generationNames.translate(path, value, origin)) {
       this.#place(own, inner, own.length > path.length ? partOf(origin, own.at(-1)!) : origin);
     }
-  }
-
-  /** A key that one layer gives under two names keeps the other name, which the schema refuses. */
-  #ownName(name: string, { from }: Origin): string {
-    const own = otherRootNames.get(name) ?? name;
-    const known = this.#spellings.get(own);
-    if (known === undefined || known.from !== from || known.name === name) {
-      this.#spellings.set(own, { name, from });
-      return own;
-    }
-    return name === own ? known.name : name;
   }
 
   #place(path: readonly string[], value: Json, origin: Origin): void {

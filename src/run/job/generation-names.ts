@@ -1,5 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { generationKeys } from "./generation.ts";
+import { OwnNames } from "./own-names.ts";
 import { readPairs } from "./pairs.ts";
 import type { Origin } from "./problem.ts";
 import { nodesAt } from "./schema-tree.ts";
@@ -44,33 +45,25 @@ export type Placed = readonly [path: readonly string[], value: Json];
  * gives under two names keeps the other name, under which the schema refuses it.
  */
 export class GenerationNames {
-  readonly #spellings = new Map<string, { name: string; from: Origin["from"] }>();
+  readonly #ownNames = new OwnNames(otherGenerationNames);
 
   /** @param path begins with `generation`. */
   translate(path: readonly string[], value: Json, { from }: Origin): readonly Placed[] {
     const [root = "", name, ...below] = path;
-    if (name !== undefined) return [[[root, this.#own(name, from), ...below], value]];
+    if (name !== undefined) return [[[root, this.#ownNames.of(name, from), ...below], value]];
     if (typeof value === "string") {
       const entries = Object.entries(valuesOf(value) ?? {});
       if (entries.length === 0) return [[path, value]];
-      return entries.map(([given, inner]) => [[root, this.#own(given, from)], inner] as const);
+      return entries.map(
+        ([given, inner]) => [[root, this.#ownNames.of(given, from)], inner] as const,
+      );
     }
     if (!isJsonObject(value)) return [[path, value]];
-    this.#spellings.clear();
+    this.#ownNames.forget();
     const named = Object.entries(value).map(
-      ([given, inner]) => [this.#own(given, from), inner] as const,
+      ([given, inner]) => [this.#ownNames.of(given, from), inner] as const,
     );
     return [[path, Object.fromEntries(named)]];
-  }
-
-  #own(name: string, from: Origin["from"]): string {
-    const own = otherGenerationNames.get(name) ?? name;
-    const known = this.#spellings.get(own);
-    if (known === undefined || known.from !== from || known.name === name) {
-      this.#spellings.set(own, { name, from });
-      return own;
-    }
-    return name === own ? known.name : name;
   }
 }
 

@@ -1,24 +1,15 @@
 import { z } from "zod";
-import type { GenerationParameters } from "../../foundation/inference.ts";
+import {
+  type GenerationParameters,
+  greedyParameters,
+  leftOutParameters,
+} from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { setting } from "../../foundation/setting.ts";
 
 /** What a job that says nothing of it asks for. */
-const defaults = Object.freeze({
-  maxNewTokens: 256,
-  temperature: 0,
-  topP: 1,
-  topK: 0,
-  minP: 0,
-  repetitionPenalty: 1,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
-  stop: Object.freeze([]) as readonly string[],
-});
-
-/** The same of what a request leaves out where it is not asked for. */
-const defaultsLeftOut = { ignoreEos: false, numReturnSequences: 1, numBeams: 1, logprobs: 0 };
+const defaults = Object.freeze({ maxNewTokens: 256, ...greedyParameters });
 
 /** Temperature of `doSample: true` beside which no temperature is written. */
 const samplingTemperature = 1;
@@ -126,7 +117,7 @@ function temperatureOf({ doSample, temperature }: Generation): number {
 export function withGenerationDefaults(generation: Generation): Generation {
   const { maxNewTokens, ...others } = defaults;
   const limit = generation.maxLength === undefined ? { maxNewTokens } : {};
-  return { ...others, stop: [], ...defaultsLeftOut, ...limit, ...generation };
+  return { ...others, stop: [], ...leftOutParameters, ...limit, ...generation };
 }
 
 /**

@@ -35,12 +35,19 @@ export function problemsError(problems: readonly Problem[]): SluiceError {
     });
   }
   const isOneCode = problems.every((problem) => problem.code === first.code);
-  const lines = problems.map((problem) => `\n  ${place(problem)}: ${problem.message}`);
+  const sorted = problems.toSorted((one, other) => lineOf(one) - lineOf(other));
+  const lines = sorted.map((problem) => `\n  ${place(problem)}: ${problem.message}`);
   return new SluiceError(
     isOneCode ? first.code : "JOB_INVALID",
     `${problems.length} problems${lines.join("")}`,
     hint === undefined ? {} : { hint },
   );
+}
+
+/** What stands in no line comes after what does. */
+function lineOf({ path, origin }: Problem): number {
+  const line = origin.from === "file" ? origin.lineOf(path) : undefined;
+  return line ?? Number.MAX_SAFE_INTEGER;
 }
 
 function withName({ path, message, origin }: Problem): string {
@@ -58,7 +65,8 @@ function place({ path, origin }: Problem): string {
     }
     case "environment":
     case "flag":
-      return origin.name;
+      // A flag such as --dataset holds several keys.
+      return origin.name.endsWith(path.at(-1) ?? "") ? origin.name : `${origin.name} (${key})`;
     case "default":
       return key;
   }

@@ -25,8 +25,15 @@ const inputSource = z.strictObject({
     .describe("Longest line; a longer one fails alone"),
 });
 
+/** Endings of files that results are not written as: a directory so named is hardly meant. */
+const otherFormats = /\.(json|csv|tsv|txt|parquet|arrow|xlsx?|gz|zst)$/i;
+const resultPath = z.string().refine((path) => !otherFormats.test(path), {
+  message:
+    "names a file of another format: results are JSON lines, as results.jsonl or a directory",
+});
+
 const output = z.strictObject({
-  path: setting("layout", "Directory, or a file such as results.jsonl", z.string().default("out")),
+  path: setting("layout", "Directory, or a file such as results.jsonl", resultPath.default("out")),
   field: z.string().min(1).default("answer").describe("Column that gets the answer"),
   include: z
     .array(z.enum(["usage", "finishReason", "seconds", "attempts", "logprobs", "spans"]))
@@ -72,7 +79,7 @@ const workers = z.strictObject({
   cpu: z.number().gt(0).optional().describe("Cores a worker needs"),
   memory: z
     .string()
-    .regex(/^\d+(\.\d+)?\s*[KMGT]i?B?$/i)
+    .regex(/^\d+(\.\d+)?\s*[KMGT]i?B?$/i, "must be a number with K, M, G or T, as 120G")
     .optional()
     .describe("Memory a worker needs, as 120G"),
   gpu: z.string().optional().describe("GPUs a worker gets, as l40s:2; default: one of any kind"),
@@ -192,7 +199,12 @@ const plainJob = z.strictObject({
   env: setting(
     "operation",
     "Environment of the workers; a null value passes the caller's, and only its name is planned",
-    z.record(z.string(), z.union([z.string(), z.null()])).default({}),
+    z
+      .record(z.string(), z.union([z.string(), z.null()]))
+      .refine((variables) => Object.keys(variables).every((name) => /^[^\s=]+$/.test(name)), {
+        message: "a name of a variable is not empty, and holds neither space nor =",
+      })
+      .default({}),
   ),
   budget: setting(
     "operation",
@@ -211,7 +223,7 @@ const plainJob = z.strictObject({
   ),
   preparedDir: setting(
     "operation",
-    "Folder of rendered prompts to keep for other runs",
+    "Folder of rendered prompts, and of their tokens, to keep for other runs",
     z.string().min(1).optional(),
   ),
   keepJournals: setting(

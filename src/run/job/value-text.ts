@@ -3,6 +3,9 @@ import { isJsonObject, type Json } from "../../foundation/json.ts";
 import { formsOf, type SchemaNode, takesOnlyString, takesString, typesOf } from "./schema-tree.ts";
 
 const number = /^[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?$/i;
+/** As YAML spells them, and Python. */
+const truth = /^(true|True|TRUE)$/;
+const untruth = /^(false|False|FALSE)$/;
 
 /**
  * The value that a text from a flag or a variable stands for, at a place of the schema. Where only
@@ -26,7 +29,8 @@ export function scalarFromText(text: string, nodes: readonly SchemaNode[]): Json
   if (text === "null" && !takesOnlyString(nodes)) return null;
   if (takesString(nodes)) return text;
   const trimmed = text.trim();
-  if (trimmed === "true" || trimmed === "false") return trimmed === "true";
+  if (truth.test(trimmed)) return true;
+  if (untruth.test(trimmed)) return false;
   return number.test(trimmed) ? Number(trimmed) : text;
 }
 

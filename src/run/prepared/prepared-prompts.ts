@@ -1,23 +1,32 @@
 import type { InputRow } from "../../data/row.ts";
-import type { Storage, Writer } from "../../data/storage/storage.ts";
+import type { Storage } from "../../data/storage/storage.ts";
+import type { Engine } from "../../engines/engine.ts";
+import { SluiceError } from "../../foundation/errors.ts";
 import { digestOf } from "../../foundation/hashing.ts";
-import type { GenerationParameters, InferenceRequest } from "../../foundation/inference.ts";
+import type {
+  AnswerStructure,
+  GenerationParameters,
+  InferenceRequest,
+} from "../../foundation/inference.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { ArrangedAttempt } from "../attempt/row-arrangement.ts";
 import type { JobSpec } from "../job/schema.ts";
-import { readLines } from "../lines.ts";
 import type { Task } from "../plan.ts";
+import {
+  PreparedReader,
+  type PreparedRequest,
+  PreparedWriter,
+  preparedState,
+} from "./prepared-file.ts";
 
-/** What a request has besides the row's index and the job's parameters. */
-type PreparedRequest = Omit<InferenceRequest, "index" | "parameters">;
-
-/** A line of a file of prepared prompts: `null` where the row has to be rendered each time. */
-interface PreparedRow {
-  row: number;
-  requests: PreparedRequest[] | null;
+/** An engine's own. */
+interface Tokenizer {
+  tokenize: NonNullable<Engine["tokenize"]>;
+  /** Of all that tokens follow from. */
+  digest: string;
 }
 
 interface PreparedOptions {
@@ -25,21 +34,26 @@ interface PreparedOptions {
   storage: Storage;
   job: JobSpec;
   promptSet: PromptSet;
+  /** What every request of the job has. */
+  parameters: GenerationParameters;
+  /** Makes tokens of prompts; absent where the engine has no tokenizer. */
+  tokenize?: Engine["tokenize"] | undefined;
   logger: Logger;
 }
 
 /**
- * Rendered prompts that are kept in a folder for other runs: a file for each shard, named by the
- * digest of the rows' bytes, the prompts, the model and `sequenceLen`. A file appears whole or not
- * at all, and two processes that write one write the same. Memory holds a line of it.
+ * Rendered prompts, and their tokens where the engine makes them, that are kept in a folder for
+ * other runs: a file for each shard, named by the digest of the rows' bytes, the prompts, the
+ * tokenizer and `sequenceLen`. A file appears whole or not at all, and two processes that write one
+ * write the same; one that is damaged is made again. Memory holds a line of it.
  */
 export class PreparedPrompts {
   /** The prompts of the job; of a row that is at hand here it knows them already. */
   readonly promptSet: PromptSet;
   readonly #options: PreparedOptions;
   readonly #requests = new WeakMap<JsonObject, readonly PreparedRequest[]>();
-  /** The same in every request of the job. */
-  #parameters: GenerationParameters | undefined;
+  /** Structures by the names of their prompts, which the first row that is rendered tells. */
+  readonly #structures = new Map<string, AnswerStructure>();
 
   constructor(options: PreparedOptions) {
     this.#options = options;
@@ -60,19 +74,29 @@ export class PreparedPrompts {
     batches: AsyncIterable<InputRow[]>,
     attempt: ArrangedAttempt,
   ): AsyncGenerator<InputRow[]> {
-    const path = preparedPath(attempt.task, this.#options.job);
-    const isKnown = await this.#options.storage.stat(path).catch(() => undefined);
-    yield* isKnown ? this.#found(batches, attempt, path) : this.#made(batches, attempt, path);
+    const { storage, job, logger } = this.#options;
+    const tokenizer = await this.#tokenizer().catch((error: Error) => error);
+    if (tokenizer instanceof Error) {
+      this.#warnNotKept(tokenizer);
+      return yield* notKept(batches, attempt);
+    }
+    const path = preparedPath(attempt.task, job, tokenizer?.digest);
+    const state = await preparedState(storage, path).catch(() => "absent" as const);
+    if (state === "damaged") {
+      logger.log("warn", `prepared prompts were damaged and are made again: ${path}`);
+    }
+    if (state === "whole") yield* this.#found(batches, attempt, path);
+    else yield* this.#made(batches, attempt, path, tokenizer);
   }
 
   async *#found(batches: AsyncIterable<InputRow[]>, attempt: ArrangedAttempt, path: string) {
-    const lines = readLines(this.#options.storage, path);
-    const rowsOf = preparedRows(lines, attempt.task.firstRow);
+    const { task } = attempt;
+    const file = new PreparedReader(this.#options.storage, path);
     try {
       for await (const rows of batches) {
         let hits = 0;
         for (const { index, value } of rows) {
-          const requests = await rowsOf(index).catch(() => undefined);
+          const requests = await file.requestsOf(index - task.firstRow).catch(() => null);
           if (!value || !requests) continue;
           this.#requests.set(value, requests);
           hits++;
@@ -81,18 +105,31 @@ export class PreparedPrompts {
         yield rows;
       }
     } finally {
-      await lines.return(undefined);
+      await file.close();
     }
   }
 
-  async *#made(batches: AsyncIterable<InputRow[]>, attempt: ArrangedAttempt, path: string) {
+  async *#made(
+    batches: AsyncIterable<InputRow[]>,
+    attempt: ArrangedAttempt,
+    path: string,
+    tokenizer: Tokenizer | undefined,
+  ) {
     const { task } = attempt;
-    const file = new PreparedFile(this.#options, path);
+    const { storage } = this.#options;
+    const file = new PreparedWriter(storage, path, (error) => this.#warnNotKept(error));
     let seen = 0;
     try {
       for await (const rows of batches) {
-        for (const row of rows) {
-          await file.add({ row: row.index - task.firstRow, requests: this.#render(row) });
+        const rendered = rows.map((row) => this.#render(row));
+        if (file.isOpen && tokenizer) {
+          const requests = rendered.flatMap((ofRow) => ofRow ?? []);
+          await addTokens(requests, tokenizer).catch((error: Error) => file.fail(error));
+        }
+        for (const [at, { index, value }] of rows.entries()) {
+          const requests = rendered[at]!;
+          if (value && requests) this.#requests.set(value, requests);
+          await file.add({ row: index - task.firstRow, requests });
         }
         seen += rows.length;
         attempt.notePrepared({ hits: 0, misses: rows.length });
@@ -109,112 +146,108 @@ export class PreparedPrompts {
   #render({ value, index, dataset, error }: InputRow): PreparedRequest[] | null {
     if (error || !value) return null;
     try {
-      const requests = this.#options.promptSet.requests(value, index, dataset);
-      if (!requests.every(isPlain)) return null;
-      const kept = requests.map(({ index: _, parameters, ...prepared }) => {
-        this.#parameters ??= parameters;
-        return prepared;
-      });
-      this.#requests.set(value, kept);
-      return kept;
+      const requests = this.#requestsOf(value, index, dataset);
+      return requests.every(isPlain) ? requests.map(preparedRequest) : null;
     } catch {
       // It fails when it is asked, and is told why then.
       return null;
     }
   }
 
+  #warnNotKept({ message }: Error): void {
+    this.#options.logger.log("warn", `prepared prompts are not kept: ${message}`);
+  }
+
+  /** Undefined where the engine has none. */
+  async #tokenizer(): Promise<Tokenizer | undefined> {
+    const { tokenize } = this.#options;
+    return tokenize && { tokenize, digest: (await tokenize([])).tokenizer };
+  }
+
   #take(row: JsonObject, index: number, dataset: string | undefined): InferenceRequest[] {
+    const { parameters } = this.#options;
     const prepared = this.#requests.get(row);
-    // What is kept lacks the parameters, which the first row that is rendered tells.
-    if (prepared === undefined || this.#parameters === undefined) {
-      const requests = this.#options.promptSet.requests(row, index, dataset);
-      this.#parameters ??= requests.find(isPlain)?.parameters;
-      return requests;
-    }
-    const parameters = this.#parameters;
-    return prepared.map((request) => ({ ...request, index, parameters }));
-  }
-}
-
-/** True for a request that is its words, its name and what to do when it is too long. */
-function isPlain({ after, element, embed, slottedLine, structure }: InferenceRequest): boolean {
-  return [after, element, embed, slottedLine, structure].every((it) => it === undefined);
-}
-
-/** Where the prompts of a shard are kept. */
-function preparedPath({ slices, only }: Task, job: JobSpec): string {
-  const { dataset, prompt, prompts, truncateFeatures, sequenceLen, model } = job;
-  const entries = dataset?.map(({ path: _, data_files: __, ...entry }) => entry);
-  const digest = digestOf({
-    format: 1,
-    rows: slices.map(({ sha256, format, dataset: name }) => [sha256, format, name ?? null]),
-    only: only ?? null,
-    prompts: JSON.parse(JSON.stringify({ entries, prompt, prompts, truncateFeatures })) as Json,
-    tokenizer: [model.engine, model.name],
-    sequenceLen: sequenceLen ?? null,
-  });
-  return `${digest.slice(0, 2)}/${digest}.jsonl`;
-}
-
-/** Finds the prepared requests of rows that are asked for in input order. */
-function preparedRows(lines: AsyncGenerator<string>, firstRow: number) {
-  let at: PreparedRow | undefined;
-  return async (index: number): Promise<readonly PreparedRequest[] | null> => {
-    while (at === undefined || at.row + firstRow < index) {
-      const { done, value } = await lines.next();
-      if (done) return null;
-      at = JSON.parse(value) as PreparedRow;
-    }
-    return at.row + firstRow === index ? at.requests : null;
-  };
-}
-
-/** A file of prepared prompts while it is written. A folder that fails stops no run. */
-class PreparedFile {
-  readonly #options: PreparedOptions;
-  readonly #path: string;
-  #writer: Writer | undefined;
-  #text = "";
-  #hasFailed = false;
-
-  constructor(options: PreparedOptions, path: string) {
-    this.#options = options;
-    this.#path = path;
-  }
-
-  async add(row: PreparedRow): Promise<void> {
-    if (this.#hasFailed) return;
-    this.#text += `${JSON.stringify(row)}\n`;
-    if (this.#text.length >= limits.readChunkBytes) await this.#guarded(() => this.#flush());
-  }
-
-  /** From here on others find it. */
-  async close(): Promise<void> {
-    await this.#guarded(async () => {
-      await this.#flush();
-      await this.#writer!.close();
-      this.#writer = undefined;
+    const isKnown = prepared?.every(
+      ({ isStructured, promptName }) => !isStructured || this.#structures.has(promptName),
+    );
+    if (!prepared || !isKnown) return this.#requestsOf(row, index, dataset);
+    return prepared.map(({ isStructured, ...words }) => {
+      const structure = isStructured && this.#structures.get(words.promptName);
+      return { ...words, index, parameters, ...(structure && { structure }) };
     });
   }
 
-  async abort(): Promise<void> {
-    await this.#writer?.abort().catch(() => {});
-  }
-
-  async #flush(): Promise<void> {
-    this.#writer ??= await this.#options.storage.writer(this.#path);
-    await this.#writer.write(Buffer.from(this.#text));
-    this.#text = "";
-  }
-
-  async #guarded(write: () => Promise<void>): Promise<void> {
-    if (this.#hasFailed) return;
-    try {
-      await write();
-    } catch (error) {
-      this.#hasFailed = true;
-      const message = `prepared prompts are not kept: ${(error as Error).message}`;
-      this.#options.logger.log("warn", message);
+  #requestsOf(row: JsonObject, index: number, dataset: string | undefined): InferenceRequest[] {
+    const requests = this.#options.promptSet.requests(row, index, dataset);
+    for (const { promptName, structure } of requests) {
+      if (structure) this.#structures.set(promptName, structure);
     }
+    return requests;
   }
+}
+
+async function* notKept(batches: AsyncIterable<InputRow[]>, attempt: ArrangedAttempt) {
+  for await (const rows of batches) {
+    attempt.notePrepared({ hits: 0, misses: rows.length });
+    yield rows;
+  }
+}
+
+/** True for a request that differs from others of its prompt by its words alone. */
+function isPlain({ after, element, embed, slottedLine, structure }: InferenceRequest): boolean {
+  const more = [after, element, embed, slottedLine, structure?.copies];
+  return more.every((it) => it === undefined);
+}
+
+function preparedRequest(request: InferenceRequest): PreparedRequest {
+  const { index: _, parameters: _shared, structure, ...words } = request;
+  return structure === undefined ? words : { ...words, isStructured: true };
+}
+
+/** @throws SluiceError `ENGINE_DIED`, also where it came back with another model. */
+async function addTokens(
+  requests: readonly PreparedRequest[],
+  { tokenize, digest }: Tokenizer,
+): Promise<void> {
+  for (const group of grouped(requests)) {
+    const words = group.map(({ messages, prompt = "" }) => (messages ? { messages } : { prompt }));
+    const { tokenizer, prompts } = await tokenize(words);
+    if (tokenizer !== digest) throw new SluiceError("ENGINE_DIED", "its tokenizer has changed");
+    for (const [at, tokens] of prompts.entries()) if (tokens) group[at]!.tokens = tokens;
+  }
+}
+
+/** Requests in groups of bounded size. */
+function grouped(requests: readonly PreparedRequest[]): PreparedRequest[][] {
+  const groups: PreparedRequest[][] = [];
+  let chars = Number.POSITIVE_INFINITY;
+  for (const request of requests) {
+    const own = charsOf(request);
+    if (chars + own > limits.maxTokenizedChars) {
+      groups.push([]);
+      chars = 0;
+    }
+    groups.at(-1)!.push(request);
+    chars += own;
+  }
+  return groups;
+}
+
+function charsOf({ messages = [], prompt = "" }: PreparedRequest): number {
+  return messages.reduce((sum, { content }) => sum + content.length, prompt.length);
+}
+
+/** Where the prompts of a shard are kept. */
+function preparedPath({ slices, only }: Task, job: JobSpec, tokenizer: string | undefined): string {
+  const { dataset, prompt, prompts, truncateFeatures, sequenceLen, model } = job;
+  const entries = dataset?.map(({ path: _, data_files: __, ...entry }) => entry);
+  const digest = digestOf({
+    format: 2,
+    rows: slices.map(({ sha256, format, dataset: name }) => [sha256, format, name ?? null]),
+    only: only ?? null,
+    prompts: JSON.parse(JSON.stringify({ entries, prompt, prompts, truncateFeatures })) as Json,
+    tokenizer: [model.engine, tokenizer ?? model.name],
+    sequenceLen: sequenceLen ?? null,
+  });
+  return `${digest.slice(0, 2)}/${digest}.jsonl`;
 }

@@ -2,7 +2,11 @@ import type { InputRow } from "../../data/row.ts";
 import { readRows } from "../../data/slices.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
-import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import {
+  type InferenceRequest,
+  type InferenceResponse,
+  noUsage,
+} from "../../foundation/inference.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
@@ -165,7 +169,7 @@ function answeredBy(texts: readonly Json[]): InferenceResponse {
   const answer = { text: typeof text === "string" ? text : JSON.stringify(text), tokens: 0 };
   return {
     answers: [{ ...answer, finishReason: "stop" }],
-    usage: { promptTokens: 0, cachedTokens: 0, completionTokens: 0 },
+    usage: noUsage,
     seconds: 0,
   };
 }

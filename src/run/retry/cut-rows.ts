@@ -2,7 +2,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
 import type { Commit } from "../attempt/commit.ts";
-import type { DeadLetter } from "../attempt/write-part.ts";
+import type { DeadLetter } from "../attempt/result-lines.ts";
 import { commitPath } from "../layout.ts";
 import { readLines } from "../lines.ts";
 import { type PlannedFile, readPlan, TaskTable } from "../plan.ts";

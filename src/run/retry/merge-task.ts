@@ -3,7 +3,7 @@ import type { Storage, Writer } from "../../data/storage/storage.ts";
 import { sha256Stream } from "../../foundation/hashing.ts";
 import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
 import type { Commit } from "../attempt/commit.ts";
-import type { DeadLetter } from "../attempt/write-part.ts";
+import type { DeadLetter } from "../attempt/result-lines.ts";
 import { readLines } from "../lines.ts";
 import type { PlannedFile, Task } from "../plan.ts";
 

@@ -4,9 +4,9 @@ import { sha256Hex } from "../../foundation/hashing.ts";
 import { addUsage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import { addErrors, type Commit, type ErrorCounts } from "../attempt/commit.ts";
-import type { DeadLetter } from "../attempt/write-part.ts";
+import type { DeadLetter } from "../attempt/result-lines.ts";
 import { type Bill, BillTally } from "../bill/bill.ts";
-import { journaledAttempts } from "../bill/journaled.ts";
+import { mayRepeat, type RepeatedTask, repeatedTasks } from "../bill/repeated.ts";
 import {
   commitPath,
   deadLetterPath,
@@ -67,8 +67,10 @@ export async function sealRetry(
   }
   await options.assertRules();
   await publish(context, first, ready);
-  const journals = await journaledAttempts(context);
-  const bill = await retryBill(context, base, retried, journals, options);
+  const commits = [...retried.values()].map(({ commit }) => commit);
+  const known = new Set(commits.filter(mayRepeat).map(({ task }) => task));
+  const repeated = await repeatedTasks(context, commits, known);
+  const bill = await retryBill(context, base, commits, repeated, options);
   const manifest = await retryManifest(
     context,
     { ...base, ...(bill && { bill }) },
@@ -77,7 +79,7 @@ export async function sealRetry(
     options,
   );
   const sealed = await writeSeal(context, manifest);
-  if (!plan.job.keepJournals) await removeJournals(context, journals);
+  if (!plan.job.keepJournals) await removeJournals(context, commits, repeated);
   return sealed;
 }
 
@@ -226,14 +228,14 @@ async function retryManifest(
 async function retryBill(
   context: RunContext,
   { bill, sealedAt }: Manifest,
-  retried: ReadonlyMap<number, Retried>,
-  journals: ReadonlyMap<number, readonly string[]>,
+  commits: readonly Commit[],
+  repeated: ReadonlyMap<number, RepeatedTask>,
   { prices }: SealOptions,
 ): Promise<Bill | undefined> {
   if (!bill) return undefined;
   const tally = new BillTally();
-  for (const { commit } of retried.values()) tally.add(commit);
-  return tally.bill(context, journals, prices, { bill, sealedMs: Date.parse(sealedAt) });
+  for (const commit of commits) tally.add(commit);
+  return tally.bill(context, repeated, prices, { bill, sealedMs: Date.parse(sealedAt) });
 }
 
 /** A row that was answered before and is now answered anew counts once. */

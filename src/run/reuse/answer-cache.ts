@@ -20,17 +20,22 @@ export class AnswerCache {
     this.#maxBytes = maxBytes;
   }
 
-  /** The answer kept under a key. A file that cannot be read counts as absent. */
+  /** The answer kept under a key. A file that is damaged goes, to make place for another. */
   async find(key: string): Promise<InferenceResponse | undefined> {
     try {
       const text = Buffer.from(await this.#storage.read(pathOf(key))).toString();
-      const response = JSON.parse(text) as InferenceResponse;
-      return isJsonObject(response) && Array.isArray(response.answers) ? response : undefined;
+      const response = responseIn(text);
+      if (response === undefined) await this.drop(key);
+      return response;
     } catch (error) {
-      if (error instanceof SyntaxError) return undefined;
       if (error instanceof SluiceError && error.code === "NOT_FOUND") return undefined;
       throw error;
     }
+  }
+
+  /** Forgets the answer under a key, so that another can be kept. */
+  async drop(key: string): Promise<void> {
+    await this.#storage.remove(pathOf(key));
   }
 
   /** Keeps an answer; the first one under a key stays. */
@@ -61,6 +66,15 @@ export class AnswerCache {
       await this.#storage.remove(file.path);
       bytes -= file.bytes;
     }
+  }
+}
+
+function responseIn(text: string): InferenceResponse | undefined {
+  try {
+    const response = JSON.parse(text) as InferenceResponse;
+    return isJsonObject(response) && Array.isArray(response.answers) ? response : undefined;
+  } catch {
+    return undefined;
   }
 }
 

@@ -13,6 +13,8 @@ export interface ReuseOptions {
   model: Json;
   /** Answers of earlier runs, where the job names a cache. */
   cache?: AnswerCache;
+  /** False for a response whose answers are refused; such a one is not kept. */
+  accepts(request: InferenceRequest, response: InferenceResponse): boolean;
   logger: Logger;
   random: Random;
 }
@@ -21,7 +23,8 @@ export interface ReuseOptions {
  * The same engine, which is not asked twice for what gives the same answer: a request that repeats
  * one in flight waits for it, one that repeats an answered one gets that answer, and so do those
  * that the cache knows. Such responses are `reused`. Where the request that others wait for fails,
- * each of them is asked itself.
+ * each of them is asked itself. A response that is not accepted is not kept: asking again, in this
+ * run or a later one, has to reach the engine.
  */
 export function reusing(engine: Engine, options: ReuseOptions): Engine {
   return new ReusingEngine(engine, options);
@@ -82,13 +85,16 @@ class ReusingEngine implements Engine {
     request: InferenceRequest,
     signal: AbortSignal,
   ): Promise<InferenceResponse> {
+    const { accepts } = this.#options;
     const cached = await this.#cached((cache) => cache.find(key));
-    if (cached) {
+    if (cached && accepts(request, cached)) {
       this.#remember(key, cached);
       return reused(cached);
     }
+    if (cached) await this.#cached((cache) => cache.drop(key));
     signal.throwIfAborted();
     const response = await this.#engine.infer(request, signal);
+    if (!accepts(request, response)) return response;
     this.#remember(key, response);
     await this.#cached((cache) => cache.add(key, response));
     return response;

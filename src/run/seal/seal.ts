@@ -5,8 +5,8 @@ import { limits } from "../../foundation/limits.ts";
 import { type AttemptCounts, addCounts, type Commit, noCounts } from "../attempt/commit.ts";
 import { publishTask } from "../attempt/publish.ts";
 import { BillTally } from "../bill/bill.ts";
-import { journaledAttempts } from "../bill/journaled.ts";
 import type { Prices } from "../bill/prices.ts";
+import { mayRepeat, type RepeatedTask, repeatedTasks } from "../bill/repeated.ts";
 import {
   attemptPaths,
   commitPath,
@@ -22,9 +22,9 @@ import { writeErrorFile } from "../openai-batch/error-file.ts";
 import { type PlannedFile, type Task, TaskTable } from "../plan.ts";
 import { createOnce, recordBytes } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
-import { committedTasks, readCommits, readStoredCommits, type StoredCommit } from "./commits.ts";
+import { committedTasks, readStoredCommits, type StoredCommit } from "./commits.ts";
 import { findDuplicateIds } from "./duplicate-ids.ts";
-import type { Manifest, ManifestTask, Success } from "./manifest.ts";
+import { type Manifest, type ManifestTask, readManifest, type Success } from "./manifest.ts";
 
 export interface SealOptions {
   engine: Manifest["engine"] | { name: string; choices: Record<string, Json> };
@@ -38,18 +38,22 @@ export interface SealOptions {
  * Seals a run whose tasks are all committed: checks that every planned row is in exactly one
  * commit, publishes, and writes the manifest and then `_SUCCESS`. Doing it twice changes nothing.
  *
+ * @returns the manifest, or the one that stands where the run was sealed already.
  * @throws SluiceError `ROWS_UNBALANCED` when rows are missing, `RUN_DAMAGED` when commits are.
  */
 export async function sealRun(context: RunContext, options: SealOptions): Promise<Manifest> {
   const { storage, plan } = context;
   await options.assertRules();
+  // Others may have sealed it, and a retry changed its parts, before this process came to rule.
+  const standing = await readManifest(storage);
+  if (standing) return standing;
   const gathered = await gather(context).catch((error: unknown) => explainMissing(context, error));
   if (gathered.counts.rows.total !== plan.rows) {
     const { total } = gathered.counts.rows;
     throw new SluiceError("ROWS_UNBALANCED", `${plan.rows} rows planned, ${total} committed`);
   }
   const planFile = await storage.read(planPathOf(plan.generation));
-  const journals = await journaledAttempts(context);
+  const repeated = await repeatedTasks(context, gathered.tasks, gathered.mayRepeat);
   const { invalid: _, ...counts } = gathered.counts;
   const manifest: Manifest = {
     format: 1,
@@ -68,9 +72,10 @@ export async function sealRun(context: RunContext, options: SealOptions): Promis
     engine: options.engine,
     ...counts,
     busySeconds: gathered.busySeconds,
-    bill: await gathered.bill.bill(context, journals, options.prices),
+    bill: await gathered.bill.bill(context, repeated, options.prices),
     tasks: gathered.tasks,
-    merged: plan.mergedFile === null ? null : await mergeParts(context, plan.mergedFile),
+    merged:
+      plan.mergedFile === null ? null : await mergeParts(context, plan.mergedFile, gathered.tasks),
     ...(plan.errorFile === undefined
       ? {}
       : { errorFile: await writeErrorFile(context, plan.errorFile, gathered.tasks) }),
@@ -78,7 +83,7 @@ export async function sealRun(context: RunContext, options: SealOptions): Promis
   };
   await options.assertRules();
   const sealed = await writeSeal(context, manifest);
-  if (!plan.job.keepJournals) await removeJournals(context, journals);
+  if (!plan.job.keepJournals) await removeJournals(context, gathered.tasks, repeated);
   return sealed;
 }
 
@@ -119,6 +124,8 @@ interface Gathered {
   bill: BillTally;
   tasks: ManifestTask[];
   ids: PlannedFile[];
+  /** Tasks that more than one attempt may have worked on, as far as commits tell. */
+  mayRepeat: Set<number>;
 }
 
 /** Files published or removed at once: most of the time is a wait for the disk. */
@@ -132,6 +139,7 @@ async function gather(context: RunContext): Promise<Gathered> {
     bill: new BillTally(),
     tasks: [],
     ids: [],
+    mayRepeat: new Set(),
   };
   const published = await publishedParts(context);
   const publishing: Promise<void>[] = [];
@@ -153,6 +161,7 @@ async function gather(context: RunContext): Promise<Gathered> {
     gathered.bill.add(commit);
     gathered.tasks.push(entry);
     if (commit.ids) gathered.ids.push(commit.ids);
+    if (mayRepeat(commit)) gathered.mayRepeat.add(commit.task);
   }
   await Promise.all(publishing);
   return gathered;
@@ -207,14 +216,17 @@ function manifestTask({ plan }: RunContext, { commit, bytes }: StoredCommit): Ma
 }
 
 /** Joins the parts of all tasks, in order, into the one file that was asked for. */
-async function mergeParts(context: RunContext, name: string): Promise<PlannedFile> {
-  const { storage, outside, plan } = context;
+async function mergeParts(
+  { storage, outside, plan }: RunContext,
+  name: string,
+  tasks: readonly ManifestTask[],
+): Promise<PlannedFile> {
   const writer = await outside.writer(name);
   const digest = sha256Stream();
   let bytes = 0;
   try {
-    for await (const commit of readCommits(storage, plan, allTasks(plan.tasks.count))) {
-      const reader = await storage.open(commit.part.path);
+    for (const { task, attempt } of tasks) {
+      const reader = await storage.open(attemptPaths(task, plan, attempt).part);
       try {
         for (let offset = 0; offset < reader.bytes; offset += limits.readChunkBytes) {
           const chunk = await reader.read(offset, limits.readChunkBytes);
@@ -234,15 +246,24 @@ async function mergeParts(context: RunContext, name: string): Promise<PlannedFil
   return { path: name, sha256: digest.digest("hex"), bytes };
 }
 
-/** Journals have served once the run is sealed: its parts hold every answer. */
+/**
+ * Journals have served once the run is sealed: its parts hold every answer.
+ *
+ * @param committed all tasks, with the attempts whose commits they have.
+ */
 export async function removeJournals(
   { storage, plan }: RunContext,
-  attempts: ReadonlyMap<number, readonly string[]>,
+  committed: Iterable<Pick<Commit, "task" | "attempt">>,
+  repeated: ReadonlyMap<number, RepeatedTask>,
 ): Promise<void> {
-  const journals = [...attempts].flatMap(([task, ids]) =>
-    ids.map((attempt) => attemptPaths(task, plan, attempt).journal),
-  );
-  while (journals.length > 0) {
-    await Promise.all(journals.splice(-filesAtOnce).map((path) => storage.remove(path)));
+  let removing: Promise<void>[] = [];
+  for (const { task, attempt } of committed) {
+    for (const id of repeated.get(task)?.attempts ?? [attempt]) {
+      removing.push(storage.remove(attemptPaths(task, plan, id).journal));
+    }
+    if (removing.length < filesAtOnce) continue;
+    await Promise.all(removing);
+    removing = [];
   }
+  await Promise.all(removing);
 }

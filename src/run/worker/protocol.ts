@@ -4,7 +4,10 @@ import type { Json } from "../../foundation/json.ts";
 import type { EarlierEnds } from "../attempt/suspects.ts";
 import type { TaskCounts, TaskOutcome } from "../events.ts";
 
-/** Version of the messages between a coordinator and its workers. */
+/**
+ * Version of the messages between a coordinator and its workers. It rises with each release in
+ * which one of them changed its form or meaning, not with each change between two releases.
+ */
 export const protocolVersion = 1;
 
 /** What a worker is told. */
@@ -43,9 +46,9 @@ export type FromWorker =
       task: number;
       attempt: string;
       rows: number;
-      /** Rows, and tokens of them, that earlier attempts had answered. */
+      /** Rows that earlier attempts had answered, and what these cost. */
       resumed: number;
-      resumedTokens: number;
+      resumedUsage: Usage;
     }
   /** Rows, as an index set, that may be asked from now on: these alone, or these as well. */
   | { type: "task-asking"; task: number; rows: string; isAll: boolean }

@@ -4,9 +4,11 @@ import { openEngine } from "../../engines/registry.ts";
 import type { Channel } from "../../foundation/channel.ts";
 import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
+import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
-import { promptSetOf } from "../askable.ts";
+import type { PromptSet } from "../../prompt/prompt-set.ts";
+import { parametersOf, promptSetOf } from "../askable.ts";
 import { rulingCoordinator } from "../coordinate/coordinator.ts";
 import type { ProcessIdentity } from "../coordinate/processes.ts";
 import { type RunDependencies, runContext } from "../dependencies.ts";
@@ -56,10 +58,11 @@ export async function serveWorker(options: ServeOptions): Promise<SluiceError | 
   try {
     const context = await openContext(options);
     const { job } = context.plan;
-    const prompts = preparedPrompts(context, dependencies);
-    const promptSet = prompts?.promptSet ?? promptSetOf(job, context.plan.seed);
+    const asked = promptSetOf(job, context.plan.seed);
     const opened = await (options.openEngine ?? openEngine)(job.model, engineContext);
-    const engine = withReuse(opened, context, dependencies);
+    const prompts = preparedPrompts(context, dependencies, asked, opened);
+    const promptSet = prompts?.promptSet ?? asked;
+    const engine = withReuse(opened, promptSet, context, dependencies);
     const { pid } = dependencies.processes.self();
     const worker = new Worker({ context, engine, promptSet, prompts, channel, pid });
     const gpu = engine.choices?.gpu;
@@ -82,15 +85,20 @@ export async function serveWorker(options: ServeOptions): Promise<SluiceError | 
 function preparedPrompts(
   { plan: { job, seed }, logger }: RunContext,
   { openStorage }: RunDependencies,
+  promptSet: PromptSet,
+  engine: Engine,
 ): PreparedPrompts | undefined {
   if (job.preparedDir === undefined) return undefined;
   const storage = openStorage(job.preparedDir);
-  return new PreparedPrompts({ storage, job, promptSet: promptSetOf(job, seed), logger });
+  const parameters = parametersOf(job, seed);
+  const tokenize = engine.tokenize?.bind(engine);
+  return new PreparedPrompts({ storage, job, promptSet, parameters, tokenize, logger });
 }
 
 /** The engine, not asked twice for the same; the fake one only where there is a cache. */
 function withReuse(
   engine: Engine,
+  promptSet: PromptSet,
   { plan: { job }, logger, random }: RunContext,
   { openStorage }: RunDependencies,
 ): Engine {
@@ -99,8 +107,22 @@ function withReuse(
   return reusing(engine, {
     model: modelIdentity(job, engine),
     ...(cache && { cache: new AnswerCache(openStorage(cache.path), cache.maxBytes) }),
+    accepts: (request, response) => accepts(promptSet, request, response),
     ...{ logger, random },
   });
+}
+
+function accepts(
+  promptSet: PromptSet,
+  request: InferenceRequest,
+  response: InferenceResponse,
+): boolean {
+  try {
+    promptSet.accept(request, response);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function modelIdentity(job: JobSpec, { choices }: Engine): Json {

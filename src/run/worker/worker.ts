@@ -69,7 +69,7 @@ export class Worker {
       maxAttempts: context.plan.job.retries.maxAttempts,
       failOnRowError: context.plan.job.onRowError === "fail",
       ...(arrange && { arrange }),
-      onComplete: (attempt) => this.#finish(attempt),
+      onComplete: (attempt, closed) => this.#finish(attempt, closed),
       onFailure: (attempt, error) => this.#failAttempt(attempt, error),
       // The coordinator sends the next task when it hears that few rows wait: it hears at once.
       onHungry: () => this.#sendProgress(),
@@ -152,7 +152,7 @@ export class Worker {
       const attempt = await TaskAttempt.open(this.#options.context, planned, ends, {
         onFailure: (error) => this.#fail(task, open, asSluiceError(error)),
         onDrain: () => this.#executor.resume(),
-        onTake: (rows, at) => open.reach?.pass(rows, at),
+        onTake: (rows) => open.reach?.pass(rows),
       });
       if (!(attempt instanceof TaskAttempt)) return this.#alreadyCommitted(task, attempt);
       open.attempt = attempt;
@@ -168,7 +168,7 @@ export class Worker {
         attempt: id,
         rows: onlyRows ?? rows,
         resumed,
-        resumedTokens: attempt.usage.completionTokens,
+        resumedUsage: attempt.usage,
       });
       open.reach = new RowReach(attempt.suspects, (rows, isAll) =>
         this.#send({ type: "task-asking", task, rows, isAll }),
@@ -188,10 +188,11 @@ export class Worker {
     this.#send({ type: "task-end", task, outcome: "already-committed", ...counts });
   }
 
-  #finish(attempt: TaskAttempt): void {
+  #finish(attempt: TaskAttempt, closed: Promise<void>): void {
     const task = attempt.task.task;
+    const committed = closed.then(() => attempt.commit());
     this.#track(
-      attempt.commit().then(
+      committed.then(
         ({ outcome }) => {
           const open = this.#open.get(task);
           if (open?.attempt !== attempt) return;

@@ -1,3 +1,5 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { preparedRun, scratchFolder } from "../../run/whole-run.ts";
 import { call } from "../call.ts";
@@ -17,6 +19,15 @@ describe("sluice run", () => {
     expect(JSON.parse(stdout)).toMatchObject({ status: "SUCCESS", output: `${folder}/out` });
     const again = await call(folder, "run", ...plain);
     expect(again.stderr).toBe(`this run is sealed, there is nothing to do: ${folder}/out\n`);
+  });
+
+  it("refuses a number of answers to show that is none, before anything is asked", async () => {
+    const { folder } = preparedRun(scratchFolder(), rows);
+    const refused = await call(folder, "run", ...plain, "--show", "many");
+    expect(refused.exitCode).toBe(64);
+    expect(refused.stderr).toContain("error USAGE");
+    expect(refused.stderr).toContain("--show many is no number of rows");
+    expect(existsSync(join(folder, "out"))).toBe(false);
   });
 
   it("writes nothing but JSON lines to stderr with --json", async () => {

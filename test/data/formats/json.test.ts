@@ -47,6 +47,7 @@ describe("json rows", () => {
       [9, 5, { a: 2 }],
     ]);
     expect(rows[2]?.error?.place.line).toBe(5);
+    expect(rows[7]?.rawBase64).toBe(Buffer.from('{"a":"\xff"}', "latin1").toString("base64"));
   });
 
   it("keeps only the start of an element that is too long", async () => {
@@ -60,10 +61,27 @@ describe("json rows", () => {
   });
 
   it.each([
+    ['\n{"a":\n1', "JSON_INVALID", 2, 3, '{"a":\n1'],
+    ['{"a":1}\n}\n', "JSON_INVALID", 1, 2, '{"a":1}\n}'],
+    ['{"a":1} "b": {"c":2}', "JSON_INVALID", 1, 1, '{"a":1} "b": {"c":2}'],
+    ['{"a":1},', "JSON_INVALID", 1, 1, '{"a":1},'],
+    ['{"a":"1}', "JSON_INVALID", 1, 1, '{"a":"1}'],
+    ["\ntext", "JSON_INVALID", 2, 2, "text"],
+    ["null\n", "ROW_NOT_OBJECT", 1, 1, "null"],
+  ])("makes one row at fault of the file %j: %s", async (content, code, line, place, raw) => {
+    for (const chunkBytes of [undefined, 1, 3]) {
+      const rows = await rowsOf(jsonFormat(chunkBytes), content, { firstCutRows: 1, everyRows: 1 });
+      expect(rows).toMatchObject([{ index: 0, line, raw, error: { code } }]);
+      expect(rows[0]?.error?.place).toMatchObject({ file: "in", line: place });
+    }
+  });
+
+  it.each([
     ['[{"a":1},\n{"a":2', "never closes", 2],
     ['[{"a":1},\n', "never closes", 1],
-    ['{"a":\n1', "never closes", 1],
-    ['{"a":1}\n{"a":2}', "text follows", 2],
+    ['{"a":1}\n{"a":2}', "another object follows", 2],
+    ['{"a":1},\n {"a":2},', "another object follows", 2],
+    ['[{"a":1}]\n{"a":2}', "text follows", 2],
     ["[1]]", "text follows", 1],
     ['[{"a":1},\n]', "element is missing", 2],
     ["[,1]", "element is missing", 1],
@@ -71,7 +89,6 @@ describe("json rows", () => {
     ["[1}", "closing brace", 1],
     ["", "no JSON", 1],
     ["\n  \n", "no JSON", 3],
-    ["\ntext", "neither", 2],
   ])("refuses %j, whose borders are lost: %s on line %i", async (content, message, line) => {
     await expect(scanAll(json, content)).rejects.toMatchObject({
       code: "INPUT_UNREADABLE",

@@ -44,6 +44,10 @@ describe("jsonl rows", () => {
       [7, 8, { a: 2 }],
     ]);
     expect(rows[5]?.raw).toBe('{"a":"\uFFFD\uFFFD"}');
+    const kept = rows.map(({ rawBase64 = "" }) =>
+      Buffer.from(rawBase64, "base64").toString("latin1"),
+    );
+    expect(kept).toEqual(["", "", "", "", "", '{"a":"\xff\xfe"}', "", ""]);
     expect(rows[5]?.error?.place).toMatchObject({ file: "in", line: 6 });
   });
 

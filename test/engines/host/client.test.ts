@@ -6,7 +6,7 @@ import type { Engine } from "../../../src/engines/engine.ts";
 import { openHostedEngine } from "../../../src/engines/host/client.ts";
 import { entryCommand } from "../../../src/entry.ts";
 import { systemClock } from "../../../src/foundation/clock.ts";
-import type { InferenceRequest } from "../../../src/foundation/inference.ts";
+import { greedyParameters, type InferenceRequest } from "../../../src/foundation/inference.ts";
 import type { Json } from "../../../src/foundation/json.ts";
 
 const module = new URL("./hosted-echo.ts", import.meta.url).href;
@@ -43,16 +43,9 @@ const request = (prompt: string, index = 0): InferenceRequest => ({
   prompt,
   onTooLong: "fail",
   parameters: {
+    ...greedyParameters,
     maxNewTokens: 1,
-    temperature: 0,
-    topP: 1,
-    topK: 0,
-    minP: 0,
-    repetitionPenalty: 1,
-    presencePenalty: 0,
-    frequencyPenalty: 0,
     seed: 0,
-    stop: [],
   },
 });
 
@@ -101,6 +94,25 @@ describe("openHostedEngine", () => {
     await expect(engine.infer(request("throw"), never)).rejects.toMatchObject({
       code: "ENGINE_DIED",
     });
+  });
+
+  it("has prompts turned into tokens by a host that does so", async () => {
+    const engine = await open();
+    const tokenize = engine.tokenize!;
+    const prompts = [{ prompt: "ab" }, { prompt: "" }];
+    expect(await tokenize(prompts)).toEqual({
+      tokenizer: "bytes",
+      prompts: [
+        [[], [97, 98]],
+        [[], []],
+      ],
+    });
+    await expect(tokenize([{ prompt: "refuse" }])).rejects.toMatchObject({ code: "STORE_FAILED" });
+    const held = engine.infer(request("hang"), never);
+    const fallen = expect(held).rejects.toMatchObject({ code: "ENGINE_DIED" });
+    await expect(tokenize([{ prompt: "die" }])).rejects.toMatchObject({ code: "ENGINE_DIED" });
+    await fallen;
+    expect((await tokenize([])).tokenizer).toBe("bytes");
   });
 
   it("gives an aborted request up at once and goes on", async () => {

@@ -1,6 +1,7 @@
 import { openHostedEngine } from "../../../src/engines/host/client.ts";
 import { entryCommand } from "../../../src/entry.ts";
 import { systemClock } from "../../../src/foundation/clock.ts";
+import { greedyParameters } from "../../../src/foundation/inference.ts";
 import { silentLogger } from "../../../src/foundation/logger.ts";
 import { systemRandom } from "../../../src/foundation/random.ts";
 
@@ -20,8 +21,9 @@ const engine = await openHostedEngine({
 process.stdout.write(`${engine.choices?.pid}\n`);
 setTimeout(async () => {
   const parameters = {
-    ...{ maxNewTokens: 1, temperature: 0, topP: 1, topK: 0, minP: 0, repetitionPenalty: 1 },
-    ...{ presencePenalty: 0, frequencyPenalty: 0, seed: 0, stop: [] },
+    ...greedyParameters,
+    maxNewTokens: 1,
+    seed: 0,
   };
   const { answers } = await engine.infer(
     { index: 0, promptName: "p", prompt: "still here", onTooLong: "fail", parameters },

@@ -33,6 +33,12 @@ export const openHosted: OpenHosted = async (options) => {
         seconds: 0,
       };
     },
+    async tokenize(prompts) {
+      if (prompts.some(({ prompt }) => prompt === "die")) process.kill(process.pid, "SIGKILL");
+      if (prompts.some(({ prompt }) => prompt === "refuse")) throw new SluiceError("STORE_FAILED");
+      const tokens = prompts.map(({ prompt = "" }) => [[], [...Buffer.from(prompt)]]);
+      return { tokenizer: "bytes", prompts: tokens };
+    },
     async close() {},
   };
 };

@@ -67,6 +67,14 @@ describe("serveHost", () => {
     await expect.poll(() => heard[0]).toMatchObject({ type: "infer-fail", id: 1 });
   });
 
+  it("refuses to make tokens where the engine has no tokenizer", async () => {
+    const { worker, heard } = serve();
+    worker.send(open);
+    await expect.poll(() => heard[0]).toMatchObject({ type: "host-ready", tokenizes: false });
+    worker.send({ type: "tokenize", id: 3, prompts: [] });
+    await expect.poll(() => heard[1]).toMatchObject({ id: 3, error: { code: "PROTOCOL" } });
+  });
+
   it("takes an unnamed failure for the end of the engine", async () => {
     const { worker, heard, fatal } = serve();
     worker.send(open);

@@ -3,21 +3,14 @@ import { Generation } from "../../../src/engines/llama/generation.ts";
 import { GrammarAutomaton } from "../../../src/engines/llama/grammar-automaton.ts";
 import { Speller } from "../../../src/engines/llama/speller.ts";
 import type { GrammarNode } from "../../../src/foundation/grammar.ts";
-import type { GenerationParameters } from "../../../src/foundation/inference.ts";
+import { type GenerationParameters, greedyParameters } from "../../../src/foundation/inference.ts";
 import { endToken, tinyVocabulary, tokenizeGreedily } from "./tiny-vocabulary.ts";
 
 const vocabulary = tinyVocabulary();
 const defaults: GenerationParameters = {
+  ...greedyParameters,
   maxNewTokens: 100,
-  temperature: 0,
-  topP: 1,
-  topK: 0,
-  minP: 0,
-  repetitionPenalty: 1,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
   seed: 0,
-  stop: [],
 };
 
 /** An answer made of the tokens of `text`, as far as it goes, then the end. */

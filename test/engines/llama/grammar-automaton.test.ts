@@ -42,6 +42,16 @@ describe("GrammarAutomaton", () => {
     expect(["[", "[[]", "]", "[]]"].some((value) => takes(automaton, value))).toBe(false);
   });
 
+  it("takes long texts and long sequences, and knows how far their ends are", () => {
+    const long = "x".repeat(30_000);
+    const many = sequence(...Array.from(long, () => text("x")));
+    for (const root of [text(long), choice(text(`${long}y`), text(long)), many]) {
+      const automaton = automatonOf(root);
+      const state = automaton.stepAll(automaton.start, Buffer.from("xxx"))!;
+      expect([automaton.start.leastBytes, state.leastBytes]).toEqual([30_000, 29_997]);
+    }
+  });
+
   it("keeps few states where many texts pass through the same places", () => {
     const automaton = automatonOf(repeat({ kind: "characters", ranges: [[0x20, 0x10ffff]] }, 0));
     for (let at = 0; at < 100; at++) takes(automaton, `text ${at} ½ 🍲`.repeat(20));

@@ -1,11 +1,10 @@
 import { describe, expect, it } from "vitest";
 import type { PromptPiece } from "../../../src/engines/llama/chat-template.ts";
-import { promptTokens } from "../../../src/engines/llama/prompt-tokens.ts";
+import { promptTokens, tokenParts } from "../../../src/engines/llama/prompt-tokens.ts";
 import type { TooLongPolicy } from "../../../src/foundation/inference.ts";
 
 // A token a character; `*` is special where special tokens are read.
 const tokenizer = {
-  firstToken: undefined as number | undefined,
   tokenize: (text: string, special: boolean) =>
     [...text].map((character) => (special && character === "*" ? -1 : character.charCodeAt(0))),
 };
@@ -15,7 +14,11 @@ const pieces: PromptPiece[] = [
   { kind: "template", text: "*a" },
 ];
 const ask = (contextTokens: number, policy: TooLongPolicy, firstToken?: number) =>
-  promptTokens(pieces, { ...tokenizer, firstToken }, { contextTokens, maxNewTokens: 2, policy })
+  promptTokens(tokenParts(pieces, tokenizer), firstToken, {
+    contextTokens,
+    maxNewTokens: 2,
+    policy,
+  })
     .map((token) => (token === -1 ? "!" : token === -2 ? "^" : String.fromCharCode(token)))
     .join("");
 
@@ -37,6 +40,18 @@ describe("promptTokens", () => {
   it("cuts contents at the side that is asked, and never the template", () => {
     expect(ask(9, "truncate-left")).toBe("!udef!a");
     expect(ask(9, "truncate-right")).toBe("!uab*!a");
+  });
+
+  it("keeps template and contents apart, by turns", () => {
+    expect(tokenParts([{ kind: "content", text: "a", message: 0 }], tokenizer)).toEqual([[], [97]]);
+    const [first, ...rest] = pieces;
+    expect(tokenParts([first!, first!, ...rest], tokenizer)).toEqual([
+      [-1, 117],
+      [],
+      [-1, 117],
+      [..."ab*cdef"].map((character) => character.charCodeAt(0)),
+      [-1, 97],
+    ]);
   });
 
   it("fails when the template alone is too long", () => {

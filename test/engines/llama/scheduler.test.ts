@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { Generation } from "../../../src/engines/llama/generation.ts";
 import type { BatchItem } from "../../../src/engines/llama/loaded-llama.ts";
 import { Scheduler, type SequenceRunner } from "../../../src/engines/llama/scheduler.ts";
+import { greedyParameters } from "../../../src/foundation/inference.ts";
 import { endToken, tinyVocabulary } from "./tiny-vocabulary.ts";
 
 const vocabulary = tinyVocabulary();
@@ -56,14 +57,16 @@ class CountingModel implements SequenceRunner {
 }
 
 const parameters = {
-  ...{ maxNewTokens: 100, temperature: 0, topP: 1, topK: 0, minP: 0, repetitionPenalty: 1 },
-  ...{ presencePenalty: 0, frequencyPenalty: 0, seed: 0, stop: [] as string[] },
+  ...greedyParameters,
+  maxNewTokens: 100,
+  seed: 0,
 };
 
-function setUp(shape = { sequences: 4, batchTokens: 64 }) {
+function setUp({ sequences = 4, batchTokens = 64, blockTokens = 16 } = {}) {
   const model = new CountingModel();
   const failures: unknown[] = [];
-  const scheduler = new Scheduler(model, shape, (error) => failures.push(error));
+  const limits = { sequences, batchTokens, blockTokens };
+  const scheduler = new Scheduler(model, limits, (error) => failures.push(error));
   const ask = (prompt: number[], signal = never) =>
     scheduler.run(new Generation({ prompt, parameters, vocabulary }), signal);
   return { model, scheduler, ask, failures };
@@ -102,6 +105,20 @@ describe("Scheduler", () => {
       const ids = items.map((item) => item.sequence);
       expect(ids).toEqual([...ids].sort((a, b) => a - b));
     }
+  });
+
+  it("computes a token in a block or not, whatever is computed beside it", async () => {
+    const prompt = Array.from({ length: 45 }, (_, at) => byteOf(at));
+    const blocksOf = async (neighbours: number) => {
+      const { ask, model } = setUp({ batchTokens: 32 });
+      const others = Array.from({ length: neighbours }, (_, at) => ask([byteOf(60 + at)]));
+      await Promise.all([...others, ask(prompt)]);
+      const sequence = model.held.findIndex((held) => held[0] === prompt[0]);
+      const items = model.passes.flat().filter((item) => item.sequence === sequence);
+      return items.filter(({ tokens }) => tokens.length >= 16).map(({ start }) => start);
+    };
+    expect(await blocksOf(0)).toEqual([0]);
+    expect(await blocksOf(3)).toEqual([0]);
   });
 
   it("drops an aborted request, waiting or live, and answers the others", async () => {

@@ -151,6 +151,15 @@ describe("resolveModel from elsewhere", () => {
     expect(await code("./none.gguf")).toBe("MODEL_UNREADABLE");
     expect(await code("./")).toBe("MODEL_UNREADABLE");
   });
+
+  it("says of a repository's name which models can be read", async () => {
+    const context = await modelContext();
+    const named = resolveModel("owner/Model-8B", context, { download: false });
+    await expect(named).rejects.toMatchObject({
+      code: "MODEL_UNREADABLE",
+      hint: expect.stringContaining("hf:owner/repo/file.gguf"),
+    });
+  });
 });
 
 describe("the cache", () => {

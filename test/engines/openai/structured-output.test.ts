@@ -41,6 +41,35 @@ describe("the structure of answers in a request", () => {
     expect(bodyOf("none")).toEqual(plain);
   });
 
+  it("is any object, in the words of servers that have a mode for it", () => {
+    const asked = { structure: { schema: { type: "object" }, grammar, isAnyObject: true } };
+    const sent = (by: StructuredOutput) => bodyOf(by, false, asked);
+    expect(sent("response-format")).toEqual({ ...plain, response_format: { type: "json_object" } });
+    expect(sent("grammar")).toEqual({ ...plain, grammar: 'root ::= "{}"\n' });
+    expect(sent("structured-outputs")).toEqual({
+      ...plain,
+      structured_outputs: { json_object: true },
+    });
+    const message = "'messages' must contain the word 'json' in some form, to use response_format";
+    const refusal = new SluiceError("REQUEST_REFUSED", message);
+    const request = { ...chatRequest(1), ...asked };
+    expect(withStructureHint(refusal, request, "response-format").code).toBe("REQUEST_REFUSED");
+  });
+
+  it("is a grammar of lines and of what they may copy, where the server takes one", () => {
+    const slot = { name: "heat", source: "At 400 degrees.", orElse: "none", maxWords: 2 };
+    const slottedLine = { line: "heat={heat}", slots: [slot] };
+    const sent = (by: StructuredOutput) => bodyOf(by, false, { slottedLine });
+    const { grammar } = sent("grammar");
+    expect(grammar).toMatch(/^root ::= \(""? ?"heat=" \("none" \| .*"400 degrees"/);
+    expect(grammar).not.toContain("At 400 degrees");
+    expect(sent("structured-outputs").structured_outputs).toEqual({ grammar });
+    expect([sent("response-format"), sent("none")]).toEqual([plain, plain]);
+    const refusal = new SluiceError("REQUEST_REFUSED", "failed to parse grammar");
+    const hinted = withStructureHint(refusal, { ...chatRequest(1), slottedLine }, "grammar");
+    expect(hinted.hint).toContain("model.structuredOutput");
+  });
+
   it("is sent with completions too, but not to OpenAI, whose completions know none", () => {
     const asked = { messages: undefined, prompt: "x", structure };
     expect(bodyOf("response-format", false, asked)).toHaveProperty("response_format");

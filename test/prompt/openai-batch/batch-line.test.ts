@@ -55,13 +55,14 @@ describe("readBatchLine", () => {
     expect(() => readBatchLine(chat({ url: "/v1/audio" }))).toThrow(/known are \/v1\/chat/);
   });
 
-  it("reads the schema that an answer must have, and no other format", () => {
+  it("reads the form that an answer must have, and refuses others", () => {
     const format = (value: JsonObject | null) =>
-      readBatchLine(line("/v1/completions", { prompt: "p", response_format: value })).schema;
+      readBatchLine(line("/v1/completions", { prompt: "p", response_format: value })).format;
     const schema = { type: "object" };
-    expect(format({ type: "json_schema", json_schema: { name: "x", schema } })).toEqual(schema);
+    expect(format({ type: "json_schema", json_schema: { name: "x", schema } })).toEqual({ schema });
+    expect(format({ type: "json_object" })).toBe("json_object");
     expect([format({ type: "text" }), format(null)]).toEqual([undefined, undefined]);
-    expect(() => format({ type: "json_object" })).toThrow(/"json_object"; text and json_schema/);
+    expect(() => format({ type: "grammar" })).toThrow(/"grammar"; text, json_object and json_s/);
     expect(() => format({ type: "json_schema" })).toThrow(/json_schema.schema/);
   });
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Answer, GenerationParameters } from "../../../src/foundation/inference.ts";
-import { noUsage } from "../../../src/foundation/inference.ts";
+import { greedyParameters, noUsage } from "../../../src/foundation/inference.ts";
 import type { JsonObject } from "../../../src/foundation/json.ts";
 import {
   BatchPromptSet,
@@ -8,16 +8,9 @@ import {
 } from "../../../src/prompt/openai-batch/batch-prompt-set.ts";
 
 const parameters: GenerationParameters = {
+  ...greedyParameters,
   maxNewTokens: 99,
-  temperature: 0,
-  topP: 1,
-  topK: 0,
-  minP: 0,
-  repetitionPenalty: 1,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
   seed: 4,
-  stop: [],
 };
 
 const setOf = (changes: Partial<BatchPromptSetOptions> = {}) =>
@@ -141,6 +134,20 @@ describe("BatchPromptSet", () => {
         place: { field: "body.response_format.json_schema.schema.not" },
       }),
     );
+  });
+
+  it("takes any JSON object where a line asks for one, and nothing else", () => {
+    const set = setOf();
+    const [request, other] = [1, 2].map(
+      (index) => set.requests(chatRow({ response_format: { type: "json_object" } }), index)[0]!,
+    );
+    expect(request!.structure).toMatchObject({ schema: { type: "object" }, isAnyObject: true });
+    expect(other!.structure).toBe(request!.structure);
+    const accepted = set.accept(request!, response({ text: '{"a": [1, {"b": null}]}' }));
+    expect(accepted.answers).toMatchObject([{ value: { a: [1, { b: null }] } }]);
+    expect(() => set.accept(request!, response({ text: "[1]" }))).toThrow(/an object, not a list/);
+    expect(() => set.accept(request!, response({ text: '{"a": ' }))).toThrow(/no JSON/);
+    expect(set.reask(request!, "[1]", "it must be").messages?.at(-1)?.content).toMatch(/JSON only/);
   });
 
   it("answers with the text, or the list of several", () => {

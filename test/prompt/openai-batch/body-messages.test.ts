@@ -45,6 +45,15 @@ describe("messagesOfBody", () => {
     expect(() => read(message)).toThrow(expect.objectContaining({ code, place: { field } }));
   });
 
+  it("says what to do about tools and images", () => {
+    const image = { role: "user", content: [{ type: "image_url", image_url: {} }] };
+    expect(() => read(image)).toThrow(/"image_url"; messages are text: take the part out/);
+    const calls = { role: "assistant", content: "", tool_calls: [{ id: "1" }] };
+    for (const message of [calls, { role: "tool", content: "x", tool_call_id: "1" }]) {
+      expect(() => read(message)).toThrow(/no tools are called: .* response_format json_schema/);
+    }
+  });
+
   it("refuses a body without messages", () => {
     const field = "body.messages";
     const missing = expect.objectContaining({ code: "PARAMETER_MISSING", place: { field } });

@@ -86,6 +86,15 @@ describe("parametersOfBody", () => {
     expect(() => read({ [name]: value })).toThrow(expect.objectContaining(refusal));
   });
 
+  it.each([
+    ["tools", [{ type: "function" }]],
+    ["functions", [{ name: "f" }]],
+    ["tool_choice", "required"],
+    ["function_call", { name: "f" }],
+  ])("says what to do about %s", (name, value) => {
+    expect(() => read({ [name]: value })).toThrow(/no tools are called: .* response_format/);
+  });
+
   it("names the field that was meant", () => {
     expect(() => read({ temprature: 1 })).toThrow("did you mean temperature?");
   });

@@ -1,13 +1,18 @@
 import { grammarText } from "../../../src/engines/fake/grammar-text.ts";
-import { type InferenceResponse, noUsage } from "../../../src/foundation/inference.ts";
+import {
+  greedyParameters,
+  type InferenceResponse,
+  noUsage,
+} from "../../../src/foundation/inference.ts";
 import type { Json, JsonObject } from "../../../src/foundation/json.ts";
 import { seededRandom } from "../../../src/foundation/random.ts";
 import { compileStructuredForm } from "../../../src/prompt/structure/structured-form.ts";
 
 const request = { index: 0, promptName: "prompt", onTooLong: "fail" as const };
 const parameters = {
-  ...{ maxNewTokens: 50, temperature: 0, topP: 1, topK: 0, minP: 0, repetitionPenalty: 1 },
-  ...{ presencePenalty: 0, frequencyPenalty: 0, seed: 1, stop: [] },
+  ...greedyParameters,
+  maxNewTokens: 50,
+  seed: 1,
 };
 const response = (text: string, finishReason: "stop" | "length" = "stop"): InferenceResponse => ({
   answers: [{ text, finishReason, tokens: 7 }],

@@ -1,12 +1,17 @@
 import { describe, expect, it } from "vitest";
-import { type InferenceResponse, noUsage } from "../../../src/foundation/inference.ts";
+import {
+  greedyParameters,
+  type InferenceResponse,
+  noUsage,
+} from "../../../src/foundation/inference.ts";
 import type { JsonObject } from "../../../src/foundation/json.ts";
 import { promptOptions } from "../../../src/prompt/prompt-options.ts";
 import { compilePromptSet } from "../../../src/prompt/prompt-set.ts";
 
 const generation = {
-  ...{ maxNewTokens: 50, temperature: 0, topP: 1, topK: 0, minP: 0, repetitionPenalty: 1 },
-  ...{ presencePenalty: 0, frequencyPenalty: 0, seed: 1, stop: [] },
+  ...greedyParameters,
+  maxNewTokens: 50,
+  seed: 1,
 };
 const stars = { type: "integer", minimum: 1, maximum: 5 };
 const setOf = (prompt: unknown, schema?: JsonObject, more: object = {}) =>

@@ -14,7 +14,8 @@ export const request: RequestRecord = {
   attempts: 1,
 };
 
-const deaf: AttemptListener = { onFailure() {}, onDrain() {} };
+/** Listens to nothing. */
+export const deaf: AttemptListener = { onFailure() {}, onDrain() {} };
 
 /** An attempt at a task of the run; fails where the task is committed. */
 export async function openAttempt(

@@ -107,6 +107,11 @@ workers: { max: 2 }
     [`${small}output_dir: a\noutput: b`, "JOB_INVALID", /output_dir and output/],
     [`${small}lora_model_dir: ./lora-out`, "UNSUPPORTED", /adapters.*lora_model_dir/],
     [
+      "base_model: m\nchat_template: llama3\ndatasets: [{path: a.jsonl, type: messages}]",
+      "UNSUPPORTED",
+      /own chat template.*field chat_template/,
+    ],
+    [
       "base_model: m\nchat_template: llama3\ndatasets: [{path: a.jsonl, type: chat_template}]",
       "UNSUPPORTED",
       /own chat template.*field chat_template/,

@@ -28,13 +28,24 @@ beforeEach(() => {
   living = new Set();
 });
 
+interface RuleOptions {
+  over?: Storage;
+  /** True for a process that dies at once: no time passes for it any more. */
+  dies?: boolean;
+}
+
 /** Takes the rule as a process of some host. */
-async function rule(host: string, pid: number, over: Storage = storage): Promise<Coordinator> {
+async function rule(
+  host: string,
+  pid: number,
+  { over = storage, dies = false }: RuleOptions = {},
+): Promise<Coordinator> {
+  const ownClock = dies ? virtualClock() : clock;
   const self: ProcessIdentity = { host, bootId: host, pid, startTime: `${pid}` };
   living.add(`${host}/${pid}`);
   const ruling = Coordinator.rule({
     storage: over,
-    clock,
+    clock: ownClock,
     id: `${host}-${pid}`,
     job: jobOf(),
     processes: {
@@ -45,7 +56,14 @@ async function rule(host: string, pid: number, over: Storage = storage): Promise
       },
     },
   });
-  return await clock.run(ruling);
+  return await ownClock.run(ruling);
+}
+
+/** Codes of what a coordinator hears: why it is to stop. */
+function endsOf({ signal }: Coordinator): string[] {
+  const ends: string[] = [];
+  signal.addEventListener("abort", () => ends.push((signal.reason as SluiceError).code));
+  return ends;
 }
 
 const pass = (ms: number) => clock.run(sleep(clock, ms));
@@ -61,7 +79,6 @@ describe("taking the rule", () => {
 
   it("leaves how long each had it: one that died as far as it last said", async () => {
     const first = await rule("a", 1);
-    first.watch(() => {});
     await pass(limits.heartbeatIntervalMs * 2 + 1);
     living.clear();
     await pass(3_600_000 - (limits.heartbeatIntervalMs * 2 + 1));
@@ -96,13 +113,13 @@ describe("taking the rule", () => {
   });
 
   it("passes from another host only after its heartbeat stood still on our own clock", async () => {
-    await rule("a", 1);
+    await rule("a", 1, { dies: true });
     await rule("b", 2);
     expect(clock.monotonic()).toBeGreaterThanOrEqual(limits.coordinatorWatchMs);
   });
 
   it("is refused while the heartbeat of another host moves", async () => {
-    (await rule("a", 1)).watch(() => {});
+    await rule("a", 1);
     const error = await errorOf(rule("b", 2));
     expect(error.code).toBe("COORDINATOR_LIVES");
     expect(clock.monotonic()).toBeLessThan(limits.coordinatorWatchMs);
@@ -123,8 +140,7 @@ describe("taking the rule", () => {
 describe("a coordinator at work", () => {
   it("hears that another one rules, and says so wherever it would seal", async () => {
     const first = await rule("a", 1);
-    const ends: string[] = [];
-    first.watch(({ code }) => ends.push(code));
+    const ends = endsOf(first);
     await expect(first.assertRules()).resolves.toBeUndefined();
     living.delete("a/1");
     await rule("a", 2);
@@ -134,8 +150,7 @@ describe("a coordinator at work", () => {
   });
 
   it("hears that the run was canceled, once", async () => {
-    const ends: string[] = [];
-    (await rule("a", 1)).watch(({ code }) => ends.push(code));
+    const ends = endsOf(await rule("a", 1));
     await pass(limits.heartbeatIntervalMs * 2);
     expect(ends).toEqual([]);
     await requestCancel(storage, "someone");
@@ -143,10 +158,19 @@ describe("a coordinator at work", () => {
     expect(ends).toEqual(["RUN_CANCELED"]);
   });
 
+  it("keeps the rule after a cancel, until it has stopped", async () => {
+    const coordinator = await rule("a", 1);
+    await requestCancel(storage, "someone");
+    await pass(limits.coordinatorWatchMs * 2);
+    expect(coordinator.signal.aborted).toBe(true);
+    expect((await errorOf(rule("b", 2))).code).toBe("COORDINATOR_LIVES");
+    await coordinator.end();
+    expect((await rule("b", 2)).record.number).toBe(2);
+  });
+
   it("is not ended by a cancel of the call before it", async () => {
     await requestCancel(storage, "someone");
-    const ends: string[] = [];
-    (await rule("a", 1)).watch(({ code }) => ends.push(code));
+    const ends = endsOf(await rule("a", 1));
     await pass(limits.heartbeatIntervalMs * 3);
     expect(ends).toEqual([]);
   });
@@ -157,9 +181,7 @@ describe("a coordinator at work", () => {
       replace: (path, data) =>
         isBroken ? Promise.reject(new SluiceError("STORE_FAILED")) : inner.replace(path, data),
     }));
-    const ends: string[] = [];
-    const coordinator = await rule("a", 1, shaky);
-    coordinator.watch(({ code }) => ends.push(code));
+    const ends = endsOf(await rule("a", 1, { over: shaky }));
     isBroken = true;
     await pass(limits.heartbeatIntervalMs * 3);
     isBroken = false;
@@ -170,7 +192,6 @@ describe("a coordinator at work", () => {
 
   it("leaves no timer when it ends", async () => {
     const coordinator = await rule("a", 1);
-    coordinator.watch(() => {});
     await coordinator.end();
     await expect(clock.run(new Promise(() => {}), 60_000)).rejects.toThrow("no timer is scheduled");
   });

@@ -19,15 +19,62 @@ onRowError: dead-leter
     expect(error.code).toBe("JOB_INVALID");
     const lines = error.message.split("\n").slice(1);
     expect(lines).toEqual([
-      "  job.yaml:2 input.fromat: is no key here; did you mean format?",
-      "  job.yaml:9 limit: must be at least 1",
-      "  job.yaml:3 model.latencyMs: engine llama has no such key",
-      "  job.yaml:6 prompts.short.promt: is no key here; did you mean prompt?",
-      "  job.yaml:5 prompts.short: give exactly one of prompt, messages and type",
-      '  job.yaml:8 generation.temperature: must be a number, not "warm"',
-      '  job.yaml:10 onRowError: must be one of dead-letter, fail, not "dead-leter"; did you mean dead-letter?',
       "  job.yaml:1 modle: is no key here; did you mean model?",
+      "  job.yaml:2 input.fromat: is no key here; did you mean format?",
+      "  job.yaml:3 model.latencyMs: engine llama has no such key",
+      "  job.yaml:5 prompts.short: give exactly one of prompt, messages and type",
+      "  job.yaml:6 prompts.short.promt: is no key here; did you mean prompt?",
+      '  job.yaml:8 generation.temperature: must be a number, not "warm"',
+      "  job.yaml:9 limit: must be at least 1",
+      '  job.yaml:10 onRowError: must be one of dead-letter, fail, not "dead-leter"; did you mean dead-letter?',
     ]);
+  });
+
+  it("names the key of a flag or a variable that holds several", async () => {
+    const flags = { dataset: ["path=a.jsonl,typ=alpaca"] };
+    const environment = { SLUICE_GENERATION: "temperature=warm" };
+    const error = await fail("model: {engine: fake}", { flags, environment });
+    const lines = error.message.split("\n").slice(1);
+    expect(lines.toSorted()).toEqual([
+      "  --dataset (dataset.typ): is no key here; did you mean type?",
+      "  --dataset (dataset.type): is missing",
+      '  SLUICE_GENERATION temperature: must be a number, not "warm"',
+    ]);
+  });
+
+  it("says which command reads a config of Axolotl", async () => {
+    const error = await fail("base_model: m\ndatasets: []\n");
+    expect(error.hint).toContain("sluice inference batch -c");
+  });
+
+  it("says what a size of memory looks like", async () => {
+    const error = await fail(small("workers: { memory: lots }"));
+    expect(error.message).toContain(
+      'workers.memory: must be a number with K, M, G or T, as 120G, not "lots"',
+    );
+  });
+
+  it("refuses a variable whose name no environment can hold", async () => {
+    for (const env of ["=x", "A B=x", ""]) {
+      const error = await fail(small(), { flags: { env: [env] } });
+      expect(error.message, env).toContain("a name of a variable is not empty");
+    }
+    expect((await load(small(), { flags: { env: ["A=B=C", "HOME"] } })).job.env).toEqual({
+      A: "B=C",
+      HOME: null,
+    });
+  });
+
+  it("refuses an output that looks like a file of another format", async () => {
+    for (const path of ["results.json", "b/results.CSV", "results.jsonl.gz"]) {
+      const error = await fail(small(), { flags: { output: path } });
+      expect(error.message, path).toContain(
+        "names a file of another format: results are JSON lines",
+      );
+    }
+    for (const path of ["results.jsonl", "results.ndjson", "out.v2", "results.json/"]) {
+      expect((await load(small(), { flags: { output: path } })).job.output.path).toContain("/");
+    }
   });
 
   it("names file, line and field of a single one", async () => {

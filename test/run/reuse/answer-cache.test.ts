@@ -21,11 +21,17 @@ describe("AnswerCache", () => {
     expect((await new AnswerCache(storage, 1e6).find(keyOf(1)))?.answers[0]?.text).toBe("one");
   });
 
-  it.each(["", "{", "null", '{"answers":3}'])("takes a file of %j for absent", async (text) => {
-    const storage = memoryStorage();
-    await storage.replace(`01/${keyOf(1)}.json`, Buffer.from(text));
-    expect(await new AnswerCache(storage, 1e6).find(keyOf(1))).toBeUndefined();
-  });
+  it.each(["", "{", "null", '{"answers":3}'])(
+    "puts an answer in the place of a file of %j",
+    async (text) => {
+      const storage = memoryStorage();
+      await storage.replace(`01/${keyOf(1)}.json`, Buffer.from(text));
+      const cache = new AnswerCache(storage, 1e6);
+      expect(await cache.find(keyOf(1))).toBeUndefined();
+      await cache.add(keyOf(1), responseOf("whole"));
+      expect((await cache.find(keyOf(1)))?.answers[0]?.text).toBe("whole");
+    },
+  );
 
   it("is brought below its limit, from anywhere in the order of names", async () => {
     for (const start of [0, 0.5, 0.99]) {

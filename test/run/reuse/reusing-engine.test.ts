@@ -10,12 +10,15 @@ import { requestOf } from "./requests.ts";
 
 const never = new AbortController().signal;
 
-function setUp(storage?: Storage, model = "m") {
+function setUp(storage?: Storage, model = "m", accepts = (_text: string) => true) {
   const engine = scriptedEngine(8);
   const lines: string[] = [];
   const logger = { log: (_level: string, message: string) => void lines.push(message) };
   const cache = storage && { cache: new AnswerCache(storage, 1e6) };
-  const reuser = reusing(engine, { model, ...cache, logger, random: seededRandom(1) });
+  const reuser = reusing(engine, {
+    ...{ model, ...cache, logger, random: seededRandom(1) },
+    accepts: (_, { answers }) => accepts(answers[0]!.text),
+  });
   const ask = (prompt: string, signal = never, changes = {}) =>
     reuser.infer(requestOf(prompt, changes), signal);
   return { engine, reuser, ask, lines };
@@ -54,6 +57,24 @@ describe("reusing", () => {
     engine.answerAll();
     const responses = await Promise.all(followers);
     expect(responses.map(({ reused }) => reused)).toEqual([undefined, undefined]);
+  });
+
+  it("keeps no answer that is refused, and takes none from a cache", async () => {
+    const storage = memoryStorage();
+    const answered = async ({ engine, ask }: ReturnType<typeof setUp>) => {
+      const asking = ask("a");
+      await settled();
+      const count = engine.held.length;
+      engine.answerAll();
+      await asking;
+      return count;
+    };
+    const refusing = setUp(storage, "m", () => false);
+    expect([await answered(refusing), await answered(refusing)]).toEqual([1, 1]);
+    expect(await answered(setUp(storage))).toBe(1);
+    expect(await answered(setUp(storage))).toBe(0);
+    expect(await answered(setUp(storage, "m", () => false))).toBe(1);
+    expect(await answered(setUp(storage))).toBe(1);
   });
 
   it("lets a follower leave without the one it waits for", async () => {

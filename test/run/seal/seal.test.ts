@@ -85,6 +85,14 @@ describe("sealRun", () => {
     expect(await snapshot()).toEqual(before);
   });
 
+  it("leaves a sealed run as a later retry made it", async () => {
+    const run = await committedRun();
+    const sealed = await sealRun(run.context, options);
+    await run.storage.replace("part-00000.jsonl", Buffer.from("of a later generation"));
+    expect(await sealRun(run.context, options)).toEqual(sealed);
+    expect(await run.text("part-00000.jsonl")).toBe("of a later generation");
+  });
+
   it("refuses a run with a task that is not committed", async () => {
     const run = await committedRun();
     await run.storage.remove(commitPath(2, run.plan));

@@ -71,7 +71,7 @@ describe("Worker", () => {
         attempt: expect.stringMatching(/^[0-9a-z]{15}$/) as unknown,
         rows: 3,
         resumed: 0,
-        resumedTokens: 0,
+        resumedUsage: { promptTokens: 0, cachedTokens: 0, completionTokens: 0 },
       },
       {
         type: "task-end",

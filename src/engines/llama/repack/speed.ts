@@ -1,5 +1,9 @@
 import type { Clock } from "../../../foundation/clock.ts";
-import type { GenerationParameters, InferenceRequest } from "../../../foundation/inference.ts";
+import {
+  type GenerationParameters,
+  greedyParameters,
+  type InferenceRequest,
+} from "../../../foundation/inference.ts";
 import { limits } from "../../../foundation/limits.ts";
 import type { Engine } from "../../engine.ts";
 
@@ -10,16 +14,9 @@ export const measuredContextTokens = 128;
 
 const rounds = 3;
 const parameters: GenerationParameters = {
+  ...greedyParameters,
   maxNewTokens: 8,
-  temperature: 0,
-  topP: 1,
-  topK: 0,
-  minP: 0,
-  repetitionPenalty: 1,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
   seed: 0,
-  stop: [],
 };
 
 /**

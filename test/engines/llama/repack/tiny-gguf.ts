@@ -23,6 +23,8 @@ export const pair = {
   text: (key: string, value: string) => Buffer.concat([text(key), u32(8), text(value)]),
   texts: (key: string, values: string[]) =>
     Buffer.concat([text(key), u32(9), u32(8), u64(values.length), ...values.map(text)]),
+  float: (key: string, value: number) =>
+    Buffer.concat([text(key), u32(6), Buffer.from(Float32Array.of(value).buffer)]),
   floats: (key: string, values: number[]) =>
     Buffer.concat([
       ...[text(key), u32(9), u32(6), u64(values.length)],

@@ -1,19 +1,22 @@
+import { writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { sha256Hex } from "../../../src/foundation/hashing.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import type { Commit } from "../../../src/run/attempt/commit.ts";
 import { OutcomeTable } from "../../../src/run/attempt/outcomes.ts";
-import { writePart } from "../../../src/run/attempt/write-part.ts";
+import { PartWriter } from "../../../src/run/attempt/part-writer.ts";
+import type { JobInput } from "../../../src/run/job/schema.ts";
 import { attemptPaths } from "../../../src/run/layout.ts";
+import { memoryRuns } from "../memory-runs.ts";
 import { errorOf, inputPath, type PlannedRun, plannedRun, rowsOf } from "../run-fixture.ts";
-import { answer, fail, openAttempt, request } from "./open-attempt.ts";
+import { answer, deaf, fail, openAttempt, request } from "./open-attempt.ts";
 
 async function resultsOf(run: PlannedRun, { part }: Commit): Promise<string[]> {
   return (await run.text(part.path)).trimEnd().split("\n");
 }
 
-describe("writePart", () => {
+describe("PartWriter", () => {
   it("leaves every byte of a row as it was", async () => {
     const rows = [
       '{"id": 9007199254740993,\t"x":1.0, "text":"é" }',
@@ -100,6 +103,29 @@ describe("writePart", () => {
     expect(second).not.toHaveProperty("partial");
   });
 
+  it("keeps the bytes of rows that are no UTF-8 in their dead letters", async () => {
+    const runs = memoryRuns([]);
+    const latin1 = Buffer.from('{"text":"d\xe9j\xe0 vu"}', "latin1");
+    const withNul = Buffer.from([0x61, 0, 0xff, 0x62]);
+    const nul = Buffer.from('{"text":"\0ü"}');
+    const cut = Buffer.from([0x7b, 0xe2, 0x82]);
+    const lines = [latin1, withNul, nul, Buffer.from('{"text":"fine"}'), cut];
+    writeFileSync(runs.input, Buffer.concat(lines.flatMap((line) => [line, Buffer.from("\n")])));
+    await runs.run();
+    const letters = await runs.letters();
+    expect(letters.map(({ code }) => code)).toEqual([
+      "UTF8_INVALID",
+      "NUL_BYTE",
+      "NUL_BYTE",
+      "UTF8_INVALID",
+    ]);
+    expect(letters[0]?.row).toBe('{"text":"d\uFFFDj\uFFFD vu"}');
+    const bytesOf = ({ row, rowBase64 }: Record<string, unknown>) =>
+      rowBase64 === undefined ? Buffer.from(row as string) : Buffer.from(`${rowBase64}`, "base64");
+    expect(letters.map(bytesOf)).toEqual([latin1, withNul, nul, cut]);
+    expect(letters[2]).not.toHaveProperty("rowBase64");
+  });
+
   it("keeps the facts that the job asks for, one entry a request", async () => {
     const output = { path: "/run/out", field: "out", include: ["usage", "attempts"] as const };
     const run = await plannedRun(['{"outMetadata":0}'], {
@@ -176,6 +202,80 @@ describe("writePart", () => {
     expect(commit.ids!.bytes).toBe(2 * 16);
   });
 
+  describe("of rows that settle while they are at hand", () => {
+    const rows = [...rowsOf(9), "nonsense", '{"answer":1,"id":10}'];
+    const jobs: [string, Partial<JobInput>][] = [
+      ["plain", {}],
+      ["with ids", { input: { path: inputPath, id: "id" } }],
+      ["with facts beside the answer", { output: { path: "/run/out", include: ["usage"] } }],
+      ["of a sample", { sample: 6 }],
+    ];
+    const orders: [string, (row: number) => number][] = [
+      ["in order", (row) => row],
+      ["in order at first", (row) => (row < 4 ? row : -row)],
+      ["backwards", (row) => -row],
+    ];
+
+    /** Settles every row in that order; says the text of each file of the commit. */
+    async function filesOf(
+      job: Partial<JobInput>,
+      place: (row: number) => number,
+      isHeld: boolean,
+    ) {
+      const run = await plannedRun(rows, job);
+      let opened = 0;
+      const openFile: typeof run.context.openFile = (path) => {
+        opened++;
+        return run.context.openFile(path);
+      };
+      const attempt = await openAttempt(run, 0, { ...run.context, openFile });
+      const open = (await Array.fromAsync(attempt.readOpenRows())).flat();
+      for (const row of open.toSorted((a, b) => place(a.index) - place(b.index))) {
+        const held = isHeld ? row : undefined;
+        const { index, error } = row;
+        if (error || index === 2) {
+          const failure = error ?? new SluiceError("SERVER_ERROR", "down");
+          attempt.settleFailed(
+            index,
+            { error: failure, attempts: 1, requests: [], planned: 1 },
+            held,
+          );
+        } else attempt.settleAnswered(index, [request], JSON.stringify(`ä ${index}`), held);
+      }
+      const { part, deadLetters, ids, cutRows } = (await attempt.commit()).commit;
+      const named = [part, deadLetters, ids, cutRows].filter((file) => file !== null);
+      const files = await Promise.all(named.map(({ path }) => run.storage.read(path)));
+      expect(files.map(sha256Hex)).toEqual(named.map(({ sha256 }) => sha256));
+      return { texts: files.map((bytes) => Buffer.from(bytes).toString("latin1")), opened };
+    }
+
+    describe.each(jobs)("%s", (_, job) => {
+      it.each(orders)("%s writes what it would have joined at the end", async (_, place) => {
+        const held = await filesOf(job, place, true);
+        expect(held.texts).toEqual((await filesOf(job, place, false)).texts);
+        expect(held.texts[0]!.split("\n").length).toBeGreaterThan(4);
+      });
+    });
+
+    it("reads the input a second time only from where they did not", async () => {
+      expect((await filesOf({}, (row) => row, true)).opened).toBe(1);
+      expect((await filesOf({}, (row) => -row, true)).opened).toBe(2);
+    });
+  });
+
+  it("leaves nothing of an attempt that is given up after some lines were written", async () => {
+    const run = await plannedRun(rowsOf(30));
+    const attempt = await openAttempt(run);
+    const answerJson = JSON.stringify("x".repeat(100_000));
+    for await (const rows of attempt.readOpenRows()) {
+      for (const row of rows.slice(0, 25))
+        attempt.settleAnswered(row.index, [request], answerJson, row);
+      expect(attempt.congested).toBe(true);
+    }
+    await attempt.close();
+    expect(await run.paths(attemptPaths(0, run.plan, attempt.id).part)).toEqual([]);
+  });
+
   it("refuses to write a part that lacks a row", async () => {
     const run = await plannedRun(rowsOf(3));
     const attempt = await openAttempt(run);
@@ -185,7 +285,7 @@ describe("writePart", () => {
     const table = new OutcomeTable(task);
     for (const row of [0, 1, 2]) table.settle(row, "answered", { offset: 0, bytes: 1 });
     const more = { ...task, rows: 4 };
-    const error = await errorOf(writePart(run.context, more, attempt.id, table));
+    const error = await errorOf(new PartWriter(run.context, more, attempt.id, deaf).finish(table));
     expect(error.code).toBe("ROWS_UNBALANCED");
     expect(await run.paths(attemptPaths(0, run.plan, attempt.id).part)).toEqual([]);
   });
@@ -196,7 +296,9 @@ describe("writePart", () => {
     await attempt.close();
     const table = new OutcomeTable(await run.task(0));
     table.settle(0, "answered", { offset: 0, bytes: limits.readChunkBytes });
-    const error = await errorOf(writePart(run.context, await run.task(0), attempt.id, table));
+    const error = await errorOf(
+      new PartWriter(run.context, await run.task(0), attempt.id, deaf).finish(table),
+    );
     expect(error.code).toBe("RUN_DAMAGED");
   });
 });

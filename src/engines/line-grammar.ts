@@ -1,6 +1,6 @@
-import type { Grammar, GrammarNode } from "../../foundation/grammar.ts";
-import type { SlottedLine } from "../../foundation/inference.ts";
-import { candidateSpans } from "../../foundation/spans.ts";
+import type { Grammar, GrammarNode } from "../foundation/grammar.ts";
+import type { SlottedLine } from "../foundation/inference.ts";
+import { candidateSpans } from "../foundation/spans.ts";
 
 /**
  * Everything that a slotted line may be: its literal parts and, in each slot, `orElse` or a copied

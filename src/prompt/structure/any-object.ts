@@ -1,0 +1,76 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import type { Grammar, GrammarNode } from "../../foundation/grammar.ts";
+import type { AnswerStructure } from "../../foundation/inference.ts";
+import { isJsonObject } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { AnswerForm } from "../answer-form.ts";
+import { kindOf } from "../value-text.ts";
+import { answerJson } from "./answer-json.ts";
+import { anyCharacter, jsonCharacter } from "./character-set.ts";
+import { numberGrammar } from "./number-grammar.ts";
+
+const text = (value: string): GrammarNode => ({ kind: "text", text: value });
+const rule = (name: string): GrammarNode => ({ kind: "rule", name });
+const sequence = (...items: GrammarNode[]): GrammarNode => ({ kind: "sequence", items });
+const choice = (...items: GrammarNode[]): GrammarNode => ({ kind: "choice", items });
+const repeated = (item: GrammarNode, max?: number): GrammarNode => ({
+  ...{ kind: "repeat", item, min: 0 },
+  ...(max === undefined ? {} : { max }),
+});
+
+/**
+ * The texts of all JSON objects as `spacedJson` writes them, with objects and arrays nested up to
+ * `limits.maxFreeAnswerDepth` deep, the object itself included.
+ */
+function anyObjectGrammar(): Grammar {
+  const string = sequence(text('"'), repeated(jsonCharacter(anyCharacter)), text('"'));
+  const number = numberGrammar({
+    ...{ kind: "number", isInteger: false, multipleOf: undefined },
+    ...{ minimum: -Infinity, maximum: Infinity },
+    ...{ exclusiveMinimum: -Infinity, exclusiveMaximum: Infinity },
+  });
+  const simple = choice(rule("string"), number, text("true"), text("false"), text("null"));
+  const rules: Record<string, GrammarNode> = { string, simple };
+  let value = rule("simple");
+  for (let depth = limits.maxFreeAnswerDepth; depth > 1; depth--) {
+    rules[`value ${depth}`] = choice(rule("simple"), objectOf(value), listOf(value));
+    value = rule(`value ${depth}`);
+  }
+  return { root: objectOf(value), rules };
+}
+
+function objectOf(value: GrammarNode): GrammarNode {
+  return enclosed("{", sequence(rule("string"), text(": "), value), "}");
+}
+
+function listOf(value: GrammarNode): GrammarNode {
+  return enclosed("[", value, "]");
+}
+
+function enclosed(open: string, item: GrammarNode, close: string): GrammarNode {
+  const items = sequence(item, repeated(sequence(text(", "), item)));
+  return sequence(text(open), repeated(items, 1), text(close));
+}
+
+/** The form of answers that are any JSON object. */
+export function anyObjectForm(): AnswerForm {
+  const structure: AnswerStructure = Object.freeze({
+    schema: { type: "object" },
+    grammar: anyObjectGrammar(),
+    isAnyObject: true,
+  });
+  return {
+    noun: "JSON",
+    variables: [],
+    ask: () => ({ structure }),
+    accept: (_request, response) => {
+      const answers = response.answers.map((answer) => {
+        const value = answerJson(answer);
+        if (isJsonObject(value)) return { ...answer, value };
+        throw new SluiceError("ANSWER_INVALID", `it must be an object, not ${kindOf(value)}`);
+      });
+      return { ...response, answers };
+    },
+    gather: (values) => [...values],
+  };
+}

@@ -1,0 +1,98 @@
+import type { Hash } from "node:crypto";
+import type { Storage, Writer } from "../../data/storage/storage.ts";
+import { sha256Stream } from "../../foundation/hashing.ts";
+import type { PlannedFile } from "../plan.ts";
+
+const flushChars = 1024 * 1024;
+
+/** What whoever adds lines wants to know of the file. */
+export interface LineFileListener {
+  /** Called once, when a write failed: the file will not come about. */
+  onFailure(error: unknown): void;
+  /** Called after each write; `isFull` may have ended. */
+  onDrain(): void;
+}
+
+/** A file of lines that is hashed while it is written. Nothing is made before the first write. */
+export class LineFile {
+  readonly #storage: Storage;
+  readonly #path: string;
+  readonly #listener: LineFileListener;
+  readonly #digest: Hash = sha256Stream();
+  #writer: Writer | undefined;
+  #writing: Promise<void> | undefined;
+  #lines: string[] = [];
+  #chars = 0;
+  #bytes = 0;
+  #failure: unknown;
+
+  constructor(storage: Storage, path: string, listener: LineFileListener) {
+    this.#storage = storage;
+    this.#path = path;
+    this.#listener = listener;
+  }
+
+  /** True where nothing was added. */
+  get isEmpty(): boolean {
+    return this.#bytes === 0 && this.#lines.length === 0;
+  }
+
+  /** True while a write goes on and as much again waits for it. */
+  get isFull(): boolean {
+    return this.#writing !== undefined && this.#chars >= flushChars;
+  }
+
+  add(line: string): void {
+    this.#lines.push(line);
+    this.#chars += line.length;
+    if (this.#chars >= flushChars) this.#startWrite();
+  }
+
+  /** Resolves when more can be added. */
+  async drained(): Promise<void> {
+    while (this.isFull) await this.#writing;
+  }
+
+  /** Writes what is left; the file appears, whole. */
+  async close(): Promise<PlannedFile> {
+    while (this.#writing) await this.#writing;
+    this.#writer ??= await this.#storage.writer(this.#path);
+    this.#startWrite();
+    await this.#writing;
+    if (this.#failure !== undefined) throw this.#failure;
+    await this.#writer.close();
+    return { path: this.#path, sha256: this.#digest.digest("hex"), bytes: this.#bytes };
+  }
+
+  /** Gives up: nothing appears. */
+  async abort(): Promise<void> {
+    this.#lines = [];
+    this.#chars = 0;
+    while (this.#writing) await this.#writing;
+    await this.#writer?.abort();
+  }
+
+  #startWrite(): void {
+    if (this.#writing || this.#failure !== undefined || this.#lines.length === 0) return;
+    const data = Buffer.from(`${this.#lines.join("\n")}\n`);
+    this.#lines = [];
+    this.#chars = 0;
+    this.#bytes += data.length;
+    this.#digest.update(data);
+    this.#writing = this.#write(data).finally(() => {
+      this.#writing = undefined;
+      if (this.#chars >= flushChars) this.#startWrite();
+      this.#listener.onDrain();
+    });
+  }
+
+  async #write(data: Uint8Array): Promise<void> {
+    try {
+      this.#writer ??= await this.#storage.writer(this.#path);
+      await this.#writer.write(data);
+    } catch (error) {
+      this.#failure = error;
+      this.#listener.onFailure(error);
+    }
+  }
+}

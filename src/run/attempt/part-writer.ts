@@ -1,0 +1,178 @@
+import type { InputRow } from "../../data/row.ts";
+import { readRows } from "../../data/slices.ts";
+import type { Storage } from "../../data/storage/storage.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
+import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
+import { attemptPaths } from "../layout.ts";
+import { longestLineBytes, type PlannedFile, type Task } from "../plan.ts";
+import type { RunContext } from "../run-context.ts";
+import type { Commit } from "./commit.ts";
+import { hashOfId, sortedIds } from "./id-hashes.ts";
+import type { JournalLine } from "./journal-line.ts";
+import { JournalText } from "./journal-text.ts";
+import { LineFile, type LineFileListener } from "./line-file.ts";
+import type { OutcomeTable, RowOutcome } from "./outcomes.ts";
+import { ResultLines } from "./result-lines.ts";
+
+/** The files of an attempt that its commit names. */
+export type PartFiles = Pick<Commit, "part" | "deadLetters" | "ids" | "cutRows">;
+
+type FailedLine = Extract<JournalLine, { outcome: "failed" }>;
+
+/**
+ * Writes an attempt's part and dead letters in input order. As long as rows settle in that order
+ * their lines are written at once. From the first row on that does not, the slice is read once more
+ * at the end and joined with the journal: rows are never held, only their places in the journal.
+ */
+export class PartWriter {
+  readonly #context: RunContext;
+  readonly #task: Task;
+  readonly #paths: ReturnType<typeof attemptPaths>;
+  readonly #lines: ResultLines;
+  readonly #part: LineFile;
+  readonly #deadLetters: LineFile;
+  /** Hash and index of each row with an id. */
+  readonly #ids: bigint[] = [];
+  /** The row whose line comes next. */
+  #next: number;
+  #rows = 0;
+  #isFinishing = false;
+
+  /** @param listener hears of failed writes until `finish` is called, which throws them. */
+  constructor(context: RunContext, task: Task, attempt: string, listener: LineFileListener) {
+    this.#context = context;
+    this.#task = task;
+    this.#paths = attemptPaths(task.task, context.plan, attempt);
+    this.#lines = new ResultLines(context, task);
+    this.#next = task.firstRow;
+    const own: LineFileListener = {
+      onDrain: () => listener.onDrain(),
+      onFailure: (error) => {
+        if (!this.#isFinishing) listener.onFailure(error);
+      },
+    };
+    this.#part = new LineFile(context.storage, this.#paths.part, own);
+    this.#deadLetters = new LineFile(context.storage, this.#paths.deadLetters, own);
+  }
+
+  /** True while more is waiting to be written than is good to hold. */
+  get isFull(): boolean {
+    return this.#part.isFull || this.#deadLetters.isFull;
+  }
+
+  /** True where a row's lines would be written at once. */
+  isNext(index: number): boolean {
+    return index === this.#next;
+  }
+
+  /** Writes the line of the next row: `text` is its answer or its line, as journals have it. */
+  answered(row: InputRow, text: string): void {
+    this.#part.add(this.#lines.answered(row, text));
+    this.#count(row);
+  }
+
+  /** Writes the lines of the next row, which failed. */
+  failed(row: InputRow, line: FailedLine): void {
+    const letter = this.#lines.deadLetter(row, line);
+    this.#deadLetters.add(letter);
+    const result = this.#lines.failed(letter);
+    if (result !== undefined) this.#part.add(result);
+    this.#count(row);
+  }
+
+  /**
+   * Writes what is left, and closes the files.
+   *
+   * @throws SluiceError `ROWS_UNBALANCED` when the slice does not hold the planned rows.
+   */
+  async finish(outcomes: OutcomeTable): Promise<PartFiles> {
+    this.#isFinishing = true;
+    const { storage } = this.#context;
+    try {
+      await this.#joinRest(outcomes);
+      this.#assertComplete();
+      return {
+        part: await this.#part.close(),
+        deadLetters: this.#deadLetters.isEmpty ? null : await this.#deadLetters.close(),
+        ids: this.#lines.haveIds
+          ? await storeFile(storage, this.#paths.ids, sortedIds(this.#ids))
+          : null,
+        cutRows: await storeCutRows(storage, this.#paths.cutRows, outcomes.cut),
+      };
+    } catch (error) {
+      await this.abort();
+      throw error;
+    }
+  }
+
+  /** Gives up: no file appears. */
+  async abort(): Promise<void> {
+    await Promise.all([this.#part.abort(), this.#deadLetters.abort()]);
+  }
+
+  async #joinRest(outcomes: OutcomeTable): Promise<void> {
+    const { slices, firstRow, rows: planned } = this.#task;
+    const { storage, plan, openFile } = this.#context;
+    const options = {
+      maxLineBytes: longestLineBytes(plan),
+      parse: outcomes.failures > 0 || this.#lines.needValues,
+    };
+    // Opened though nothing may be left to join: it is gone where others sealed the run meanwhile
+    // or replaced it, and then nothing of this attempt may appear.
+    const journal = new JournalText(await storage.open(this.#paths.journal));
+    try {
+      if (this.#next === firstRow + planned) return;
+      for await (const rows of readRows(slices, firstRow, openFile, options)) {
+        for (const row of rows) {
+          const outcome = outcomes.of(row.index);
+          if (row.index < this.#next || outcome === "excluded") continue;
+          const place = outcomes.place(row.index);
+          const text = journal.cached(place) ?? (await journal.read(place));
+          this.#join(row, outcome, text);
+          if (this.isFull) await Promise.all([this.#part.drained(), this.#deadLetters.drained()]);
+        }
+      }
+    } finally {
+      await journal.close();
+    }
+  }
+
+  #join(row: InputRow, outcome: RowOutcome, text: string): void {
+    if (outcome === "answered") this.answered(row, text);
+    else if (outcome === "failed") this.failed(row, JSON.parse(text) as FailedLine);
+    else this.#count(row);
+  }
+
+  #count(row: InputRow): void {
+    this.#next = row.index + 1;
+    this.#rows++;
+    if (!this.#lines.haveIds) return;
+    const id = this.#lines.idOf(row);
+    if (id !== null) this.#ids.push(hashOfId(id), BigInt(row.index));
+  }
+
+  /** Each planned row has exactly one outcome, and the slice held each of them once. */
+  #assertComplete(): void {
+    const planned = this.#task.onlyRows ?? this.#task.rows;
+    if (this.#rows === planned) return;
+    throw new SluiceError(
+      "ROWS_UNBALANCED",
+      `task ${this.#task.task}: ${planned} rows planned, ${this.#rows} read`,
+    );
+  }
+}
+
+async function storeCutRows(
+  storage: Storage,
+  path: string,
+  rows: readonly number[],
+): Promise<PlannedFile | null> {
+  if (rows.length === 0) return null;
+  return storeFile(storage, path, Buffer.from(formatIndexSet(rangesOf(rows))));
+}
+
+async function storeFile(storage: Storage, path: string, bytes: Buffer): Promise<PlannedFile> {
+  await storage.replace(path, bytes);
+  return { path, sha256: sha256Hex(bytes), bytes: bytes.length };
+}

@@ -1,0 +1,134 @@
+import type { InputRow } from "../../data/row.ts";
+import { spliceField } from "../../data/splice.ts";
+import type { Json, JsonObject } from "../../foundation/json.ts";
+import { BatchLines, resultsHoldFailed, writesBatchLines } from "../openai-batch/batch-lines.ts";
+import type { Task } from "../plan.ts";
+import type { RunContext } from "../run-context.ts";
+import type { JournalLine, RequestRecord } from "./journal-line.ts";
+
+/** A row that could not be answered, as it is written for people and for `sluice retry`. */
+export interface DeadLetter {
+  /** The row, or the text that could not be read as one. */
+  row: unknown;
+  /** Its bytes in base64, where they are no UTF-8: `row` has U+FFFD in the place of some. */
+  rowBase64?: string;
+  index: number;
+  file: string;
+  line: number;
+  id: string | number | null;
+  /** Name of its dataset, where the job has datasets. */
+  dataset?: string;
+  code: string;
+  message: string;
+  attempts: number;
+  /** Answers that the row already has, in the shape of `output.field`. */
+  partial?: unknown;
+  /** Text of the last answer, where the row failed because its form was wrong. */
+  lastAnswer?: string;
+}
+
+const datasetFieldJson = '"dataset"';
+
+/** Turns rows and what the journal has of them into lines of results and of dead letters. */
+export class ResultLines {
+  /** True where lines need the values of their rows, not their text alone. */
+  readonly needValues: boolean;
+  readonly #output: RunContext["plan"]["job"]["output"];
+  readonly #fieldJson: string;
+  readonly #batchLines: BatchLines | undefined;
+  readonly #resultsHoldFailed: boolean;
+  /** The id field of each input file that has one; undefined where none has. */
+  readonly #idFields: ReadonlyMap<string, string> | undefined;
+
+  constructor({ plan }: RunContext, { slices }: Task) {
+    this.#output = plan.job.output;
+    this.#fieldJson = JSON.stringify(plan.job.output.field);
+    this.#batchLines = writesBatchLines(plan.job) ? new BatchLines(plan) : undefined;
+    this.#resultsHoldFailed = resultsHoldFailed(plan.job);
+    const fields = new Map<string, string>();
+    for (const { file, id } of slices) if (id !== undefined) fields.set(file, id);
+    this.#idFields = fields.size === 0 ? undefined : fields;
+    this.needValues = fields.size > 0 || this.#batchLines !== undefined;
+  }
+
+  /** True where the job names an id field for some of the rows. */
+  get haveIds(): boolean {
+    return this.#idFields !== undefined;
+  }
+
+  /** @param text the answer's JSON; where the job includes more beside it, its journal line. */
+  answered(row: InputRow, text: string): string {
+    const { index, value, dataset } = row;
+    if (this.#batchLines) {
+      return this.#batchLines.answered({ index, row: value, id: this.idOf(row) }, text);
+    }
+    const line = this.#withAnswer(row, text);
+    if (dataset === undefined) return line;
+    return spliceField(line, datasetFieldJson, JSON.stringify(dataset));
+  }
+
+  /** The row's dead letter. */
+  deadLetter(row: InputRow, line: Extract<JournalLine, { outcome: "failed" }>): string {
+    const facts: Omit<DeadLetter, "row"> = {
+      ...(row.rawBase64 === undefined ? {} : { rowBase64: row.rawBase64 }),
+      index: row.index,
+      file: row.file,
+      line: row.line,
+      id: this.idOf(row),
+      ...(row.dataset === undefined ? {} : { dataset: row.dataset }),
+      ...line.error,
+      attempts: line.attempts,
+      ...(line.partial === undefined ? {} : { partial: line.partial }),
+      ...(line.lastAnswer === undefined ? {} : { lastAnswer: line.lastAnswer }),
+    };
+    // The row's own text: numbers that JavaScript would round stay as they are.
+    const rowJson = row.value === undefined ? JSON.stringify(row.raw) : row.raw;
+    return `{"row":${rowJson},${JSON.stringify(facts).slice(1)}`;
+  }
+
+  /** The line among the results of a row that failed, where there is to be one. */
+  failed(deadLetter: string): string | undefined {
+    return this.#resultsHoldFailed ? this.#batchLines!.failed(deadLetter) : undefined;
+  }
+
+  /** The row's id, or null where it has none. */
+  idOf(row: InputRow): string | number | null {
+    const field = this.#idFields?.get(row.file);
+    const id = field === undefined ? undefined : row.value?.[field];
+    return typeof id === "string" || typeof id === "number" ? id : null;
+  }
+
+  #withAnswer({ raw, value }: InputRow, text: string): string {
+    const { include, field } = this.#output;
+    if (include.length === 0) {
+      const hasField = value === undefined ? undefined : Object.hasOwn(value, field);
+      return spliceField(raw, this.#fieldJson, text, hasField);
+    }
+    const line = JSON.parse(text) as Extract<JournalLine, { outcome: "answered" }>;
+    const withAnswer = spliceField(raw, this.#fieldJson, JSON.stringify(line.answer));
+    const metadata = line.requests.map((request) => metadataOf(request, include));
+    return spliceField(withAnswer, JSON.stringify(`${field}Metadata`), JSON.stringify(metadata));
+  }
+}
+
+type Included = RunContext["plan"]["job"]["output"]["include"];
+
+function metadataOf(request: RequestRecord, include: Included): JsonObject {
+  const { promptTokens, cachedTokens = 0, tokens, finishReason, seconds, attempts } = request;
+  const { logprobs = [], spans = [{}] } = request;
+  const facts = {
+    usage: {
+      promptTokens,
+      cachedTokens,
+      completionTokens: tokens.reduce((a, b) => a + b, 0),
+      ...(tokens.length > 1 ? { answerTokens: tokens } : {}),
+    },
+    finishReason,
+    seconds,
+    attempts,
+    // Of several answers a list each, as with the answers themselves.
+    logprobs: (logprobs.length === 1 ? logprobs[0]! : logprobs) as unknown as Json,
+    spans: (spans.length === 1 ? spans[0]! : spans) as unknown as Json,
+  };
+  return Object.fromEntries(include.map((name) => [name, facts[name]]));
+}

@@ -1,0 +1,63 @@
+import type { SluiceError } from "../../foundation/errors.ts";
+import { addUsage, type Usage } from "../../foundation/inference.ts";
+import {
+  type AttemptCounts,
+  addErrors,
+  countInvalid,
+  countPrepared,
+  type PreparedCounts,
+} from "./commit.ts";
+import type { RequestRecord } from "./journal-line.ts";
+import { addRequests, addReused } from "./replay.ts";
+
+/** Counts what an attempt does, on top of what it took over from earlier ones. */
+export class AttemptTally {
+  readonly counts: AttemptCounts;
+
+  constructor(counts: AttemptCounts) {
+    this.counts = { ...counts, usage: { ...counts.usage } };
+  }
+
+  /** Rows with an outcome. */
+  get done(): number {
+    const { answered, failed, filtered } = this.counts.rows;
+    return answered + failed + filtered;
+  }
+
+  prepared(counts: PreparedCounts): void {
+    countPrepared(this.counts, counts);
+  }
+
+  /** An answer of the wrong form, which no row has. */
+  invalid(usage: Usage): void {
+    Object.assign(this.counts.usage, addUsage(this.counts.usage, usage));
+    countInvalid(this.counts, usage);
+  }
+
+  /** A row that was answered. */
+  answered(requests: readonly RequestRecord[]): void {
+    const { rows, requests: asked } = this.counts;
+    rows.answered++;
+    rows.results++;
+    asked.planned += requests.length;
+    asked.answered += requests.length;
+    this.#paid(requests);
+  }
+
+  /** A row that failed, of which `planned` requests were to be asked. */
+  failed(error: SluiceError, requests: readonly RequestRecord[], planned: number): void {
+    const { counts } = this;
+    counts.rows.failed++;
+    counts.requests.planned += planned;
+    counts.requests.answered += requests.length;
+    this.#paid(requests);
+    counts.errors = addErrors(counts.errors, {
+      [error.code]: { count: 1, message: error.message },
+    });
+  }
+
+  #paid(requests: readonly RequestRecord[]): void {
+    addReused(this.counts, requests);
+    addRequests(this.counts.usage, requests);
+  }
+}

@@ -1,0 +1,58 @@
+import type { Commit } from "../attempt/commit.ts";
+import { repeatedTasksPrefix } from "../layout.ts";
+import { type JournaledRun, journaledAttempts } from "./journaled.ts";
+
+/** A task that more than one attempt may have worked on. */
+export interface RepeatedTask {
+  /** The attempt whose commit it is. */
+  committed: string;
+  /** All that have a journal, by age. */
+  attempts: readonly string[];
+}
+
+/** Folders that are listed at once. */
+const listsAtOnce = 32;
+
+/** True unless the commit says that its attempt was the first one. */
+export function mayRepeat({ earlierAttempts }: Pick<Commit, "earlierAttempts">): boolean {
+  return earlierAttempts !== 0;
+}
+
+/**
+ * The tasks that may have journals of more than one attempt, with these attempts. Of the others
+ * only the committed attempt has one, so that their folders are not looked at, for their number.
+ *
+ * @param committed all tasks, with the attempts whose commits they have.
+ * @param known tasks of which the commit tells that they may.
+ */
+export async function repeatedTasks(
+  run: JournaledRun,
+  committed: Iterable<Pick<Commit, "task" | "attempt">>,
+  known: ReadonlySet<number>,
+): Promise<Map<number, RepeatedTask>> {
+  // An attempt that began beside the committed one is told by a note of one of the two.
+  const noted = await notedTasks(run);
+  const repeated = new Map<number, RepeatedTask>();
+  const look = async ({ task, attempt }: Pick<Commit, "task" | "attempt">) => {
+    const attempts = (await journaledAttempts(run, task)).get(task) ?? [];
+    repeated.set(task, { committed: attempt, attempts });
+  };
+  let looking: Promise<void>[] = [];
+  for (const it of committed) {
+    if (known.has(it.task) || noted.has(it.task)) looking.push(look(it));
+    if (looking.length < listsAtOnce) continue;
+    await Promise.all(looking);
+    looking = [];
+  }
+  await Promise.all(looking);
+  return repeated;
+}
+
+async function notedTasks({ storage, plan }: JournaledRun): Promise<Set<number>> {
+  const prefix = repeatedTasksPrefix(plan);
+  const tasks = new Set<number>();
+  for await (const { path } of storage.list(prefix)) {
+    tasks.add(Number(path.slice(prefix.length).split(".", 1)[0]));
+  }
+  return tasks;
+}

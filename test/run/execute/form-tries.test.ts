@@ -1,0 +1,79 @@
+import { describe, expect, it } from "vitest";
+import { SluiceError } from "../../../src/foundation/errors.ts";
+import type { InferenceRequest, InferenceResponse } from "../../../src/foundation/inference.ts";
+import type { JobInput } from "../../../src/run/job/schema.ts";
+import { scriptedEngine } from "../scripted-engine.ts";
+import { execution } from "./execution.ts";
+
+describe("several answers to one prompt", () => {
+  const schema = { type: "integer", minimum: 5 };
+  const prompt = { prompt: "How many? {{ text }}", schema };
+  const rows = ['{"text":"a"}'];
+  const respond = (...texts: string[]): InferenceResponse => ({
+    answers: texts.map((text) => ({ text, finishReason: "stop", tokens: 2 })),
+    usage: { promptTokens: 7, cachedTokens: 0, completionTokens: 2 * texts.length },
+    seconds: 0.25,
+  });
+  /** What is asked of an engine that gives these responses one after another. */
+  async function asking(given: InferenceResponse[], changes: Partial<JobInput> = {}) {
+    const seen: InferenceRequest[] = [];
+    const engine = scriptedEngine(1, (request, before) => {
+      seen.push(request);
+      return given[before]!;
+    });
+    const generation = { numReturnSequences: 3, temperature: 1 };
+    const job = { prompt, generation, ...changes };
+    const { add, end, results, letters } = await execution(rows, engine, { job });
+    const { usage } = await add(0);
+    await end();
+    return { seen, usage, results, letters };
+  }
+  const askedFor = (seen: InferenceRequest[]) =>
+    seen.map(({ parameters }) => parameters.numReturnSequences);
+
+  it("are kept where they are right; only the others are asked again", async () => {
+    const given = [respond("6", "2", "x"), respond("7", "4"), respond("8")];
+    const { seen, usage, results } = await asking(given);
+    expect(askedFor(seen)).toEqual([3, 2, 1]);
+    const shown = seen.map(({ messages }) => messages!.slice(1).map(({ content }) => content));
+    expect(shown).toEqual([
+      [],
+      ["2", expect.stringMatching(/must be .*5.*, not 2/)],
+      ["4", expect.stringMatching(/must be .*5.*, not 4/)],
+    ]);
+    expect(await results(0)).toMatchObject([{ answer: [6, 7, 8] }]);
+    // Three prompts, and each of the six answers once.
+    expect(usage).toEqual({ promptTokens: 21, cachedTokens: 0, completionTokens: 12 });
+  });
+
+  it("end as a dead letter with the wrong one, and all of them are paid for", async () => {
+    const given = [respond("6", "2", "7"), respond("3"), respond("4")];
+    const { seen, usage, letters } = await asking(given);
+    expect(askedFor(seen)).toEqual([3, 1, 1]);
+    expect(await letters(0)).toMatchObject([
+      { code: "ANSWER_INVALID", attempts: 3, lastAnswer: "4" },
+    ]);
+    expect(usage).toEqual({ promptTokens: 21, cachedTokens: 0, completionTokens: 10 });
+  });
+
+  it("are paid for when what comes after is an error", async () => {
+    const refused = new SluiceError("REQUEST_REFUSED", "no");
+    const given = [respond("6", "2", "7"), refused as unknown as InferenceResponse];
+    const { usage, letters } = await asking(given);
+    expect(await letters(0)).toMatchObject([{ code: "REQUEST_REFUSED" }]);
+    expect(usage).toEqual({ promptTokens: 7, cachedTokens: 0, completionTokens: 6 });
+  });
+
+  it("of a completion, which shows nothing, have seeds that were not asked yet", async () => {
+    const given = [respond("6", "2", "7"), respond("x"), respond("8")];
+    const { seen, results } = await asking(given, { prompt: { ...prompt, api: "completion" } });
+    expect(seen.map(({ prompt: text }) => text)).toEqual([
+      "How many? a",
+      "How many? a",
+      "How many? a",
+    ]);
+    const first = seen[0]!.parameters.seed;
+    expect(seen.map(({ parameters }) => parameters.seed - first)).toEqual([0, 3, 4]);
+    expect(await results(0)).toMatchObject([{ answer: [6, 7, 8] }]);
+  });
+});
