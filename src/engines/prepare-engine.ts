@@ -1,6 +1,7 @@
 import type { ModelOptions } from "./model-options.ts";
 import type { DownloadProgress } from "./models/model-context.ts";
 import type { PackageContext } from "./packages/packages.ts";
+import { assertEnvironment } from "./registry.ts";
 
 export interface PrepareOptions {
   /** Whether what is not here is fetched. */
@@ -43,8 +44,10 @@ export async function prepareEngine(
  * Refuses, before a run is planned, an engine or a model that cannot be had: a run keeps the name
  * of its model, so that a wrong one had better not get that far. Fetches nothing.
  *
+ * @param context with the environment that workers will have.
  * @param install whether what is not here will be fetched.
- * @throws SluiceError `MODEL_UNKNOWN`, `UNSUPPORTED`; of a path `MODEL_UNREADABLE`,
+ * @throws SluiceError `MODEL_UNKNOWN`, `UNSUPPORTED`; `ENV_MISSING` where the variable that holds
+ *   the API key is not set; of a path `MODEL_UNREADABLE`,
  *   `MODEL_CORRUPT`; where `install` is false `ENGINE_MISSING` and `MODEL_MISSING`.
  */
 export async function checkEngine(
@@ -52,6 +55,7 @@ export async function checkEngine(
   context: PackageContext,
   { install }: Pick<PrepareOptions, "install">,
 ): Promise<void> {
+  assertEnvironment(model, context.environment);
   if (model.engine !== "llama") return;
   if (!install) return prepareEngine(model, context, { install });
   const [{ parseModelName }, { resolveModel }] = await Promise.all([

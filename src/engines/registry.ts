@@ -2,6 +2,7 @@ import type { GenerationParameters, TooLongPolicy } from "../foundation/inferenc
 import type { Engine, EngineContext } from "./engine.ts";
 import type { DeviceOptions } from "./llama/devices.ts";
 import type { ModelOptions } from "./model-options.ts";
+import { apiKey } from "./openai/api-key.ts";
 import {
   compatibleSupport,
   isOpenaiItself,
@@ -32,6 +33,19 @@ export async function openEngine(options: ModelOptions, context: EngineContext):
     case "llama":
       return (await import("./llama/engine.ts")).openLlama(options, context);
   }
+}
+
+/**
+ * Refuses an engine whose environment lacks what it needs; nothing is opened.
+ *
+ * @throws SluiceError `ENV_MISSING` where `apiKeyEnv` names a variable that is not set,
+ *   `JOB_INVALID` where it holds what cannot be a key.
+ */
+export function assertEnvironment(
+  options: ModelOptions,
+  environment: EngineContext["environment"],
+): void {
+  if (options.engine === "openai") apiKey(options, environment);
 }
 
 /** Which generation parameters the engine that `options` names takes. */

@@ -57,7 +57,7 @@ export const errorTable = Object.freeze({
   // What was typed
   USAGE: run(usage, "the command line is not understood", "see sluice --help"),
   OPTION_UNKNOWN: run(usage, "unknown option", "see sluice run --help for every option"),
-  JOB_INVALID: run(usage, "the job file is not valid", "see docs/job-file.md"),
+  JOB_INVALID: run(usage, "the job is not valid", "see docs/job-file.md"),
   ENV_MISSING: run(
     usage,
     "an environment variable is not set",

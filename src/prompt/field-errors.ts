@@ -1,11 +1,28 @@
 import { SluiceError } from "../foundation/errors.ts";
+import { nearest } from "../foundation/suggest.ts";
 import type { TemplateSource } from "./jinja-syntax.ts";
 
-/** A row lacks what a template asks for. */
-export function missing(place: TemplateSource, path: string): SluiceError {
+/**
+ * A row lacks what a template asks for.
+ *
+ * @param names fields that are there, one of which may be meant.
+ */
+export function missing(
+  place: TemplateSource,
+  path: string,
+  names: Iterable<string> = [],
+): SluiceError {
   const field = fieldOf(path);
+  const meant = suggestion(field.slice(field.lastIndexOf(".") + 1), names);
+  const problem =
+    meant === undefined ? "uses it unguarded" : `uses it unguarded; did you mean ${meant}?`;
   const options = { field, ...hints(field) };
-  return new SluiceError("VARIABLE_MISSING", `${place.name} uses it unguarded`, options);
+  return new SluiceError("VARIABLE_MISSING", `${place.name} ${problem}`, options);
+}
+
+// Of the shortest names any two are near.
+function suggestion(name: string, names: Iterable<string>): string | undefined {
+  return name.length < 3 ? undefined : nearest(name, names);
 }
 
 /** A field is there and cannot be used so. */

@@ -59,14 +59,14 @@ function rootValue(
   // Nothing that objects inherit is text, so text needs no further look.
   if (typeof value === "string" || Object.hasOwn(row, name)) return value as Json;
   if (name === "row") return row;
-  throw missing(place, name);
+  throw missing(place, name, [...Object.keys(row), ...Object.keys(extra ?? {})]);
 }
 
 function fieldOf(value: Json, { key, path }: Step, place: TemplateSource): Json {
   if (isJsonObject(value)) {
     if (typeof key === "number") throw wrongType(place, `an object has no place ${key}`, path);
     if (Object.hasOwn(value, key)) return value[key]!;
-    throw missing(place, path);
+    throw missing(place, path, Object.keys(value));
   }
   if (typeof value === "string" || Array.isArray(value)) {
     if (key === "length") return value.length;

@@ -47,7 +47,8 @@ export function invalid(
 ): SluiceError {
   const where = at === undefined ? "" : ` at ${lineAndColumn(source, at)}`;
   const detail = `${place.name}${where}: ${problem}`;
-  return new SluiceError("TEMPLATE_INVALID", detail, { file: place.file, cause });
+  const { file, name: field } = place;
+  return new SluiceError("TEMPLATE_INVALID", detail, { file, field, cause });
 }
 
 function lineAndColumn(source: string, at: number): string {

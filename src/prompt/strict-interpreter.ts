@@ -53,6 +53,8 @@ function range(first: number, second?: number, step = 1): number[] {
 export class StrictInterpreter extends JinjaInterpreter {
   readonly #scope: Scope;
   readonly #place: TemplateSource;
+  /** Names of the row at hand and of what goes before its fields, for messages. */
+  #rowNames: () => Iterable<string> = () => [];
 
   constructor(scope: Scope, place: TemplateSource) {
     super(globals);
@@ -62,6 +64,7 @@ export class StrictInterpreter extends JinjaInterpreter {
 
   /** Evaluates a node over a row; `extra` goes before the row's fields. */
   over(node: JinjaNode, row: JsonObject, extra: JsonObject | undefined): RuntimeValue {
+    this.#rowNames = () => [...Object.keys(row), ...Object.keys(extra ?? {})];
     try {
       return this.evaluate(node, this.#environmentOf(row, extra));
     } catch (thrown) {
@@ -157,13 +160,13 @@ export class StrictInterpreter extends JinjaInterpreter {
         ? this.#scope.called.has(node) || !functionNames.has(name)
         : value.type !== "UndefinedValue" || isDeclared(name, environment);
     if (isField) return value;
-    return this.#absent(node, name);
+    return this.#absent(node, name, this.#rowNames);
   }
 
   /** Undefined where the template guards the expression, an error elsewhere. */
-  #absent(node: JinjaNode, path: string): RuntimeValue {
+  #absent(node: JinjaNode, path: string, names?: () => Iterable<string>): RuntimeValue {
     if (this.#scope.guarded.has(node)) return undefinedValue;
-    throw missing(this.#place, path);
+    throw missing(this.#place, path, names?.());
   }
 
   #member(node: JinjaNode, environment: Environment): RuntimeValue {
@@ -201,7 +204,8 @@ export class StrictInterpreter extends JinjaInterpreter {
     const key = property?.type === "Evaluated" ? (property.value as RuntimeValue) : property;
     if (object.value instanceof Map) {
       const inner = object.value.get(String(key?.value)) as RuntimeValue | undefined;
-      return inner ?? this.#absent(node, path);
+      const fields = object.value as Map<string, unknown>;
+      return inner ?? this.#absent(node, path, () => fields.keys());
     }
     if (typeof key?.value === "number" || this.#scope.guarded.has(node)) {
       return this.#absent(node, path);

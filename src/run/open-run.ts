@@ -18,6 +18,7 @@ import { probeStore } from "./probe.ts";
 import { createOnce, readJson } from "./records.ts";
 import { removeRun, stdinPrefix } from "./remove-run.ts";
 import type { RunContext } from "./run-context.ts";
+import { cameToNothing, holdsOutcomes, runDiffers } from "./standing-run.ts";
 
 export interface OpenRunOptions {
   /** Replace the run that is there. */
@@ -56,13 +57,15 @@ export async function openOrPlan(
     const location = locateRun(wanted.output.path);
     const errorFile = errorFileOf(wanted, location);
     const storage = dependencies.openStorage(location.directory);
-    let plan = await readJson<Plan>(storage, planPath);
-    const replaced = options.overwrite ? plan?.runId : undefined;
-    if (!plan || options.overwrite) await options.beforePlan?.(wanted);
-    if (plan && options.overwrite) {
+    let plan = await atOutput(wanted, storage, () => readJson<Plan>(storage, planPath));
+    const replaces = plan && (await isReplaced(wanted, plan, dependencies, options, storage));
+    const replaced = replaces ? plan?.runId : undefined;
+    if (!plan || replaces) await options.beforePlan?.(wanted);
+    if (plan && replaces) {
       // A mistyped path must not cost the results that are there.
       await findInput(wanted);
-      await removeRun(dependencies, location, plan);
+      const assertRemovable = options.overwrite ? undefined : () => assertNoOutcome(storage);
+      await removeRun(dependencies, location, plan, assertRemovable);
       plan = undefined;
     }
     if (plan) {
@@ -71,7 +74,9 @@ export async function openOrPlan(
       const outside = dependencies.openStorage(location.outside);
       await assertFree(storage, outside, location, errorFile);
       const place = { location, storage, replaced };
-      const planned = await planRun(wanted, place, dependencies, options);
+      const planned = await atOutput(wanted, storage, () =>
+        planRun(wanted, place, dependencies, options),
+      );
       plan = planned.plan;
       // Somebody else planned at the same moment: their plan stands, if it is the same job.
       const isSame =
@@ -82,6 +87,53 @@ export async function openOrPlan(
     const context = runContext(location, { ...plan, job: effective }, dependencies, worker);
     return { context, location, job: effective };
   }
+}
+
+/** What the store refuses before a run is there is told as a fault of the job's output. */
+async function atOutput<T>(
+  { output }: JobSpec,
+  { location }: Storage,
+  action: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await action();
+  } catch (thrown) {
+    const error = asSluiceError(thrown);
+    const { file } = error.place;
+    const isOfOutput = ["NOT_FOUND", "STORE_FAILED"].includes(error.code);
+    if (!isOfOutput || !file?.startsWith(`${location}/`)) throw thrown;
+    const [reason] =
+      error.cause instanceof Error ? error.cause.message.split(", ") : [error.message];
+    throw new SluiceError("STORE_FAILED", `no run can be kept there: ${reason}`, {
+      file: output.path,
+      field: "output.path",
+      hint: "name another --output: a folder that is there, or that can be made",
+      cause: error,
+    });
+  }
+}
+
+/** By `--overwrite`, or where a run of another job came to nothing, as with a mistyped model. */
+async function isReplaced(
+  job: JobSpec,
+  plan: Plan,
+  dependencies: RunDependencies,
+  { overwrite, fork, onEvent }: OpenRunOptions,
+  storage: Storage,
+): Promise<boolean> {
+  if (overwrite || fork) return overwrite;
+  const differing = differingAnswers(plan.job, job);
+  if (differing.length === 0 || !(await cameToNothing(storage, dependencies))) return false;
+  const keys = namedFor(job, differing);
+  const message = `run ${plan.runId} is replaced: it answered nothing, and this job has other ${keys}`;
+  onEvent({ type: "notice", message });
+  return true;
+}
+
+// Somebody may have gone on with the run before this process had the rule over it.
+async function assertNoOutcome(storage: Storage): Promise<void> {
+  if (!(await holdsOutcomes(storage))) return;
+  throw new SluiceError("RUN_DIFFERS", "it was gone on with meanwhile", { file: storage.location });
 }
 
 function forkedOutput(output: JobSpec["output"], copy: number): JobSpec["output"] {
@@ -107,9 +159,7 @@ async function matches(
   const differing = differingAnswers(plan.job, job);
   if (differing.length > 0) {
     if (options.fork) return false;
-    throw new SluiceError("RUN_DIFFERS", `it differs in ${namedFor(job, differing)}`, {
-      file: storage.location,
-    });
+    throw await runDiffers(storage, plan, namedFor(job, differing));
   }
   const scan = {
     storage,

@@ -32,9 +32,11 @@ import { assertFree, openOrPlan } from "./open-run.ts";
 import { errorFileOf } from "./openai-batch/error-file.ts";
 import type { InputSummary, Plan } from "./plan.ts";
 import { readJson } from "./records.ts";
+import { sampleNotices } from "./sample-notices.ts";
 import { firstRows } from "./sample-rows.ts";
 import { committedTasks } from "./seal/commits.ts";
 import { readManifest } from "./seal/manifest.ts";
+import { cameToNothing } from "./standing-run.ts";
 import { type StandingSample, standingSample } from "./standing-sample.ts";
 
 export interface PreviewOptions {
@@ -152,7 +154,12 @@ export async function previewJob(
     sampledRows: sampled.length,
     workers,
     seed: job.generation.seed ?? null,
-    notices: [...generationNotices(job.generation), ...notices, ...standing.notices],
+    notices: [
+      ...generationNotices(job.generation),
+      ...sampleNotices(job, sampled),
+      ...notices,
+      ...standing.notices,
+    ],
     warnings: warningsOf(sampled),
     shown: first.map(shownRow),
   };
@@ -234,7 +241,8 @@ interface Standing {
   estimated(byCharacters: Estimate, facts: EstimateFacts): Estimate;
 }
 
-async function standingRun(job: JobSpec, { openStorage }: RunDependencies): Promise<Standing> {
+async function standingRun(job: JobSpec, dependencies: RunDependencies): Promise<Standing> {
+  const { openStorage, clock, processes } = dependencies;
   const location = locateRun(job.output.path);
   const storage = openStorage(location.directory);
   const plan = await readJson<Plan>(storage, planPath);
@@ -255,7 +263,9 @@ async function standingRun(job: JobSpec, { openStorage }: RunDependencies): Prom
   const run = { runId, committedTasks: size, tasks: tasks.count, differsIn, spent: null };
   const held = `the output holds run ${runId} of`;
   if (differsIn.length > 0) {
-    const how = `run it with --fork or --overwrite`;
+    const how = (await cameToNothing(storage, { clock, processes }))
+      ? "it answered nothing, and sluice run replaces it"
+      : "run it with --fork or --overwrite";
     const message = `${held} another job (other ${differsIn.join(", ")}): ${how}`;
     return { ...nothing, run, notices: [message] };
   }

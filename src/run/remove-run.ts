@@ -21,6 +21,8 @@ import { readJson } from "./records.ts";
  * Removes a run: only files that its plan and its commits name, and its state. The seal goes first,
  * so that a kill half way leaves nothing that looks finished. Nobody else can rule meanwhile.
  *
+ * @param assertRemovable called when nobody else can work on it any more; what it throws prevents
+ *   the removal.
  * @throws SluiceError `COORDINATOR_LIVES` while a coordinator or a worker is at work on the run,
  *   `COORDINATOR_LOST` when another one replaced it meanwhile, `OUTPUT_OCCUPIED` when the directory
  *   holds something else as well; nothing is removed then.
@@ -29,6 +31,7 @@ export async function removeRun(
   dependencies: RunDependencies,
   location: RunLocation,
   plan: Plan,
+  assertRemovable: () => Promise<void> = async () => {},
 ): Promise<void> {
   const { clock, random, processes, openStorage } = dependencies;
   const storage = openStorage(location.directory);
@@ -38,6 +41,7 @@ export async function removeRun(
   try {
     await assertStands(storage, plan);
     await assertNoWorkers(storage, dependencies);
+    await assertRemovable();
     await coordinator.remove([successPath]);
     await coordinator.remove(await resultPaths(storage, plan));
     const outside = openStorage(location.outside);

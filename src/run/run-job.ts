@@ -20,6 +20,7 @@ import { type OpenedRun, openOrPlan } from "./open-run.ts";
 import { type Plan, TaskTable } from "./plan.ts";
 import { writeAxolotlReport } from "./report/axolotl-report.ts";
 import type { RunContext } from "./run-context.ts";
+import { firstRowsNotices } from "./sample-notices.ts";
 import { committedTasks, readCommits } from "./seal/commits.ts";
 import { type Manifest, readManifest } from "./seal/manifest.ts";
 import { sealRun } from "./seal/seal.ts";
@@ -197,8 +198,9 @@ async function dispatch(
     budget?.start();
     // Nothing will be asked where earlier calls spent all of it.
     if (!budget?.signal.aborted) {
-      const notice = await hostedNotice(context);
-      if (notice !== undefined) onEvent({ type: "notice", message: notice });
+      const hosted = await hostedNotice(context);
+      const notices = [...(await firstRowsNotices(context)), ...(hosted ? [hosted] : [])];
+      for (const message of notices) onEvent({ type: "notice", message });
       await prepare(job);
     }
     return await runPending(run, pending, backend, AbortSignal.any(signals), (event) => {

@@ -35,4 +35,13 @@ describe("checkEngine", () => {
   it("has nothing to say of other engines", async () => {
     expect(await codeOf("any", false, "openai")).toBe("fine");
   });
+
+  it("refuses a variable for the API key that is not set", async () => {
+    const own = { ...(await modelContext()), workingDirectory: await temporaryFolder() };
+    const model = modelOptions.parse({ engine: "openai", name: "any", apiKeyEnv: "MY_KEY" });
+    const check = (environment: Record<string, string>) =>
+      checkEngine(model, { ...own, environment }, { install: true });
+    await expect(check({})).rejects.toMatchObject({ code: "ENV_MISSING" });
+    await expect(check({ MY_KEY: "k" })).resolves.toBeUndefined();
+  });
 });

@@ -88,7 +88,7 @@ describe("a LoRA adapter", () => {
 
   const narrow = { ...queriesShape, inputs: 512 };
   const broken: [problem: string, content: () => Uint8Array, says: RegExp][] = [
-    ["is no GGUF", () => Buffer.from("no adapter at all"), /failed to load/],
+    ["is no GGUF", () => Buffer.from("no adapter at all"), /failed/i],
     ["is cut off", () => loraAdapter(1).subarray(0, 100_000), /bounds/],
     ["was made for another model", () => loraAdapter(1, narrow), /incorrect shape/],
     ["has more layers", () => loraAdapter(1, { ...queriesShape, layers: 31 }), /not exist/],

@@ -21,7 +21,6 @@ const testedElsewhere: Record<string, string> = {
   "src/data/formats/line-read.ts": "test/data/formats, through jsonl and text",
   "src/data/formats/line-scan.ts": "test/data/formats, through jsonl and text",
   "src/data/storage/local-files.ts": "test/data/storage.test.ts, by the conformance suite",
-  "src/engines/llama/node-llama-cpp.ts": "test/integration/llama.test.ts, with the real library",
   "src/prompt/answer-form.ts": "test/prompt/prompt-set.test.ts",
   "src/prompt/compiled-prompt.ts": "test/prompt/prompt-set.test.ts",
   "src/prompt/field-path.ts": "test/prompt/template.test.ts",

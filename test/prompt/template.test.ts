@@ -44,7 +44,8 @@ describe("a template of fields only", () => {
     try {
       return compileTemplate(source, { name: "p" }).render(over);
     } catch (thrown) {
-      return [(thrown as { code: string }).code, (thrown as { place: unknown }).place];
+      const { code, place, message } = thrown as { code: string; place: unknown; message: string };
+      return [code, place, code === "VARIABLE_MISSING" ? message : ""];
     }
   };
 
@@ -132,6 +133,20 @@ describe("what a row lacks", () => {
       field,
       message: expect.stringContaining("prompts.p"),
     });
+  });
+
+  it.each([
+    ["{{ lits }}", "list"],
+    ["{{ lits | length }}", "list"],
+    ["{{ deep.itms }}", "items"],
+    ["{{ deep.itms | length }}", "items"],
+    ["{{ row.deep['Items'] }}", "items"],
+  ])("%s is taken for a slip of %s", (source, meant) => {
+    expect(failure(source).message).toContain(`did you mean ${meant}?`);
+  });
+
+  it.each(["{{ unlike }}", "{{ z }}", "{{ list[5] }}"])("%s is no slip of anything", (source) => {
+    expect(failure(source).message).not.toContain("did you mean");
   });
 
   it.each([

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { openStorage } from "../../src/data/storage/open.ts";
 import { SluiceError } from "../../src/foundation/errors.ts";
 import { Coordinator } from "../../src/run/coordinate/coordinator.ts";
 import type { RunDependencies } from "../../src/run/dependencies.ts";
@@ -76,6 +77,19 @@ describe("openOrPlan", () => {
     expect((await errorOf(open(merged))).code).toBe("OUTPUT_OCCUPIED");
   });
 
+  it("names the output where nothing can be written to it", async () => {
+    const runs = memoryRuns(rowsOf(2));
+    const path = `${runs.input}/out`;
+    const job = runs.job({ output: { path } });
+    const error = await errorOf(open(runs, job, {}, runs.dependenciesOf(openStorage)));
+    expect(error).toMatchObject({
+      code: "STORE_FAILED",
+      place: { file: path, field: "output.path" },
+      hint: expect.stringContaining("--output"),
+    });
+    expect(error.message).toContain("ENOTDIR");
+  });
+
   it("goes on where a planner was killed before its plan stood", async () => {
     const runs = memoryRuns(rowsOf(2));
     await runs.store("/runs/out").replace("_sluice/tasks.pending-x", Buffer.from("half"));
@@ -94,6 +108,73 @@ describe("openOrPlan", () => {
     const outcomes = await Promise.allSettled([open(runs), open(runs, other(runs))]);
     const rejected = outcomes.filter(({ status }) => status === "rejected");
     expect(rejected).toMatchObject([{ reason: { code: "RUN_DIFFERS" } }]);
+  });
+});
+
+describe("a run of another job that came to nothing", () => {
+  const journal = "_sluice/attempts/x/g1/0/a/journal.jsonl";
+
+  async function begun(line?: string) {
+    const runs = memoryRuns(rowsOf(3));
+    const { context } = await open(runs);
+    const { processes } = runs.dependenciesOf();
+    const { clock } = runs;
+    const { storage, plan } = context;
+    const ruling = Coordinator.rule({ storage, clock, processes, id: "first", job: plan.job });
+    const coordinator = await clock.run(ruling);
+    await clock.run(coordinator.end());
+    await storage.replace(journal, Buffer.from(line ?? ""));
+    return { runs, storage, plan };
+  }
+
+  it("is replaced, and that is told", async () => {
+    const { runs, storage, plan } = await begun();
+    const told: unknown[] = [];
+    const { context } = await open(runs, other(runs), { onEvent: (event) => told.push(event) });
+    expect(context.plan.runId).not.toBe(plan.runId);
+    expect(context.plan.job.generation.temperature).toBe(0.5);
+    const message = expect.stringContaining("generation.temperature, prompt.prompt");
+    expect(told).toContainEqual({ type: "notice", message });
+    expect(await pathsOf(storage, "_sluice/attempts")).toEqual([]);
+  });
+
+  it("stays with --fork, and where the job is the same", async () => {
+    const { runs, plan } = await begun();
+    expect((await open(runs)).context.plan.runId).toBe(plan.runId);
+    const { location } = await open(runs, other(runs), { fork: true });
+    expect(location.directory).toBe("/runs/out-2");
+  });
+
+  it("is none where it has an answer, which the hint counts", async () => {
+    const runs = memoryRuns(rowsOf(3));
+    await runs.run();
+    const error = await errorOf(open(runs, other(runs)));
+    expect(error).toMatchObject({ code: "RUN_DIFFERS" });
+    expect(error.hint).toMatch(/^it has 3 of 3 rows done; .*--overwrite/);
+    const paid = await begun('{"index":0,"outcome":"answered"}\n');
+    expect((await errorOf(open(paid.runs, other(paid.runs)))).code).toBe("RUN_DIFFERS");
+  });
+
+  it("is none where somebody works on it", async () => {
+    const { runs } = await begun();
+    const { context } = await open(runs);
+    const first = runs.dependenciesOf();
+    const { clock } = runs;
+    const { storage, plan } = context;
+    const options = { storage, clock, processes: first.processes, id: "second", job: plan.job };
+    const coordinator = await clock.run(Coordinator.rule(options));
+    const seeing = runs.dependenciesOf();
+    const processes = { ...seeing.processes, look: () => "alive" as const };
+    const refused = errorOf(open(runs, other(runs), {}, { ...seeing, processes }));
+    expect((await refused).code).toBe("RUN_DIFFERS");
+    await clock.run(coordinator.end());
+  });
+
+  it("is kept where it gets an answer before it is ruled", async () => {
+    const { runs, storage, plan } = await begun();
+    const beforePlan = () => storage.replace(journal, Buffer.from("answered\n"));
+    expect((await errorOf(open(runs, other(runs), { beforePlan }))).code).toBe("RUN_DIFFERS");
+    expect((await open(runs)).context.plan.runId).toBe(plan.runId);
   });
 });
 

@@ -3,7 +3,9 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { openEngine } from "../../src/engines/registry.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
+import { Coordinator } from "../../src/run/coordinate/coordinator.ts";
 import { type JobInput, jobSchema } from "../../src/run/job/schema.ts";
+import { openOrPlan } from "../../src/run/open-run.ts";
 import { previewJob } from "../../src/run/preview.ts";
 import { carriedOut, preparedRun, scratchFolder, type WholeRun } from "./whole-run.ts";
 
@@ -116,6 +118,19 @@ describe("previewJob", () => {
     expect((await preview(run)).digest).not.toBe(digest);
   });
 
+  it("says that a run of another job that answered nothing will be replaced", async () => {
+    const run = preparedRun(scratchFolder());
+    const { job, dependencies } = run;
+    const options = { overwrite: false, fork: false, workersFor: () => 1, onEvent() {} };
+    const { context } = await openOrPlan(job, dependencies, options);
+    const { clock, processes } = dependencies;
+    const { storage } = context;
+    const coordinator = await Coordinator.rule({ storage, clock, processes, id: "first", job });
+    await coordinator.end();
+    const { notices } = await preview(run, { prompt: "Else {{ text }}" });
+    expect(notices.join()).toContain("it answered nothing, and sluice run replaces it");
+  });
+
   it("says what the output holds", async () => {
     const run = preparedRun(scratchFolder());
     await carriedOut(run);
@@ -124,6 +139,7 @@ describe("previewJob", () => {
     expect(same.notices.join()).toContain("sluice run goes on with it");
     const other = await preview(run, { prompt: "Else {{ text }}" });
     expect(other.standing?.differsIn).toEqual(["prompt.prompt"]);
+    expect(other.notices.join()).toContain("run it with --fork or --overwrite");
     const occupied = join(run.folder, "docs");
     mkdirSync(occupied);
     writeFileSync(join(occupied, "letter.txt"), "");

@@ -63,7 +63,7 @@ function withOwnNames(options: AllOptions): RunOptions & JobOptionValues {
 
 const readJob: ReadJob = async (options: AllOptions, io, notice) => {
   const { configNotice, translateConfig } = await import("../../run/axolotl/config.ts");
-  const { job } = await jobFromOptions(options, io, (config) => {
+  const { job, originOf } = await jobFromOptions(options, io, (config) => {
     const { file, notices } = translateConfig(config);
     for (const message of notices) notice(message);
     return file;
@@ -75,6 +75,7 @@ const readJob: ReadJob = async (options: AllOptions, io, notice) => {
   const stripped = { ...job, output: { ...job.output, stripWhitespace } };
   return {
     job: accelerate === undefined ? stripped : await placed(stripped, accelerate, io, notice),
+    originOf,
   };
 };
 

@@ -53,13 +53,16 @@ async function plan(options: PlanFlags & JobOptionValues, io: CliIo): Promise<vo
     throw new SluiceError("USAGE", "--measure shows an estimate, and --write shows none");
   }
   const named = typeof options.write === "string" ? { output: options.write } : {};
-  const { job } = await jobFromOptions({ ...options, ...named }, io);
+  const { job, originOf } = await jobFromOptions({ ...options, ...named }, io);
   const mode = progressMode({ quiet: !io.isTerminal }, io.isTerminal);
   const { stderr: stream, clock } = io;
   const progress = showProgress({ mode, stream, columns: io.columns, clock });
   try {
     if (options.write) await freeze(job, options, io, progress);
     else await preview(job, { ...options, shownRows, measuredRows }, io, progress);
+  } catch (error) {
+    const { withJobLine } = await import("../../run/job/problem.ts");
+    throw withJobLine(error, originOf);
   } finally {
     progress.close();
   }

@@ -50,9 +50,12 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
         where: options.where,
         change: async (stored) => {
           const { checkEngine } = await import("../../engines/prepare-engine.ts");
+          const { workerEnvironment } = await import("../../backends/open.ts");
           const job = await changedJob(stored, {}, options.set ?? []);
           // Once planned, a retry keeps its model until it is finished.
-          await checkEngine(job.model, engineContext(io, progress.logger), options);
+          const environment = workerEnvironment(io.environment, job.env);
+          const context = engineContext({ ...io, environment }, progress.logger);
+          await checkEngine(job.model, context, options);
           return job;
         },
         backend: localPool(io, progress.logger),

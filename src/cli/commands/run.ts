@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { Backend } from "../../run/backend.ts";
 import type { RunDependencies } from "../../run/dependencies.ts";
+import type { LoadedJob } from "../../run/job/load.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import { type CliIo, write } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
@@ -43,7 +44,7 @@ export type ReadJob = (
   options: RunOptions & JobOptionValues,
   io: CliIo,
   notice: (message: string) => void,
-) => Promise<{ job: JobSpec }>;
+) => Promise<Pick<LoadedJob, "job" | "originOf">>;
 
 /**
  * Carries a job out, with progress on stderr and the summary as the last line of stdout; with
@@ -83,7 +84,7 @@ async function runJobOf(
   { backend, readJob, shownRows }: { backend: Backend; readJob: ReadJob; shownRows: number },
 ): Promise<void> {
   const notice = (message: string) => progress.onEvent({ type: "notice", message });
-  const { job: asked } = await readJob(options, io, notice);
+  const { job: asked, originOf } = await readJob(options, io, notice);
   const { runDependencies } = await import("../../api/run-dependencies.ts");
   const dependencies = runDependencies(io, progress.logger);
   let ended: Awaited<ReturnType<typeof carryOut>>;
@@ -91,6 +92,9 @@ async function runJobOf(
     const { spoolStdin } = await import("../spool.ts");
     const job = await spoolStdin(asked, dependencies, io);
     ended = await carryOut(job, dependencies, { ...options, backend }, io, progress);
+  } catch (error) {
+    const { withJobLine } = await import("../../run/job/problem.ts");
+    throw withJobLine(error, originOf);
   } finally {
     progress.close();
   }
@@ -123,15 +127,17 @@ async function carryOut(
   progress: Progress,
 ) {
   const { engineContext } = await import("../../api/run-dependencies.ts");
+  const { workerEnvironment } = await import("../../backends/open.ts");
   const { runJob } = await import("../../run/run-job.ts");
   return untilSignal(io, progress.logger, (signal) =>
     runJob(job, dependencies, {
       backend: options.backend,
       overwrite: options.overwrite ?? false,
       fork: options.fork ?? false,
-      beforePlan: async ({ model }) => {
+      beforePlan: async ({ model, env }) => {
         const { checkEngine } = await import("../../engines/prepare-engine.ts");
-        await checkEngine(model, engineContext(io, progress.logger), options);
+        const environment = workerEnvironment(io.environment, env);
+        await checkEngine(model, engineContext({ ...io, environment }, progress.logger), options);
       },
       prepare: async (present) => {
         const { prepareEngine } = await import("../prepare-engine.ts");

@@ -32,8 +32,8 @@ export interface PassPlan {
 /**
  * Divides one pass among sequences, in batches of at most `batchTokens`. Each sequence that is in
  * the second one gets a token of it, so that none starves behind a long prompt; what is left goes
- * to the longest-waiting prompts, lowest sequence first. Shares come in ascending order of sequence:
- * llama.cpp computes neighbours in one go.
+ * to the longest-waiting prompts, lowest sequence first. Shares come in ascending order of
+ * sequence: llama.cpp computes neighbours in one go.
  *
  * Kernels differ in how they round. What is computed in whole blocks, and what is not, follows from
  * where a token stands in its own sequence alone, so that neighbours change no answer.

@@ -12,13 +12,13 @@ import type {
 import type { Json } from "../../foundation/json.ts";
 import type { PromptWords, TokenizedPrompts } from "../engine.ts";
 import type { Choices, HostedEngine } from "../host/protocol.ts";
+import { lineGrammar } from "../line-grammar.ts";
 import { llamaVersion } from "../packages/lock.ts";
 import { ChatTemplate, type PromptPiece } from "./chat-template.ts";
 import { contextShape } from "./context-shape.ts";
 import { Generation, type GenerationOptions } from "./generation.ts";
 import { checkGgufFile } from "./gguf-file.ts";
 import { GrammarAutomaton } from "./grammar-automaton.ts";
-import { lineGrammar } from "../line-grammar.ts";
 import { type LoadedLlama, type LoraAdapter, loadLlama } from "./loaded-llama.ts";
 import type { GgufMetadata } from "./node-llama-cpp.ts";
 import { type PromptTokenizer, promptTokens, tokenParts } from "./prompt-tokens.ts";

@@ -111,11 +111,14 @@ export async function loadLlama(options: LoadOptions): Promise<LoadedLlama> {
     });
   const { modelPath, gpuLayers } = options;
   const asked = gpuLayers === undefined ? { modelPath } : { modelPath, gpuLayers };
-  const model = await llama.loadModel(asked).catch((cause: unknown) => {
-    throw new SluiceError("MODEL_CORRUPT", complaint(lines, cause), { file: modelPath, cause });
+  const model = await llama.loadModel(asked).catch(async (cause: unknown) => {
+    await llama.dispose();
+    const detail = complaint(lines, cause);
+    throw new SluiceError("MODEL_CORRUPT", detail, { file: modelPath, cause });
   });
   for (const { path } of options.adapters) {
-    await model._getOrLoadLora(path).catch((cause: unknown) => {
+    await model._getOrLoadLora(path).catch(async (cause: unknown) => {
+      await llama.dispose();
       const detail = `${path}: ${complaint(lines, cause)}`;
       throw new SluiceError("ADAPTER_UNUSABLE", detail, { file: path, field: "model.lora", cause });
     });
@@ -125,7 +128,10 @@ export async function loadLlama(options: LoadOptions): Promise<LoadedLlama> {
   return new Loaded(llama, model, context, { shape, adapters: options.adapters });
 }
 
-/** What the library wrote last about a failure, which says more than what it throws. */
+/**
+ * What the library wrote last about a failure, which says more than what it throws. Its lines come
+ * late: all of them are there when it is disposed of.
+ */
 function complaint(lines: readonly string[], cause: unknown): string {
   const said = lines.findLast((line) => /error|failed|corrupt|bounds/i.test(line));
   return said ?? (cause instanceof Error ? cause.message : String(cause));

@@ -134,6 +134,7 @@ export class Scheduler {
           planned: slot.live?.generation.prompt ?? [],
         })),
         prompt,
+        this.#limits.blockTokens,
       );
       if (choice === undefined) {
         at++;

@@ -20,6 +20,22 @@ export interface SlotChoice {
 /** Fewer tokens are computed sooner than a sequence is copied. */
 export const minCopiedTokens = 8;
 
+/**
+ * How much of `held` tokens a prompt takes over. A block of the prompt of which only the first few
+ * are held is computed whole, as it is where nothing is held: kernels round a block otherwise than
+ * its parts.
+ *
+ * @example
+ * reusedTokens(67, 200, 64); // 64
+ * reusedTokens(67, 100, 64); // 67: the prompt ends before that block does
+ */
+export function reusedTokens(held: number, promptTokens: number, blockTokens: number): number {
+  const ofBlock = held % blockTokens;
+  const blockStart = held - ofBlock;
+  const isWhole = blockStart + blockTokens <= promptTokens;
+  return isWhole && ofBlock < minCopiedTokens ? blockStart : held;
+}
+
 /** How many leading tokens two texts share. */
 export function sharedPrefix(a: readonly number[], b: readonly number[]): number {
   const length = Math.min(a.length, b.length);
@@ -35,14 +51,18 @@ export function sharedPrefix(a: readonly number[], b: readonly number[]): number
  * Live slots are kept contiguous from 0: llama.cpp computes only neighbouring sequences in one
  * go. Among the free slots below the highest live one, that which already holds most of the
  * prompt is taken.
+ *
+ * @param blockTokens as in `BatchLimits`.
  */
 export function chooseSlot(
   slots: readonly SlotView[],
   prompt: readonly number[],
+  blockTokens: number,
 ): SlotChoice | undefined {
   // The last token is always computed: its output is the first token of the answer.
   const usable = prompt.length - 1;
   const held = (tokens: readonly number[]) => Math.min(usable, sharedPrefix(tokens, prompt));
+  const reused = (tokens: number) => reusedTokens(tokens, prompt.length, blockTokens);
   const highestLive = slots.findLastIndex((slot) => !slot.isFree);
   const firstFree = slots.find((slot) => slot.isFree);
   if (firstFree === undefined) return undefined;
@@ -54,9 +74,9 @@ export function chooseSlot(
   const reachable = Math.max(own.score, richest.score);
   if (soon - reachable >= minCopiedTokens) return undefined;
   if (richest.score - own.score >= minCopiedTokens) {
-    return { slot: own.slot.id, copyFrom: richest.slot.id, reused: richest.score };
+    return { slot: own.slot.id, copyFrom: richest.slot.id, reused: reused(richest.score) };
   }
-  return { slot: own.slot.id, reused: own.score };
+  return { slot: own.slot.id, reused: reused(own.score) };
 }
 
 /** The first slot of the highest score; there is at least one slot. */

@@ -3,6 +3,7 @@ import type { InferenceRequest, InferenceResponse } from "../../foundation/infer
 import { limits } from "../../foundation/limits.ts";
 import type { Engine, EngineContext } from "../engine.ts";
 import type { OpenaiModelOptions } from "../model-options.ts";
+import { type ApiKey, apiKey } from "./api-key.ts";
 import { EndpointBreaker } from "./breaker.ts";
 import { type Failure, FailureReader } from "./failures.ts";
 import { leastTokens } from "./prompt-size.ts";
@@ -152,28 +153,6 @@ class OpenaiEngine implements Engine {
     const detail = `${promptTokens} tokens, contextTokens is ${this.#contextTokens}`;
     throw new SluiceError("PROMPT_TOO_LONG", detail, { hint: "shorten the prompt" });
   }
-}
-
-interface ApiKey {
-  variable: string;
-  value: string;
-}
-
-function apiKey(
-  { apiKeyEnv }: OpenaiModelOptions,
-  environment: EngineContext["environment"],
-): ApiKey | undefined {
-  const variable = apiKeyEnv ?? "OPENAI_API_KEY";
-  const value = environment[variable]?.trim();
-  if (!value) {
-    if (apiKeyEnv === undefined) return undefined;
-    throw new SluiceError("ENV_MISSING", apiKeyEnv, {
-      field: "model.apiKeyEnv",
-      hint: `set ${apiKeyEnv} to the API key, or leave model.apiKeyEnv out`,
-    });
-  }
-  if (/^[\x21-\x7e]+$/.test(value)) return { variable, value };
-  throw new SluiceError("JOB_INVALID", `${variable} holds characters that no API key has`);
 }
 
 function keyHint(key: ApiKey | undefined): string {

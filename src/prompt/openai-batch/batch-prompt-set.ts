@@ -44,7 +44,7 @@ export class BatchPromptSet implements PromptSet {
   requests(row: JsonObject, index: number): InferenceRequest[] {
     const line = readBatchLine(row);
     if (line.kind === "embedding" && !this.#options.embeds) {
-      const detail = "/v1/embeddings; the engine gives no vectors";
+      const detail = "/v1/embeddings; this engine gives no vectors, engine llama does";
       throw new SluiceError("URL_UNSUPPORTED", detail, { field: "url" });
     }
     this.#assertModel(line);

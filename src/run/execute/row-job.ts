@@ -12,6 +12,8 @@ import type { RowSource } from "./row-source.ts";
 export class RowJob {
   readonly source: RowSource;
   readonly index: number;
+  readonly #file: string;
+  readonly #line: number;
   /** The row, where it is short enough to be held until it is settled. */
   readonly #row: InputRow | undefined;
   readonly requests: InferenceRequest[];
@@ -28,6 +30,8 @@ export class RowJob {
   constructor(source: RowSource, row: InputRow, requests: InferenceRequest[]) {
     this.source = source;
     this.index = row.index;
+    this.#file = row.file;
+    this.#line = row.line;
     this.#row = row.raw.length <= limits.maxHeldRowChars ? row : undefined;
     this.requests = requests;
     // Almost every row has one request; a literal is several times cheaper than a filled array.
@@ -143,6 +147,7 @@ export class RowJob {
       this.attempt.settleAnswered(this.index, records, JSON.stringify(answer), this.#row);
       return;
     }
+    this.failure = located(this.failure, this.#file, this.#line);
     const failure = {
       error: this.failure,
       attempts: this.#tries.reduce((most, tries) => Math.max(most, tries), 0),
@@ -169,13 +174,14 @@ export function requestsOf(
   try {
     return { requests: promptSet.requests(row.value!, row.index, row.dataset) };
   } catch (error) {
-    return { requests: [], failure: located(asSluiceError(error), row) };
+    return { requests: [], failure: located(asSluiceError(error), row.file, row.line) };
   }
 }
 
-function located(error: SluiceError, row: InputRow): SluiceError {
+/** An error that says where its row stands. */
+function located(error: SluiceError, file: string, line: number): SluiceError {
   if (error.place.file !== undefined) return error;
-  const placed = new SluiceError(error.code, "", { file: row.file, line: row.line });
-  placed.message = `${error.message} (${row.file}:${row.line})`;
+  const placed = new SluiceError(error.code, "", { file, line });
+  placed.message = `${error.message} (${file}:${line})`;
   return placed;
 }

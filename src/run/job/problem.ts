@@ -44,6 +44,28 @@ export function problemsError(problems: readonly Problem[]): SluiceError {
   );
 }
 
+/**
+ * An error that names a key of the job, with the file and the line where that key stands; any other
+ * is left as it is.
+ *
+ * @param originOf tells where the value of a dotted key came from.
+ */
+export function withJobLine(thrown: unknown, originOf: (key: string) => Origin): unknown {
+  if (!(thrown instanceof SluiceError)) return thrown;
+  const { code, message, hint, place, cause } = thrown;
+  const { file: known, field } = place;
+  if (!["JOB_INVALID", "TEMPLATE_INVALID", "ENV_MISSING"].includes(code)) return thrown;
+  if (field === undefined || known !== undefined) return thrown;
+  const origin = originOf(field);
+  if (origin.from !== "file") return thrown;
+  const { file } = origin;
+  const line = origin.lineOf(field.split("."));
+  const located = new SluiceError(code, "", { file, line, field, hint, cause });
+  const where = line === undefined ? file : `${file}:${line}`;
+  located.message = message.replace(` (field ${field})`, ` (${where}, field ${field})`);
+  return located;
+}
+
 /** What stands in no line comes after what does. */
 function lineOf({ path, origin }: Problem): number {
   const line = origin.from === "file" ? origin.lineOf(path) : undefined;

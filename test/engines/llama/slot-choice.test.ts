@@ -1,5 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { chooseSlot, type SlotView, sharedPrefix } from "../../../src/engines/llama/slot-choice.ts";
+import {
+  chooseSlot as chooseSlotOf,
+  reusedTokens,
+  type SlotView,
+  sharedPrefix,
+} from "../../../src/engines/llama/slot-choice.ts";
 
 const prefix = Array.from({ length: 100 }, (_, at) => at + 1000);
 const prompt = [...prefix, 1, 2, 3];
@@ -8,6 +13,23 @@ const slot = (id: number, cached: number[] = [], planned?: number[]): SlotView =
   isFree: planned === undefined,
   cached,
   planned: planned ?? [],
+});
+
+const chooseSlot = (slots: readonly SlotView[], tokens: readonly number[]) =>
+  chooseSlotOf(slots, tokens, 64);
+
+describe("reusedTokens", () => {
+  it("drops the few held tokens of a block that is computed whole", () => {
+    expect(reusedTokens(4, 200, 64)).toBe(0);
+    expect(reusedTokens(71, 128, 64)).toBe(64);
+  });
+
+  it("keeps what is more, what the prompt ends in, and all where there are no blocks", () => {
+    expect(reusedTokens(72, 128, 64)).toBe(72);
+    expect(reusedTokens(71, 127, 64)).toBe(71);
+    expect(reusedTokens(64, 200, 64)).toBe(64);
+    expect(reusedTokens(4, 200, Number.POSITIVE_INFINITY)).toBe(4);
+  });
 });
 
 describe("sharedPrefix", () => {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { GrammarAutomaton } from "../../../src/engines/llama/grammar-automaton.ts";
 import { lineGrammar } from "../../../src/engines/line-grammar.ts";
+import { GrammarAutomaton } from "../../../src/engines/llama/grammar-automaton.ts";
 import { type NextTokens, Speller } from "../../../src/engines/llama/speller.ts";
 import type { Grammar, GrammarNode } from "../../../src/foundation/grammar.ts";
 import type { SlottedLine } from "../../../src/foundation/inference.ts";

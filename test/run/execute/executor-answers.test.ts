@@ -38,7 +38,9 @@ describe("answers of the wrong form", () => {
     const { usage } = await add(0);
     await end();
     expect(engine.asked).toHaveLength(3);
-    expect(await letters(0)).toMatchObject([{ code: "ANSWER_INVALID", attempts: 3 }]);
+    const [letter] = await letters(0);
+    expect(letter).toMatchObject({ code: "ANSWER_INVALID", attempts: 3 });
+    expect(letter!.message).toContain(`(${letter!.file}:${letter!.line})`);
     expect(usage).toMatchObject({ promptTokens: 21, completionTokens: 9 });
   });
 
