@@ -3,7 +3,8 @@ import type { Storage, Writer } from "../../data/storage/storage.ts";
 import { sha256Stream } from "../../foundation/hashing.ts";
 import type { PlannedFile } from "../plan.ts";
 
-const flushChars = 1024 * 1024;
+/** Little enough that lines die young: each lives as several objects until it is written. */
+const flushChars = 128 * 1024;
 
 /** What whoever adds lines wants to know of the file. */
 export interface LineFileListener {
