@@ -5,7 +5,7 @@ import { sha256Hex } from "../../../src/foundation/hashing.ts";
 import { LineFile } from "../../../src/run/attempt/line-file.ts";
 import { errorOf } from "../run-fixture.ts";
 
-const long = "x".repeat(600_000);
+const long = "x".repeat(80_000);
 
 /** A file of lines, and what its listener heard. */
 function fileOn(storage: Storage) {
