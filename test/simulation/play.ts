@@ -1,4 +1,5 @@
 import { sleep } from "../../src/foundation/clock.ts";
+import { planPathOf } from "../../src/run/layout.ts";
 import type { CallEnd } from "./call-end.ts";
 import { callCancel, callClean, callRetry, callRun, startRival } from "./calls.ts";
 import { checkRetriedRows, checkSealedRun, type FoundRun } from "./check.ts";
@@ -98,7 +99,9 @@ async function callOf(world: World, chapter: Chapter): Promise<CallCommand> {
   if (chapter.kind === "retry") {
     return async (host, stopMs) => {
       const { generation } = await world.standing();
-      if (generation > before.generation) return { idle: true };
+      // Of two calls at once one may have sealed a retry, and the other planned the next one.
+      const isOpen = (await world.directory.stat(planPathOf(generation + 1))) !== undefined;
+      if (generation > before.generation && !isOpen) return { idle: true };
       return await callRetry(world, { ...chapter, host, stopMs });
     };
   }

@@ -77,7 +77,8 @@ export function drawScenario(seed: number, inputs: SimulatedInputs): Scenario {
         ? { fromMs: fullFromMs, toMs: fullFromMs + 500 * random.next() }
         : undefined,
     storeMs: pick(0, 2, 10, 10, 3000),
-    stopRate: choose(0, 0, 0.3, 0.9),
+    // A stop has most to wait for, and most to lose, where answers take long.
+    stopRate: isSlow ? choose(0, 0.9, 0.9, 0.9) : choose(0, 0, 0.3, 0.9),
     visitRate: choose(0, 0, 0.2, 0.5),
     visitMs: isSlow ? 10_000 : 300,
   };
