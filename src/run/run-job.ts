@@ -198,18 +198,27 @@ async function dispatch(
     budget?.start();
     // Nothing will be asked where earlier calls spent all of it.
     if (!budget?.signal.aborted) {
-      const hosted = await hostedNotice(context);
-      const notices = [...(await firstRowsNotices(context)), ...(hosted ? [hosted] : [])];
-      for (const message of notices) onEvent({ type: "notice", message });
+      const notice = await hostedNotice(context);
+      if (notice !== undefined) onEvent({ type: "notice", message: notice });
       await prepare(job);
     }
-    return await runPending(run, pending, backend, AbortSignal.any(signals), (event) => {
+    const ended = runPending(run, pending, backend, AbortSignal.any(signals), (event) => {
       onEvent(event);
       budget?.hear(event);
     });
+    // Beside the work: it is for people, and the first request must not wait for it.
+    const [end] = await Promise.all([ended, tellOfFirstRows(context, onEvent)]);
+    return end;
   } finally {
     budget?.close();
   }
+}
+
+async function tellOfFirstRows(
+  context: RunContext,
+  onEvent: CarryOutOptions["onEvent"],
+): Promise<void> {
+  for (const message of await firstRowsNotices(context)) onEvent({ type: "notice", message });
 }
 
 async function runPending(
