@@ -4,9 +4,9 @@ import type { Json } from "../../foundation/json.ts";
 import type { Engine, EngineContext } from "../engine.ts";
 import { openHostedEngine } from "../host/client.ts";
 import type { LlamaModelOptions } from "../model-options.ts";
+import { keptSha256 } from "../models/kept-digest.ts";
 import type { ResolvedModel } from "../models/model-context.ts";
 import { resolveModel } from "../models/models.ts";
-import { hashFiles } from "../models/part-file.ts";
 import { modelFiles } from "../models/split-files.ts";
 import { locateEnginePackage } from "../packages/packages.ts";
 import { type DeviceOptions, visibleDevices } from "./devices.ts";
@@ -35,15 +35,21 @@ export async function openLlama(
       : await chooseWeights(weightsOptions(model, modulePath, options, context), context);
   const digested = {
     ...weights,
-    sha256: weights.sha256 ?? (await hashFiles(await modelFiles(modelPath))).sha256,
-    ...(options.lora && { lora: await Promise.all(options.lora.map(adapterWeights)) }),
+    sha256:
+      weights.sha256 ?? (await keptSha256(await modelFiles(modelPath), context.homeDirectory)),
+    ...(options.lora && {
+      lora: await Promise.all(options.lora.map((adapter) => adapterWeights(adapter, context))),
+    }),
   };
   return openLlamaFrom({ ...options, modelPath, modulePath, weights: digested }, context);
 }
 
 /** An adapter in the log and the manifest. */
-async function adapterWeights({ path, scale }: LoraAdapter): Promise<Record<string, Json>> {
-  const { sha256 } = await hashFiles([path]).catch((cause: Error) => {
+async function adapterWeights(
+  { path, scale }: LoraAdapter,
+  { homeDirectory }: EngineContext,
+): Promise<Record<string, Json>> {
+  const sha256 = await keptSha256([path], homeDirectory).catch((cause: Error) => {
     const detail = `${path}: ${cause.message}`;
     throw new SluiceError("ADAPTER_UNUSABLE", detail, { file: path, field: "model.lora", cause });
   });

@@ -70,9 +70,18 @@ function hubReference(name: string): ModelReference {
 
 function urlReference(name: string): ModelReference {
   if (!URL.canParse(name)) throw new SluiceError("MODEL_UNKNOWN", `${name} is no address`);
-  const file = basename(decodeURIComponent(new URL(name).pathname)).replaceAll(/[^\w.-]/g, "-");
+  const file = basename(decoded(new URL(name).pathname)).replaceAll(/[^\w.-]/g, "-");
   refuseSplit(file);
   return { kind: "url", name, url: name, file: file || "model.gguf" };
+}
+
+// A `%` that begins no escape is legal in an address, and stays as it is.
+function decoded(pathname: string): string {
+  try {
+    return decodeURIComponent(pathname);
+  } catch {
+    return pathname;
+  }
 }
 
 /** One part of several is no model, and nothing here would fetch the others. */

@@ -61,6 +61,11 @@ describe("parseModelName", () => {
     expect(parseModelName("hf:o/r/a-00001-of-00001.gguf")).toMatchObject({ kind: "hub" });
   });
 
+  it("takes an address with a percent sign that begins no escape", () => {
+    const reference = parseModelName("https://example.com/a%20b%/half%.gguf");
+    expect(reference).toMatchObject({ kind: "url", file: "half-.gguf" });
+  });
+
   it("either reads a name or refuses it by code", () => {
     fc.assert(
       fc.property(

@@ -8,8 +8,8 @@ import { limits } from "../../../foundation/limits.ts";
 import type { Engine, EngineContext } from "../../engine.ts";
 import { cacheError } from "../../models/cache.ts";
 import { withFileLock } from "../../models/file-lock.ts";
+import { keptSha256 } from "../../models/kept-digest.ts";
 import type { ResolvedModel } from "../../models/model-context.ts";
-import { hashFiles } from "../../models/part-file.ts";
 import {
   type MeasuredSpeed,
   partSuffix,
@@ -79,7 +79,10 @@ export async function chooseWeights(
   try {
     const plan = await planOf(path);
     if (plan === undefined) return own;
-    const source = { file: basename(path), sha256: sha256 ?? (await hashFiles([path])).sha256 };
+    const source = {
+      file: basename(path),
+      sha256: sha256 ?? (await keptSha256([path], context.homeDirectory)),
+    };
     const chosen = await new Choice(options, context, source, plan).make();
     return chosen ?? { path, weights: { ...source } };
   } catch (thrown) {

@@ -1,0 +1,48 @@
+import { mkdir, readFile, rename, stat, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { sha256Hex } from "../../foundation/hashing.ts";
+import { hashFiles } from "./part-file.ts";
+
+/** What was found of files at one moment. */
+interface KeptDigest {
+  /** Size and time of the last change of each, as text. */
+  stamps: string[];
+  sha256: string;
+}
+
+/**
+ * The sha256 of files as if they were one, which for a large model takes as long as loading it:
+ * kept in the cache and taken from there while size and modification time of each stay. What
+ * cannot be kept is computed each time.
+ *
+ * @throws Error of the file system where a file cannot be read.
+ */
+export async function keptSha256(paths: readonly string[], homeDirectory: string): Promise<string> {
+  const stamps = await Promise.all(paths.map(stampOf));
+  const file = join(homeDirectory, "digests", `${sha256Hex(paths.join("\n"))}.json`);
+  const kept = await readKept(file);
+  if (kept && JSON.stringify(kept.stamps) === JSON.stringify(stamps)) return kept.sha256;
+  const { sha256 } = await hashFiles(paths);
+  await keep(file, { stamps, sha256 }).catch(() => {});
+  return sha256;
+}
+
+async function stampOf(path: string): Promise<string> {
+  const { size, mtimeNs } = await stat(path, { bigint: true });
+  return `${size} ${mtimeNs}`;
+}
+
+async function readKept(file: string): Promise<KeptDigest | undefined> {
+  try {
+    return JSON.parse(await readFile(file, "utf8")) as KeptDigest;
+  } catch {
+    return undefined;
+  }
+}
+
+async function keep(file: string, digest: KeptDigest): Promise<void> {
+  await mkdir(dirname(file), { recursive: true });
+  const temporary = `${file}.${process.pid}.tmp`;
+  await writeFile(temporary, JSON.stringify(digest));
+  await rename(temporary, file);
+}
