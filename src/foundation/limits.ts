@@ -33,6 +33,8 @@ export const limits = Object.freeze({
    * that what it computes need not wait.
    */
   maxTokenizedChars: 32 * 1024,
+  /** Open tasks whose journals a stop looks into, for its counts. */
+  maxCountedTasks: 10_000,
   /** Tasks that one worker holds open at once. */
   maxOpenTasks: 64,
   /**

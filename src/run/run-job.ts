@@ -24,6 +24,7 @@ import { firstRowsNotices } from "./sample-notices.ts";
 import { committedTasks, readCommits } from "./seal/commits.ts";
 import { type Manifest, readManifest } from "./seal/manifest.ts";
 import { sealRun } from "./seal/seal.ts";
+import { openCounts } from "./stopped-counts.ts";
 import { requestsOfStopped } from "./stopped-requests.ts";
 import { duplicatesNotice, rate, rounded, sealedSummary, summaryErrors } from "./summary.ts";
 
@@ -283,10 +284,12 @@ async function stopped(
 ): Promise<RunResult> {
   const { plan, storage } = context;
   const error = end.error!;
-  const counts = await committedCounts(context, await committedTasks(storage, plan));
-  const usage = addUsage(counts.usage, end.partial.usage);
+  const committed = await committedTasks(storage, plan);
+  const counts = await committedCounts(context, committed);
+  const open = await openCounts(context, committed, end.partial);
+  const usage = addUsage(counts.usage, open.usage);
   const usd = usdOf(usage, plan.job.prices);
-  const requests = await requestsOfStopped(context, counts, end.partial.answered);
+  const requests = await requestsOfStopped(context, counts, open.answered);
   const summary: RunSummary = {
     status: isCancellation(error) ? "CANCELED" : "FAILED",
     run_id: plan.runId,
@@ -300,7 +303,7 @@ async function stopped(
     seed: plan.seed,
     rows: {
       total: plan.rows,
-      answered: counts.rows.answered + end.partial.answered,
+      answered: counts.rows.answered + open.answered,
       failed: counts.rows.failed + end.partial.failed,
       resumed: facts.resumedRows,
     },
