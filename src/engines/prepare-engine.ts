@@ -1,15 +1,7 @@
+import type { PrepareOptions } from "./engine-description.ts";
 import type { ModelOptions } from "./model-options.ts";
-import type { DownloadProgress } from "./models/model-context.ts";
 import type { PackageContext } from "./packages/packages.ts";
-import { assertEnvironment } from "./registry.ts";
-
-export interface PrepareOptions {
-  /** Whether what is not here is fetched. */
-  install: boolean;
-  onProgress?(progress: DownloadProgress): void;
-  /** Called when another process is fetching the same, with what that is, before waiting for it. */
-  onWait?(what: string): void;
-}
+import { describeEngine } from "./registry.ts";
 
 /**
  * Makes sure that what an engine needs is on this machine, before workers start: its package and
@@ -21,23 +13,9 @@ export interface PrepareOptions {
 export async function prepareEngine(
   model: ModelOptions,
   context: PackageContext,
-  { install, onProgress, onWait }: PrepareOptions,
+  options: PrepareOptions,
 ): Promise<void> {
-  if (model.engine !== "llama") return;
-  const [{ locateEnginePackage }, { resolveModel }] = await Promise.all([
-    import("./packages/packages.ts"),
-    import("./models/models.ts"),
-  ]);
-  await locateEnginePackage("llama", context, {
-    install,
-    onWait: () => onWait?.("the llama engine"),
-    onProgress: (bytes) => onProgress?.({ name: "llama engine", source: "npm", bytes }),
-  });
-  await resolveModel(model.name, context, {
-    download: install,
-    onWait: () => onWait?.(model.name),
-    onProgress: (progress) => onProgress?.(progress),
-  });
+  await describeEngine(model).prepare?.(model, context, options);
 }
 
 /**
@@ -55,13 +33,8 @@ export async function checkEngine(
   context: PackageContext,
   { install }: Pick<PrepareOptions, "install">,
 ): Promise<void> {
-  assertEnvironment(model, context.environment);
-  if (model.engine !== "llama") return;
-  if (!install) return prepareEngine(model, context, { install });
-  const [{ parseModelName }, { resolveModel }] = await Promise.all([
-    import("./models/model-reference.ts"),
-    import("./models/models.ts"),
-  ]);
-  const { kind } = parseModelName(model.name, context.workingDirectory);
-  if (kind === "path") await resolveModel(model.name, context, { download: false });
+  const engine = describeEngine(model);
+  engine.assertEnvironment?.(model, context.environment);
+  if (install) await engine.check?.(model, context);
+  else await engine.prepare?.(model, context, { install });
 }

@@ -1,4 +1,4 @@
-import { embeds, unsupportedOptions } from "../engines/registry.ts";
+import { describeEngine, unsupportedOptions } from "../engines/registry.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import type { GenerationParameters } from "../foundation/inference.ts";
 import { DatasetPromptSet } from "../prompt/datasets/dataset-prompt-set.ts";
@@ -56,7 +56,7 @@ function batchPromptSet({ input, model }: JobSpec, parameters: GenerationParamet
   return new BatchPromptSet({
     parameters,
     models: [model.name, ...input.flatMap(({ servedModelName = [] }) => servedModelName)],
-    embeds: embeds(model),
+    embeds: describeEngine(model).embeds,
     unsupportedBy: (asked) => unsupportedOptions(model, asked, []).map(({ option }) => option),
   });
 }

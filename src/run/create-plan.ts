@@ -2,7 +2,7 @@ import { expandInputs, type InputFile, type InputSource } from "../data/inputs.t
 import { type OpenFile, openLocalFile } from "../data/open-files.ts";
 import { estimateRows, readRows, scanSlices } from "../data/slices.ts";
 import type { Storage } from "../data/storage/storage.ts";
-import { keepsPrefixes } from "../engines/registry.ts";
+import { describeEngine } from "../engines/registry.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { digestOf } from "../foundation/hashing.ts";
 import { formatIndexSet, rangesOf } from "../foundation/index-set.ts";
@@ -133,7 +133,7 @@ export async function plannedOrder(
   openFile: OpenFile = openLocalFile,
 ): Promise<RowOrder> {
   if (job.order !== "auto") return job.order;
-  if (!keepsPrefixes(job.model)) return "input";
+  if (!describeEngine(job.model).keepsPrefixes) return "input";
   const maxLineBytes = Math.max(...job.input.map((source) => source.maxLineBytes));
   const promptSet = promptSetOf(job, 0);
   const texts: string[] = [];

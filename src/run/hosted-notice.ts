@@ -1,3 +1,4 @@
+import { describeEngine } from "../engines/registry.ts";
 import { estimateFrom, sampleRequests } from "./estimate.ts";
 import type { RunContext } from "./run-context.ts";
 
@@ -11,9 +12,11 @@ const ownHosts =
  */
 export async function hostedNotice(context: RunContext): Promise<string | undefined> {
   const { job } = context.plan;
-  if (job.model.engine !== "openai" || job.budget !== undefined) return undefined;
-  const { hostname } = new URL(job.model.baseUrl);
-  if (ownHosts.test(hostname)) return undefined;
+  if (job.budget !== undefined) return undefined;
+  const servers = describeEngine(job.model).servers?.(job.model) ?? [];
+  const hosts = servers.map((address) => new URL(address).hostname);
+  const hosted = hosts.find((hostname) => !ownHosts.test(hostname));
+  if (hosted === undefined) return undefined;
   const { requests, tokens, usd } = estimateFrom(job, context.plan, await sampleRequests(context));
   const [asked, prompt, completion] = [
     requests.estimated,
@@ -22,7 +25,7 @@ export async function hostedNotice(context: RunContext): Promise<string | undefi
   ].map((count) => count.toLocaleString("en"));
   const money = usd === null ? "" : `, at most $${usd.high.toFixed(2)}`;
   return (
-    `${hostname} is about to be asked ${asked} requests: about ${prompt} prompt tokens ` +
+    `${hosted} is about to be asked ${asked} requests: about ${prompt} prompt tokens ` +
     `and at most ${completion} new ones${money} (set budget to silence this)`
   );
 }

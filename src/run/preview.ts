@@ -1,6 +1,7 @@
 import { memoryStorage } from "../data/storage/memory.ts";
 import type { Storage } from "../data/storage/storage.ts";
 import type { Engine } from "../engines/engine.ts";
+import { describeEngine } from "../engines/registry.ts";
 import type { Clock } from "../foundation/clock.ts";
 import { asSluiceError, type ErrorCode } from "../foundation/errors.ts";
 import { digestOf } from "../foundation/hashing.ts";
@@ -224,7 +225,7 @@ async function measured(
     const asked = rowsToMeasure(sampled, engine.capacity, rows);
     const found = await measureRows(engine, asked, { promptSet, clock, maxAttempts, signal });
     // Workers share what a server is asked at once; other engines are each worker's own.
-    const engines = job.model.engine === "openai" ? 1 : workers;
+    const engines = describeEngine(job.model).isShared ? 1 : workers;
     const pace = paceOf(found, startSeconds, engine.capacity, engines);
     const byCharacters = estimateFrom(job, plan, sampled);
     return estimateFromCosts(byCharacters, facts, found.costs, pace, "measured");

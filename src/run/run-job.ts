@@ -1,4 +1,4 @@
-import type { ModelOptions } from "../engines/model-options.ts";
+import { describeEngine } from "../engines/registry.ts";
 import { asSluiceError, exitCodes, type SluiceError } from "../foundation/errors.ts";
 import { addUsage } from "../foundation/inference.ts";
 import { type AttemptCounts, addCounts, addErrors, noCounts } from "./attempt/commit.ts";
@@ -121,15 +121,9 @@ export async function withSharedLimits({ context, job }: OpenedRun, backend: Bac
   const chosen = await backend.workersFor(job, context.plan.rows);
   const { workers, threads } = chosen;
   const notices = [...generationNotices(job.generation), ...chosen.notices];
-  return { job: { ...job, model: sharedModel(job.model, workers, threads) }, workers, notices };
-}
-
-function sharedModel(model: ModelOptions, workers: number, threads?: number): ModelOptions {
-  if (model.engine === "openai") {
-    return { ...model, maxInFlight: Math.max(1, Math.ceil(model.maxInFlight / workers)) };
-  }
-  if (model.engine !== "llama" || workers === 1 || threads === undefined) return model;
-  return { ...model, threads: model.threads ?? threads };
+  const { sharedAmong } = describeEngine(job.model);
+  const model = sharedAmong?.(job.model, workers, threads) ?? job.model;
+  return { job: { ...job, model }, workers, notices };
 }
 
 type CarryOutOptions = Pick<RunJobOptions, "backend" | "prepare" | "onEvent" | "signal">;

@@ -22,17 +22,18 @@ const rootFiles: Record<string, (folder: string) => boolean> = {
 };
 
 /**
- * Who may name implementations from outside their folder: registries, openers, programs, the public
- * face (it lists what users may make themselves) and the published test suites and fakes.
+ * Who may name implementations from outside their folder: registries (of engines, and of what a job
+ * may say of each), openers, programs, the public face (it lists what users may make themselves) and
+ * the published test suites and fakes.
  */
-const namers = /\/(registry|open|main)\.ts$|^src\/index\.ts$|^src\/testing\//;
+const namers = /\/(registry|model-options|open|main)\.ts$|^src\/index\.ts$|^src\/testing\//;
 
 /** Files that name an implementation and are no namer, each with its reason. */
 const namerExceptions: Record<string, string> = {};
 
 /** Folders that are one implementation each, and what it needs: an engine, a backend. */
 const implementationFolders = [
-  /^src\/engines\/(?!host\/|models\/|packages\/)[^/]+\//,
+  /^src\/engines\/(?!batching\/|host\/|models\/|packages\/)[^/]+\//,
   /^src\/backends\/[^/]+\//,
 ];
 

@@ -7,7 +7,7 @@ import {
   mainFirst,
   shownDevices,
 } from "../../engines/devices.ts";
-import { deviceOptions } from "../../engines/registry.ts";
+import { describeEngine } from "../../engines/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import { workerEnvironment } from "./worker-process.ts";
@@ -34,7 +34,7 @@ export class DevicePool {
   /** @throws SluiceError as `groupDevices`. */
   async groupsFor(job: JobSpec): Promise<DeviceGroups> {
     const { gpu } = job.workers;
-    if (deviceOptions(job.model) === undefined) {
+    if (describeEngine(job.model).devices?.(job.model) === undefined) {
       const notice = `workers.gpu: ${gpu} is not used: the model computes on no GPU of this machine`;
       return { groups: [], notices: gpu === undefined ? [] : [notice] };
     }
@@ -67,7 +67,7 @@ export class DevicePool {
  *   of those of a worker.
  */
 export function groupDevices(job: JobSpec, shown: readonly Device[]): DeviceGroups {
-  const asked = deviceOptions(job.model) ?? {};
+  const asked = describeEngine(job.model).devices?.(job.model) ?? {};
   const { gpu } = job.workers;
   const notices: string[] = [];
   const note = (text: string) => void notices.push(`workers.gpu: ${gpu}: ${text}`);

@@ -1,3 +1,4 @@
+import { describeEngine } from "../../engines/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { Backend, BackendRun, WorkersChoice } from "../../run/backend.ts";
 import { type DispatchEnd, Dispatcher, type WorkerHandle } from "../../run/dispatch.ts";
@@ -97,7 +98,7 @@ export function localWorkers(
 }
 
 function workersByEngine({ model }: JobSpec, rows: number, { cores }: Machine): number {
-  if (model.engine === "llama") return 1;
+  if (describeEngine(model).usesAllCores) return 1;
   return Math.min(cores, Math.max(1, Math.ceil(rows / rowsPerWorker)));
 }
 

@@ -2,10 +2,10 @@ import { SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import type { Engine, EngineContext } from "../engine.ts";
-import type { FakeModelOptions } from "../model-options.ts";
 import { FakeAnswers } from "./answers.ts";
 import { AskLog } from "./ask-log.ts";
 import { type FakeFailureKind, FakeFaults } from "./faults.ts";
+import type { FakeModelOptions } from "./options.ts";
 
 /**
  * Opens an engine that runs no model: answers, token counts, latencies and failures follow from its

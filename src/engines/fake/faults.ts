@@ -1,7 +1,7 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest } from "../../foundation/inference.ts";
 import { mix32 } from "../../foundation/random.ts";
-import type { FakeModelOptions, fakeFailureKinds } from "../model-options.ts";
+import type { FakeModelOptions, fakeFailureKinds } from "./options.ts";
 
 /** How an ask can end badly. */
 export type FakeFailureKind = (typeof fakeFailureKinds)[number];

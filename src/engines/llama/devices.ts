@@ -1,13 +1,6 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { assignedDevices, mainFirst, visibilityVariables } from "../devices.ts";
-
-/** What a job says about GPUs. */
-export interface DeviceOptions {
-  /** Numbers or names, as the vendor's driver has them. */
-  devices?: readonly (number | string)[] | undefined;
-  /** Which of `devices` comes first. */
-  mainGpu?: number | undefined;
-}
+import type { DeviceOptions } from "../engine-description.ts";
 
 /**
  * The environment variables that show an engine host its GPUs, the main one first; none where the

@@ -42,7 +42,7 @@ async function readKept(file: string): Promise<KeptDigest | undefined> {
 
 async function keep(file: string, digest: KeptDigest): Promise<void> {
   await mkdir(dirname(file), { recursive: true });
-  const temporary = `${file}.${process.pid}.tmp`;
+  const temporary = `${file}.new`;
   await writeFile(temporary, JSON.stringify(digest));
   await rename(temporary, file);
 }

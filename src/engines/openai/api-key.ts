@@ -1,6 +1,6 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import type { EngineContext } from "../engine.ts";
-import type { OpenaiModelOptions } from "../model-options.ts";
+import type { OpenaiModelOptions } from "./options.ts";
 
 /** A key, and the variable that holds it. */
 export interface ApiKey {

@@ -1,4 +1,5 @@
 import { join, resolve } from "node:path";
+import { describeEngine } from "../../engines/registry.ts";
 import { datasetInputs, withAbsoluteFiles } from "./dataset.ts";
 import type { JobSpec } from "./schema.ts";
 
@@ -14,11 +15,6 @@ interface PathRules {
 /** True for what names a place elsewhere: `s3://…`, `hf:…`, `https://…`. */
 function isAddress(text: string): boolean {
   return /^[A-Za-z][A-Za-z0-9+.-]+:/.test(text);
-}
-
-/** True for the name of a model that is a file of this machine. */
-export function isModelPath(name: string): boolean {
-  return /^(\.{0,2}\/|~\/)/.test(name) || (name.endsWith(".gguf") && !isAddress(name));
 }
 
 /** The job with every path made absolute, from the directory that the key's origin stands for. */
@@ -51,26 +47,8 @@ export function withAbsolutePaths(job: JobSpec, rules: PathRules): JobSpec {
     output,
     ...(cache && { cache }),
     ...(job.preparedDir && { preparedDir: absolute(job.preparedDir, "preparedDir") }),
-    model: withModelPaths(job.model, absolute),
+    model: describeEngine(job.model).withAbsolutePaths?.(job.model, absolute) ?? job.model,
   };
-}
-
-function withModelPaths(
-  model: JobSpec["model"],
-  absolute: (text: string, ...path: string[]) => string,
-): JobSpec["model"] {
-  if (model.engine === "llama") {
-    const name = isModelPath(model.name) ? absolute(model.name, "model", "name") : model.name;
-    const lora = model.lora?.map((adapter) => ({
-      ...adapter,
-      path: absolute(adapter.path, "model", "lora"),
-    }));
-    return { ...model, name, ...(lora && { lora }) };
-  }
-  if (model.engine === "fake" && model.countFile !== undefined) {
-    return { ...model, countFile: absolute(model.countFile, "model", "countFile") };
-  }
-  return model;
 }
 
 /**

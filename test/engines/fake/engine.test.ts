@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { openFake } from "../../../src/engines/fake/engine.ts";
-import { type FakeModelOptions, modelOptions } from "../../../src/engines/model-options.ts";
+import type { FakeModelOptions } from "../../../src/engines/fake/options.ts";
+import { modelOptions } from "../../../src/engines/model-options.ts";
 import { chatRequest, engineContext, rejectionOf } from "../engine-context.ts";
 import { ManualClock } from "../manual-clock.ts";
 

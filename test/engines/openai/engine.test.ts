@@ -2,8 +2,9 @@ import { getEventListeners } from "node:events";
 import { inspect } from "node:util";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Engine, EngineContext } from "../../../src/engines/engine.ts";
-import { modelOptions, type OpenaiModelOptions } from "../../../src/engines/model-options.ts";
+import { modelOptions } from "../../../src/engines/model-options.ts";
 import { openOpenai } from "../../../src/engines/openai/engine.ts";
+import type { OpenaiModelOptions } from "../../../src/engines/openai/options.ts";
 import {
   type FakeServer,
   type FakeServerOptions,

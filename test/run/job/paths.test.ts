@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { isModelPath, trialOutput, withAbsolutePaths } from "../../../src/run/job/paths.ts";
+import { trialOutput, withAbsolutePaths } from "../../../src/run/job/paths.ts";
 import { jobOf } from "../run-fixture.ts";
 
 const rules = { baseOf: () => "/jobs", userDirectory: "/home/me" };
@@ -30,11 +30,6 @@ describe("withAbsolutePaths", () => {
     expect(nameOf("./m.gguf")).toBe("/jobs/m.gguf");
     expect(nameOf("hf:owner/repo/m.gguf")).toBe("hf:owner/repo/m.gguf");
     expect(nameOf("smollm2")).toBe("smollm2");
-    expect([isModelPath("~/m"), isModelPath("m.gguf"), isModelPath("m")]).toEqual([
-      true,
-      true,
-      false,
-    ]);
   });
 });
 

@@ -1,0 +1,82 @@
+import type { TooLongPolicy } from "../foundation/inference.ts";
+import type { Engine, EngineContext } from "./engine.ts";
+import type { DownloadProgress } from "./models/model-context.ts";
+import type { PackageContext } from "./packages/packages.ts";
+import type { ParameterSupport, Unsupported } from "./parameter-support.ts";
+
+/** GPUs that a job's model is to compute on. */
+export interface DeviceOptions {
+  /** Numbers or names, as the vendor's driver has them. */
+  devices?: readonly (number | string)[] | undefined;
+  /** Which of `devices` comes first. */
+  mainGpu?: number | undefined;
+}
+
+/** How what an engine needs is put on this machine. */
+export interface PrepareOptions {
+  /** Whether what is not here is fetched. */
+  install: boolean;
+  onProgress?(progress: DownloadProgress): void;
+  /** Called when another process is fetching the same, with what that is, before waiting for it. */
+  onWait?(what: string): void;
+}
+
+/** Makes a path of the field `path` absolute, from the place that names it. */
+export type MakeAbsolute = (text: string, ...path: string[]) => string;
+
+/**
+ * All that is known of an engine without opening it. Planning and the backends read it; the code
+ * that computes is loaded by `open`, so that a run pays only for the engine it uses.
+ *
+ * `Options` is what the engine's schema in its `options.ts` gives.
+ */
+export interface EngineDescription<Options> {
+  /** Loads the engine and opens it. @throws SluiceError what it says when it cannot be opened. */
+  open(options: Options, context: EngineContext): Promise<Engine>;
+  /** Which generation parameters it takes. */
+  support(options: Options): ParameterSupport;
+  /** Which ways to treat prompts that are too long it does not know. Default: it knows all. */
+  unsupportedPolicies?(policies: Iterable<TooLongPolicy>): Unsupported[];
+  /** Whether it gives vectors of texts: requests with `embed`. */
+  embeds: boolean;
+  /**
+   * Whether prompts that begin alike are cheaper one after another: the engine, or the server
+   * behind it, keeps what it computed.
+   */
+  keepsPrefixes: boolean;
+  /** Whether one worker has work for all cores of a machine. Default: a worker takes one core. */
+  usesAllCores?: boolean;
+  /** Whether all workers ask the same servers, so that more workers do not compute more. */
+  isShared?: boolean;
+  /** Addresses of servers that it asks. Default: none. */
+  servers?(options: Options): readonly string[];
+  /** What it is to have of GPUs; undefined where it uses none. Default: it uses none. */
+  devices?(options: Options): DeviceOptions | undefined;
+  /** With every path made absolute. Default: it names no paths. */
+  withAbsolutePaths?(options: Options, absolute: MakeAbsolute): Options;
+  /**
+   * As each of several workers is to see it: limits that are for all of them divided, cores shared.
+   *
+   * @param threads cores for each worker, where that is known.
+   */
+  sharedAmong?(options: Options, workers: number, threads?: number): Options;
+  /**
+   * Refuses an environment that lacks what it needs; nothing is opened.
+   *
+   * @throws SluiceError such as `ENV_MISSING`.
+   */
+  assertEnvironment?(options: Options, environment: EngineContext["environment"]): void;
+  /**
+   * Makes sure that its package and its model are on this machine, before workers start.
+   *
+   * @throws SluiceError `ENGINE_MISSING` or `MODEL_MISSING` where `install` is false, else what
+   *   fetching throws.
+   */
+  prepare?(options: Options, context: PackageContext, prepare: PrepareOptions): Promise<void>;
+  /**
+   * Refuses a model that cannot be had, and fetches nothing.
+   *
+   * @throws SluiceError such as `MODEL_UNKNOWN`.
+   */
+  check?(options: Options, context: PackageContext): Promise<void>;
+}

@@ -1,0 +1,17 @@
+import type { EngineDescription } from "../engine-description.ts";
+import { fullSupport } from "../parameter-support.ts";
+import type { FakeModelOptions } from "./options.ts";
+
+/** What is known of engine `fake` without opening it. */
+export const fakeDescription: EngineDescription<FakeModelOptions> = {
+  open: async (options, context) => (await import("./engine.ts")).openFake(options, context),
+  // It stands in for any other engine, though most parameters do nothing to its answers.
+  support: () => fullSupport,
+  embeds: false,
+  keepsPrefixes: false,
+  withAbsolutePaths(options, absolute) {
+    const { countFile } = options;
+    if (countFile === undefined) return options;
+    return { ...options, countFile: absolute(countFile, "model", "countFile") };
+  },
+};

@@ -1,0 +1,55 @@
+import { z } from "zod";
+import { setting } from "../../foundation/setting.ts";
+
+const count = z.int().min(1);
+const rate = z.number().min(0).max(1);
+
+/** How the fake engine can fail; the last two end the engine, or the worker process. */
+export const fakeFailureKinds = [
+  "retryable",
+  "refused",
+  "invalid",
+  "fatal-run",
+  "kill-engine",
+  "kill-worker",
+] as const;
+
+/** `model` of a job with engine `fake`. */
+export const fakeModel = z.strictObject({
+  engine: z.literal("fake"),
+  name: z.string().default("fake"),
+  latencyMs: setting(
+    "operation",
+    "Time an answer takes: a number, or a distribution",
+    z
+      .union([
+        z.number().min(0),
+        z.strictObject({ min: z.number().min(0), max: z.number().min(0) }).describe("Even"),
+        z.strictObject({ mean: z.number().min(0) }).describe("Exponential"),
+      ])
+      .default(0),
+  ),
+  capacity: setting("operation", "Requests it holds at once", count.max(65_536).default(64)),
+  failureRate: setting("operation", "Share of requests that fail, retryable", rate.default(0)),
+  failures: setting(
+    "operation",
+    "Failures by row index or by share of rows",
+    z
+      .array(
+        z.strictObject({
+          row: z.int().min(0).optional(),
+          rate: rate.optional(),
+          kind: z.enum(fakeFailureKinds),
+        }),
+      )
+      .default([]),
+  ),
+  countFile: setting(
+    "operation",
+    "File that gets a line for each request asked",
+    z.string().optional(),
+  ),
+  seed: z.int().default(0).describe("Answers follow from it and from the request"),
+});
+
+export type FakeModelOptions = z.output<typeof fakeModel>;

@@ -1,0 +1,56 @@
+import { z } from "zod";
+import { setting } from "../../foundation/setting.ts";
+
+const count = z.int().min(1);
+
+const loraAdapter = z.strictObject({
+  path: z.string().describe("A GGUF file"),
+  scale: z.number().default(1).describe("How strongly it counts"),
+});
+
+/** `model` of a job with engine `llama`. */
+export const llamaModel = z.strictObject({
+  engine: z.literal("llama"),
+  name: z.string().describe("A catalog name, a path to a .gguf file, or hf:owner/repo/file.gguf"),
+  sequences: setting(
+    "operation",
+    "Requests computed at once; default 32",
+    count.max(256).optional(),
+  ),
+  contextTokens: count.optional().describe("Tokens of prompt and answer a request may have"),
+  repack: z
+    .enum(["auto", "off"])
+    .optional()
+    .describe(
+      "Slow weights are turned into Q8_0 once, where that is measured to pay; default auto",
+    ),
+  threads: setting("operation", "CPU threads of the model; default: cores", count.optional()),
+  batchTokens: setting("operation", "Tokens computed in one pass; default 512", count.optional()),
+  gpuLayers: setting(
+    "operation",
+    "Layers that the GPU computes; default: as many as fit",
+    z.int().min(0).optional(),
+  ),
+  devices: setting(
+    "operation",
+    "GPUs to use, by number or UUID; default: all that CUDA_VISIBLE_DEVICES shows",
+    z
+      .array(z.union([z.int().min(0), z.string().min(1)]))
+      .min(1)
+      .optional(),
+  ),
+  mainGpu: setting(
+    "operation",
+    "Which of the devices comes first and holds what is not divided, from 0",
+    z.int().min(0).optional(),
+  ),
+  lora: z
+    .union([
+      z.string().transform((path) => [loraAdapter.parse({ path })]),
+      z.array(z.union([z.string().transform((path) => loraAdapter.parse({ path })), loraAdapter])),
+    ])
+    .optional()
+    .describe("LoRA adapters: a path of a GGUF file, or a list of paths or {path, scale}"),
+});
+
+export type LlamaModelOptions = z.output<typeof llamaModel>;
