@@ -1,5 +1,6 @@
 import type { Hash } from "node:crypto";
 import type { Storage, Writer } from "../../data/storage/storage.ts";
+import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Stream } from "../../foundation/hashing.ts";
 import type { PlannedFile } from "../plan.ts";
 
@@ -33,9 +34,9 @@ export class LineFile {
     this.#listener = listener;
   }
 
-  /** True where nothing was added. */
+  /** True where nothing was added; of a file that was given up nobody can tell. */
   get isEmpty(): boolean {
-    return this.#bytes === 0 && this.#lines.length === 0;
+    return this.#failure === undefined && this.#bytes === 0 && this.#lines.length === 0;
   }
 
   /** True while a write goes on and as much again waits for it. */
@@ -54,7 +55,11 @@ export class LineFile {
     while (this.isFull) await this.#writing;
   }
 
-  /** Writes what is left; the file appears, whole. */
+  /**
+   * Writes what is left; the file appears, whole.
+   *
+   * @throws what a write threw, and SluiceError `STORE_FAILED` where it was given up meanwhile.
+   */
   async close(): Promise<PlannedFile> {
     while (this.#writing) await this.#writing;
     this.#writer ??= await this.#storage.writer(this.#path);
@@ -65,8 +70,9 @@ export class LineFile {
     return { path: this.#path, sha256: this.#digest.digest("hex"), bytes: this.#bytes };
   }
 
-  /** Gives up: nothing appears. */
+  /** Gives up: nothing appears, whoever is about to close it. */
   async abort(): Promise<void> {
+    this.#failure ??= new SluiceError("STORE_FAILED", "it was given up", { file: this.#path });
     this.#lines = [];
     this.#chars = 0;
     while (this.#writing) await this.#writing;

@@ -4,6 +4,9 @@ import { limits } from "../../../src/foundation/limits.ts";
 import { TaskAttempt } from "../../../src/run/attempt/attempt.ts";
 import type { Commit } from "../../../src/run/attempt/commit.ts";
 import { attemptPaths, commitPath, deadLetterPath, partPath } from "../../../src/run/layout.ts";
+import { faultyStorage } from "../../../src/testing/faulty-storage.ts";
+import { SimulatedProcess } from "../../../src/testing/simulated-process.ts";
+import { virtualClock } from "../../../src/testing/virtual-clock.ts";
 import { changedStorage, errorOf, plannedRun, rowsOf, withContext } from "../run-fixture.ts";
 import { answer, fail, openAttempt, request } from "./open-attempt.ts";
 
@@ -210,6 +213,41 @@ describe("TaskAttempt", () => {
     }
     const attempt = await openAttempt(run);
     expect([attempt.failed, attempt.suspicion.rows]).toEqual([0, 0]);
+  });
+
+  it("commits whole files or nothing, wherever it is closed meanwhile", async () => {
+    const ends = new Set<string>();
+    for (let calls = 1; ; calls++) {
+      const run = await plannedRun(rowsOf(3));
+      let left = Number.POSITIVE_INFINITY;
+      let closed: Promise<void> | undefined;
+      const process = new SimulatedProcess(virtualClock());
+      const storage = faultyStorage(run.storage, process, () => {
+        if (--left === 0) closed = attempt.close();
+        return undefined;
+      });
+      const attempt = await openAttempt(run, 0, withContext(run, { storage }));
+      for await (const [row0, row1, row2] of attempt.readOpenRows()) {
+        attempt.settleAnswered(0, [request], '"a"', row0);
+        fail(attempt, 1, undefined, row1);
+        attempt.settleAnswered(2, [request], '"c"', row2);
+      }
+      left = calls;
+      const outcome = await attempt.commit().then(
+        (end) => end.outcome,
+        () => "failed" as const,
+      );
+      await closed;
+      ends.add(outcome);
+      const commits = await run.paths("_sluice/commits/");
+      expect([outcome, commits.length]).toEqual([outcome, outcome === "failed" ? 0 : 1]);
+      if (outcome !== "failed") {
+        expect((await run.lines(part)).length).toBe(2);
+        expect((await run.lines(letters)).length).toBe(1);
+      }
+      if (closed === undefined) break;
+    }
+    expect([...ends].sort()).toEqual(["committed", "failed"]);
   });
 
   it("names a row whose id is neither text nor number", async () => {

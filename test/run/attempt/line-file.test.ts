@@ -77,4 +77,14 @@ describe("LineFile", () => {
     await file.abort();
     expect((await errorOf(storage.read("lines"))).code).toBe("NOT_FOUND");
   });
+
+  it("is not closed as an empty file where it was given up meanwhile", async () => {
+    const storage = memoryStorage();
+    const { file } = fileOn(storage);
+    file.add("line");
+    const [closed] = await Promise.all([errorOf(file.close()), file.abort()]);
+    expect(closed.message).toContain("it was given up");
+    expect(file.isEmpty).toBe(false);
+    expect(await storage.stat("lines")).toBeUndefined();
+  });
 });

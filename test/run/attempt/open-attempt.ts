@@ -1,3 +1,4 @@
+import type { InputRow } from "../../../src/data/row.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { type AttemptListener, TaskAttempt } from "../../../src/run/attempt/attempt.ts";
 import type { RequestRecord } from "../../../src/run/attempt/journal-line.ts";
@@ -36,12 +37,18 @@ export function answer(attempt: TaskAttempt, ...rows: number[]): void {
 }
 
 /** Lets a row fail for good. */
-export function fail(attempt: TaskAttempt, row: number, partial?: string[]): void {
-  attempt.settleFailed(row, {
-    error: new SluiceError("SERVER_ERROR", `of row ${row}`),
+export function fail(
+  attempt: TaskAttempt,
+  index: number,
+  partial?: string[],
+  row?: InputRow,
+): void {
+  const failure = {
+    error: new SluiceError("SERVER_ERROR", `of row ${index}`),
     attempts: 3,
     requests: partial ? [request] : [],
     planned: 2,
     ...(partial ? { partial } : {}),
-  });
+  };
+  attempt.settleFailed(index, failure, row);
 }
