@@ -138,9 +138,16 @@ describe("llama", () => {
     });
   });
 
+  const vector = async (text: string) =>
+    (await ask(complete(text, {}, { embed: true }))).answers[0]!.value as number[];
+
+  it("gives the same vectors for many texts at once, each at its place", async () => {
+    const texts = Array.from({ length: 12 }, (_, at) => `${"word ".repeat(at * 7)}${at}`);
+    const together = await Promise.all(texts.map(vector));
+    for (const [at, text] of texts.entries()) expect(await vector(text)).toEqual(together[at]);
+  });
+
   it("gives vectors that are near where texts mean the same", async () => {
-    const vector = async (text: string) =>
-      (await ask(complete(text, {}, { embed: true }))).answers[0]!.value as number[];
     const texts = ["The cat sleeps on the sofa.", "A cat is asleep on a couch.", "SELECT * FROM t"];
     const [cat, couch, query] = await Promise.all(texts.map(vector));
     expect(cat).toHaveLength(576);

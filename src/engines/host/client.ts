@@ -21,6 +21,8 @@ export interface HostedEngineOptions {
   /** Handed to the implementation in the host. */
   options: Json;
   context: HostContext;
+  /** Native calls that go on at once in the host; default 1. */
+  nativeCalls?: number;
   spawn?: Spawn;
   /** Time the engine may take to get ready (a model may have to be loaded). */
   readyTimeoutMs?: number;
@@ -169,13 +171,14 @@ class HostedEngineClient implements Engine {
   }
 
   async #start(): Promise<HostProcess> {
-    const { context, spawn, kind, options } = this.#options;
+    const { context, spawn, kind, options, nativeCalls } = this.#options;
     this.#failedStarts++;
     const host = startHostProcess({
       command: context.hostCommand,
       environment: context.environment,
       onLine: (line) => context.logger.log("debug", line, { host: kind }),
       clock: context.clock,
+      nativeCalls,
       spawn,
     });
     // Without its channel a host is of no use, whatever it still does.

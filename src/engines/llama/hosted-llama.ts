@@ -39,6 +39,8 @@ export interface HostedLlamaOptions {
   batchTokens?: number;
   gpuLayers?: number;
   lora?: LoraAdapter[];
+  /** Makes vectors and nothing else, in so many contexts side by side. */
+  embeddingContexts?: number;
 }
 
 /** Automata that are kept, and states of one: schemas that copy from each row have one each. */
@@ -61,8 +63,9 @@ export async function openHostedLlama(options: Json): Promise<HostedEngine> {
     modelPath: asked.modelPath,
     ...(asked.gpuLayers !== undefined && { gpuLayers: asked.gpuLayers }),
     adapters: asked.lora ?? [],
+    embeddingContexts: asked.embeddingContexts,
     shape: ({ model, gpu, mathCores }) =>
-      contextShape(asked, {
+      contextShape(asked.embeddingContexts === undefined ? asked : { ...asked, sequences: 1 }, {
         metadata: model.fileInfo.metadata,
         trainedTokens: model.trainContextSize,
         freeBytes: gpu === false ? freemem() : undefined,
@@ -90,7 +93,7 @@ class HostedLlama implements HostedEngine {
     const { shape, gpu, gpuLayers } = loaded;
     this.#loaded = loaded;
     this.name = basename(options.modelPath, ".gguf");
-    this.capacity = shape.sequences * requestsPerSequence;
+    this.capacity = (options.embeddingContexts ?? shape.sequences) * requestsPerSequence;
     const modelFile = basename(options.modelPath);
     const { weights } = options;
     this.choices = { ...shape, gpu, gpuLayers, modelFile, ...(weights && { weights }) };

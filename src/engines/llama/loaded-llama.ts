@@ -2,9 +2,9 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import { lonelySequences } from "./batch-plan.ts";
 import type { ContextShape } from "./context-shape.ts";
+import { EmbeddingPool } from "./embedding-pool.ts";
 import {
   type AdapterFile,
-  type EmbeddingContext,
   loadLibrary,
   type NativeSampler,
   type NodeLlamaCpp,
@@ -68,12 +68,11 @@ export interface LoadOptions {
   gpuLayers?: number;
   /** LoRA adapters, GGUF files. */
   adapters: readonly LoraAdapter[];
+  /** Contexts that make vectors side by side, which share the threads; default 1. */
+  embeddingContexts?: number | undefined;
   /** Decides the context once model and machine are known. */
   shape: (loaded: { model: PackageModel; gpu: string | false; mathCores: number }) => ContextShape;
 }
-
-/** What the library may add to a text at both ends, and one token that it wants free. */
-const embeddingSpareTokens = 3;
 
 /** Rows of a tile of attention on a CPU: `GGML_FA_TILE_Q` of llama.cpp. */
 const cpuBlockTokens = 64;
@@ -125,7 +124,8 @@ export async function loadLlama(options: LoadOptions): Promise<LoadedLlama> {
   }
   const wanted = options.shape({ model, gpu: llama.gpu, mathCores: llama.cpuMathCores });
   const { context, shape } = await createContext(library, model, wanted, options.adapters);
-  return new Loaded(llama, model, context, { shape, adapters: options.adapters });
+  const { adapters, embeddingContexts = 1 } = options;
+  return new Loaded(llama, model, context, { shape, adapters, embeddingContexts });
 }
 
 /**
@@ -174,24 +174,35 @@ function filesOf(adapters: readonly LoraAdapter[]): AdapterFile[] {
   return adapters.map(({ path, scale }) => ({ filePath: path, scale }));
 }
 
+/** How a loaded model was made. */
+interface LoadedOptions {
+  shape: ContextShape;
+  adapters: readonly LoraAdapter[];
+  embeddingContexts: number;
+}
+
 class Loaded implements LoadedLlama {
   readonly model: PackageModel;
   readonly shape: ContextShape;
   readonly #llama: PackageLlama;
   readonly #context: PackageContext;
-  readonly #adapters: readonly LoraAdapter[];
   /** Looks at the logits as they are. */
   #plainSampler: NativeSampler | undefined;
-  #embedding: Promise<EmbeddingContext> | undefined;
+  readonly #embedding: EmbeddingPool;
 
   constructor(
     llama: PackageLlama,
     model: PackageModel,
     context: PackageContext,
-    { shape, adapters }: { shape: ContextShape; adapters: readonly LoraAdapter[] },
+    { shape, adapters, embeddingContexts }: LoadedOptions,
   ) {
     this.shape = shape;
-    this.#adapters = adapters;
+    this.#embedding = new EmbeddingPool(model, {
+      contexts: embeddingContexts,
+      contextTokens: shape.contextTokens,
+      threads: Math.max(1, Math.floor(shape.threads / embeddingContexts)),
+      adapters: filesOf(adapters),
+    });
     this.#llama = llama;
     this.model = model;
     this.#context = context;
@@ -274,20 +285,8 @@ class Loaded implements LoadedLlama {
     return new this.#llama._bindings.AddonSampler(this.model._model);
   }
 
-  async embed(tokens: readonly number[]): Promise<number[]> {
-    this.#embedding ??= this.#createEmbeddingContext();
-    const { vector } = await (await this.#embedding).getEmbeddingFor(tokens);
-    return [...vector];
-  }
-
-  async #createEmbeddingContext(): Promise<EmbeddingContext> {
-    const { contextTokens, threads } = this.shape;
-    const tokens = contextTokens + embeddingSpareTokens;
-    // A text is pooled from one pass, which therefore takes it whole.
-    const size = { contextSize: tokens, batchSize: tokens, threads };
-    const context = await this.model.createEmbeddingContext(size);
-    if (this.#adapters.length > 0) await context._llamaContext._setLoras(filesOf(this.#adapters));
-    return context;
+  embed(tokens: readonly number[]): Promise<number[]> {
+    return this.#embedding.embed(tokens);
   }
 
   truncate(sequence: number, keep: number): boolean {
@@ -302,7 +301,7 @@ class Loaded implements LoadedLlama {
   }
 
   async dispose(): Promise<void> {
-    await (await this.#embedding)?.dispose();
+    await this.#embedding.dispose();
     await this.#context.dispose();
     await this.model.dispose();
     await this.#llama.dispose();
