@@ -1,24 +1,60 @@
 import { defineConfig } from "vitest/config";
 
+/** Tests that compute with a real model in process, which takes every core. */
+const modelTests = ["test/integration/llama*.test.ts", "test/integration/recipes.test.ts"];
+
+interface Tier {
+  name: string;
+  include: string[];
+  exclude?: string[];
+  timeoutMs: number;
+  /** Tiers of one group share the workers; groups come one after another. Default 0. */
+  group?: number;
+  /** Files at once; default 2. */
+  workers?: number;
+}
+
 /** One project a tier: `meta` is what `npm run check` runs, the rest makes up `npm test`. */
-const tier = (name: string, include: string[], testTimeout: number) => ({
-  test: { name, include, testTimeout, hookTimeout: testTimeout },
+const tier = ({ name, include, exclude = [], timeoutMs, group = 0, workers = 2 }: Tier) => ({
+  test: {
+    name,
+    include,
+    exclude,
+    testTimeout: timeoutMs,
+    hookTimeout: timeoutMs,
+    maxWorkers: workers,
+    sequence: { groupOrder: group },
+  },
 });
 
 export default defineConfig({
   test: {
-    maxWorkers: 2,
     reporters: [
       "default",
       "./scripts/skip-reporter.ts",
       ["json", { outputFile: ".cache/vitest.json" }],
     ],
     projects: [
-      tier("meta", ["test/meta/**/*.test.ts"], 120_000),
-      // Whatever folder a test is put into, it runs.
-      tier("unit", ["test/!(meta|simulation|integration)/**/*.test.ts"], 20_000),
-      tier("simulation", ["test/simulation/**/*.test.ts"], 600_000),
-      tier("integration", ["test/integration/**/*.test.ts"], 600_000),
+      tier({ name: "meta", include: ["test/meta/**/*.test.ts"], timeoutMs: 120_000 }),
+      tier({
+        name: "unit",
+        // Whatever folder a test is put into, it runs.
+        include: ["test/!(meta|simulation|integration)/**/*.test.ts"],
+        timeoutMs: 20_000,
+      }),
+      tier({
+        name: "simulation",
+        include: ["test/simulation/**/*.test.ts"],
+        timeoutMs: 600_000,
+      }),
+      tier({
+        name: "integration",
+        include: ["test/integration/**/*.test.ts"],
+        exclude: modelTests,
+        timeoutMs: 600_000,
+      }),
+      // Threads that compute wait for one another: beside a neighbour they take 3 to 5 times as long.
+      tier({ name: "models", include: modelTests, timeoutMs: 600_000, group: 1, workers: 1 }),
     ],
   },
 });
