@@ -38,8 +38,8 @@ export default defineConfig({
       tier({ name: "meta", include: ["test/meta/**/*.test.ts"], timeoutMs: 120_000 }),
       tier({
         name: "unit",
-        // Whatever folder a test is put into, it runs.
-        include: ["test/!(meta|simulation|integration)/**/*.test.ts"],
+        // Whatever folder a test is put into, it runs; those with peers by `npm run test:peers`.
+        include: ["test/!(meta|simulation|integration|peers)/**/*.test.ts"],
         timeoutMs: 20_000,
       }),
       tier({

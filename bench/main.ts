@@ -3,6 +3,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { benchBatching } from "./batching.ts";
+import { benchEmbeddings } from "./embeddings.ts";
 import { benchHttp } from "./http.ts";
 import { installPackage } from "./installed-package.ts";
 import { benchLatency } from "./latency.ts";
@@ -31,6 +33,8 @@ const benchmarks: Record<string, (setting: BenchSetting) => Promise<BenchResult[
   vllm: benchVllm,
   prefix: benchPrefix,
   structure: benchStructure,
+  batching: benchBatching,
+  embeddings: benchEmbeddings,
 };
 
 const usage = `npm run bench -- [NAME …] [options]

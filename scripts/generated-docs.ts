@@ -1,8 +1,11 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { commandDescription } from "../src/engines/command/description.ts";
 import { compatibleSupport, openaiItselfSupport } from "../src/engines/openai/unsupported.ts";
 import { fullSupport, type ParameterSupport } from "../src/engines/parameter-support.ts";
-import { type ErrorCode, errorTable, exitCodes } from "../src/foundation/errors.ts";
+import { predictorDescription } from "../src/engines/predictor/description.ts";
+import { transformersDescription } from "../src/engines/transformers/description.ts";
+import { type ErrorCode, errorTable, exitCodes } from "../src/foundation/error-table.ts";
 import { jobJsonSchema } from "../src/run/job/json-schema.ts";
 import { type JobKey, jobKeys } from "../src/run/job/keys.ts";
 import { errorExplanations } from "./error-explanations.ts";
@@ -47,6 +50,9 @@ function supportTable(): string {
     "`llama`": fullSupport,
     "`openai`": compatibleSupport,
     "`openai` at `api.openai.com`": openaiItselfSupport,
+    "`predictor`": predictorDescription.support(undefined as never),
+    "`command`": commandDescription.support(undefined as never),
+    "`transformers`": transformersDescription.support({ task: "translation" } as never),
     "`fake`": fullSupport,
   };
   const supports = Object.values(columns);
@@ -54,7 +60,8 @@ function supportTable(): string {
     const cells = supports.map((support) => (support[name] === true ? "yes" : "refused"));
     return `| \`${name}\` | ${cells.join(" | ")} |`;
   });
-  const head = `| \`generation\` | ${Object.keys(columns).join(" | ")} |\n|---|---|---|---|---|`;
+  const rule = "---|".repeat(1 + supports.length);
+  const head = `| \`generation\` | ${Object.keys(columns).join(" | ")} |\n|${rule}`;
   return [head, ...rows].join("\n");
 }
 
@@ -73,12 +80,10 @@ function keyTables(): string {
 }
 
 function keyRow(key: JobKey): string {
-  const { path, type, default: value, kind, description, engines, otherNames } = key;
-  const isSome = engines.length > 0 && engines.length < 3;
-  const about = isSome ? `${description} (engine ${engines.join(", ")})` : description;
+  const { path, type, default: value, kind, description, otherNames } = key;
   const standard = value === undefined ? "" : `\`${JSON.stringify(value)}\``;
   const others = otherNames.map((name) => `, \`${name.split(".").at(-1)}\``).join("");
-  const cells = [`\`${path}\`${others}`, type, standard, kind, about];
+  const cells = [`\`${path}\`${others}`, type, standard, kind, description];
   return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
 }
 

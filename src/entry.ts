@@ -20,7 +20,7 @@ export function entryUrl(name: EntryName): URL {
  * Where a file of this package lies that is no program, by its path from the package's root. The
  * build keeps this module one folder below the root, where it is in the sources.
  */
-export function packageFile(path: "package.json" | "schema/job.json"): URL {
+export function packageFile(path: "package.json" | "schema/job.json" | "python"): URL {
   return new URL(`../${path}`, import.meta.url);
 }
 

@@ -18,14 +18,25 @@ export type {
 export type { Engine, EngineContext, PromptWords, TokenizedPrompts } from "./engines/engine.ts";
 export type { ModelOptions } from "./engines/model-options.ts";
 export {
+  type BatchCall,
+  type Predictor,
+  type PredictorContext,
+  type PredictorItem,
+  type PredictorResults,
+  predictor,
+} from "./engines/predictor/predictor.ts";
+export type {
+  HandlerContext,
+  HandlerRequest,
+  TorchServeHandler,
+} from "./engines/predictor/torchserve.ts";
+export {
   type ErrorCode,
-  type ErrorPlace,
-  type ErrorRecord,
   type ErrorScope,
   errorTable,
   exitCodes,
-  SluiceError,
-} from "./foundation/errors.ts";
+} from "./foundation/error-table.ts";
+export { type ErrorPlace, type ErrorRecord, SluiceError } from "./foundation/errors.ts";
 export type { Grammar, GrammarNode } from "./foundation/grammar.ts";
 export type {
   Answer,

@@ -4,9 +4,11 @@ import { join, resolve } from "node:path";
 import { homeDirectory } from "../api/home.ts";
 import { openStorage } from "../data/storage/open.ts";
 import { listDevices, shownDevices } from "../engines/devices.ts";
+import { modelOptions } from "../engines/model-options.ts";
 import type { ModelContext } from "../engines/models/model-context.ts";
 import { listModels } from "../engines/models/models.ts";
 import { listEngines } from "../engines/packages/packages.ts";
+import { describeEngine } from "../engines/registry.ts";
 import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import { sortableId } from "../foundation/ids.ts";
 import { silentLogger } from "../foundation/logger.ts";
@@ -35,6 +37,8 @@ export async function doctorChecks(io: CliIo, outputDirectory: string): Promise<
     homeCheck(home),
     outputCheck(io, resolve(io.workingDirectory, outputDirectory)),
     named("engines", () => engineChecks(io, home)),
+    serverCheck(io, home, "llama-server"),
+    serverCheck(io, home, "vllm"),
     named("models", () => modelChecks(io, home)),
     gpuCheck(io),
     programCheck(io, "npm", ["--version"], "adds engine packages"),
@@ -162,6 +166,19 @@ async function programCheck(
   if (output === undefined) return { name, state: "note", detail: `not found; it ${purpose}` };
   const version = output.split(" from ")[0]!.replace(/^pip /, "");
   return { name, state: "ok", detail: `${version}; ${purpose}` };
+}
+
+/** Whether a server can be started. It is not asked for its version, which takes vLLM seconds. */
+async function serverCheck(io: CliIo, home: string, engine: "llama-server" | "vllm") {
+  const name = `engine ${engine}`;
+  const model = modelOptions.parse({ engine, name: "smollm2-135m-instruct" });
+  try {
+    await describeEngine(model).check?.(model, contextOf(io, home));
+    return { name, state: "ok", detail: "its program is on PATH" } satisfies Check;
+  } catch (error) {
+    const { message, hint } = asSluiceError(error);
+    return { name, state: "note", detail: message, hint } satisfies Check;
+  }
 }
 
 /** What a program prints; undefined where it is not there or fails. */

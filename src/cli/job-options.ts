@@ -128,7 +128,6 @@ function keyHelp(key: JobKey, columns: number): string[] {
   const mark = key.environment === undefined ? "* " : "--";
   const facts = [
     key.description,
-    key.engines.length > 0 && key.engines.length < 3 ? `(engine ${key.engines.join(", ")})` : "",
     key.default === undefined ? "" : `[default: ${JSON.stringify(key.default)}]`,
     ...key.otherNames.map((name) => `[or: ${name.split(".").at(-1)}]`),
     key.environment === undefined ? "" : `[env: ${key.environment}]`,

@@ -93,7 +93,11 @@ function requestLines(request: ShownRow["requests"][number]): string[] {
   const element = request.element === undefined ? "" : `, element ${request.element}`;
   const lines = [`   ${request.promptName}${element}`];
   for (const { role, content } of request.messages ?? []) lines.push(...textLines(role, content));
-  if (request.prompt !== undefined) lines.push(...textLines("completion", request.prompt));
+  if (request.prompt !== undefined) {
+    lines.push(...textLines(request.embed ? "embedding" : "completion", request.prompt));
+  }
+  if (request.file !== undefined) lines.push(...textLines("transcription", request.file));
+  if (request.row) lines.push(...textLines("row", spacedJson(request.row)));
   if (request.schema) lines.push(...textLines("answer", spacedJson(request.schema)));
   if (request.slottedLine) lines.push(...slotLines(request.slottedLine));
   return lines;

@@ -1,5 +1,6 @@
 import { Command, CommanderError } from "commander";
-import { asSluiceError, exitCodes } from "../foundation/errors.ts";
+import { exitCodes } from "../foundation/error-table.ts";
+import { asSluiceError } from "../foundation/errors.ts";
 import { type CommandEntry, commandTable } from "./command.ts";
 import type { CliIo } from "./io.ts";
 import { report } from "./report.ts";

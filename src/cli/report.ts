@@ -1,4 +1,5 @@
-import { exitCodes, type SluiceError } from "../foundation/errors.ts";
+import { exitCodes } from "../foundation/error-table.ts";
+import type { SluiceError } from "../foundation/errors.ts";
 import type { CliIo } from "./io.ts";
 
 /** Prints an error to stderr and sets its exit code. Faults of Sluice come with their stack. */

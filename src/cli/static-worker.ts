@@ -1,7 +1,8 @@
 import type { Storage } from "../data/storage/storage.ts";
 import { channelPair } from "../foundation/channel.ts";
 import type { Clock } from "../foundation/clock.ts";
-import { exitCodes, SluiceError } from "../foundation/errors.ts";
+import { exitCodes } from "../foundation/error-table.ts";
+import { SluiceError } from "../foundation/errors.ts";
 import { eachIndex, parseIndexSet, shareOf } from "../foundation/index-set.ts";
 import { limits } from "../foundation/limits.ts";
 import type { Logger } from "../foundation/logger.ts";

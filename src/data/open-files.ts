@@ -1,4 +1,5 @@
-import { type ErrorCode, SluiceError } from "../foundation/errors.ts";
+import type { ErrorCode } from "../foundation/error-table.ts";
+import { SluiceError } from "../foundation/errors.ts";
 import { openStorage } from "./storage/open.ts";
 import type { RandomReader } from "./storage/storage.ts";
 

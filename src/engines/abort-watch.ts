@@ -1,6 +1,8 @@
 /** What can be told that its caller no longer waits. */
 export interface Abortable {
   abort(reason: unknown): void;
+  /** Its place in the watch that watches it, which one watch at a time may. */
+  watchedPlace?: number;
 }
 
 /**
@@ -21,30 +23,39 @@ export class AbortWatch {
     if (signal.aborted) return held.abort(signal.reason);
     let watched = this.#watched.get(signal);
     if (!watched) {
-      const members = new Set<Abortable>();
+      const members: Abortable[] = [];
       const listener = () => this.#abortAll(signal, members);
       watched = { members, listener };
       this.#watched.set(signal, watched);
       signal.addEventListener("abort", listener, { once: true });
     }
-    watched.members.add(held);
+    held.watchedPlace = watched.members.push(held) - 1;
   }
 
   /** Forgets a request that needs no telling any more. */
   remove(signal: AbortSignal, held: Abortable): void {
     const watched = this.#watched.get(signal);
-    if (!watched?.members.delete(held) || watched.members.size > 0) return;
+    const { watchedPlace: place = -1 } = held;
+    if (watched?.members[place] !== held) return;
+    // The last one takes its place: members need no order, and a Set that they enter and leave all
+    // the time leaves tables behind that the garbage collector keeps for long.
+    const last = watched.members.pop()!;
+    if (last !== held) {
+      watched.members[place] = last;
+      last.watchedPlace = place;
+    }
+    if (watched.members.length > 0) return;
     this.#watched.delete(signal);
     signal.removeEventListener("abort", watched.listener);
   }
 
-  #abortAll(signal: AbortSignal, members: Set<Abortable>): void {
+  #abortAll(signal: AbortSignal, members: readonly Abortable[]): void {
     this.#watched.delete(signal);
     for (const held of [...members]) held.abort(signal.reason);
   }
 }
 
 interface Watched {
-  members: Set<Abortable>;
+  members: Abortable[];
   listener: () => void;
 }

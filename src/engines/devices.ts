@@ -32,7 +32,7 @@ export const visibilityVariables = Object.freeze([
 ] as const);
 
 /** Names the devices that a worker was given, as `cuda:1`: its engine is to choose no others. */
-const assignedVariable = "SLUICE_DEVICE";
+export const assignedVariable = "SLUICE_DEVICE";
 
 const query = ["--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader"];
 

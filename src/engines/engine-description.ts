@@ -10,6 +10,8 @@ export interface DeviceOptions {
   devices?: readonly (number | string)[] | undefined;
   /** Which of `devices` comes first. */
   mainGpu?: number | undefined;
+  /** How many one engine needs. Default: one, or with `mainGpu` all. */
+  perWorker?: number | undefined;
 }
 
 /** How what an engine needs is put on this machine. */
@@ -39,21 +41,37 @@ export interface EngineDescription<Options> {
   unsupportedPolicies?(policies: Iterable<TooLongPolicy>): Unsupported[];
   /** Whether it gives vectors of texts: requests with `embed`. */
   embeds: boolean;
+  /** Whether it writes down what is said in files: requests with `file`. Default: it does not. */
+  transcribes?: boolean;
   /**
    * Whether prompts that begin alike are cheaper one after another: the engine, or the server
    * behind it, keeps what it computed.
    */
   keepsPrefixes: boolean;
+  /**
+   * Whether it reads rows and not only words: each request carries its row, and jobs may have no
+   * prompt. Default: it does not.
+   */
+  takesRows?: boolean;
   /** Whether one worker has work for all cores of a machine. Default: a worker takes one core. */
   usesAllCores?: boolean;
   /** Whether all workers ask the same servers, so that more workers do not compute more. */
   isShared?: boolean;
   /** Addresses of servers that it asks. Default: none. */
   servers?(options: Options): readonly string[];
+  /** Time a worker may take to open it. Default: `limits.workerReadyTimeoutMs`. */
+  readyTimeoutMs?(options: Options): number;
   /** What it is to have of GPUs; undefined where it uses none. Default: it uses none. */
   devices?(options: Options): DeviceOptions | undefined;
   /** With every path made absolute. Default: it names no paths. */
   withAbsolutePaths?(options: Options, absolute: MakeAbsolute): Options;
+  /**
+   * With what its answers follow from besides, such as digests of files, so that a run is not gone
+   * on with when that changed. Default: nothing.
+   *
+   * @throws SluiceError where a file cannot be read.
+   */
+  identified?(options: Options): Promise<Options>;
   /**
    * As each of several workers is to see it: limits that are for all of them divided, cores shared.
    *

@@ -10,7 +10,7 @@ import type { Random } from "../foundation/random.ts";
  */
 export interface Engine {
   readonly name: string;
-  /** Requests it can usefully hold at once. */
+  /** Requests it can usefully hold at once. May rise and fall: read it whenever it counts. */
   readonly capacity: number;
   /** What it chose for itself (threads, sequences, device), for the log and the manifest. */
   readonly choices?: Readonly<Record<string, Json>>;

@@ -1,9 +1,22 @@
 import { z } from "zod";
+import { commandModel } from "./command/options.ts";
 import { fakeModel } from "./fake/options.ts";
 import { llamaModel } from "./llama/options.ts";
+import { llamaServerModel, vllmModel } from "./managed/options.ts";
 import { openaiModel } from "./openai/options.ts";
+import { predictorModel } from "./predictor/options.ts";
+import { transformersModel } from "./transformers/options.ts";
 
 /** The model of a job: which engine, which weights, and how it is driven. */
-export const modelOptions = z.discriminatedUnion("engine", [llamaModel, openaiModel, fakeModel]);
+export const modelOptions = z.discriminatedUnion("engine", [
+  llamaModel,
+  openaiModel,
+  llamaServerModel,
+  vllmModel,
+  commandModel,
+  predictorModel,
+  transformersModel,
+  fakeModel,
+]);
 
 export type ModelOptions = z.output<typeof modelOptions>;

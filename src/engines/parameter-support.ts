@@ -12,6 +12,8 @@ const neutral = Object.freeze({
   ...refusable,
   ...leftOutParameters,
   maxLength: undefined,
+  lengthPenalty: undefined,
+  earlyStopping: undefined,
   prependBos: undefined,
 });
 
@@ -29,8 +31,8 @@ export interface Unsupported {
   hint: string;
 }
 
-/** What is true of every engine that decodes token by token. */
-const noBeams = "leave numBeams at 1: no engine searches with beams";
+/** What is true of engines that follow one sequence of tokens. */
+const noBeams = "leave it out, or take engine transformers: it searches with beams";
 
 /** An engine that takes all that any engine takes. */
 export const fullSupport: ParameterSupport = Object.freeze({
@@ -44,6 +46,8 @@ export const fullSupport: ParameterSupport = Object.freeze({
   ignoreEos: true,
   numReturnSequences: true,
   numBeams: noBeams,
+  lengthPenalty: noBeams,
+  earlyStopping: noBeams,
   logprobs: true,
   prependBos: true,
 });

@@ -1,19 +1,28 @@
 import type { GenerationParameters, TooLongPolicy } from "../foundation/inference.ts";
+import { commandDescription } from "./command/description.ts";
 import type { Engine, EngineContext } from "./engine.ts";
 import type { EngineDescription } from "./engine-description.ts";
 import { fakeDescription } from "./fake/description.ts";
 import { llamaDescription } from "./llama/description.ts";
+import { llamaServerDescription, vllmDescription } from "./managed/description.ts";
 import type { ModelOptions } from "./model-options.ts";
 import { openaiDescription } from "./openai/description.ts";
 import { type Unsupported, unsupportedParameters } from "./parameter-support.ts";
+import { predictorDescription } from "./predictor/description.ts";
+import { transformersDescription } from "./transformers/description.ts";
 
 /** Every engine, by the name that a job gives. */
 const descriptions: {
   [Name in ModelOptions["engine"]]: EngineDescription<Extract<ModelOptions, { engine: Name }>>;
 } = {
+  command: commandDescription,
   fake: fakeDescription,
   llama: llamaDescription,
+  "llama-server": llamaServerDescription,
   openai: openaiDescription,
+  predictor: predictorDescription,
+  transformers: transformersDescription,
+  vllm: vllmDescription,
 };
 
 /**

@@ -74,7 +74,7 @@ function escaped(character: string, special: string): string {
   const code = character.codePointAt(0)!;
   const isPlain = code >= 0x20 && code < 0x7f && !special.includes(character);
   if (isPlain) return character;
-  if (code <= 0xff) return `\\x${code.toString(16).padStart(2, "0")}`;
+  // Not `\\x22`: XGrammar, which vLLM has, takes hex digits behind it as part of the code.
   return code <= 0xffff
     ? `\\u${code.toString(16).padStart(4, "0")}`
     : `\\U${code.toString(16).padStart(8, "0")}`;

@@ -41,6 +41,17 @@ export interface GenerationParameters {
   numReturnSequences?: number;
   /** Beams of a beam search; default 1, which is none. */
   numBeams?: number;
+  /**
+   * Of a beam search: a sequence's logarithm of probability is divided by its length to this power,
+   * so that above 0 longer answers gain. Default: what the model says of itself, or 1.
+   */
+  lengthPenalty?: number;
+  /**
+   * When a beam search ends: `true` when there are as many finished sequences as beams, `false`
+   * when no running beam is likely to do better, `"never"` when none can. Default: what the model
+   * says of itself, or `false`.
+   */
+  earlyStopping?: boolean | "never";
   /** Likeliest tokens to report for each token of an answer; default 0, which reports nothing. */
   logprobs?: number;
   /**
@@ -155,7 +166,9 @@ export interface InferenceRequest {
   structure?: AnswerStructure;
   /** What is wanted is no answer but the vector of `prompt`: an array of numbers as `value`. */
   embed?: boolean;
-  /** Text that the prompt of other requests shares from its start, as a hint for prefix reuse. */
+  /** Path of a file of sound, in place of words: the answer is what is said in it. */
+  file?: string;
+  /** The row itself, for engines that read more than the words. */
   row?: JsonObject;
 }
 

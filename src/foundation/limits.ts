@@ -26,6 +26,18 @@ export const limits = Object.freeze({
   maxCacheBytes: 1024 * 1024 * 1024,
   /** Rows and prompts that are held while they are sorted by prefix, a task. */
   maxOrderedBytes: 64 * 1024 * 1024,
+  /** Rows of a batch of an engine that computes fixed batches, when nothing is said. */
+  defaultMaxBatchRows: 32,
+  /** Native calls, such as reads of files, that go on at once in the process of a predictor. */
+  predictorNativeCalls: 4,
+  /** Rows to which an automatic size of batches may grow. */
+  maxAutoBatchRows: 1024,
+  /** Batches by which a size is judged, and the least gain of rows a second that doubles it. */
+  measuredBatches: 3,
+  leastBatchGain: 1.05,
+  /** Batches, and rows of them, that are looked at for requests of one length. */
+  lookAheadBatches: 8,
+  maxLookAheadRows: 4096,
   /** Bytes of rows read ahead of the engine, a task. */
   maxReadAheadBytes: 32 * 1024 * 1024,
   /**
@@ -47,6 +59,8 @@ export const limits = Object.freeze({
   maxElements: 10_000,
   /** Answers that may be asked for to one prompt. */
   maxReturnSequences: 128,
+  /** Beams of a beam search. */
+  maxBeams: 128,
   /** Likeliest tokens that may be reported for each token. */
   maxLogprobs: 20,
   /** Words of the text that a slot copies from; a grammar is made of their spans. */
@@ -84,8 +98,38 @@ export const limits = Object.freeze({
   requestTimeoutMs: 600_000,
   /** Largest answer body taken from a server. */
   maxResponseBytes: 64 * 1024 * 1024,
-  /** Requests at once to one server when nothing is said. */
-  defaultMaxInFlight: 64,
+  /** Servers of one model, and how much more one may be given than another. */
+  maxEndpoints: 256,
+  maxEndpointWeight: 1000,
+  /** Requests at once that a job may send to one server. */
+  maxInFlight: 4096,
+  /** Requests that wait for each of several servers, so that it is sent what suits it. */
+  maxWaitingForEndpoint: 16,
+  /** Times that the first of those that wait is passed by others. */
+  maxPasses: 64,
+  /** Failures in a row by which one of several servers counts as ill. */
+  maxEndpointFailures: 5,
+  /** Texts of one request for vectors: most that a job may set, and when nothing is said. */
+  maxEmbeddedTexts: 2048,
+  defaultEmbeddedTexts: 32,
+  /** Requests for vectors at once to one server, where nothing is said. */
+  defaultEmbeddingRequests: 8,
+  /** Largest file that is sent to be transcribed. */
+  maxTranscribedBytes: 1024 * 1024 * 1024,
+  /** Latencies of requests from which the slowest are told, and how many there must be. */
+  keptLatencies: 512,
+  leastLatencies: 20,
+  /** Requests at once to one server where that is found out: at first, and at most. */
+  startInFlight: 16,
+  maxFoundInFlight: 2048,
+  /** Between two looks at the load of a server that tells it. */
+  loadPollIntervalMs: 1000,
+  /** Looks in a row without a figure after which it is not looked for any more. */
+  maxLoadMisses: 3,
+  /** Longest wait that an endpoint may ask for and count as well. */
+  maxMomentaryWaitMs: 10_000,
+  /** Time over which requests are let in again after an endpoint asked to be left alone. */
+  releaseMs: 2000,
   /** Extra tries of a task after its worker died. */
   maxTaskRetries: 3,
   /** Times a row may kill its engine alone before it is given up. */
@@ -96,8 +140,36 @@ export const limits = Object.freeze({
   maxEngineDeaths: 16,
   /** Lines of a host's output that are kept to explain its death. */
   maxHostOutputLines: 40,
+  /** Characters of a line of a program of engine `command` that are kept. */
+  maxProgramLineChars: 1000,
+  /** Lines on its stdout that are no protocol, of which the log tells. */
+  maxStrayLines: 20,
+  /** Last lines of a program that an error about its start shows. */
+  maxShownStartLines: 8,
+  /** Between two looks of a host that runs user code at whether its worker is still there. */
+  parentWatchIntervalMs: 500,
   /** How long the output of an ended host is waited for. */
   maxHostOutputWaitMs: 500,
+  /** Time a managed server may take until it answers (it may fetch its model) … */
+  serverLoadTimeoutMs: 1_800_000,
+  /** … and the most that a job may allow. */
+  maxServerLoadTimeoutMs: 86_400_000,
+  /** Between two looks at a server that is loading … */
+  serverHealthIntervalMs: 200,
+  /** … and the time that one may take. */
+  serverHealthTimeoutMs: 5000,
+  /** Between two lines of progress of a server that is loading. */
+  serverProgressIntervalMs: 5000,
+  /** Ports tried in a row for a managed server, where others take them first. */
+  maxServerPorts: 5,
+  /** Time a managed server gets to leave; less than its worker gets. */
+  serverStopGraceMs: 5000,
+  /** How long the end of a server that no longer answers is waited for, before it is ended. */
+  serverEndNoticeMs: 5000,
+  /** Characters of a line of a managed server that are kept. */
+  maxServerLineChars: 1000,
+  /** Characters of what a managed server says of itself. */
+  maxServerReplyChars: 4 * 1024 * 1024,
   /** Longest a worker may take to get ready (a model may have to be loaded). */
   workerReadyTimeoutMs: 600_000,
   /** Time a worker gets to flush and leave. */

@@ -1,5 +1,6 @@
 import { type SpawnOptions, spawn } from "node:child_process";
 import type { Readable } from "node:stream";
+import { systemClock } from "./clock.ts";
 import { limits } from "./limits.ts";
 
 /** How a child program is started; `spawn` of `node:child_process` unless a test passes its own. */
@@ -50,7 +51,6 @@ export function runCommand(
     env: options.env as NodeJS.ProcessEnv | undefined,
     stdio: ["ignore", "pipe", "pipe"],
     windowsHide: true,
-    timeout: timeoutMs,
     killSignal: "SIGKILL",
     signal,
   };
@@ -58,7 +58,16 @@ export function runCommand(
     const child = (options.spawn ?? spawn)(command, args, spawnOptions);
     const stdout = keepTail(child.stdout!, onLine);
     const stderr = keepTail(child.stderr!, onLine);
-    child.on("error", (error) => reject(signal?.aborted ? signal.reason : error));
+    // Not the timeout of spawn: it holds a program that could not be started until it runs out.
+    const cancelKill =
+      timeoutMs === undefined
+        ? () => {}
+        : systemClock.schedule(timeoutMs, () => void child.kill("SIGKILL"));
+    child.on("error", (error) => {
+      cancelKill();
+      reject(signal?.aborted ? signal.reason : error);
+    });
+    child.on("exit", cancelKill);
     child.on("close", (code, endSignal) => {
       const timedOut = endSignal === "SIGKILL" && timeoutMs !== undefined && child.killed;
       resolve({ code, stdout: stdout(), stderr: stderr(), timedOut });

@@ -16,8 +16,18 @@ export interface AnswerForm {
   readonly noun: string;
   /** Names that its expressions take from the row, `item` and `loop`. */
   readonly variables: readonly string[];
-  /** What one request says of the form, with the texts that its answer may copy from. */
-  ask(row: JsonObject, extra: JsonObject | undefined): AskedForm;
+  /**
+   * The texts that the answer to one request may copy from, slot by slot.
+   *
+   * @throws SluiceError of scope `row`: `VARIABLE_MISSING`, `FIELD_TYPE`, `TEMPLATE_FAILED`.
+   */
+  sources(row: JsonObject, extra: JsonObject | undefined): string[];
+  /**
+   * What a request with those sources says of the form.
+   *
+   * @throws SluiceError `FIELD_TYPE` where one is too long to copy from.
+   */
+  ask(sources: readonly string[]): AskedForm;
   /**
    * The response with each answer's `value`: of a line `{text, slot: copied text or null, …}`, else
    * the JSON; and `spans`, where a schema has fields that copy.
@@ -60,7 +70,13 @@ export function compileAnswerForm(
   return {
     noun: "line",
     variables: [...sources.values()].flatMap((source) => source.variables),
-    ask: (row, extra) => ({ slottedLine: lineFor(options, line, sources, key, row, extra) }),
+    sources: (row, extra) =>
+      line.names.map((name) => {
+        const { copyFrom } = options.slots[name]!;
+        const place = { name: `${key}.slots.${name}.copyFrom` };
+        return sourceText(sources.get(name)!.evaluate(row, extra), place, copyFrom);
+      }),
+    ask: (texts) => ({ slottedLine: lineFor(options, line, texts) }),
     accept: (request, response) => acceptLine(request, response, textOf),
     gather: (values) => gather(values, options, line, join),
   };
@@ -133,22 +149,24 @@ export function jobInvalid(key: string, problem: string): SluiceError {
   return new SluiceError("JOB_INVALID", problem, { field: key });
 }
 
+/**
+ * A value that is copied from, as text.
+ *
+ * @throws SluiceError `FIELD_TYPE` where it is none.
+ */
+export function sourceText(value: Json, place: { name: string }, copyFrom: string): string {
+  if (typeof value === "string" || typeof value === "number") return String(value);
+  throw wrongType(place, `${copyFrom} is ${kindOf(value)}, not a text`);
+}
+
 function lineFor(
   options: AnswerOptions,
   line: LineTemplate,
-  sources: ReadonlyMap<string, Expression>,
-  key: string,
-  row: JsonObject,
-  extra: JsonObject | undefined,
+  sources: readonly string[],
 ): SlottedLine {
-  const slots = line.names.map((name) => {
-    const { orElse, maxWords, pattern, copyFrom } = options.slots[name]!;
-    const source = sources.get(name)!.evaluate(row, extra);
-    if (typeof source !== "string" && typeof source !== "number") {
-      const place = { name: `${key}.slots.${name}.copyFrom` };
-      throw wrongType(place, `${copyFrom} is ${kindOf(source)}, not a text`);
-    }
-    const slot = { name, source: String(source), orElse, maxWords };
+  const slots = line.names.map((name, at) => {
+    const { orElse, maxWords, pattern } = options.slots[name]!;
+    const slot = { name, source: sources[at]!, orElse, maxWords };
     sourceWords(slot);
     return pattern === undefined ? slot : { ...slot, pattern };
   });

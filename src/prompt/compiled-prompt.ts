@@ -9,10 +9,12 @@ import { limits } from "../foundation/limits.ts";
 import { type AnswerForm, compileAnswerForm, jobInvalid } from "./answer-form.ts";
 import { compileExpression, type Expression } from "./expression.ts";
 import { wrongType } from "./field-errors.ts";
-import { compileContent, type PromptContent, type Turn } from "./prompt-content.ts";
+import type { KeepablePrompt, OwnParts } from "./kept-row.ts";
+import { compileContent, type PromptContent } from "./prompt-content.ts";
 import type { PromptOptions } from "./prompt-options.ts";
 import { compileStructuredForm } from "./structure/structured-form.ts";
 import { truncateFeatures } from "./types/prompt-text.ts";
+import type { AskedMessages } from "./types/turns.ts";
 import { kindOf } from "./value-text.ts";
 
 /** What a job says of one prompt. */
@@ -26,7 +28,7 @@ export type PromptToCompile = PromptOptions & {
  * element, and `loop`, as Jinja's own loops have it: `loop.index` from 1, `index0`, `first`,
  * `last`, `length`, and `previtem` and `nextitem` where there are such.
  */
-export class CompiledPrompt {
+export class CompiledPrompt implements KeepablePrompt {
   readonly name: string;
   /** How answers must look, where the job says so. */
   readonly form: AnswerForm | undefined;
@@ -38,8 +40,8 @@ export class CompiledPrompt {
   readonly #truncatedFeatures: readonly string[] | undefined;
   readonly #forEach: Expression | undefined;
   readonly #usesLoop: boolean;
-  /** What requests will be once the ones before them were answered. */
-  readonly #turns = new WeakMap<InferenceRequest, Turn>();
+  /** What requests ask that are turns of a conversation. */
+  readonly #asks = new WeakMap<InferenceRequest, AskedMessages>();
 
   /** @param key of the job file, for messages: `prompts.measures`. */
   constructor(
@@ -66,7 +68,7 @@ export class CompiledPrompt {
   }
 
   /** `completion`: its requests have a `prompt` and no messages. */
-  get api(): "chat" | "completion" {
+  get api(): PromptContent["api"] {
     return this.#content.api;
   }
 
@@ -102,20 +104,40 @@ export class CompiledPrompt {
   }
 
   #addTurns(row: JsonObject, index: number, requests: InferenceRequest[]): void {
-    for (const [element, turn] of this.#content.turns!(row).entries()) {
-      const request = { ...this.#bareRequest(index), element };
-      if (element === 0) turn(request, []);
-      else {
-        request.after = requests.length - 1;
-        this.#turns.set(request, turn);
-      }
+    for (const [element, ask] of this.#content.turns!.asks(row).entries()) {
+      const request: InferenceRequest = { ...this.#bareRequest(index), element };
+      if (element > 0) request.after = requests.length - 1;
+      this.#beginTurn(request, ask);
       requests.push(request);
     }
   }
 
+  #beginTurn(request: InferenceRequest, ask: AskedMessages): void {
+    this.#asks.set(request, ask);
+    if (request.after === undefined) this.#content.turns!.fill(request, ask, []);
+  }
+
   /** Gives a request that had to wait its words, now that those before it were answered. */
   goOn(request: InferenceRequest, answers: readonly string[]): void {
-    this.#turns.get(request)?.(request, answers);
+    const ask = this.#asks.get(request);
+    if (ask !== undefined) this.#content.turns!.fill(request, ask, answers);
+  }
+
+  askOf(request: InferenceRequest): AskedMessages | undefined {
+    return this.#asks.get(request);
+  }
+
+  again(
+    index: number,
+    { tokens, ...own }: OwnParts,
+    sources: readonly string[],
+    ask: AskedMessages | undefined,
+  ): InferenceRequest {
+    const request: InferenceRequest = { ...this.#bareRequest(index), ...own };
+    if (ask !== undefined) this.#beginTurn(request, ask);
+    else if (this.form !== undefined) Object.assign(request, this.form.ask(sources));
+    if (tokens !== undefined) request.tokens = tokens;
+    return request;
   }
 
   #elementsOf(row: JsonObject): Json[] {
@@ -138,7 +160,9 @@ export class CompiledPrompt {
     const request = this.#bareRequest(index);
     this.#content.fill(request, row, extra);
     if (element !== undefined) request.element = element;
-    if (this.form !== undefined) Object.assign(request, this.form.ask(row, extra));
+    if (this.form !== undefined) {
+      Object.assign(request, this.form.ask(this.form.sources(row, extra)));
+    }
     return request;
   }
 

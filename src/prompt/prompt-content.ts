@@ -4,21 +4,27 @@ import { jobInvalid } from "./answer-form.ts";
 import type { PromptOptions } from "./prompt-options.ts";
 import { compileTemplate, type Template } from "./template.ts";
 import { cleanedPrompt } from "./types/prompt-text.ts";
+import type { AskedMessages } from "./types/turns.ts";
 import { compileTypedPrompt } from "./types/typed-prompt.ts";
 
 /** What of a request comes from the words of a prompt: its `prompt`, or its `messages`. */
 export interface PromptContent {
-  readonly api: "chat" | "completion";
+  readonly api: NonNullable<PromptOptions["api"]>;
   /** Names that it takes from the row, `item` and `loop`. */
   readonly variables: readonly string[];
   /** Puts the prompt or the messages of one row into its request. */
   fill(request: InferenceRequest, row: JsonObject, extra: JsonObject | undefined): void;
-  /** Where a row is asked several times, each time after the model's answers: one for each ask. */
-  turns?(row: JsonObject): readonly Turn[];
+  /** Where a row is asked several times, each time after the model's answers. */
+  readonly turns?: Turns;
 }
 
-/** Puts what is asked after `answers`, the model's own, into a request. */
-export type Turn = (request: InferenceRequest, answers: readonly string[]) => void;
+/** A conversation that is asked turn by turn. */
+export interface Turns {
+  /** What is asked of a row, in order; each begins with all that was asked before. */
+  asks(row: JsonObject): readonly AskedMessages[];
+  /** Puts what is asked after `answers`, the model's own, into a request. */
+  fill(request: InferenceRequest, ask: AskedMessages, answers: readonly string[]): void;
+}
 
 interface MessageTemplate {
   role: ChatMessage["role"];
@@ -32,11 +38,42 @@ interface MessageTemplate {
  * @throws SluiceError `JOB_INVALID` or `TEMPLATE_INVALID`, naming the key.
  */
 export function compileContent(options: PromptOptions, key: string): PromptContent {
+  if (options.api === "embedding" || options.api === "transcription") {
+    return withoutAnswer(options, options.api, key);
+  }
   const content = options.type === undefined ? ofTemplates(options, key) : ofType(options, key);
   if (content.api === "completion") return cleaned(content, options);
   if (options.stripWhitespace !== undefined) throw forCompletions(`${key}.stripWhitespace`);
   if (options.eosToken !== undefined) throw forCompletions(`${key}.eosToken`);
   return content;
+}
+
+/** A prompt that no model goes on from: a vector, or a text, is made of all of it. */
+function withoutAnswer(
+  options: PromptOptions,
+  api: "embedding" | "transcription",
+  key: string,
+): PromptContent {
+  const idle = [
+    ...(["messages", "system", "type", "typeOptions", "turns", "answer", "schema"] as const),
+    ...(["stripWhitespace", "eosToken"] as const),
+  ];
+  for (const field of idle) {
+    if (options[field] !== undefined) {
+      throw jobInvalid(`${key}.${field}`, `it has no use with api: ${api}`);
+    }
+  }
+  const { prompt, file } = options;
+  const template = compileTemplate((prompt ?? file)!, { name: file ? `${key}.file` : key });
+  return {
+    api,
+    variables: template.variables,
+    fill: (request, row, extra) => {
+      const text = template.render(row, extra);
+      if (api === "embedding") Object.assign(request, { prompt: text, embed: true });
+      else request.file = text;
+    },
+  };
 }
 
 function forCompletions(key: string): Error {
@@ -56,14 +93,13 @@ function cleaned(content: PromptContent, options: PromptOptions): PromptContent 
       clean(request);
     },
     ...(turns && {
-      turns: (row: JsonObject) =>
-        turns(row).map(
-          (turn): Turn =>
-            (request, answers) => {
-              turn(request, answers);
-              clean(request);
-            },
-        ),
+      turns: {
+        asks: turns.asks,
+        fill: (request: InferenceRequest, ask: AskedMessages, answers: readonly string[]) => {
+          turns.fill(request, ask, answers);
+          clean(request);
+        },
+      },
     }),
   };
 }
@@ -74,23 +110,20 @@ function ofType(options: PromptOptions, key: string): PromptContent {
       throw jobInvalid(`${key}.${field}`, "the words come from the type; leave it out");
     }
   }
-  const typed = compileTypedPrompt({ ...options, type: options.type! }, key);
+  const { api, type = "" } = options;
+  const wordsApi = api === "chat" || api === "completion" ? api : undefined;
+  const typed = compileTypedPrompt({ ...options, type, api: wordsApi }, key);
+  const turns: Turns = {
+    asks: (row) => typed.asks(row),
+    fill: (request, ask, answers) => {
+      Object.assign(request, typed.content(ask, answers));
+    },
+  };
   return {
     api: typed.api,
     variables: [],
-    fill: (request, row) => {
-      const [ask] = typed.asks(row);
-      Object.assign(request, typed.content(ask!, []));
-    },
-    ...(options.turns === "every" && {
-      turns: (row: JsonObject) =>
-        typed.asks(row).map(
-          (ask): Turn =>
-            (request, answers) => {
-              Object.assign(request, typed.content(ask, answers));
-            },
-        ),
-    }),
+    fill: (request, row) => turns.fill(request, typed.asks(row)[0]!, []),
+    ...(options.turns === "every" && { turns }),
   };
 }
 

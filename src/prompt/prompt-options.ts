@@ -66,11 +66,19 @@ export const promptFields = {
   answer: answerOptions.optional().describe("Answer by a line with slots that only copy"),
   schema: answerSchema.optional().describe("JSON Schema of the answer, which is then JSON"),
   api: z
-    .enum(["chat", "completion"])
+    .enum(["chat", "completion", "embedding", "transcription"])
     .optional()
     .describe(
-      "`completion` sends the rendered prompt as it is, without a chat template; default `chat`, " +
-        "with a `type` what that makes",
+      "`completion` sends the rendered prompt as it is, without a chat template; `embedding` asks " +
+        "for its vector; `transcription` for what is said in `file`; default `chat`, with a `type` " +
+        "what that makes",
+    ),
+  file: z
+    .string()
+    .optional()
+    .describe(
+      "Jinja template of the path of a file of sound, with `api: transcription`; from the folder " +
+        "of the input",
     ),
   onTooLong: z
     .enum(["fail", "truncate-left", "truncate-right"])
@@ -119,10 +127,14 @@ const promptObject = z
     ...promptFields,
   })
   .refine(
-    ({ prompt, messages, type }) =>
-      [prompt, messages, type].filter((value) => value !== undefined).length === 1,
+    ({ prompt, messages, type, file }) =>
+      [prompt, messages, type, file].filter((value) => value !== undefined).length === 1,
     { message: "give exactly one of prompt, messages and type" },
   )
+  .refine(({ api, file }) => (api === "transcription") === (file !== undefined), {
+    path: ["file"],
+    message: "file and api: transcription go together",
+  })
   // What a type makes is known only when it is compiled.
   .transform((value) =>
     value.type === undefined ? { ...value, api: value.api ?? "chat" } : value,

@@ -6,6 +6,7 @@ import type {
 import type { Json, JsonObject } from "../foundation/json.ts";
 import { jobInvalid } from "./answer-form.ts";
 import { CompiledPrompt, type PromptToCompile } from "./compiled-prompt.ts";
+import { type RequestKeeper, RowKeeper } from "./kept-row.ts";
 import type { PromptOptions } from "./prompt-options.ts";
 import { withComplaint } from "./reask.ts";
 
@@ -56,6 +57,8 @@ export interface PromptSet {
     requests: readonly InferenceRequest[],
     responses: readonly (InferenceResponse | undefined)[],
   ): Json;
+  /** Keeps requests for other runs; absent where nothing is rendered. */
+  readonly keeper?: RequestKeeper | undefined;
 }
 
 /** The part of a job that prompts are compiled from. */
@@ -136,6 +139,7 @@ function refuseFullText(prompt: CompiledPrompt, key: string): void {
 }
 
 class PromptSetOf implements PromptSet {
+  readonly keeper: RequestKeeper;
   readonly names: readonly string[];
   readonly #prompts: readonly CompiledPrompt[];
   readonly #byName: ReadonlyMap<string, CompiledPrompt>;
@@ -146,6 +150,7 @@ class PromptSetOf implements PromptSet {
     this.#prompts = prompts;
     this.#byName = new Map(prompts.map((prompt) => [prompt.name, prompt]));
     this.#single = single;
+    this.keeper = new RowKeeper(this.#byName);
   }
 
   requests(row: JsonObject, index: number): InferenceRequest[] {

@@ -7,6 +7,7 @@ import type { PromptSet } from "./prompt-set.ts";
 export function withStrippedAnswers(promptSet: PromptSet): PromptSet {
   return {
     names: promptSet.names,
+    keeper: promptSet.keeper,
     requests: (row, index, dataset) => promptSet.requests(row, index, dataset),
     ready: (requests, responses, at) => promptSet.ready(requests, responses, at),
     accept: (request, response) => {

@@ -5,6 +5,7 @@ import { DatasetPromptSet } from "../prompt/datasets/dataset-prompt-set.ts";
 import { BatchPromptSet } from "../prompt/openai-batch/batch-prompt-set.ts";
 import { withResponseBodies } from "../prompt/openai-batch/response-body.ts";
 import { compilePromptSet, type PromptSet } from "../prompt/prompt-set.ts";
+import { rowPromptSet, withRows } from "../prompt/row-prompt-set.ts";
 import { withStrippedAnswers } from "../prompt/stripped-answers.ts";
 import { generationParameters } from "./job/generation.ts";
 import type { JobSpec } from "./job/schema.ts";
@@ -19,6 +20,11 @@ export function promptSetOf(job: JobSpec, seed: number): PromptSet {
 }
 
 function askedPromptSet(job: JobSpec, parameters: GenerationParameters): PromptSet {
+  if (!describeEngine(job.model).takesRows) return wordedPromptSet(job, parameters);
+  return hasPrompts(job) ? withRows(wordedPromptSet(job, parameters)) : rowPromptSet(parameters);
+}
+
+function wordedPromptSet(job: JobSpec, parameters: GenerationParameters): PromptSet {
   if (isBatchInput(job)) return batchPromptSet(job, parameters);
   const { dataset, prompt, prompts, schema, truncateFeatures } = job;
   const { returnFullText } = job.generation;
@@ -29,6 +35,11 @@ function askedPromptSet(job: JobSpec, parameters: GenerationParameters): PromptS
   if (prompt !== undefined) return compilePromptSet({ ...common, prompt: emptied(prompt) });
   const named = Object.entries(prompts ?? {}).map(([name, it]) => [name, emptied(it)] as const);
   return compilePromptSet({ ...common, prompts: Object.fromEntries(named) });
+}
+
+/** False for a job whose engine is given rows without words. */
+function hasPrompts(job: JobSpec): boolean {
+  return isBatchInput(job) || [job.dataset, job.prompt, job.prompts].some((each) => each);
 }
 
 interface Emptied {
@@ -71,9 +82,13 @@ export function assertAskable(job: JobSpec): void {
   assertReportable(job);
   assertBatchOutput(job);
   assertLogprobsKept(job);
-  promptSetOf(job, 0);
+  assertKeepable(job, promptSetOf(job, 0));
   const { prompt, prompts = {}, dataset } = job;
   const asked = dataset ?? (prompt === undefined ? Object.values(prompts) : [prompt]);
+  assertAnswerable(
+    job,
+    asked.map(({ api }) => api),
+  );
   const policies = asked.map(({ onTooLong }) => onTooLong);
   const unsupported = unsupportedOptions(job.model, parametersOf(job, 0), policies);
   if (unsupported.length === 0) return;
@@ -85,6 +100,25 @@ export function assertAskable(job: JobSpec): void {
   const hint = unsupported.map(({ hint }) => hint).join("; ");
   const message = `engine ${job.model.engine} cannot do ${options}`;
   throw new SluiceError("UNSUPPORTED", message, { hint });
+}
+
+/** Refuses vectors and transcripts of an engine that makes none. */
+function assertAnswerable({ model }: JobSpec, apis: readonly (string | undefined)[]): void {
+  const { embeds, transcribes = false } = describeEngine(model);
+  const made: Readonly<Record<string, boolean>> = { embedding: embeds, transcription: transcribes };
+  const refused = apis.find((api) => api !== undefined && made[api] === false);
+  if (refused === undefined) return;
+  throw new SluiceError("UNSUPPORTED", `engine ${model.engine} cannot do api: ${refused}`, {
+    hint: `take an engine that does, such as openai: see docs/engines.md`,
+  });
+}
+
+function assertKeepable({ preparedDir }: JobSpec, { keeper }: PromptSet): void {
+  if (preparedDir === undefined || keeper !== undefined) return;
+  throw new SluiceError("JOB_INVALID", "the rows are asked as they are: nothing is rendered", {
+    field: "preparedDir",
+    hint: "leave it out",
+  });
 }
 
 function assertLogprobsKept(job: JobSpec): void {

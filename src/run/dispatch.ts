@@ -31,6 +31,8 @@ export interface DispatchOptions {
   rowsOf(task: number): number;
   workers: number;
   startWorker(slot: number): Promise<WorkerHandle>;
+  /** Time a worker may take to get ready; default `limits.workerReadyTimeoutMs`. */
+  readyTimeoutMs?: number | undefined;
   clock: Clock;
   random: Random;
   /** Extra tries of a task after a failure. */
@@ -119,9 +121,8 @@ export class Dispatcher {
       },
       (error: unknown) => {
         this.#starting--;
-        this.#stop(
-          new SluiceError("ENGINE_START_FAILED", "a worker cannot be started", { cause: error }),
-        );
+        const detail = "a worker cannot be started";
+        this.#stop(new SluiceError("ENGINE_START_FAILED", detail, { cause: error }));
         this.#settleIfOver();
       },
     );
@@ -137,9 +138,9 @@ export class Dispatcher {
       else this.#killLater(worker);
     });
     void handle.ended.then((reason) => this.#onDeath(worker, reason));
-    const cancel = this.#schedule(limits.workerReadyTimeoutMs, () => {
-      const seconds = limits.workerReadyTimeoutMs / 1000;
-      if (!worker.isReady) worker.kill(`it did not get ready within ${seconds} s`);
+    const { readyTimeoutMs = limits.workerReadyTimeoutMs } = this.#options;
+    const cancel = this.#schedule(readyTimeoutMs, () => {
+      if (!worker.isReady) worker.kill(`it did not get ready within ${readyTimeoutMs / 1000} s`);
     });
     void handle.ended.then(cancel);
     this.#watch(worker);
@@ -149,9 +150,8 @@ export class Dispatcher {
   #watch(worker: DispatchedWorker): void {
     this.#schedule(limits.maxWorkerSilenceMs / 2, () => {
       if (!this.#workers.has(worker) || this.#isStopping) return;
-      const seconds = limits.maxWorkerSilenceMs / 1000;
       if (worker.look()) this.#watch(worker);
-      else worker.kill(`it said nothing for ${seconds} s`);
+      else worker.kill(`it said nothing for ${limits.maxWorkerSilenceMs / 1000} s`);
     });
   }
 
@@ -228,6 +228,7 @@ export class Dispatcher {
     const running = worker.running.get(message.task);
     if (!running) return;
     const { waiting, inFlight, done, failed, usage, errors } = message;
+    worker.capacity = message.capacity ?? worker.capacity;
     this.#failedRows += failed - running.failed;
     this.#tellErrors(errors, running.state);
     Object.assign(running, { waiting, inFlight, done, failed, usage });

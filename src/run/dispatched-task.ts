@@ -1,4 +1,4 @@
-import type { ErrorCode } from "../foundation/errors.ts";
+import type { ErrorCode } from "../foundation/error-table.ts";
 import { parseIndexSet } from "../foundation/index-set.ts";
 import { noUsage, type Usage } from "../foundation/inference.ts";
 import type { ErrorCounts } from "./attempt/commit.ts";

@@ -3,6 +3,7 @@ import type { InferenceRequest, Usage } from "../foundation/inference.ts";
 import type { PromptOptions } from "../prompt/prompt-options.ts";
 import type { PromptSet } from "../prompt/prompt-set.ts";
 import { promptSetOf } from "./askable.ts";
+import { withWholePaths } from "./asked-files.ts";
 import { exactly, type Interval, intervalOf, productOf, scaled, unitsOf } from "./bill/interval.ts";
 import { type Prices, usdOf } from "./bill/prices.ts";
 import { generationParameters } from "./job/generation.ts";
@@ -69,7 +70,8 @@ export async function sampleRequests(context: RunContext): Promise<AskedRow[]> {
 export function askedRow(promptSet: PromptSet, row: SampledRow): AskedRow {
   if (row.error) return { ...row, requests: [] };
   try {
-    return { ...row, requests: promptSet.requests(row.value!, row.index, row.dataset) };
+    const requests = promptSet.requests(row.value!, row.index, row.dataset);
+    return { ...row, requests: withWholePaths(requests, row.file) };
   } catch (error) {
     return { ...row, error: asSluiceError(error), requests: [] };
   }
@@ -202,9 +204,9 @@ function lengthOf({ prompt = "", messages = [] }: InferenceRequest): number {
   return messages.reduce((length, { content }) => length + content.length, prompt.length);
 }
 
-function mostTokensOf({ embed, parameters }: InferenceRequest): number {
+function mostTokensOf({ embed, file, parameters }: InferenceRequest): number {
   const { maxNewTokens, numReturnSequences = 1 } = parameters;
-  return embed ? 0 : numReturnSequences * maxNewTokens;
+  return embed || file !== undefined ? 0 : numReturnSequences * maxNewTokens;
 }
 
 // Bounds of both together are further apart than need be: both would have to be wrong at once.

@@ -1,4 +1,5 @@
-import type { ErrorCode, ErrorRecord } from "../foundation/errors.ts";
+import type { ErrorCode } from "../foundation/error-table.ts";
+import type { ErrorRecord } from "../foundation/errors.ts";
 import type { Usage } from "../foundation/inference.ts";
 import type { Json } from "../foundation/json.ts";
 import type { ErrorCounts } from "./attempt/commit.ts";

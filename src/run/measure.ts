@@ -64,11 +64,26 @@ export async function measureRows(
   const costs: RowCost[] = [];
   const startedMs = clock.monotonic();
   const waiting = rows.values();
-  const ask = async () => {
-    for (const row of waiting) costs.push(await costOf(engine, row, { ...options, signal }));
-  };
+  const asked = new Promise<void>((resolve, reject) => {
+    let inFlight = 0;
+    // What the engine can hold may rise while it answers.
+    const fill = () => {
+      while (inFlight < engine.capacity) {
+        const { value: row } = waiting.next();
+        if (row === undefined) break;
+        inFlight++;
+        costOf(engine, row, { ...options, signal }).then((cost) => {
+          costs.push(cost);
+          inFlight--;
+          fill();
+        }, reject);
+      }
+      if (inFlight === 0) resolve();
+    };
+    fill();
+  });
   try {
-    await Promise.all(Array.from({ length: Math.min(engine.capacity, rows.length) }, ask));
+    await asked;
   } finally {
     stop.abort();
   }

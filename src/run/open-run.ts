@@ -8,6 +8,7 @@ import { assertSameInput, findInput, plannedOrder, scanInput, shardRows } from "
 import { type RunDependencies, runContext } from "./dependencies.ts";
 import { effectiveJob } from "./effective-job.ts";
 import type { RunEvent } from "./events.ts";
+import { identifiedJob } from "./identified-job.ts";
 import { differingAnswers } from "./job/kinds.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { planPath } from "./layout.ts";
@@ -46,11 +47,12 @@ export interface OpenedRun {
  * @throws SluiceError `RUN_DIFFERS`, `OUTPUT_OCCUPIED`, `INPUT_CHANGED`, and what planning throws.
  */
 export async function openOrPlan(
-  job: JobSpec,
+  given: JobSpec,
   dependencies: RunDependencies,
   options: OpenRunOptions,
 ): Promise<OpenedRun> {
-  assertAskable(job);
+  assertAskable(given);
+  const job = await identifiedJob(given);
   const worker = sortableId(dependencies.clock, dependencies.random);
   for (let copy = 1; ; copy++) {
     const wanted = copy === 1 ? job : { ...job, output: forkedOutput(job.output, copy) };

@@ -3,7 +3,8 @@ import type { Storage } from "../data/storage/storage.ts";
 import type { Engine } from "../engines/engine.ts";
 import { describeEngine } from "../engines/registry.ts";
 import type { Clock } from "../foundation/clock.ts";
-import { asSluiceError, type ErrorCode } from "../foundation/errors.ts";
+import type { ErrorCode } from "../foundation/error-table.ts";
+import { asSluiceError } from "../foundation/errors.ts";
 import { digestOf } from "../foundation/hashing.ts";
 import type { InferenceRequest } from "../foundation/inference.ts";
 import type { JsonObject } from "../foundation/json.ts";
@@ -65,10 +66,12 @@ export interface ShownRow {
   line: number;
   requests: (Pick<
     InferenceRequest,
-    "promptName" | "element" | "messages" | "prompt" | "slottedLine"
+    "promptName" | "element" | "messages" | "prompt" | "embed" | "file" | "slottedLine"
   > & {
     /** JSON Schema of the answer, as a server would get it. */
     schema?: JsonObject;
+    /** The row, where nothing but it is asked. */
+    row?: JsonObject;
   })[];
   error: string | null;
 }
@@ -197,14 +200,19 @@ function shownRow({ index, file, line, requests, error }: AskedRow): ShownRow {
 }
 
 function shownRequest(request: InferenceRequest): ShownRow["requests"][number] {
-  const { promptName, element, messages, prompt, slottedLine, structure } = request;
+  const { promptName, element, messages, prompt, embed, file, slottedLine, structure } = request;
+  const { row } = request;
+  const hasNoWords = [messages, prompt, file].every((words) => words === undefined);
   return {
     promptName,
     ...(element === undefined ? {} : { element }),
     ...(messages && { messages }),
     ...(prompt === undefined ? {} : { prompt }),
+    ...(embed && { embed }),
+    ...(file === undefined ? {} : { file }),
     ...(slottedLine && { slottedLine }),
     ...(structure && { schema: structure.schema }),
+    ...(row && hasNoWords && { row }),
   };
 }
 

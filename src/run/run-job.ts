@@ -1,5 +1,6 @@
 import { describeEngine } from "../engines/registry.ts";
-import { asSluiceError, exitCodes, type SluiceError } from "../foundation/errors.ts";
+import { exitCodes } from "../foundation/error-table.ts";
+import { asSluiceError, type SluiceError } from "../foundation/errors.ts";
 import { addUsage } from "../foundation/inference.ts";
 import { type AttemptCounts, addCounts, addErrors, noCounts } from "./attempt/commit.ts";
 import { type Backend, isCancellation } from "./backend.ts";

@@ -1,5 +1,6 @@
 import type { Storage } from "../data/storage/storage.ts";
-import { errorTable, SluiceError } from "../foundation/errors.ts";
+import { errorTable } from "../foundation/error-table.ts";
+import { SluiceError } from "../foundation/errors.ts";
 import { type LookOptions, lookAtLives } from "./coordinate/lives.ts";
 import { attemptPrefix, commitPrefix, generationPrefix } from "./layout.ts";
 import type { Plan } from "./plan.ts";

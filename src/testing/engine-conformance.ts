@@ -1,5 +1,6 @@
 import type { Engine } from "../engines/engine.ts";
-import { type ErrorCode, errorTable, type SluiceError } from "../foundation/errors.ts";
+import { type ErrorCode, errorTable } from "../foundation/error-table.ts";
+import type { SluiceError } from "../foundation/errors.ts";
 import {
   type GenerationParameters,
   greedyParameters,

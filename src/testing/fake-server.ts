@@ -81,8 +81,8 @@ export interface FakeServer {
 
 /**
  * Starts a stand-in for an OpenAI-compatible server on 127.0.0.1, for tests and benchmarks:
- * `POST …/chat/completions` and `…/completions` with answers and usage that follow from the
- * request, and any fault that `behave` names.
+ * `POST …/chat/completions`, `…/completions`, `…/embeddings` and `…/audio/transcriptions` with
+ * answers and usage that follow from the request, and any fault that `behave` names.
  *
  * @example
  * const server = await startFakeServer({
@@ -166,11 +166,12 @@ function received(
 }
 
 function routed({ method, path, json }: ReceivedRequest): ServerBehaviour {
-  const pathname = path.split("?", 1)[0]!;
-  if (method !== "POST" || !pathname.endsWith("/completions")) {
+  const known = /\/(completions|embeddings|audio\/transcriptions)(\?|$)/.exec(path)?.[1];
+  if (method !== "POST" || known === undefined) {
     return { kind: "status", status: 404, body: { detail: "Not Found" } };
   }
-  return json ? { kind: "answer" } : { kind: "status", status: 400 };
+  const isRead = json !== undefined || known.startsWith("audio");
+  return isRead ? { kind: "answer" } : { kind: "status", status: 400 };
 }
 
 function carryOut(
@@ -229,6 +230,10 @@ const words = ["north", "east", "south", "west", "above", "below", "near", "far"
 
 function answerBody(request: ReceivedRequest, answer: ServerBehaviour & { kind: "answer" }): Json {
   const json = request.json ?? {};
+  if (request.path.includes("/embeddings")) return vectorsBody(json);
+  if (request.path.includes("/transcriptions")) {
+    return { text: answer.text ?? `heard ${fileOf(request.body)}` };
+  }
   const isChat = request.path.includes("/chat/");
   const limit = Number(json.max_completion_tokens ?? json.max_tokens ?? 16);
   let completionTokens = 0;
@@ -259,14 +264,44 @@ function answerBody(request: ReceivedRequest, answer: ServerBehaviour & { kind: 
   return answer.usage === false ? body : { ...body, usage };
 }
 
+/** What a form has as its file. */
+function fileOf(form: string): string {
+  const part = form.slice(form.indexOf('name="file"'));
+  const start = part.indexOf("\r\n\r\n") + 4;
+  return part.slice(start, part.indexOf("\r\n--", start));
+}
+
+/** Vectors that follow from their texts, in the order of the texts. */
+function vectorsBody({ input, model = null }: JsonObject): Json {
+  const texts = (Array.isArray(input) ? input : [input ?? ""]).map(String);
+  const data = texts.map((text, index) => ({
+    object: "embedding",
+    index,
+    embedding: fakeVector(text),
+  }));
+  const words = texts.reduce((sum, text) => sum + text.split(/\s+/).filter(Boolean).length, 0);
+  const usage = { prompt_tokens: words, total_tokens: words };
+  return { object: "list", model, data, usage };
+}
+
+/** The vector that the stand-in server gives for a text. */
+export function fakeVector(text: string): number[] {
+  return [0, 1, 2, 3].map((place) => (mix32(hashOf(text, place)) % 2000) / 1000 - 1);
+}
+
 /** Three to ten words that follow from the request's body, and from which of `n` answers it is. */
 function wordsFor(body: string, index: number): string[] {
-  let hash = index;
-  for (let position = 0; position < body.length; position++) {
-    hash = Math.imul(hash ^ body.charCodeAt(position), 0x01000193);
-  }
+  const hash = hashOf(body, index);
   const count = 3 + (mix32(hash) % 8);
   return Array.from({ length: count }, (_, place) => words[mix32(hash + place) % words.length]!);
+}
+
+function hashOf(text: string, start: number): number {
+  let hash = start;
+  for (let position = 0; position < text.length; position++) {
+    hash = Math.imul(hash ^ text.charCodeAt(position), 0x01000193);
+  }
+  return hash;
 }
 
 function promptWords({ messages, prompt }: JsonObject): number {

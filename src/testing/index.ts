@@ -15,6 +15,7 @@ export {
   type ServerBehaviour,
   startFakeServer,
 } from "./fake-server.ts";
+export { behaviourOf, type FaultScript, type ScriptedFault } from "./fault-script.ts";
 export {
   faultyStorage,
   type StorageCall,

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
@@ -35,6 +35,10 @@ describe("sluice doctor", () => {
     expect(of("home").detail).toContain(join(folder, "home"));
     expect(of("model smollm2-135m-instruct").state).toBe("note");
     expect(of("engine llama").state).toBe("note");
+    expect(of("engine vllm")).toMatchObject({
+      state: "note",
+      hint: expect.stringContaining("pip install vllm"),
+    });
     expect(of("npm")).toMatchObject({ state: "note" });
     expect(of("gpu").state).toBe("note");
     expect(existsSync(join(folder, "new"))).toBe(false);
@@ -51,6 +55,15 @@ describe("sluice doctor", () => {
     expect(of("gpu").detail).toMatch(/; CUDA_VISIBLE_DEVICES shows 2, 1$/);
     const broken = await checks({ PATH: standInDriver(["no driver"], 9) });
     expect(broken.of("gpu").detail).toBe("none seen (nvidia-smi: no driver)");
+  });
+
+  it("tells whether there is a server that runs could start", async () => {
+    const programs = join(folder, "programs");
+    mkdirSync(programs);
+    writeFileSync(join(programs, "llama-server"), "", { mode: 0o755 });
+    const { of } = await checks({ PATH: programs });
+    expect(of("engine llama-server").state).toBe("ok");
+    expect(of("engine vllm").state).toBe("note");
   });
 
   it("fails where results cannot be written", async () => {

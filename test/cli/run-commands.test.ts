@@ -1,4 +1,4 @@
-import { readdirSync, rmSync } from "node:fs";
+import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
@@ -193,6 +193,17 @@ describe("sluice plan", () => {
     expect(readdirSync(folder)).toEqual(["rows.jsonl"]);
     const json = await call(folder, "plan", ...plain, "--json", "--show", "0");
     expect(JSON.parse(json.stdout)).toMatchObject({ rows: 23, shown: [] });
+  });
+
+  it("shows rows as they are where an engine is asked without words", async () => {
+    const { folder } = preparedRun(scratchFolder());
+    const source = "export const predict = (batch) => batch.map(() => 1);";
+    writeFileSync(join(folder, "predict.mjs"), source);
+    const model = ["--set", "model.engine=predictor", "--set", "model.module=./predict.mjs"];
+    const job = ["--input", "rows.jsonl", ...model, "--output", "out"];
+    const { stdout, stderr } = await call(folder, "plan", ...job);
+    expect(stdout, stderr).toMatch(/── row 1 .*\n {3}row\n {5}\[row\]\n {7}\{.*"text": "row 1"/);
+    expect(readdirSync(folder).sort()).toEqual(["predict.mjs", "rows.jsonl"]);
   });
 
   it("measures where it is to, and knows what a part of the run has cost", async () => {

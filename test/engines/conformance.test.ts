@@ -1,10 +1,18 @@
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { modelOptions } from "../../src/engines/model-options.ts";
 import { openEngine } from "../../src/engines/registry.ts";
+import type { InferenceRequest } from "../../src/foundation/inference.ts";
 import { conformanceRequest, engineConformance } from "../../src/testing/engine-conformance.ts";
 import { type FakeServer, startFakeServer } from "../../src/testing/fake-server.ts";
 import { engineContext } from "./engine-context.ts";
+import { StandIn } from "./managed/managed-engines.ts";
 
+const scriptedProgram = join(import.meta.dirname, "command", "scripted-program.ts");
+const rejectedRequest: InferenceRequest = {
+  ...conformanceRequest(0),
+  messages: [{ role: "user", content: "REFUSE" }],
+};
 const framework = { describe, it, expect };
 const failingRow = 999;
 
@@ -74,6 +82,44 @@ describe("openai", () => {
       isDeterministic: true,
       answersSeveral: true,
       failing: { request: conformanceRequest(failingRow), code: "SERVER_ERROR" },
+    }),
+    framework,
+  );
+});
+
+engineConformance(
+  "command",
+  async ({ isSlow }) => ({
+    engine: await openEngine(
+      modelOptions.parse({
+        engine: "command",
+        command: process.execPath,
+        args: [scriptedProgram, isSlow ? "slow" : "ready"],
+        maxBatchRows: 4,
+      }),
+      engineContext({ environment: process.env }),
+    ),
+    isDeterministic: true,
+    answersSeveral: true,
+    failing: { request: rejectedRequest, code: "PREDICTION_FAILED" },
+  }),
+  framework,
+);
+
+describe("vllm", () => {
+  const standIn = new StandIn();
+  afterAll(() => standIn.remove());
+
+  engineConformance(
+    "vllm, managed",
+    async ({ isSlow }) => ({
+      engine: await standIn.open({}, { delayMs: isSlow ? 50 : 0 }),
+      isDeterministic: true,
+      answersSeveral: true,
+      failing: {
+        request: { ...conformanceRequest(0), messages: [{ role: "user", content: "fail" }] },
+        code: "SERVER_ERROR",
+      },
     }),
     framework,
   );

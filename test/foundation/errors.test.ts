@@ -1,11 +1,6 @@
 import { describe, expect, it } from "vitest";
-import {
-  asSluiceError,
-  type ErrorCode,
-  errorFromRecord,
-  errorTable,
-  SluiceError,
-} from "../../src/foundation/errors.ts";
+import { type ErrorCode, errorTable } from "../../src/foundation/error-table.ts";
+import { asSluiceError, errorFromRecord, SluiceError } from "../../src/foundation/errors.ts";
 
 describe("SluiceError", () => {
   it("says what happened, the detail and the place", () => {

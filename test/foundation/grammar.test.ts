@@ -7,8 +7,8 @@ const printed = (root: GrammarNode, rules: Grammar["rules"] = {}) => toGbnf({ ro
 describe("toGbnf", () => {
   it.each<[string, GrammarNode, string]>([
     ["a text", text("yes"), '"yes"'],
-    ["a text with quotes and line ends", text('"a\\b"\n'), '"\\x22a\\x5cb\\x22\\x0a"'],
-    ["a text beyond ASCII", text("é€🥛"), '"\\xe9\\u20ac\\U0001f95b"'],
+    ["a text with quotes and line ends", text('"a\\b"\n'), '"\\u0022a\\u005cb\\u0022\\u000a"'],
+    ["a text beyond ASCII", text("é€🥛"), '"\\u00e9\\u20ac\\U0001f95b"'],
     ["nothing", { kind: "sequence", items: [] }, '""'],
     ["a sequence", { kind: "sequence", items: [text("a"), text("b")] }, '("a" "b")'],
     ["a choice", { kind: "choice", items: [text("a"), text("b")] }, '("a" | "b")'],
@@ -29,7 +29,7 @@ describe("toGbnf", () => {
           [0xe000, 0x10ffff],
         ],
       },
-      "[\\x5da-z\\ue000-\\U0010ffff]",
+      "[\\u005da-z\\ue000-\\U0010ffff]",
     ],
   ])("prints %s", (_name, root, expected) => {
     expect(printed(root)).toBe(`root ::= ${expected}\n`);
@@ -42,7 +42,7 @@ describe("toGbnf", () => {
       ü: text("ü"),
     };
     expect(printed(rule("#/$defs/a b"), rules as Grammar["rules"])).toBe(
-      'root ::= rule-1\nrule-1 ::= ("." | rule-2)\nrule-2 ::= "\\xfc"\n',
+      'root ::= rule-1\nrule-1 ::= ("." | rule-2)\nrule-2 ::= "\\u00fc"\n',
     );
   });
 });

@@ -38,6 +38,13 @@ describe("runCommand", () => {
     await expect(running).rejects.toThrow("enough");
   });
 
+  it("is not waited for where a program could not be started", async () => {
+    const timers = () => process.getActiveResourcesInfo().filter((name) => name === "Timeout");
+    const before = timers().length;
+    await expect(runCommand("/nothing/here", [], { timeoutMs: 1e6 })).rejects.toThrow("ENOENT");
+    expect(timers()).toHaveLength(before);
+  });
+
   it("rejects when there is no such program", async () => {
     await expect(runCommand("/no/such/program", [])).rejects.toMatchObject({ code: "ENOENT" });
   });

@@ -109,6 +109,8 @@ describe("the packed package", () => {
         "dist/engines/host/main.js",
         "dist/THIRD-PARTY-NOTICES.txt",
         "schema/job.json",
+        "python/sluice_predictor.py",
+        "python/hugging_face_predictor.py",
       ]),
     );
     expect(packed.filter((path) => /^(src|test|bench|scripts|\.ci)\//.test(path))).toEqual([]);

@@ -133,6 +133,25 @@ describe("the recipes example", () => {
     expect(results.some(({ directions }) => directions.length === 0)).toBe(true);
   });
 
+  it.for([
+    ["the fake engine", ["--model", "fake"]],
+    ["the embedded model", ["--limit", "2"]],
+  ] as const)(
+    "finds its prompts prepared by a run before, and answers alike: %s",
+    async ([name, options], context) => {
+      const { missing } = await findLlamaFiles();
+      context.skip(name === "the embedded model" && missing !== undefined, missing);
+      const prepared = ["--preparedDir", join(folder, `prepared ${name}`)];
+      const plain = await runExample(`plain ${name}`, ...options);
+      const made = await runExample(`made ${name}`, ...options, ...prepared);
+      const found = await runExample(`found ${name}`, ...options, ...prepared);
+      const rows = plain.results.length;
+      expect(made.summary.prepared).toEqual({ hits: 0, misses: rows });
+      expect(found.summary.prepared).toEqual({ hits: rows, misses: 0 });
+      for (const { results } of [made, found]) expect(results).toEqual(plain.results);
+    },
+  );
+
   it("gets the first recipes right with the embedded model", async (context) => {
     const files = await findLlamaFiles();
     context.skip(files.missing !== undefined, files.missing);

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { errorTable, exitCodes } from "../../src/foundation/errors.ts";
+import { errorTable, exitCodes } from "../../src/foundation/error-table.ts";
 import { root, type SyntaxNode, sourceFile, sourceFiles, walk } from "./source-tree.ts";
 
 const codes = Object.keys(errorTable).sort();
@@ -19,7 +19,7 @@ function documentedCodes(markdown: string): string[] {
 /** The keys of the table as they are written, so that one written twice shows. */
 function writtenKeys(): string[] {
   const keys: string[] = [];
-  walk(sourceFile("src/foundation/errors.ts").program, (node) => {
+  walk(sourceFile("src/foundation/error-table.ts").program, (node) => {
     if (node.type !== "VariableDeclarator") return;
     if ((node.id as { name?: string }).name !== "errorTable") return;
     walk(node, (inner) => {

@@ -29,7 +29,10 @@ const rootFiles: Record<string, (folder: string) => boolean> = {
 const namers = /\/(registry|model-options|open|main)\.ts$|^src\/index\.ts$|^src\/testing\//;
 
 /** Files that name an implementation and are no namer, each with its reason. */
-const namerExceptions: Record<string, string> = {};
+const namerExceptions: Record<string, string> = {
+  "src/engines/managed/description.ts": "a managed server can do what engine openai can",
+  "src/engines/managed/options.ts": "a managed server is asked as engine openai asks any",
+};
 
 /** Folders that are one implementation each, and what it needs: an engine, a backend. */
 const implementationFolders = [

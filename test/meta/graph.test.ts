@@ -16,7 +16,9 @@ const entryPoints = [
 /** Computed imports, which neither this test nor the compiler can follow, each with its reason. */
 const computedImports: Record<string, string> = {
   "src/engines/host/open.ts": "the user's or a test's own engine module, by its address",
+  "src/engines/predictor/load-module.ts": "the module with the user's own predictor",
   "src/engines/llama/node-llama-cpp.ts": "an engine package, which lies outside of this one",
+  "src/engines/transformers/transformers-js.ts": "an engine package, as above",
 };
 
 /** The first cycle found, as the files on it, or an empty list (depth first, three colours). */

@@ -145,6 +145,17 @@ describe("a worker that dies", () => {
     expect(worker(0).isKilled).toBe(true);
   });
 
+  it("may take longer to get ready where its engine does", async () => {
+    const readyTimeoutMs = 3 * limits.workerReadyTimeoutMs;
+    const { clock, worker } = dispatching(1, { readyTimeoutMs });
+    await settled();
+    const wait = (delayMs: number) => new Promise<void>((done) => clock.schedule(delayMs, done));
+    await clock.run(wait(readyTimeoutMs - 1));
+    expect(worker(0).isKilled).toBe(false);
+    await clock.run(wait(2));
+    expect(worker(0).isKilled).toBe(true);
+  });
+
   it("ends the run soon where no row was asked", async () => {
     const run = dispatching(1, { maxTaskRetries: 1 });
     await settled();

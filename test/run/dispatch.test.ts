@@ -21,6 +21,18 @@ describe("handing out tasks", () => {
     expect(worker(0).tasks()).toEqual([0, 1, 2]);
   });
 
+  it("follows what a worker says it can hold by now", async () => {
+    const { worker } = dispatching(5);
+    await settled();
+    await worker(0).ready(8);
+    await worker(0).progress(0, { waiting: 9, capacity: 25 });
+    expect(worker(0).tasks()).toEqual([0, 1, 2]);
+    await worker(0).progress(0, { waiting: 0 });
+    expect(worker(0).tasks()).toEqual([0, 1, 2, 3]);
+    await worker(0).progress(1, { waiting: 0, capacity: 4 });
+    expect(worker(0).tasks()).toEqual([0, 1, 2, 3]);
+  });
+
   it("starts no more workers than there are tasks, and ends when all are committed", async () => {
     const { workers, worker, ended, state } = dispatching(2, { workers: 5 });
     await settled();

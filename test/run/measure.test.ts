@@ -55,6 +55,19 @@ describe("measureRows", () => {
     expect(found.costs.filter(({ seconds }) => seconds === 0)).toHaveLength(1);
   });
 
+  it("asks more at once as the engine comes to hold more", async () => {
+    const run = await measuring(rowsOf(12));
+    const engine = scriptedEngine(2, (request) => {
+      run.clock.schedule(1000, () => {
+        Object.assign(engine, { capacity: 5 });
+        engine.held.find((it) => it.request === request)?.answer();
+      });
+      return undefined;
+    });
+    expect((await run.measure(engine)).costs).toHaveLength(12);
+    expect(engine.most).toBe(5);
+  });
+
   it("asks again what is wrong or failed, and counts that", async () => {
     const slots = { word: { copyFrom: "text", maxWords: 2 } };
     const prompt = { prompt: "{{ text }}", answer: { line: "word={word}", slots } };

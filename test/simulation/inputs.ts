@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { RandomReader } from "../../src/data/storage/storage.ts";
-import type { ErrorCode } from "../../src/foundation/errors.ts";
+import type { ErrorCode } from "../../src/foundation/error-table.ts";
 import { randomInteger, seededRandom } from "../../src/foundation/random.ts";
 
 /** A row as it lies in the input, and what is wrong with it, if anything is. */

@@ -1,4 +1,4 @@
-import type { ErrorCode } from "../../src/foundation/errors.ts";
+import type { ErrorCode } from "../../src/foundation/error-table.ts";
 import { type Random, randomInteger, seededRandom } from "../../src/foundation/random.ts";
 import { type JobInput, type JobSpec, jobSchema } from "../../src/run/job/schema.ts";
 import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";

@@ -1,6 +1,6 @@
 import { openFake } from "../../src/engines/fake/engine.ts";
 import { systemClock } from "../../src/foundation/clock.ts";
-import type { ErrorCode } from "../../src/foundation/errors.ts";
+import type { ErrorCode } from "../../src/foundation/error-table.ts";
 import { eachIndex, parseIndexSet } from "../../src/foundation/index-set.ts";
 import type { Json, JsonObject } from "../../src/foundation/json.ts";
 import { silentLogger } from "../../src/foundation/logger.ts";

@@ -70,7 +70,8 @@ export function groupDevices(job: JobSpec, shown: readonly Device[]): DeviceGrou
   const asked = describeEngine(job.model).devices?.(job.model) ?? {};
   const { gpu } = job.workers;
   const notices: string[] = [];
-  const note = (text: string) => void notices.push(`workers.gpu: ${gpu}: ${text}`);
+  const note = (text: string) =>
+    void notices.push(gpu === undefined ? text : `workers.gpu: ${gpu}: ${text}`);
   if (shown.length === 0) {
     if (gpu !== undefined) note("no GPU is seen on this machine");
     return { groups: [], notices };
@@ -82,7 +83,12 @@ export function groupDevices(job: JobSpec, shown: readonly Device[]): DeviceGrou
     if (ofKind.length > 0) devices = ofKind;
     else note(`there is none of that name, only ${devices.map(({ name }) => name).join(", ")}`);
   }
-  const size = count ?? (asked.mainGpu === undefined ? 1 : devices.length);
+  const needed = asked.perWorker ?? (asked.mainGpu === undefined ? 1 : devices.length);
+  if (needed > devices.length) {
+    const problem = `the model needs ${needed} GPUs, and this machine shows ${devices.length}`;
+    throw new SluiceError("JOB_INVALID", problem, { field: "model" });
+  }
+  const size = count ?? needed;
   if (size > devices.length) note(`there are only ${devices.length}; one worker has all of them`);
   const perWorker = Math.min(size, devices.length);
   const groups: Device[][] = [];

@@ -49,6 +49,7 @@ function dispatchLocally(
     rowsOf: run.rowsOf,
     workers: run.workers,
     startWorker: (slot) => startWorker(run.location, job, context.plan.generation, slot),
+    readyTimeoutMs: describeEngine(job.model).readyTimeoutMs?.(job.model),
     clock: context.clock,
     random: context.random,
     maxTaskRetries: job.tasks.maxRetries,

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { exitCodes } from "../../foundation/errors.ts";
+import { exitCodes } from "../../foundation/error-table.ts";
 import { type Check, doctorChecks } from "../doctor-checks.ts";
 import { type CliIo, write } from "../io.ts";
 import { table } from "../table.ts";

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
-import { exitCodes, SluiceError } from "../../foundation/errors.ts";
+import { exitCodes } from "../../foundation/error-table.ts";
+import { SluiceError } from "../../foundation/errors.ts";
 import { type CliIo, write } from "../io.ts";
 import { counted } from "../quantities.ts";
 import { openTarget, runArgument } from "../run-target.ts";

@@ -1,5 +1,6 @@
 import { isUtf8 } from "node:buffer";
-import { type ErrorCode, SluiceError } from "../../foundation/errors.ts";
+import type { ErrorCode } from "../../foundation/error-table.ts";
+import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type JsonObject } from "../../foundation/json.ts";
 import type { InputRow } from "../row.ts";
 import { jsonFaultAt } from "./json-fault.ts";

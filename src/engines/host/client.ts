@@ -8,6 +8,7 @@ import type { Spawn } from "../../foundation/subprocess.ts";
 import type { Engine, EngineContext, PromptWords, TokenizedPrompts } from "../engine.ts";
 import { type HostEnd, type HostProcess, startHostProcess } from "./process.ts";
 import {
+  type BatchReply,
   type Choices,
   type FromHost,
   type HostedKind,
@@ -42,10 +43,26 @@ export type HostContext = Pick<
  * @throws SluiceError the engine's own error when it refuses to open, `ENGINE_START_FAILED` with
  *   its last lines when its process ends or hangs before it is ready.
  */
-export async function openHostedEngine(options: HostedEngineOptions): Promise<Engine> {
+export async function openHostedEngine(options: HostedEngineOptions): Promise<HostedClient> {
   const engine = new HostedEngineClient(options);
   await engine.open();
   return engine;
+}
+
+/** An engine in a host, seen from its worker. */
+export interface HostedClient extends Engine {
+  /**
+   * Has a batch computed, where the hosted engine takes batches. One that takes longer than
+   * `timeoutMs` ends the host, which is started again for the next one. Where `signal` is aborted
+   * the host is told, and what it says then is waited for.
+   *
+   * @throws SluiceError of scope `engine` when it died, or what it says of the whole batch.
+   */
+  runBatch(
+    items: readonly Json[],
+    signal: AbortSignal,
+    timeoutMs: number,
+  ): Promise<readonly BatchReply[]>;
 }
 
 /** What a message waits for: a response, or tokens. */
@@ -54,7 +71,7 @@ interface Held {
   reject: (error: unknown) => void;
 }
 
-class HostedEngineClient implements Engine {
+class HostedEngineClient implements HostedClient {
   name = "";
   capacity = 1;
   choices: Choices = {};
@@ -71,6 +88,8 @@ class HostedEngineClient implements Engine {
   #failedStarts = 0;
   /** Deaths in a row with no answer between them. */
   #deaths = 0;
+  /** Why the host is being ended, where this side does it. */
+  #endedBecause: string | undefined;
 
   constructor(options: HostedEngineOptions) {
     this.#options = options;
@@ -95,9 +114,7 @@ class HostedEngineClient implements Engine {
     };
     signal.addEventListener("abort", stopAsking, { once: true });
     try {
-      // The prompt is rendered; the row it came from would only be copied.
-      const { row: _row, ...needed } = request;
-      const message = { type: "infer", id, request: needed } as const;
+      const message = { type: "infer", id, request } as const;
       const response = await this.#ask<InferenceResponse>(host, message);
       this.#deaths = 0;
       return { ...response, seconds: (clock.monotonic() - askedAtMs) / 1000 };
@@ -106,9 +123,33 @@ class HostedEngineClient implements Engine {
     }
   }
 
+  async runBatch(
+    items: readonly Json[],
+    signal: AbortSignal,
+    timeoutMs: number,
+  ): Promise<readonly BatchReply[]> {
+    const host = await this.#liveHost();
+    const id = this.#nextId++;
+    const cancelTimeout = this.#options.context.clock.schedule(timeoutMs, () => {
+      this.#endedBecause = `no answer to a batch within ${timeoutMs / 1000} s (model.timeoutMs)`;
+      host.kill();
+    });
+    const stopAsking = () => host.channel.send({ type: "infer-abort", id });
+    signal.addEventListener("abort", stopAsking, { once: true });
+    try {
+      const message = { type: "batch", id, items } as const;
+      const replies = await this.#ask<readonly BatchReply[]>(host, message);
+      this.#deaths = 0;
+      return replies;
+    } finally {
+      cancelTimeout();
+      signal.removeEventListener("abort", stopAsking);
+    }
+  }
+
   #ask<Answer>(
     host: HostProcess,
-    message: ToHost & { type: "infer" | "tokenize" },
+    message: ToHost & { type: "infer" | "batch" | "tokenize" },
   ): Promise<Answer> {
     return new Promise((resolve, reject) => {
       this.#held.set(message.id, { resolve, reject });
@@ -223,9 +264,12 @@ class HostedEngineClient implements Engine {
     });
   }
 
-  #onAnswer(message: FromHost & { type: "infer-end" | "infer-fail" | "tokenize-end" }): void {
+  #onAnswer(
+    message: FromHost & { type: "infer-end" | "infer-fail" | "tokenize-end" | "batch-end" },
+  ): void {
     const held = this.#settle(message.id);
     if (message.type === "infer-end") held?.resolve(message.response as never);
+    else if (message.type === "batch-end") held?.resolve(message.replies as never);
     else if (message.type === "tokenize-end") held?.resolve(message.tokenized as never);
     else held?.reject(errorFromRecord(message.error));
   }
@@ -237,8 +281,9 @@ class HostedEngineClient implements Engine {
     this.#host = undefined;
     if (this.#closing.signal.aborted) return;
     this.#deaths++;
-    const last = lines.at(-1);
-    const detail = `${how}${last === undefined ? "" : `; its last line: ${last}`}`;
+    const why = this.#endedBecause ?? how;
+    this.#endedBecause = undefined;
+    const detail = [why, ...lastWords(lines)].join("; ");
     this.#options.context.logger.log("warn", `engine host ended: ${detail}`, { pid: host.pid });
     this.#rejectAll(new SluiceError("ENGINE_DIED", detail));
   }
@@ -254,6 +299,16 @@ class HostedEngineClient implements Engine {
     this.#held.clear();
     for (const held of all) held.reject(error);
   }
+}
+
+/** What runtimes write before the last line, which is then a stack or a version. */
+const namesError = /\b[A-Z]\w*Error\b[^:]*: |\bFATAL ERROR\b|\bout of memory\b/i;
+
+/** The line that says most of why a process ended: the last that names an error, else the last. */
+function lastWords(lines: readonly string[]): string[] {
+  const error = lines.findLast((line) => namesError.test(line));
+  if (error !== undefined) return [`it wrote: ${error.trim()}`];
+  return lines.slice(-1).map((line) => `its last line: ${line}`);
 }
 
 /** The host's process ended before it was ready. */

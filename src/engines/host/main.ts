@@ -1,6 +1,7 @@
 import { Socket } from "node:net";
 import { jsonLinesChannel } from "../../foundation/channel.ts";
 import { openHosted } from "./open.ts";
+import { endWithParent } from "./parent-watch.ts";
 import { type FromHost, hostChannelDescriptor, type ToHost } from "./protocol.ts";
 import { serveHost } from "./serve.ts";
 
@@ -17,7 +18,11 @@ const channel = jsonLinesChannel<FromHost, ToHost>(socket, socket);
 channel.onClose(leaveNow);
 serveHost({
   channel,
-  open: openHosted,
+  open: (kind, options) => {
+    // The others compute beside the event loop, and hear at once that the channel has closed.
+    if (kind === "predictor" || kind === "module") endWithParent(process.ppid);
+    return openHosted(kind, options);
+  },
   onFatal(error) {
     process.stderr.write(`${error.stack ?? error}\n`, leaveNow);
   },

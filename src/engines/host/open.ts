@@ -8,6 +8,14 @@ export async function openHosted(kind: HostedKind, options: Json): Promise<Hoste
     const { openHostedLlama } = await import("../llama/hosted-llama.ts");
     return openHostedLlama(options);
   }
+  if (kind === "predictor") {
+    const { openHostedPredictor } = await import("../predictor/hosted-predictor.ts");
+    return openHostedPredictor(options);
+  }
+  if (kind === "transformers") {
+    const { openHostedTransformers } = await import("../transformers/hosted-transformers.ts");
+    return openHostedTransformers(options);
+  }
   if (kind === "module") return openModule(options);
   throw new SluiceError("PROTOCOL", `unknown kind of engine: ${String(kind)}`);
 }

@@ -4,18 +4,20 @@ import type { Json } from "../../foundation/json.ts";
 import type { PromptWords, TokenizedPrompts } from "../engine.ts";
 
 /** Version of the messages below; both ends must speak the same one. */
-export const hostProtocol = 2;
+export const hostProtocol = 3;
 
 /** File descriptor of the host on which the messages travel, as JSON lines in both directions. */
 export const hostChannelDescriptor = 3;
 
 /** Which implementation a host runs; `module` is one that is named by its address. */
-export type HostedKind = "llama" | "module";
+export type HostedKind = "llama" | "predictor" | "transformers" | "module";
 
 /** What a worker tells its engine host. */
 export type ToHost =
   | { type: "host-open"; protocol: number; kind: HostedKind; options: Json }
   | { type: "infer"; id: number; request: InferenceRequest }
+  /** Ends in `batch-end` or `infer-fail`. */
+  | { type: "batch"; id: number; items: readonly Json[] }
   | { type: "infer-abort"; id: number }
   /** Numbered together with `infer`; ends in `tokenize-end` or `infer-fail`. */
   | { type: "tokenize"; id: number; prompts: readonly PromptWords[] }
@@ -27,7 +29,11 @@ export type FromHost =
   | { type: "host-failed"; error: ErrorRecord }
   | { type: "infer-end"; id: number; response: InferenceResponse }
   | { type: "infer-fail"; id: number; error: ErrorRecord }
+  | { type: "batch-end"; id: number; replies: readonly BatchReply[] }
   | { type: "tokenize-end"; id: number; tokenized: TokenizedPrompts };
+
+/** What became of one item of a batch. */
+export type BatchReply = { value: Json } | { error: ErrorRecord };
 
 /** What an engine chose for itself: threads, sequences, device. */
 export type Choices = Readonly<Record<string, Json>>;
@@ -43,6 +49,8 @@ interface HostedFacts {
 export interface HostedEngine extends HostedFacts {
   /** As `Engine.infer`; a failure that is no `SluiceError` ends the host. */
   infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse>;
+  /** Computes a batch, where the worker forms batches; failures as those of `infer`. */
+  runBatch?(items: readonly Json[], signal: AbortSignal): Promise<readonly BatchReply[]>;
   /** As `Engine.tokenize`. */
   tokenize?(prompts: readonly PromptWords[]): Promise<TokenizedPrompts>;
   close(): Promise<void>;

@@ -1,8 +1,6 @@
 import type { Channel } from "../../foundation/channel.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
-import type { InferenceRequest } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
-import type { PromptWords } from "../engine.ts";
 import {
   type FromHost,
   type HostedEngine,
@@ -41,29 +39,19 @@ export function serveHost({ channel, open, onFatal }: HostOptions): void {
     }
   };
 
-  const infer = async (id: number, request: InferenceRequest) => {
+  const answer = async (message: ToHost & { type: "infer" | "batch" | "tokenize" }) => {
+    const { id } = message;
     const controller = new AbortController();
     asked.set(id, controller);
     try {
-      if (engine === undefined) throw new SluiceError("PROTOCOL", "asked before it was ready");
-      const response = await engine.infer(request, controller.signal);
-      channel.send({ type: "infer-end", id, response });
+      channel.send(await answerTo(message, engine, controller.signal));
     } catch (thrown) {
-      if (controller.signal.aborted) return;
+      // Of a batch the end is waited for, whoever left.
+      if (controller.signal.aborted && message.type === "infer") return;
       if (!(thrown instanceof SluiceError)) return onFatal(thrown as Error);
       channel.send({ type: "infer-fail", id, error: thrown.toJSON() });
     } finally {
       asked.delete(id);
-    }
-  };
-
-  const tokenize = async (id: number, prompts: readonly PromptWords[]) => {
-    try {
-      if (!engine?.tokenize) throw new SluiceError("PROTOCOL", "the engine has no tokenizer");
-      channel.send({ type: "tokenize-end", id, tokenized: await engine.tokenize(prompts) });
-    } catch (thrown) {
-      if (!(thrown instanceof SluiceError)) return onFatal(thrown as Error);
-      channel.send({ type: "infer-fail", id, error: thrown.toJSON() });
     }
   };
 
@@ -79,9 +67,26 @@ export function serveHost({ channel, open, onFatal }: HostOptions): void {
         const detail = `host speaks ${hostProtocol}, worker ${message.protocol}`;
         channel.send({ type: "host-failed", error: new SluiceError("PROTOCOL", detail).toJSON() });
       } else void start(message.kind, message.options);
-    } else if (message.type === "infer") void infer(message.id, message.request);
-    else if (message.type === "tokenize") void tokenize(message.id, message.prompts);
-    else if (message.type === "infer-abort") asked.get(message.id)?.abort();
+    } else if (message.type === "infer-abort") asked.get(message.id)?.abort();
     else if (message.type === "host-close") void stop().catch(onFatal);
+    else void answer(message);
   });
+}
+
+async function answerTo(
+  message: ToHost & { type: "infer" | "batch" | "tokenize" },
+  engine: HostedEngine | undefined,
+  signal: AbortSignal,
+): Promise<FromHost> {
+  const { type, id } = message;
+  if (engine === undefined) throw new SluiceError("PROTOCOL", "asked before it was ready");
+  if (type === "infer") {
+    return { type: "infer-end", id, response: await engine.infer(message.request, signal) };
+  }
+  if (type === "batch") {
+    if (!engine.runBatch) throw new SluiceError("PROTOCOL", "the engine takes no batches");
+    return { type: "batch-end", id, replies: await engine.runBatch(message.items, signal) };
+  }
+  if (!engine.tokenize) throw new SluiceError("PROTOCOL", "the engine has no tokenizer");
+  return { type: "tokenize-end", id, tokenized: await engine.tokenize(message.prompts) };
 }

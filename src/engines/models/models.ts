@@ -18,6 +18,7 @@ import { fetchModel } from "./mirrors.ts";
 import type { DownloadProgress, ModelContext, ResolvedModel } from "./model-context.ts";
 import { parseModelName } from "./model-reference.ts";
 import { hashFiles, isGguf } from "./part-file.ts";
+import { refusePytorchModel } from "./pytorch-folder.ts";
 import { removeRepacked } from "./repacked.ts";
 import { modelFiles } from "./split-files.ts";
 
@@ -39,7 +40,8 @@ export interface ResolveOptions {
  * at once: one fetches, the others wait for it.
  *
  * @throws SluiceError `MODEL_UNKNOWN`, `MODEL_MISSING` (not here and `download` is false),
- *   `MODEL_UNREADABLE`, `MODEL_CORRUPT`, `MODEL_FORBIDDEN`, `MODEL_DOWNLOAD_FAILED`, `STORE_FULL`.
+ *   `MODEL_UNREADABLE`, `MODEL_CORRUPT`, `MODEL_FORMAT_DIFFERS`, `MODEL_FORBIDDEN`,
+ *   `MODEL_DOWNLOAD_FAILED`, `STORE_FULL`.
  * @example
  * const { path } = await resolveModel("smollm2-135m-instruct", context, { download: true });
  */
@@ -90,6 +92,7 @@ function resolved(name: string, path: string, record: CacheRecord): ResolvedMode
 }
 
 async function resolvePath(name: string, path: string): Promise<ResolvedModel> {
+  await refusePytorchModel(path, "GGUF files");
   try {
     let bytes = 0;
     for (const file of await modelFiles(path)) {

@@ -21,6 +21,11 @@ interface BreakerOptions {
   endpoint: string;
   /** How long it may fail without a success between. */
   maxEndpointDownMs: number;
+  /**
+   * Since when nothing has answered, undefined where something does. Default: goes by this
+   * endpoint alone; one of several may stay away for as long as another answers.
+   */
+  nothingAnswersSinceMs?(): number | undefined;
 }
 
 /**
@@ -50,6 +55,11 @@ export class EndpointBreaker {
 
   get isPaused(): boolean {
     return this.#state !== "open";
+  }
+
+  /** Since when every reply was a failure; undefined where the last one was none. */
+  get downSinceMs(): number | undefined {
+    return this.#downSinceMs;
   }
 
   /**
@@ -102,7 +112,7 @@ export class EndpointBreaker {
       this.#prolong(nowMs + askedWaitMs);
       return undefined;
     }
-    const remainingMs = this.#downSinceMs + this.#options.maxEndpointDownMs - nowMs;
+    const remainingMs = this.#deadlineMs() - nowMs;
     if (remainingMs <= 0) return this.#giveUp();
     this.#failures++;
     // The last probe comes before the time is up, unless the endpoint forbids it.
@@ -153,9 +163,8 @@ export class EndpointBreaker {
   }
 
   #deadlineMs(): number {
-    return this.#downSinceMs === undefined
-      ? Number.POSITIVE_INFINITY
-      : this.#downSinceMs + this.#options.maxEndpointDownMs;
+    const { nothingAnswersSinceMs = () => this.#downSinceMs, maxEndpointDownMs } = this.#options;
+    return (nothingAnswersSinceMs() ?? Number.POSITIVE_INFINITY) + maxEndpointDownMs;
   }
 
   #probe(): void {

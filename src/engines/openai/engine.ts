@@ -1,23 +1,30 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import type { JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
+import { type Batched, batched } from "../batching/batched.ts";
 import type { Engine, EngineContext } from "../engine.ts";
-import { type ApiKey, apiKey } from "./api-key.ts";
-import { EndpointBreaker } from "./breaker.ts";
-import { type Failure, FailureReader } from "./failures.ts";
+import { Asker } from "./asker.ts";
+import { Fleet } from "./fleet.ts";
+import { GenerationCall } from "./generation-call.ts";
+import { Hedging } from "./hedging.ts";
 import type { OpenaiModelOptions } from "./options.ts";
 import { leastTokens } from "./prompt-size.ts";
-import { readReply } from "./reply.ts";
-import { RequestWriter } from "./request-body.ts";
-import { type StructuredOutput, withStructureHint } from "./structured-output.ts";
-import { basicCredentials, type HttpReply, Transport, TransportError } from "./transport.ts";
-import { isOpenaiItself } from "./unsupported.ts";
+import { bodyFields, RequestWriter } from "./request-body.ts";
+import { PrefixKeys } from "./routing/prefix-keys.ts";
+import { withStructureHint } from "./structured-output.ts";
+import { transcriptionCall } from "./transcription.ts";
+import { EmbeddingModel, type EmbeddingRequest } from "./vectors.ts";
+
+type Answered = Omit<InferenceResponse, "seconds">;
 
 /**
- * Opens an engine that asks an OpenAI-compatible server. Nothing is sent before the first `infer`.
+ * Opens an engine that asks an OpenAI-compatible server, or several of the same model. Nothing is
+ * sent before the first `infer`.
  *
  * @throws SluiceError `ENV_MISSING` when `apiKeyEnv` names a variable that is not set,
- *   `JOB_INVALID` when `baseUrl` is not http or https, or the key could be in no header.
+ *   `JOB_INVALID` when an address is not http or https, or a key could be in no header;
+ *   `ENGINE_START_FAILED` when the file of `SSL_CERT_FILE` cannot be used.
  * @example
  * const options = modelOptions.parse({ engine: "openai", name: "qwen", baseUrl });
  * const engine = openOpenai(options, context);
@@ -29,152 +36,106 @@ export function openOpenai(options: OpenaiModelOptions, context: EngineContext):
 
 class OpenaiEngine implements Engine {
   readonly name = "openai";
-  readonly capacity: number;
+  readonly #options: OpenaiModelOptions;
   readonly #context: EngineContext;
-  readonly #contextTokens: number | undefined;
-  readonly #keyHint: string;
-  readonly #paths: { chat: string; completion: string };
-  readonly #writer: RequestWriter;
-  readonly #structuredOutput: StructuredOutput;
-  readonly #transport: Transport;
-  readonly #breaker: EndpointBreaker;
-  readonly #failures: FailureReader;
-  readonly #redact = (text: string) => this.#failures.redact(text);
+  readonly #fleet: Fleet;
+  readonly #asker: Asker;
+  readonly #prefixKeys: PrefixKeys | undefined;
+  readonly #writers: Readonly<Record<"itself" | "compatible", RequestWriter>>;
+  /** Made when the first vector is asked for. */
+  #vectors: Batched<EmbeddingRequest, Answered> | undefined;
   #closedBy: SluiceError | undefined;
 
   constructor(options: OpenaiModelOptions, context: EngineContext) {
-    const address = addressOf(options.baseUrl);
-    const key = apiKey(options, context.environment);
-    const root = address.pathname.replace(/\/+$/, "");
-    this.capacity = options.maxInFlight;
+    const { name, structuredOutput, hedge } = options;
+    this.#options = options;
     this.#context = context;
-    this.#contextTokens = options.contextTokens;
-    this.#keyHint = keyHint(key);
-    this.#paths = {
-      chat: `${root}/chat/completions${address.search}`,
-      completion: `${root}/completions${address.search}`,
-    };
-    this.#writer = new RequestWriter(
-      options.name,
-      isOpenaiItself(options.baseUrl),
-      options.structuredOutput,
-    );
-    this.#structuredOutput = options.structuredOutput;
-    this.#failures = new FailureReader([key?.value ?? "", address.password], context.clock.now);
-    this.#breaker = new EndpointBreaker({
-      ...context,
-      endpoint: address.origin + root,
-      maxEndpointDownMs: options.maxEndpointDownMs,
-    });
-    this.#transport = new Transport({
-      ...context,
-      address,
-      headers: headersFor(key?.value, address),
-      maxConnections: options.maxInFlight,
-      timeoutMs: options.timeoutMs,
-      maxResponseBytes: limits.maxResponseBytes,
-    });
+    this.#fleet = new Fleet(options, context);
+    this.#asker = new Asker(this.#fleet, context.clock, hedge && new Hedging(hedge));
+    this.#prefixKeys = this.#fleet.hasSeveral ? new PrefixKeys() : undefined;
+    const extraBody = options.extraBody as JsonObject | undefined;
+    const writer = (isItself: boolean) =>
+      new RequestWriter(name, isItself, structuredOutput, extraBody);
+    this.#writers = { itself: writer(true), compatible: writer(false) };
+  }
+
+  get capacity(): number {
+    return Math.max(this.#fleet.capacity, this.#vectors?.capacity ?? 0);
   }
 
   async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
     this.#checkWords(request);
-    const body = this.#writer.write(request);
-    const form = request.messages === undefined ? "completion" : "chat";
-    const askedMs = this.#context.clock.monotonic();
-    for (;;) {
-      if (signal.aborted) throw signal.reason;
-      if (this.#closedBy) throw this.#closedBy;
-      const isProbe = this.#breaker.isPaused && (await this.#breaker.pass(signal));
-      const reply = await this.#ask(this.#paths[form], body, signal, isProbe, request);
-      if (reply === undefined) continue;
-      const { answers, usage } = readReply(reply, form, request.parameters, this.#redact);
-      this.#checkContext(usage.promptTokens);
-      const seconds = (this.#context.clock.monotonic() - askedMs) / 1000;
-      return { answers, usage, seconds };
-    }
+    const { clock } = this.#context;
+    const askedMs = clock.monotonic();
+    const { answers, usage } = await this.#answer(request, signal);
+    this.#checkContext(usage.promptTokens);
+    return { answers, usage, seconds: (clock.monotonic() - askedMs) / 1000 };
   }
 
   async close(): Promise<void> {
     if (this.#closedBy) return;
     this.#closedBy = new SluiceError("ENGINE_DIED", "it was closed");
-    this.#breaker.close(this.#closedBy);
-    await this.#transport.close(this.#closedBy);
+    this.#asker.close(this.#closedBy);
+    await this.#fleet.close(this.#closedBy);
+    await this.#vectors?.close();
   }
 
-  /** One try. Undefined when the endpoint failed and is to be asked again. */
-  async #ask(
-    path: string,
-    body: string,
-    signal: AbortSignal,
-    isProbe: boolean,
-    request: InferenceRequest,
-  ): Promise<HttpReply | undefined> {
-    let failure: Failure;
+  #answer(request: InferenceRequest, signal: AbortSignal): Promise<Answered> {
+    if (request.embed) return this.#embed(request, signal);
+    if (request.file !== undefined) return this.#transcribe(request, signal);
+    const call = new GenerationCall(request, this.#prefixKeys?.keyOf(request), this.#writerFor);
+    const answer = this.#asker.ask(call, request, signal);
+    return request.structure || request.slottedLine ? this.#hinted(answer, request) : answer;
+  }
+
+  async #hinted(answer: Promise<Answered>, request: InferenceRequest): Promise<Answered> {
     try {
-      const reply = await this.#transport.post(path, body, signal);
-      if (reply.status >= 200 && reply.status < 300) {
-        this.#breaker.succeed(isProbe);
-        return reply;
-      }
-      failure = this.#failures.ofStatus(reply);
+      return await answer;
     } catch (error) {
-      if (!(error instanceof TransportError)) {
-        if (isProbe) this.#breaker.abandon();
-        throw error;
-      }
-      failure = this.#failures.ofTransport(error);
+      if (!(error instanceof SluiceError)) throw error;
+      throw withStructureHint(error, request, this.#options.structuredOutput);
     }
-    if (failure.of === "request") {
-      this.#breaker.succeed(isProbe);
-      throw withStructureHint(this.#withKeyHint(failure.error), request, this.#structuredOutput);
-    }
-    const down = this.#breaker.fail(failure.failure, isProbe);
-    if (down) throw down;
-    return undefined;
   }
 
-  #withKeyHint(error: SluiceError): SluiceError {
-    if (error.code !== "AUTHENTICATION_FAILED") return error;
-    return Object.assign(error, { hint: this.#keyHint });
+  async #transcribe(request: InferenceRequest, signal: AbortSignal): Promise<Answered> {
+    const { name, extraBody } = this.#options;
+    const fields = { model: name, ...extraBody } as JsonObject;
+    const call = await transcriptionCall(request, fields, this.#context.random);
+    return this.#asker.ask(call, request, signal);
+  }
+
+  readonly #writerFor = (isOpenaiItself: boolean): RequestWriter =>
+    isOpenaiItself ? this.#writers.itself : this.#writers.compatible;
+
+  #embed(request: InferenceRequest, signal: AbortSignal): Promise<Answered> {
+    this.#vectors ??= this.#openVectors();
+    return this.#vectors.infer(request, {}, signal);
+  }
+
+  #openVectors(): Batched<EmbeddingRequest, Answered> {
+    const { name, extraBody, maxInFlight } = this.#options;
+    const { maxBatchRows = limits.defaultEmbeddedTexts } = this.#options;
+    const fields = bodyFields(name, extraBody as JsonObject | undefined);
+    const atOnce = (maxInFlight ?? limits.defaultEmbeddingRequests) * this.#fleet.left.length;
+    const models = Array.from({ length: atOnce }, () => new EmbeddingModel(this.#asker, fields));
+    return batched(models, { maxBatchRows }, this.#context);
   }
 
   /** A prompt that cannot fit is not paid for. */
   #checkWords(request: InferenceRequest): void {
-    if (this.#contextTokens === undefined) return;
-    const words = leastTokens(request, this.#contextTokens + 1);
-    if (words <= this.#contextTokens) return;
-    const detail = `more than ${this.#contextTokens} words, contextTokens is ${this.#contextTokens}`;
+    const { contextTokens } = this.#options;
+    if (contextTokens === undefined) return;
+    const words = leastTokens(request, contextTokens + 1);
+    if (words <= contextTokens) return;
+    const detail = `more than ${contextTokens} words, contextTokens is ${contextTokens}`;
     throw new SluiceError("PROMPT_TOO_LONG", detail, { hint: "shorten the prompt" });
   }
 
   /** For servers that cut a prompt silently, where the job says what the context is. */
   #checkContext(promptTokens: number): void {
-    if (this.#contextTokens === undefined || promptTokens <= this.#contextTokens) return;
-    const detail = `${promptTokens} tokens, contextTokens is ${this.#contextTokens}`;
+    const { contextTokens } = this.#options;
+    if (contextTokens === undefined || promptTokens <= contextTokens) return;
+    const detail = `${promptTokens} tokens, contextTokens is ${contextTokens}`;
     throw new SluiceError("PROMPT_TOO_LONG", detail, { hint: "shorten the prompt" });
   }
-}
-
-function keyHint(key: ApiKey | undefined): string {
-  return key
-    ? `check the value of ${key.variable}`
-    : "set OPENAI_API_KEY, or name another variable with model.apiKeyEnv";
-}
-
-function addressOf(baseUrl: string): URL {
-  const address = new URL(baseUrl);
-  if (address.protocol === "http:" || address.protocol === "https:") return address;
-  throw new SluiceError("JOB_INVALID", `${address.protocol} is not http: or https:`, {
-    field: "model.baseUrl",
-  });
-}
-
-function headersFor(key: string | undefined, address: URL): Record<string, string> {
-  const authorization = key === undefined ? basicCredentials(address) : `Bearer ${key}`;
-  return {
-    "content-type": "application/json",
-    accept: "application/json",
-    "user-agent": "sluice",
-    ...(authorization === undefined ? {} : { authorization }),
-  };
 }

@@ -1,4 +1,5 @@
-import { type ErrorCode, SluiceError } from "../../foundation/errors.ts";
+import type { ErrorCode } from "../../foundation/error-table.ts";
+import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { parseRetryAfter } from "../../foundation/retry.ts";
 import type { EndpointFailure } from "./breaker.ts";

@@ -4,43 +4,170 @@ import { setting } from "../../foundation/setting.ts";
 
 const count = z.int().min(1);
 
-/** `model` of a job with engine `openai`. */
-export const openaiModel = z.strictObject({
-  engine: z.literal("openai"),
-  name: z.string().describe("The model's name on the server"),
-  baseUrl: setting(
-    "operation",
-    "Address up to and with /v1; default https://api.openai.com/v1",
-    z.url().default("https://api.openai.com/v1"),
-  ),
-  apiKeyEnv: setting(
-    "operation",
-    "Environment variable that holds the API key; default OPENAI_API_KEY where it is set",
-    z.string().optional(),
-  ),
-  maxInFlight: setting(
-    "operation",
-    "Requests at once",
-    count.max(4096).default(limits.defaultMaxInFlight),
-  ),
-  timeoutMs: setting(
-    "operation",
-    "Time one request may take",
-    count.default(limits.requestTimeoutMs),
-  ),
-  maxEndpointDownMs: setting(
-    "operation",
-    "Time the endpoint may be down before the run stops, resumable",
-    z.int().min(0).default(limits.maxEndpointDownMs),
-  ),
-  structuredOutput: setting(
-    "operation",
-    "How the server is asked to keep to a schema; none: answers are only checked",
-    z.enum(["response-format", "grammar", "structured-outputs", "none"]).default("response-format"),
-  ),
-  contextTokens: count
+/** Where a server is asked that no address was given of. */
+export const defaultBaseUrl = "https://api.openai.com/v1";
+
+const endpoint = z.strictObject({
+  baseUrl: z.url().describe("Address up to and with /v1"),
+  weight: z
+    .number()
+    .gt(0)
+    .max(limits.maxEndpointWeight)
+    .default(1)
+    .describe("Its share of the requests, relative to the others'"),
+  apiKeyEnv: z
+    .string()
     .optional()
-    .describe("Context of the model, where the server does not check it"),
+    .describe("Environment variable that holds its API key; default: model.apiKeyEnv"),
 });
 
+/** Fields of a body that follow from other keys of a job, and what says them. */
+const ownFields: Readonly<Record<string, string>> = {
+  model: "model.name",
+  messages: "prompt",
+  prompt: "prompt",
+  input: "prompt",
+  file: "prompt.file",
+  max_tokens: "generation.maxNewTokens",
+  max_completion_tokens: "generation.maxNewTokens",
+  temperature: "generation.temperature",
+  top_p: "generation.topP",
+  top_k: "generation.topK",
+  min_p: "generation.minP",
+  seed: "generation.seed",
+  stop: "generation.stop",
+  n: "generation.numReturnSequences",
+  logprobs: "generation.logprobs",
+  top_logprobs: "generation.logprobs",
+  presence_penalty: "generation.presencePenalty",
+  frequency_penalty: "generation.frequencyPenalty",
+  repetition_penalty: "generation.repetitionPenalty",
+  ignore_eos: "generation.ignoreEos",
+  response_format: "schema",
+  grammar: "model.structuredOutput",
+  structured_outputs: "model.structuredOutput",
+  encoding_format: "the engine, which reads float",
+  stream: "the engine, which reads whole answers",
+};
+
+/** What looks like a secret; a body is written into the plan of every run. */
+const secretFields = /^(api_?key|authorization|access_?token|secret|password|bearer)$/i;
+
+const extraBody = z.record(z.string(), z.json()).superRefine((fields, context) => {
+  for (const name of Object.keys(fields)) {
+    const refuse = (message: string) => context.addIssue({ code: "custom", path: [name], message });
+    if (Object.hasOwn(ownFields, name)) refuse(`${ownFields[name]} says it: leave it out here`);
+    else if (secretFields.test(name)) refuse("a secret does not belong in a job: use apiKeyEnv");
+  }
+});
+
+const hedge = z.strictObject({
+  afterQuantile: z
+    .number()
+    .gt(0)
+    .lt(1)
+    .default(0.95)
+    .describe("A request that takes longer than this share of those before it is asked twice"),
+  maxShare: z
+    .number()
+    .gt(0)
+    .max(1)
+    .default(0.05)
+    .describe("Most requests that are asked twice, as a share of all"),
+});
+
+/** `model` of a job with engine `openai`. */
+export const openaiModel = z
+  .strictObject({
+    engine: z.literal("openai"),
+    name: z.string().describe("The model's name on the server"),
+    baseUrl: setting(
+      "operation",
+      "Address up to and with /v1; default https://api.openai.com/v1",
+      z.url().optional(),
+    ),
+    endpoints: setting(
+      "operation",
+      "Several servers of the same model, in place of baseUrl",
+      z.array(endpoint).min(1).max(limits.maxEndpoints).optional(),
+    ),
+    apiKeyEnv: setting(
+      "operation",
+      "Environment variable that holds the API key; default OPENAI_API_KEY where it is set",
+      z.string().optional(),
+    ),
+    maxInFlight: setting(
+      "operation",
+      "Requests at once to one endpoint; default: found while it answers",
+      count.max(limits.maxInFlight).optional(),
+    ),
+    requestsPerMinute: setting(
+      "operation",
+      "Requests a minute to one endpoint; default: as its rate-limit headers say",
+      count.optional(),
+    ),
+    tokensPerMinute: setting(
+      "operation",
+      "Tokens a minute to one endpoint, of prompts and answers; default: as its headers say",
+      count.optional(),
+    ),
+    maxBatchRows: setting(
+      "operation",
+      `Texts of one request for vectors; default ${limits.defaultEmbeddedTexts}`,
+      count.max(limits.maxEmbeddedTexts).optional(),
+    ),
+    hedge: setting(
+      "operation",
+      "Ask the slowest requests a second time, and take what comes first; default: never",
+      hedge.optional(),
+    ),
+    extraBody: extraBody
+      .optional()
+      .describe("Fields that each request has besides those of Sluice, by the server's names"),
+    timeoutMs: setting(
+      "operation",
+      "Time one request may take",
+      count.default(limits.requestTimeoutMs),
+    ),
+    maxEndpointDownMs: setting(
+      "operation",
+      "Time the endpoint may be down before the run stops, resumable",
+      z.int().min(0).default(limits.maxEndpointDownMs),
+    ),
+    structuredOutput: setting(
+      "operation",
+      "How the server is asked to keep to a schema; none: answers are only checked",
+      z
+        .enum(["response-format", "grammar", "structured-outputs", "none"])
+        .default("response-format"),
+    ),
+    contextTokens: count
+      .optional()
+      .describe("Context of the model, where the server does not check it"),
+  })
+  .superRefine(({ baseUrl, endpoints = [] }, context) => {
+    const refuse = (path: (string | number)[], message: string) =>
+      context.addIssue({ code: "custom", path, message });
+    if (baseUrl !== undefined && endpoints.length > 0) {
+      refuse(["endpoints"], "baseUrl says where to ask: give one of them");
+    }
+    const addresses = endpoints.map((each) => each.baseUrl);
+    for (const [at, address] of addresses.entries()) {
+      if (addresses.indexOf(address) < at)
+        refuse(["endpoints", at, "baseUrl"], "it is there twice");
+    }
+  });
+
 export type OpenaiModelOptions = z.output<typeof openaiModel>;
+
+/** One server of a model. */
+export type EndpointOptions = z.output<typeof endpoint>;
+
+/** The servers that a model names, each with the variable that holds its key, if any. */
+export function endpointsOf({
+  baseUrl = defaultBaseUrl,
+  apiKeyEnv,
+  endpoints = [{ baseUrl, weight: 1 }],
+}: Pick<OpenaiModelOptions, "baseUrl" | "apiKeyEnv" | "endpoints">): EndpointOptions[] {
+  return endpoints.map((each) => ({ ...each, apiKeyEnv: each.apiKeyEnv ?? apiKeyEnv }));
+}

@@ -42,7 +42,7 @@ export function readReply(
   asked: Asked,
   redact: (text: string) => string,
 ): ReadReply {
-  const body = parse(reply, redact);
+  const body = parseReply(reply, redact);
   const { choices } = body;
   if (!Array.isArray(choices)) throw malformed(`choices is ${kindOf(choices)}`);
   if (choices.length === 0) throw new SluiceError("ANSWER_EMPTY");
@@ -53,6 +53,11 @@ export function readReply(
     );
   }
   const usage = usageOf(body.usage);
+  const [first = null] = choices;
+  if (count === 1 && choices.length === 1 && isJsonObject(first)) {
+    const answer = answerOf(first, form, logprobs);
+    return { answers: [{ ...answer, tokens: usage.completionTokens }], usage };
+  }
   const answers = inOrder(choices, count).map((choice) => answerOf(choice, form, logprobs));
   return { answers: withTokens(answers, usage.completionTokens), usage };
 }
@@ -99,7 +104,11 @@ function withTokens(answers: readonly Answer[], completionTokens: number): Answe
   });
 }
 
-function parse({ text, headers }: HttpReply, redact: (text: string) => string): JsonObject {
+/** The body of a reply. @throws SluiceError `RESPONSE_MALFORMED` where it is no JSON object. */
+export function parseReply(
+  { text, headers }: HttpReply,
+  redact: (text: string) => string,
+): JsonObject {
   let body: Json;
   try {
     body = JSON.parse(text) as Json;
@@ -122,7 +131,8 @@ function textOf(choice: JsonObject, form: "chat" | "completion"): string | null 
   throw malformed(`the text of the answer is ${kindOf(text)}`);
 }
 
-function usageOf(usage: Json | undefined): Usage {
+/** What a reply says of tokens; none where it says nothing. */
+export function usageOf(usage: Json | undefined): Usage {
   if (!isJsonObject(usage)) return noUsage;
   const details = usage.prompt_tokens_details;
   return {
@@ -136,12 +146,14 @@ function countOf(value: Json | undefined): number {
   return typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : 0;
 }
 
-function kindOf(value: Json | undefined): string {
+/** What stands in the place of something else, for messages. */
+export function kindOf(value: Json | undefined): string {
   if (value === undefined) return "missing";
   if (value === null) return "null";
   return Array.isArray(value) ? "a list" : `of type ${typeof value}`;
 }
 
-function malformed(detail: string): SluiceError {
+/** The error of a reply that is not what was asked for. */
+export function malformed(detail: string): SluiceError {
   return new SluiceError("RESPONSE_MALFORMED", detail);
 }

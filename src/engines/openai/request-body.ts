@@ -6,6 +6,7 @@ import {
   leftOutParameters,
   type SlottedLine,
 } from "../../foundation/inference.ts";
+import type { JsonObject } from "../../foundation/json.ts";
 import { lineGrammar } from "../line-grammar.ts";
 import { grammarFields, type StructuredOutput, structureFields } from "./structured-output.ts";
 
@@ -43,13 +44,17 @@ export class RequestWriter {
   #chatTail = "";
   #completionTail = "";
 
-  /** @param isOpenaiItself leave out what api.openai.com would refuse. */
+  /**
+   * @param isOpenaiItself leave out what api.openai.com would refuse.
+   * @param extraBody further members that every body has.
+   */
   constructor(
     model: string,
     isOpenaiItself: boolean,
     structuredOutput: StructuredOutput = "response-format",
+    extraBody: JsonObject = {},
   ) {
-    this.#model = `{"model":${JSON.stringify(model)},`;
+    this.#model = `{${bodyFields(model, extraBody)},`;
     this.#isOpenaiItself = isOpenaiItself;
     this.#structuredOutput = structuredOutput;
   }
@@ -96,6 +101,11 @@ export class RequestWriter {
     this.#chatTail = tail({ [chatLimit]: limit, ...fields, ...chatLogprobs });
     this.#completionTail = tail({ max_tokens: limit, ...fields, ...completionLogprobs });
   }
+}
+
+/** The JSON of what every body begins with: the model, and the job's own members. */
+export function bodyFields(model: string, extraBody: JsonObject = {}): string {
+  return JSON.stringify({ model, ...extraBody }).slice(1, -1);
 }
 
 function tail(fields: Record<string, unknown>): string {

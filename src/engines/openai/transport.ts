@@ -1,4 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
+import { Readable } from "node:stream";
+import type { SecureContext } from "node:tls";
 import { type buildConnector, type Dispatcher, Pool, ProxyAgent } from "undici";
 import type { Clock } from "../../foundation/clock.ts";
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
@@ -29,6 +31,16 @@ export class TransportError extends Error {
   }
 }
 
+/** A body that is read while it is sent, once for each time it is. */
+export interface StreamedBody {
+  contentType: string;
+  contentLength: number;
+  stream(): AsyncIterable<Uint8Array>;
+}
+
+/** JSON text, or anything else. */
+export type RequestBody = string | StreamedBody;
+
 interface TransportOptions {
   clock: Clock;
   environment: Readonly<Record<string, string | undefined>>;
@@ -38,6 +50,10 @@ interface TransportOptions {
   maxConnections: number;
   timeoutMs: number;
   maxResponseBytes: number;
+  /** Which issuers of certificates are trusted; default: those of Node. */
+  secureContext?: SecureContext | undefined;
+  /** Listens on the signals of requests, which others may do as well. Default: one of its own. */
+  watch?: AbortWatch;
 }
 
 /** Longest wait for a connection. */
@@ -56,19 +72,20 @@ export class Transport {
   readonly #exchanges: Exchanges;
 
   constructor(options: TransportOptions) {
-    const { address, maxConnections, timeoutMs } = options;
+    const { address, maxConnections, timeoutMs, secureContext } = options;
+    const tls = secureContext === undefined ? {} : { secureContext };
     const poolOptions = {
       connections: maxConnections,
       pipelining: 1,
-      // One tick later than our own deadline, which is exact and counts the whole reply.
-      headersTimeout: timeoutMs + 1000,
-      bodyTimeout: timeoutMs + 1000,
+      // Our own deadline is exact and counts the whole reply.
+      headersTimeout: 0,
+      bodyTimeout: 0,
       maxResponseSize: options.maxResponseBytes,
-      connect: { timeout: Math.min(connectTimeoutMs, timeoutMs) },
+      connect: { timeout: Math.min(connectTimeoutMs, timeoutMs), ...tls },
     };
     const proxy = proxyFor(address, options.environment);
     this.#headers = { ...options.headers };
-    this.#exchanges = new Exchanges(options.clock, timeoutMs);
+    this.#exchanges = new Exchanges(options.clock, timeoutMs, options.watch);
     if (proxy && address.protocol === "http:") {
       this.#origin = proxy.origin;
       this.#pathPrefix = address.origin;
@@ -80,7 +97,10 @@ export class Transport {
       this.#origin = address.origin;
       this.#pathPrefix = "";
       this.#dispatcher = proxy
-        ? new ProxyAgent({ uri: proxy.href, ...poolOptions, factory: tunnelPool })
+        ? new ProxyAgent({
+            ...{ uri: proxy.href, ...poolOptions, factory: tunnelPool },
+            ...{ requestTls: tls, proxyTls: tls },
+          })
         : new Pool(address.origin, poolOptions);
     }
   }
@@ -90,20 +110,37 @@ export class Transport {
    *
    * @throws TransportError when there is none; the signal's reason.
    */
-  post(path: string, body: string, signal: AbortSignal): Promise<HttpReply> {
+  post(path: string, body: RequestBody, signal: AbortSignal): Promise<HttpReply> {
+    if (typeof body === "string") return this.#send("POST", path, this.#headers, body, signal);
+    const stream = Readable.from(body.stream(), { objectMode: false });
+    return this.#send("POST", path, this.#headersOf(body), stream, signal);
+  }
+
+  /** Asks for a page and gives the whole reply. @throws as `post`. */
+  get(path: string, signal: AbortSignal): Promise<HttpReply> {
+    return this.#send("GET", path, this.#headers, null, signal);
+  }
+
+  #send(
+    method: "GET" | "POST",
+    path: string,
+    headers: Record<string, string>,
+    body: string | Readable | null,
+    signal: AbortSignal,
+  ): Promise<HttpReply> {
     return new Promise((resolve, reject) => {
       const exchange = new Exchange(this.#exchanges, signal, resolve, reject);
       this.#exchanges.watch.add(signal, exchange);
       if (exchange.isSettled) return;
-      const options: Dispatcher.DispatchOptions = {
-        origin: this.#origin,
-        path: this.#pathPrefix + path,
-        method: "POST",
-        headers: this.#headers,
-        body,
-      };
+      const fullPath = this.#pathPrefix + path;
+      const options = { origin: this.#origin, path: fullPath, method, headers, body };
       this.#dispatcher.dispatch(options, exchange);
     });
+  }
+
+  #headersOf({ contentType, contentLength }: StreamedBody): Record<string, string> {
+    const length = String(contentLength);
+    return { ...this.#headers, "content-type": contentType, "content-length": length };
   }
 
   /** Breaks every connection; requests under way are rejected with `error`. */
@@ -139,40 +176,44 @@ export function basicCredentials({ username, password }: URL): string | undefine
   return `Basic ${Buffer.from(plain).toString("base64")}`;
 }
 
-/** What the exchanges of one transport share. One timer serves all: deadlines come in order. */
+/** What the exchanges of one transport share. One timer serves all. */
 class Exchanges {
-  readonly watch = new AbortWatch();
+  readonly watch: AbortWatch;
   readonly #clock: Clock;
   readonly #timeoutMs: number;
-  readonly #held = new Set<Exchange>();
-  readonly #sent = new Set<Exchange>();
+  /** Why nothing is sent any more. */
+  closedBy: Error | undefined;
+  /** In no order, which takes less than a Set that they enter and leave all the time. */
+  readonly #sent: Exchange[] = [];
   #cancelTimer: (() => void) | undefined;
 
-  constructor(clock: Clock, timeoutMs: number) {
+  constructor(clock: Clock, timeoutMs: number, watch = new AbortWatch()) {
     this.#clock = clock;
     this.#timeoutMs = timeoutMs;
-  }
-
-  hold(exchange: Exchange): void {
-    this.#held.add(exchange);
+    this.watch = watch;
   }
 
   send(exchange: Exchange): void {
-    // Sent anew on another connection, it goes to the end of the line.
-    this.#sent.delete(exchange);
     exchange.deadlineMs = this.#clock.monotonic() + this.#timeoutMs;
-    this.#sent.add(exchange);
+    // It may be sent anew on another connection.
+    if (exchange.place < 0) exchange.place = this.#sent.push(exchange) - 1;
     if (!this.#cancelTimer) this.#arm(this.#timeoutMs);
   }
 
   end(exchange: Exchange): void {
-    this.#held.delete(exchange);
-    this.#sent.delete(exchange);
+    const { place } = exchange;
+    if (place < 0) return;
+    exchange.place = -1;
+    const last = this.#sent.pop()!;
+    if (last === exchange) return;
+    this.#sent[place] = last;
+    last.place = place;
   }
 
   close(error: Error): void {
+    this.closedBy = error;
     this.#cancelTimer?.();
-    for (const exchange of [...this.#held]) exchange.abort(error);
+    for (const exchange of [...this.#sent]) exchange.abort(error);
   }
 
   #arm(delayMs: number): void {
@@ -182,16 +223,21 @@ class Exchanges {
   #expire(): void {
     this.#cancelTimer = undefined;
     const nowMs = this.#clock.monotonic();
-    for (const exchange of this.#sent) {
-      if (exchange.deadlineMs > nowMs) return this.#arm(exchange.deadlineMs - nowMs);
-      exchange.abort(new TransportError("timeout", `no whole reply in ${this.#timeoutMs} ms`));
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const exchange of [...this.#sent]) {
+      if (exchange.deadlineMs > nowMs) nextMs = Math.min(nextMs, exchange.deadlineMs);
+      else exchange.abort(new TransportError("timeout", `no whole reply in ${this.#timeoutMs} ms`));
     }
+    if (Number.isFinite(nextMs)) this.#arm(nextMs - nowMs);
   }
 }
 
 /** One request and what comes back for it. */
 class Exchange implements Dispatcher.DispatchHandler, Abortable {
   deadlineMs = 0;
+  /** Among those that were sent; -1: it was not, or is over. */
+  place = -1;
+  watchedPlace = -1;
   isSettled = false;
   readonly #exchanges: Exchanges;
   readonly #signal: AbortSignal;
@@ -213,7 +259,6 @@ class Exchange implements Dispatcher.DispatchHandler, Abortable {
     this.#signal = signal;
     this.#resolve = resolve;
     this.#reject = reject;
-    exchanges.hold(this);
   }
 
   /** Ends the exchange; frees its connection if it has one. */
@@ -255,7 +300,8 @@ class Exchange implements Dispatcher.DispatchHandler, Abortable {
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     if (this.isSettled) return;
     this.#settle();
-    this.#reject(transportError(error, this.#controller !== undefined));
+    const { closedBy } = this.#exchanges;
+    this.#reject(closedBy ?? transportError(error, this.#controller !== undefined));
   }
 
   #settle(): void {

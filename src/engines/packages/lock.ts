@@ -3,13 +3,14 @@ import { arch, platform } from "node:os";
 import { SluiceError } from "../../foundation/errors.ts";
 import { nearest } from "../../foundation/suggest.ts";
 import llamaLock from "./llama-lock.json" with { type: "json" };
+import transformersLock from "./transformers-lock.json" with { type: "json" };
 
 /** What computes: the CPU, an NVIDIA GPU, or any GPU that Vulkan drives. */
 export const hardwareKinds = ["cpu", "cuda", "vulkan"] as const;
 export type Hardware = (typeof hardwareKinds)[number];
 
 /** Engines whose packages are added on demand. */
-export const packagedEngines = ["llama"] as const;
+export const packagedEngines = ["llama", "transformers"] as const;
 export type PackagedEngine = (typeof packagedEngines)[number];
 
 /** The version of node-llama-cpp that is used everywhere. */
@@ -32,6 +33,10 @@ export interface EngineLock {
   entry: string;
   /** Native packages of the machine. */
   natives: readonly string[];
+  /** Files to write beside the packages, by their path in its folder. */
+  standIns: Readonly<Record<string, string>>;
+  /** A folder with a package's binaries by platform and architecture, and those of this machine. */
+  binaries?: { folder: string; kept: string };
   /** Name of its folder under `SLUICE_HOME/engines`. */
   folder: string;
   /** Contents of `package.json` and `package-lock.json`. */
@@ -39,7 +44,7 @@ export interface EngineLock {
   packageLock: object;
 }
 
-const nativePackages: Readonly<Record<string, Partial<Record<Hardware, readonly string[]>>>> = {
+const llamaNatives: Readonly<Record<string, Partial<Record<Hardware, readonly string[]>>>> = {
   "linux-x64": {
     cpu: ["linux-x64"],
     // The second holds the kernels of further generations of GPUs.
@@ -50,10 +55,13 @@ const nativePackages: Readonly<Record<string, Partial<Record<Hardware, readonly 
   "linux-arm": { cpu: ["linux-armv7l"] },
 };
 
+/** Machines for which `onnxruntime-node` carries binaries. */
+const onnxMachines = ["linux-x64", "linux-arm64", "darwin-arm64", "win32-x64", "win32-arm64"];
+
 /** This machine; an NVIDIA driver makes it a CUDA machine where we have such a package. */
 export function thisMachine(): Machine {
   const here = { platform: platform(), architecture: arch() };
-  const hasCuda = nativePackages[`${here.platform}-${here.architecture}`]?.cuda !== undefined;
+  const hasCuda = llamaNatives[`${here.platform}-${here.architecture}`]?.cuda !== undefined;
   const hardware = hasCuda && existsSync("/proc/driver/nvidia/version") ? "cuda" : "cpu";
   return { ...here, hardware };
 }
@@ -85,45 +93,82 @@ export function packagedEngine(name: string): PackagedEngine {
  * // "llama-3.22.1-linux-x64"
  */
 export function lockFor(engine: PackagedEngine, machine: Machine): EngineLock {
-  const { module, version, entry } = llamaLock;
+  const lock = engine === "llama" ? llamaLockFor(machine) : transformersLockFor(machine);
+  if (lock !== undefined) return lock;
+  const { module, version } = pinnedModule(engine);
   const { platform, architecture, hardware } = machine;
+  const detail = `${engine} has no locked package for ${platform}-${architecture} with ${hardware}`;
+  throw new SluiceError("ENGINE_MISSING", detail, {
+    hint: `run npm install ${module}@${version} in your project; it is found there`,
+  });
+}
+
+function llamaLockFor({ platform, architecture, hardware }: Machine): EngineLock | undefined {
+  const { version, packages } = llamaLock;
   const place = `${platform}-${architecture}`;
-  const natives = nativePackages[place]?.[hardware]?.map((name) => `@node-llama-cpp/${name}`);
-  if (natives === undefined) {
-    const detail = `${engine} has no locked package for ${place} with ${hardware}`;
-    throw new SluiceError("ENGINE_MISSING", detail, {
-      hint: `run npm install ${module}@${version} in your project; it is found there`,
-    });
-  }
-  const dependencies = Object.fromEntries([module, ...natives].map((name) => [name, version]));
-  const root = { name: `sluice-engine-${engine}`, version, private: true, dependencies };
+  const natives = llamaNatives[place]?.[hardware]?.map((name) => `@node-llama-cpp/${name}`);
+  if (natives === undefined) return undefined;
   const nativeEntries = natives.map((name) => {
     return [`node_modules/${name}`, llamaLock.natives[name as keyof typeof llamaLock.natives]];
   });
   return {
-    engine,
-    module,
-    version,
-    entry,
+    ...pinnedModule("llama"),
+    engine: "llama",
     natives,
-    folder: `${engine}-${version}-${place}${hardware === "cpu" ? "" : `-${hardware}`}`,
+    standIns: {},
+    folder: `llama-${version}-${place}${hardware === "cpu" ? "" : `-${hardware}`}`,
+    ...npmFiles("llama", natives, { ...Object.fromEntries(nativeEntries), ...packages }),
+  };
+}
+
+/**
+ * Of what the package asks for only ONNX Runtime: its own file holds the other parts that are used,
+ * and images, for which it loads `sharp` (19 MB), are no task of ours.
+ */
+function transformersLockFor({ platform, architecture }: Machine): EngineLock | undefined {
+  const place = `${platform}-${architecture}`;
+  if (!onnxMachines.includes(place)) return undefined;
+  const modules = "node_modules";
+  const binaries = `${modules}/onnxruntime-node/bin/napi-v6`;
+  return {
+    ...pinnedModule("transformers"),
+    engine: "transformers",
+    natives: ["onnxruntime-node"],
+    standIns: {
+      [`${modules}/sharp/package.json`]: '{"name":"sharp","version":"0.0.0","main":"index.js"}',
+      [`${modules}/sharp/index.js`]:
+        'module.exports = () => { throw new Error("images cannot be read here"); };',
+    },
+    binaries: { folder: binaries, kept: `${platform}/${architecture}` },
+    folder: `transformers-${transformersLock.version}-${place}`,
+    ...npmFiles("transformers", [], transformersLock.packages),
+  };
+}
+
+function npmFiles(
+  engine: PackagedEngine,
+  natives: readonly string[],
+  packages: object,
+): Pick<EngineLock, "packageJson" | "packageLock"> {
+  const { module, version } = pinnedModule(engine);
+  const dependencies = Object.fromEntries([module, ...natives].map((name) => [name, version]));
+  const root = { name: `sluice-engine-${engine}`, version, private: true, dependencies };
+  return {
     packageJson: root,
     packageLock: {
       name: root.name,
       version,
       lockfileVersion: 3,
       requires: true,
-      packages: { "": root, ...Object.fromEntries(nativeEntries), ...llamaLock.packages },
+      packages: { "": root, ...packages },
     },
   };
 }
 
 /** Module and version of an engine, the same on every machine. */
-export function pinnedModule(_engine: PackagedEngine): {
-  module: string;
-  version: string;
-  entry: string;
-} {
-  const { module, version, entry } = llamaLock;
+export function pinnedModule(
+  engine: PackagedEngine,
+): Pick<EngineLock, "module" | "version" | "entry"> {
+  const { module, version, entry } = engine === "llama" ? llamaLock : transformersLock;
   return { module, version, entry };
 }

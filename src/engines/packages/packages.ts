@@ -1,5 +1,5 @@
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { cacheError } from "../models/cache.ts";
 import { withFileLock } from "../models/file-lock.ts";
@@ -22,6 +22,8 @@ import { foldersUpFrom, npmCi } from "./npm.ts";
 export interface PackageContext extends ModelContext {
   /** Default: the machine this runs on. */
   machine?: Machine;
+  /** As in `EngineContext`, for an engine that fetches its model by loading it. */
+  hostCommand?: readonly string[];
 }
 
 /** An engine package that is on this machine. */
@@ -265,6 +267,7 @@ async function install(
     await writeFile(join(temporary, "package.json"), JSON.stringify(lock.packageJson));
     await writeFile(join(temporary, "package-lock.json"), JSON.stringify(lock.packageLock));
     await npmCi(temporary, context);
+    await trim(lock, temporary);
     if (!(await isComplete(lock, temporary))) {
       const detail = `npm left no ${lock.module}/${lock.entry}`;
       throw new SluiceError("ENGINE_INSTALL_FAILED", detail);
@@ -276,4 +279,20 @@ async function install(
     await rm(temporary, { recursive: true, force: true });
   }
   return located(lock, folder);
+}
+
+/** Removes binaries of other machines, and writes what stands in for packages left out. */
+async function trim({ binaries, standIns }: EngineLock, folder: string): Promise<void> {
+  for (const [path, text] of Object.entries(standIns)) {
+    await mkdir(dirname(join(folder, path)), { recursive: true });
+    await writeFile(join(folder, path), text);
+  }
+  if (binaries === undefined) return;
+  const root = join(folder, binaries.folder);
+  for (const platform of await readdir(root)) {
+    for (const architecture of await readdir(join(root, platform))) {
+      if (`${platform}/${architecture}` === binaries.kept) continue;
+      await rm(join(root, platform, architecture), { recursive: true, force: true });
+    }
+  }
 }

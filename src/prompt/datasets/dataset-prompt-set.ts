@@ -1,6 +1,7 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest } from "../../foundation/inference.ts";
 import type { JsonObject } from "../../foundation/json.ts";
+import type { RequestKeeper } from "../kept-row.ts";
 import { compileOnePrompt, type PromptSet, type PromptSetSpec } from "../prompt-set.ts";
 import { type DatasetPromptOptions, datasetPrompt } from "./dataset-options.ts";
 
@@ -57,6 +58,12 @@ export class DatasetPromptSet implements PromptSet {
 
   partialAnswer: PromptSet["partialAnswer"] = (requests, responses) =>
     requests.length === 0 ? null : this.#of(requests[0]).partialAnswer(requests, responses);
+
+  readonly keeper: RequestKeeper = {
+    keep: (requests) => this.#of(requests[0]).keeper!.keep(requests),
+    restore: (kept, index, row) =>
+      this.#ofDataset(kept.requests[0]?.promptName).keeper!.restore(kept, index, row),
+  };
 
   #of(request: InferenceRequest | undefined): PromptSet {
     return this.#ofDataset(request?.promptName);

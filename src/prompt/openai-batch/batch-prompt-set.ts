@@ -44,7 +44,7 @@ export class BatchPromptSet implements PromptSet {
   requests(row: JsonObject, index: number): InferenceRequest[] {
     const line = readBatchLine(row);
     if (line.kind === "embedding" && !this.#options.embeds) {
-      const detail = "/v1/embeddings; this engine gives no vectors, engine llama does";
+      const detail = "/v1/embeddings; this engine gives no vectors, engine llama does, and openai";
       throw new SluiceError("URL_UNSUPPORTED", detail, { field: "url" });
     }
     this.#assertModel(line);
@@ -105,7 +105,7 @@ export class BatchPromptSet implements PromptSet {
 
   #askForm(request: InferenceRequest, format: ResponseFormat, row: JsonObject): void {
     const form = this.#forms.of(format);
-    Object.assign(request, form.ask(row, undefined));
+    Object.assign(request, form.ask(form.sources(row, undefined)));
     if (request.structure) this.#formOf.set(request.structure, form);
   }
 

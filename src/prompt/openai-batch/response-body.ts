@@ -19,6 +19,7 @@ import type { PromptSet } from "../prompt-set.ts";
 export function withResponseBodies(promptSet: PromptSet, model: string): PromptSet {
   return {
     names: promptSet.names,
+    keeper: promptSet.keeper,
     requests: (row, index, dataset) => promptSet.requests(row, index, dataset),
     ready: (requests, responses, at) => promptSet.ready(requests, responses, at),
     accept: (request, response) => promptSet.accept(request, response),

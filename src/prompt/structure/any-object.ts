@@ -62,6 +62,7 @@ export function anyObjectForm(): AnswerForm {
   return {
     noun: "JSON",
     variables: [],
+    sources: () => [],
     ask: () => ({ structure }),
     accept: (_request, response) => {
       const answers = response.answers.map((answer) => {

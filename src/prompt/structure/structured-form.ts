@@ -10,9 +10,7 @@ import type {
 import type { JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { candidateSpans } from "../../foundation/spans.ts";
-import type { AnswerForm } from "../answer-form.ts";
-import { wrongType } from "../field-errors.ts";
-import { kindOf } from "../value-text.ts";
+import { type AnswerForm, sourceText } from "../answer-form.ts";
 import { checkAnswer } from "./answer-check.ts";
 import { answerJson } from "./answer-json.ts";
 import { readSchema } from "./read-schema.ts";
@@ -39,26 +37,25 @@ export function compileStructuredForm(schema: JsonObject, key: string): AnswerFo
   return {
     noun: "JSON",
     variables: copies.flatMap(({ source }) => source.variables),
-    ask: (row, extra) =>
-      copies.length === 0 ? fixed : { structure: copying(shapes, grammar, row, extra) },
+    sources: (row, extra) =>
+      copies.map(({ key: name, source, copyFrom }) =>
+        sourceText(source.evaluate(row, extra), { name: `${name}.copyFrom` }, copyFrom),
+      ),
+    ask: (sources) =>
+      copies.length === 0 ? fixed : { structure: copying(shapes, grammar, sources) },
     accept: (request, response) => accept(request, response, shapes),
     gather: (values) => [...values],
   };
 }
 
 /** The structure of one request: its copying fields may hold what their texts have. */
-function copying(
-  shapes: Shapes,
-  grammar: Grammar,
-  row: JsonObject,
-  extra: JsonObject | undefined,
-): AnswerStructure {
+function copying(shapes: Shapes, grammar: Grammar, sources: readonly string[]): AnswerStructure {
   const rules: Record<string, GrammarNode> = { ...grammar.rules };
   const values = new Map<string, readonly (string | null)[]>();
   const copies: Slot[] = [];
   let enumerated = 0;
-  for (const shape of shapes.copies) {
-    const slot = slotOf(shape, row, extra);
+  for (const [at, shape] of shapes.copies.entries()) {
+    const slot = slotOf(shape, sources[at]!);
     const allowed = [shape.orElse, ...candidateSpans(slot)];
     copies.push(slot);
     rules[shape.key] = constantsGrammar(allowed);
@@ -70,13 +67,8 @@ function copying(
   return { schema, grammar: { root: grammar.root, rules }, copies };
 }
 
-function slotOf(shape: CopyShape, row: JsonObject, extra: JsonObject | undefined): Slot {
-  const { key, copyFrom, maxWords, pattern } = shape;
-  const source = shape.source.evaluate(row, extra);
-  if (typeof source !== "string" && typeof source !== "number") {
-    throw wrongType({ name: `${key}.copyFrom` }, `${copyFrom} is ${kindOf(source)}, not a text`);
-  }
-  const slot = { name: key, source: String(source), orElse: shape.orElse ?? "", maxWords };
+function slotOf({ key, maxWords, pattern, orElse }: CopyShape, source: string): Slot {
+  const slot = { name: key, source, orElse: orElse ?? "", maxWords };
   return pattern === undefined ? slot : { ...slot, pattern };
 }
 

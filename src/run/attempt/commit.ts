@@ -1,5 +1,5 @@
 import type { Storage } from "../../data/storage/storage.ts";
-import type { ErrorCode } from "../../foundation/errors.ts";
+import type { ErrorCode } from "../../foundation/error-table.ts";
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "../bill/paid-answers.ts";

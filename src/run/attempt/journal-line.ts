@@ -1,4 +1,4 @@
-import type { ErrorCode } from "../../foundation/errors.ts";
+import type { ErrorCode } from "../../foundation/error-table.ts";
 import type {
   InferenceResponse,
   SpanOffsets,

@@ -258,7 +258,7 @@ export class Executor {
     const { job, at } = asking;
     if (error.scope === "engine") {
       job.forgetTry(at);
-      this.#isolation.fell(asking);
+      this.#isolation.fell(asking, error);
       if (job.triesOf(at) === 0) job.withdraw();
     } else {
       const isCleared = this.#isolation.resolved(asking);

@@ -36,6 +36,7 @@ export function leadingDeaths(suspects: number): number {
 export class Isolation {
   #groups: Asking[][] = [];
   #fallen: Asking[] = [];
+  #lastDeath: SluiceError | undefined;
   /** Those of the present group that did not come back yet. */
   #unresolved = new Set<Asking>();
   /** Attempts whose journals may not have the outcomes of the present group yet. */
@@ -70,8 +71,9 @@ export class Isolation {
     }
   }
 
-  /** Notes a request that was with the engine when it died. */
-  fell(asking: Asking): void {
+  /** Notes a request that was with the engine when it died, by `error`. */
+  fell(asking: Asking, error: SluiceError): void {
+    this.#lastDeath = error;
     this.#fallen.push(asking);
     this.#unresolved.delete(asking);
   }
@@ -131,6 +133,11 @@ export class Isolation {
     // With one row in flight from the start, the first death is already one alone.
     only.kills++;
     if (only.kills < limits.maxRowKills) this.#groups.unshift(fallen);
-    else giveUp(fallen, new SluiceError("ROW_KILLS_ENGINE", `row ${only.index}`));
+    else giveUp(fallen, killsEngine(only.index, this.#lastDeath));
   }
+}
+
+function killsEngine(row: number, cause: SluiceError | undefined): SluiceError {
+  const last = cause === undefined ? "" : `, at last: ${cause.message}`;
+  return new SluiceError("ROW_KILLS_ENGINE", `row ${row}${last}`, { cause });
 }

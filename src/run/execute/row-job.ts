@@ -3,6 +3,7 @@ import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
+import { withWholePaths } from "../asked-files.ts";
 import type { TaskAttempt } from "../attempt/attempt.ts";
 import { type RequestRecord, requestRecord } from "../attempt/journal-line.ts";
 import type { RowReplies } from "../attempt/replay.ts";
@@ -172,7 +173,8 @@ export function requestsOf(
   const fault = row.error ?? attempt.idFault(row);
   if (fault) return { requests: [], failure: fault };
   try {
-    return { requests: promptSet.requests(row.value!, row.index, row.dataset) };
+    const requests = promptSet.requests(row.value!, row.index, row.dataset);
+    return { requests: withWholePaths(requests, row.file) };
   } catch (error) {
     return { requests: [], failure: located(asSluiceError(error), row.file, row.line) };
   }

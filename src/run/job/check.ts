@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { isJsonObject, type Json } from "../../foundation/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { nearest } from "../../foundation/suggest.ts";
 import type { JobDraft } from "./draft.ts";
 import type { Problem } from "./problem.ts";
@@ -31,15 +31,26 @@ const secretKeys = /^(api_?key|authorization|token|access_?token|secret|password
 function findSecrets(draft: JobDraft): Problem[] {
   const model = draft.value.model;
   if (!isJsonObject(model)) return [];
+  const endpoints = Array.isArray(model.endpoints) ? model.endpoints : [];
+  return [
+    ...secretsOf(model, ["model"], draft),
+    ...endpoints.flatMap((endpoint, at) =>
+      isJsonObject(endpoint) ? secretsOf(endpoint, ["model", "endpoints", String(at)], draft) : [],
+    ),
+  ];
+}
+
+/** The same of what names one server. */
+function secretsOf(server: JsonObject, at: readonly string[], draft: JobDraft): Problem[] {
   const hint = "set a variable, and name it in model.apiKeyEnv: apiKeyEnv: OPENAI_API_KEY";
   const found = (key: string, message: string): Problem => {
-    const path = ["model", key];
+    const path = [...at, key];
     return { code: "JOB_INVALID", path, message, origin: draft.originOf(path), hint };
   };
-  const problems = Object.keys(model)
+  const problems = Object.keys(server)
     .filter((key) => secretKeys.test(key))
     .map((key) => found(key, "a secret does not belong in a job, which is stored with its run"));
-  const { apiKeyEnv, baseUrl } = model;
+  const { apiKeyEnv, baseUrl } = server;
   if (typeof apiKeyEnv === "string" && !/^[A-Za-z_]\w*$/.test(apiKeyEnv)) {
     problems.push(found("apiKeyEnv", "must be the name of a variable, not its value"));
   }

@@ -49,7 +49,15 @@ const shape = z.strictObject({
     "Answers to each prompt; above 1 they come as a list",
     1,
   ),
-  numBeams: optional(count, "Beams of a beam search; no engine has one, so only 1", 1),
+  numBeams: optional(count.max(limits.maxBeams), "Beams of a beam search; 1 = none", 1),
+  lengthPenalty: optional(
+    z.number().min(-10).max(10),
+    "Of a beam search, above 0: longer answers; default: as the model says, or 1",
+  ),
+  earlyStopping: optional(
+    z.union([z.boolean(), z.literal("never")]),
+    "Whether a beam search ends with as many answers as beams; default: as the model says, or false",
+  ),
   logprobs: optional(
     z.int().min(0).max(limits.maxLogprobs),
     "Likeliest tokens to report for each token, with output.include: [logprobs]",
@@ -73,7 +81,8 @@ const shape = z.strictObject({
 type Generation = z.output<typeof shape>;
 
 function contradictions(generation: Generation): { key: keyof Generation; message: string }[] {
-  const { maxNewTokens, maxLength, doSample, temperature, numReturnSequences = 1 } = generation;
+  const { maxNewTokens, maxLength, doSample, temperature } = generation;
+  const { numReturnSequences = 1, numBeams = 1, lengthPenalty, earlyStopping } = generation;
   const found: { key: keyof Generation; message: string }[] = [];
   if (maxNewTokens !== undefined && maxLength !== undefined) {
     const message = "stands beside maxNewTokens: give one of them";
@@ -82,8 +91,16 @@ function contradictions(generation: Generation): { key: keyof Generation; messag
   if (doSample === true && temperature === 0) {
     found.push({ key: "temperature", message: "must be more than 0 with doSample: true" });
   }
-  if (numReturnSequences > 1 && temperatureOf(generation) === 0) {
-    const message = `gives ${numReturnSequences} times the same answer: set a temperature above 0`;
+  const hasBeams = numBeams > 1;
+  for (const [key, value] of Object.entries({ lengthPenalty, earlyStopping })) {
+    if (hasBeams || value === undefined) continue;
+    const message = "is of a beam search: set numBeams above 1";
+    found.push({ key: key as keyof Generation, message });
+  }
+  if (numReturnSequences > numBeams && temperatureOf(generation) === 0) {
+    const message = hasBeams
+      ? `asks for more answers than there are beams: ${numBeams}`
+      : `gives ${numReturnSequences} times the same answer: set a temperature above 0`;
     found.push({ key: "numReturnSequences", message });
   }
   return found;

@@ -8,6 +8,7 @@ export interface JobKey {
   readonly path: string;
   /** What it takes, for people: `integer`, `text or object`, `chat | completion`. */
   readonly type: string;
+  /** What it means; where only some engines know it, or mean something else, with their names. */
   readonly description: string;
   readonly default: Json | undefined;
   readonly kind: SettingKind;
@@ -28,12 +29,21 @@ export function environmentName(path: string): string {
 
 let keys: readonly JobKey[] | undefined;
 
+interface FoundKey extends Omit<JobKey, "description"> {
+  /** The engines of each description; none named = all. */
+  meanings: ReadonlyMap<string, readonly string[]>;
+}
+
 /** Every key of the schema, in its order; those of a union's forms merged. */
 export function jobKeys(): readonly JobKey[] {
   if (!keys) {
-    const found = new Map<string, JobKey>();
+    const found = new Map<string, FoundKey>();
     collect([schemaTree()], [], "operation", undefined, found);
-    keys = [...found.values()];
+    const engines = found.get("model.engine")?.engines.length ?? 0;
+    keys = [...found.values()].map(({ meanings, ...key }) => ({
+      ...key,
+      description: described(meanings, engines),
+    }));
   }
   return keys;
 }
@@ -43,7 +53,7 @@ function collect(
   path: readonly string[],
   inherited: SettingKind,
   engine: string | undefined,
-  found: Map<string, JobKey>,
+  found: Map<string, FoundKey>,
 ): void {
   for (const node of nodes) {
     const kind = node.kind ?? inherited;
@@ -67,12 +77,20 @@ function collect(
   }
 }
 
+function described(meanings: FoundKey["meanings"], engineCount: number): string {
+  const texts = [...meanings].map(([description, engines]) => {
+    const isOfAll = engines.length === 0 || engines.length === engineCount;
+    return isOfAll ? description : `${description} (engine ${engines.join(", ")})`.trim();
+  });
+  return texts.join("; ");
+}
+
 function add(
   node: SchemaNode,
   path: readonly string[],
   kind: SettingKind,
   engine: string | undefined,
-  found: Map<string, JobKey>,
+  found: Map<string, FoundKey>,
 ): void {
   const dotted = path.join(".");
   const known = found.get(dotted);
@@ -83,7 +101,7 @@ function add(
   found.set(dotted, {
     path: dotted,
     type: types,
-    description: known?.description || node.description || "",
+    meanings: withMeaning(known?.meanings, node.description, engine),
     default: hasOneDefault ? node.default : undefined,
     kind,
     engines: engine ? [...new Set([...(known?.engines ?? []), engine])] : [],
@@ -91,6 +109,20 @@ function add(
     isSwitch: types === "true or false",
     otherNames: (node.otherNames ?? []).map((name) => [...path.slice(0, -1), name].join(".")),
   });
+}
+
+/** Of forms that are told apart by nothing but their type, the first description counts. */
+function withMeaning(
+  known: FoundKey["meanings"] = new Map(),
+  description = "",
+  engine: string | undefined,
+): FoundKey["meanings"] {
+  if (engine === undefined) {
+    const first = [...known.keys()].find((each) => each !== "") ?? description;
+    return new Map([[first, []]]);
+  }
+  const engines = new Set([...(known.get(description) ?? []), engine]);
+  return new Map([...known, [description, [...engines]]]);
 }
 
 function typeText(form: SchemaNode): string {

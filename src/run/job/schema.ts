@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
 import { modelOptions } from "../../engines/model-options.ts";
+import { describeEngine } from "../../engines/registry.ts";
 import { limits } from "../../foundation/limits.ts";
 import { setting } from "../../foundation/setting.ts";
 import { answerSchema, promptOptions } from "../../prompt/prompt-options.ts";
@@ -267,7 +268,9 @@ export const jobSchema = plainJob
     }
     const batches = input.filter(({ format }) => format === "openai-batch");
     if (batches.length === 0) {
-      const isOne = (prompt === undefined) !== (prompts === undefined);
+      const given = [prompt, prompts].filter((each) => each !== undefined).length;
+      // An engine that reads rows needs no words.
+      const isOne = given === 1 || (given === 0 && describeEngine(job.model).takesRows === true);
       if (!isOne) refuse("prompts", "give exactly one of prompt and prompts");
     } else if (batches.length < input.length) {
       refuse("input", "openai-batch is for all inputs of a job or for none");

@@ -1,23 +1,16 @@
 import type { Hash } from "node:crypto";
 import type { RandomReader, Storage, Writer } from "../../data/storage/storage.ts";
 import { sha256Stream } from "../../foundation/hashing.ts";
-import type { InferenceRequest } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
+import type { KeptRow } from "../../prompt/kept-row.ts";
 import { readLines } from "../lines.ts";
-
-/** What a request has that is not the same in all requests of its prompt. */
-export interface PreparedRequest
-  extends Omit<InferenceRequest, "index" | "parameters" | "structure"> {
-  /** It asks for the structure of its prompt. */
-  isStructured?: true;
-}
 
 /** A line of a file of prepared prompts. */
 export interface PreparedRow {
   /** Its number in the shard. */
   row: number;
   /** `null` where the row has to be rendered each time. */
-  requests: PreparedRequest[] | null;
+  kept: KeptRow | null;
 }
 
 /** The last line: the SHA-256 of all lines before it. */
@@ -58,14 +51,14 @@ export class PreparedReader {
     this.#lines = readLines(storage, path);
   }
 
-  /** The requests of a row; rows are asked for in order, and some may be left out. */
-  async requestsOf(row: number): Promise<readonly PreparedRequest[] | null> {
+  /** What is kept of a row; rows are asked for in order, and some may be left out. */
+  async keptOf(row: number): Promise<KeptRow | null> {
     while (this.#at === undefined || this.#at.row < row) {
       const { done, value } = await this.#lines.next();
       if (done) return null;
       this.#at = JSON.parse(value) as PreparedRow;
     }
-    return this.#at.row === row ? this.#at.requests : null;
+    return this.#at.row === row ? this.#at.kept : null;
   }
 
   async close(): Promise<void> {
@@ -94,10 +87,13 @@ export class PreparedWriter {
     return !this.#hasFailed;
   }
 
-  async add(row: PreparedRow): Promise<void> {
-    if (this.#hasFailed) return;
-    this.#text += `${JSON.stringify(row)}\n`;
-    if (this.#text.length >= limits.readChunkBytes) await this.#guarded(() => this.#flush());
+  async add({ row, kept }: PreparedRow): Promise<void> {
+    await this.#guarded(async () => {
+      const line = JSON.stringify({ row, kept });
+      const isTooLong = line.length > limits.maxLineBytes;
+      this.#text += `${isTooLong ? JSON.stringify({ row, kept: null }) : line}\n`;
+      if (this.#text.length >= limits.readChunkBytes) await this.#flush();
+    });
   }
 
   /** From here on others find it. */

@@ -1,26 +1,18 @@
 import type { InputRow } from "../../data/row.ts";
 import type { Storage } from "../../data/storage/storage.ts";
-import type { Engine } from "../../engines/engine.ts";
+import type { Engine, PromptWords } from "../../engines/engine.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { digestOf } from "../../foundation/hashing.ts";
-import type {
-  AnswerStructure,
-  GenerationParameters,
-  InferenceRequest,
-} from "../../foundation/inference.ts";
+import type { InferenceRequest } from "../../foundation/inference.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
+import type { KeptRow, RequestKeeper } from "../../prompt/kept-row.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { ArrangedAttempt } from "../attempt/row-arrangement.ts";
 import type { JobSpec } from "../job/schema.ts";
 import type { Task } from "../plan.ts";
-import {
-  PreparedReader,
-  type PreparedRequest,
-  PreparedWriter,
-  preparedState,
-} from "./prepared-file.ts";
+import { PreparedReader, PreparedWriter, preparedState } from "./prepared-file.ts";
 
 /** An engine's own. */
 interface Tokenizer {
@@ -29,13 +21,17 @@ interface Tokenizer {
   digest: string;
 }
 
+interface RenderedRow extends Pick<InputRow, "index" | "value"> {
+  /** Null where nothing can be asked of it. */
+  requests: InferenceRequest[] | null;
+}
+
 interface PreparedOptions {
   /** Rooted at the folder of prepared prompts. */
   storage: Storage;
   job: JobSpec;
   promptSet: PromptSet;
-  /** What every request of the job has. */
-  parameters: GenerationParameters;
+  keeper: RequestKeeper;
   /** Makes tokens of prompts; absent where the engine has no tokenizer. */
   tokenize?: Engine["tokenize"] | undefined;
   logger: Logger;
@@ -51,9 +47,7 @@ export class PreparedPrompts {
   /** The prompts of the job; of a row that is at hand here it knows them already. */
   readonly promptSet: PromptSet;
   readonly #options: PreparedOptions;
-  readonly #requests = new WeakMap<JsonObject, readonly PreparedRequest[]>();
-  /** Structures by the names of their prompts, which the first row that is rendered tells. */
-  readonly #structures = new Map<string, AnswerStructure>();
+  readonly #kept = new WeakMap<JsonObject, KeptRow>();
 
   constructor(options: PreparedOptions) {
     this.#options = options;
@@ -96,9 +90,9 @@ export class PreparedPrompts {
       for await (const rows of batches) {
         let hits = 0;
         for (const { index, value } of rows) {
-          const requests = await file.requestsOf(index - task.firstRow).catch(() => null);
-          if (!value || !requests) continue;
-          this.#requests.set(value, requests);
+          const kept = await file.keptOf(index - task.firstRow).catch(() => null);
+          if (!value || !kept) continue;
+          this.#kept.set(value, kept);
           hits++;
         }
         attempt.notePrepared({ hits, misses: rows.length - hits });
@@ -121,15 +115,16 @@ export class PreparedPrompts {
     let seen = 0;
     try {
       for await (const rows of batches) {
-        const rendered = rows.map((row) => this.#render(row));
-        if (file.isOpen && tokenizer) {
-          const requests = rendered.flatMap((ofRow) => ofRow ?? []);
-          await addTokens(requests, tokenizer).catch((error: Error) => file.fail(error));
-        }
-        for (const [at, { index, value }] of rows.entries()) {
-          const requests = rendered[at]!;
-          if (value && requests) this.#requests.set(value, requests);
-          await file.add({ row: index - task.firstRow, requests });
+        for (const group of this.#rendered(rows)) {
+          if (file.isOpen && tokenizer) {
+            const requests = group.flatMap((row) => row.requests ?? []).filter(hasWords);
+            await addTokens(requests, tokenizer).catch((error: Error) => file.fail(error));
+          }
+          for (const { index, value, requests } of group) {
+            const kept = requests && this.#options.keeper.keep(requests);
+            if (value && kept) this.#kept.set(value, kept);
+            await file.add({ row: index - task.firstRow, kept });
+          }
         }
         seen += rows.length;
         attempt.notePrepared({ hits: 0, misses: rows.length });
@@ -142,12 +137,27 @@ export class PreparedPrompts {
     }
   }
 
-  /** What is kept of a row: nothing where its requests are more than their words. */
-  #render({ value, index, dataset, error }: InputRow): PreparedRequest[] | null {
+  /** Rows in groups of bounded size: lists may ask much of each. */
+  *#rendered(rows: readonly InputRow[]): Generator<RenderedRow[]> {
+    let group: RenderedRow[] = [];
+    let chars = 0;
+    for (const row of rows) {
+      const requests = this.#render(row);
+      group.push({ index: row.index, value: row.value, requests });
+      for (const request of requests ?? []) chars += charsOf(request);
+      if (chars < limits.maxTokenizedChars) continue;
+      yield group;
+      group = [];
+      chars = 0;
+    }
+    yield group;
+  }
+
+  /** Null where nothing can be asked of a row. */
+  #render({ value, index, dataset, error }: InputRow): InferenceRequest[] | null {
     if (error || !value) return null;
     try {
-      const requests = this.#requestsOf(value, index, dataset);
-      return requests.every(isPlain) ? requests.map(preparedRequest) : null;
+      return this.#options.promptSet.requests(value, index, dataset);
     } catch {
       // It fails when it is asked, and is told why then.
       return null;
@@ -165,24 +175,9 @@ export class PreparedPrompts {
   }
 
   #take(row: JsonObject, index: number, dataset: string | undefined): InferenceRequest[] {
-    const { parameters } = this.#options;
-    const prepared = this.#requests.get(row);
-    const isKnown = prepared?.every(
-      ({ isStructured, promptName }) => !isStructured || this.#structures.has(promptName),
-    );
-    if (!prepared || !isKnown) return this.#requestsOf(row, index, dataset);
-    return prepared.map(({ isStructured, ...words }) => {
-      const structure = isStructured && this.#structures.get(words.promptName);
-      return { ...words, index, parameters, ...(structure && { structure }) };
-    });
-  }
-
-  #requestsOf(row: JsonObject, index: number, dataset: string | undefined): InferenceRequest[] {
-    const requests = this.#options.promptSet.requests(row, index, dataset);
-    for (const { promptName, structure } of requests) {
-      if (structure) this.#structures.set(promptName, structure);
-    }
-    return requests;
+    const { promptSet, keeper } = this.#options;
+    const kept = this.#kept.get(row);
+    return kept ? keeper.restore(kept, index, row) : promptSet.requests(row, index, dataset);
   }
 }
 
@@ -193,59 +188,66 @@ async function* notKept(batches: AsyncIterable<InputRow[]>, attempt: ArrangedAtt
   }
 }
 
-/** True for a request that differs from others of its prompt by its words alone. */
-function isPlain({ after, element, embed, slottedLine, structure }: InferenceRequest): boolean {
-  const more = [after, element, embed, slottedLine, structure?.copies];
-  return more.every((it) => it === undefined);
-}
-
-function preparedRequest(request: InferenceRequest): PreparedRequest {
-  const { index: _, parameters: _shared, structure, ...words } = request;
-  return structure === undefined ? words : { ...words, isStructured: true };
+/** False for a request that goes on from an answer. */
+function hasWords({ after }: InferenceRequest): boolean {
+  return after === undefined;
 }
 
 /** @throws SluiceError `ENGINE_DIED`, also where it came back with another model. */
 async function addTokens(
-  requests: readonly PreparedRequest[],
+  requests: readonly InferenceRequest[],
   { tokenize, digest }: Tokenizer,
 ): Promise<void> {
-  for (const group of grouped(requests)) {
-    const words = group.map(({ messages, prompt = "" }) => (messages ? { messages } : { prompt }));
-    const { tokenizer, prompts } = await tokenize(words);
+  // Prompts of a job may differ in the form of the answer alone.
+  const alike = [...Map.groupBy(requests, wordsText).values()];
+  for (const group of grouped(alike)) {
+    const { tokenizer, prompts } = await tokenize(group.map(([first]) => wordsOf(first!)));
     if (tokenizer !== digest) throw new SluiceError("ENGINE_DIED", "its tokenizer has changed");
-    for (const [at, tokens] of prompts.entries()) if (tokens) group[at]!.tokens = tokens;
+    for (const [at, tokens] of prompts.entries()) {
+      if (tokens) for (const request of group[at]!) request.tokens = tokens;
+    }
   }
 }
 
-/** Requests in groups of bounded size. */
-function grouped(requests: readonly PreparedRequest[]): PreparedRequest[][] {
-  const groups: PreparedRequest[][] = [];
+function wordsOf({ messages, prompt = "" }: InferenceRequest): PromptWords {
+  return messages ? { messages } : { prompt };
+}
+
+function wordsText({ messages, prompt }: InferenceRequest): string {
+  return JSON.stringify(messages ?? prompt ?? "");
+}
+
+/** Requests, those of the same words together, in groups of bounded size. */
+function grouped(alike: readonly InferenceRequest[][]): InferenceRequest[][][] {
+  const groups: InferenceRequest[][][] = [];
   let chars = Number.POSITIVE_INFINITY;
-  for (const request of requests) {
-    const own = charsOf(request);
+  for (const requests of alike) {
+    const own = charsOf(requests[0]!);
     if (chars + own > limits.maxTokenizedChars) {
       groups.push([]);
       chars = 0;
     }
-    groups.at(-1)!.push(request);
+    groups.at(-1)!.push(requests);
     chars += own;
   }
   return groups;
 }
 
-function charsOf({ messages = [], prompt = "" }: PreparedRequest): number {
+function charsOf({ messages = [], prompt = "" }: InferenceRequest): number {
   return messages.reduce((sum, { content }) => sum + content.length, prompt.length);
 }
 
 /** Where the prompts of a shard are kept. */
 function preparedPath({ slices, only }: Task, job: JobSpec, tokenizer: string | undefined): string {
-  const { dataset, prompt, prompts, truncateFeatures, sequenceLen, model } = job;
+  const { dataset, prompt, prompts, schema, truncateFeatures, sequenceLen, model } = job;
   const entries = dataset?.map(({ path: _, data_files: __, ...entry }) => entry);
   const digest = digestOf({
-    format: 2,
+    format: 3,
     rows: slices.map(({ sha256, format, dataset: name }) => [sha256, format, name ?? null]),
     only: only ?? null,
-    prompts: JSON.parse(JSON.stringify({ entries, prompt, prompts, truncateFeatures })) as Json,
+    prompts: JSON.parse(
+      JSON.stringify({ entries, prompt, prompts, schema, truncateFeatures }),
+    ) as Json,
     tokenizer: [model.engine, tokenizer ?? model.name],
     sequenceLen: sequenceLen ?? null,
   });

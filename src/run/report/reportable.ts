@@ -3,17 +3,11 @@ import type { JobSpec } from "../job/schema.ts";
 import { isBatchInput, writesBatchLines } from "../openai-batch/batch-lines.ts";
 
 /**
- * Refuses what a report has no place for, and prepared prompts of rows that need none.
+ * Refuses what a report has no place for.
  *
  * @throws SluiceError `JOB_INVALID`, naming the key.
  */
 export function assertReportable(job: JobSpec): void {
-  if (job.preparedDir !== undefined && isBatchInput(job)) {
-    throw new SluiceError("JOB_INVALID", "rows of openai-batch are requests already", {
-      field: "preparedDir",
-      hint: "leave it out",
-    });
-  }
   if (job.report === undefined) return;
   if (job.prompts !== undefined) throw invalid("prompts", "a row has one prompt");
   if (job.prompt?.forEach !== undefined) throw invalid("prompt.forEach", "a row has one prompt");

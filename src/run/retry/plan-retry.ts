@@ -6,6 +6,7 @@ import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
 import { assertAskable } from "../askable.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import { effectiveJob } from "../effective-job.ts";
+import { identifiedJob } from "../identified-job.ts";
 import { differingAnswers } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { planPathOf } from "../layout.ts";
@@ -40,7 +41,7 @@ export async function retriedJob(
       hint: "run the job to its end first: the same sluice run command goes on with it",
     });
   }
-  const job = await change((await readPlan(storage, base.generation)).job);
+  const job = await identifiedJob(await change((await readPlan(storage, base.generation)).job));
   assertAskable(job);
   assertSameForm((await readPlan(storage)).job, job);
   return { base, job };

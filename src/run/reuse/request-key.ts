@@ -7,21 +7,25 @@ import { canonicalJson } from "../../foundation/json.ts";
  * that somebody wrote down. (Rows without a written seed share a drawn one, which is no wish that
  * equal rows get equal answers.)
  */
-export function isRepeatable({ parameters }: InferenceRequest): boolean {
+export function isRepeatable({ parameters, file }: InferenceRequest): boolean {
+  // A file may hold something else by then.
+  if (file !== undefined) return false;
   return parameters.temperature === 0 || parameters.explicit?.includes("seed") === true;
 }
 
 /**
  * What decides the answer to a request, as 64 hex digits: the model, what it reads, and how it
- * answers. Not the row, the prompt's name or the place in a list.
+ * answers, and the row where the engine reads that. Not its index, the prompt's name or the place
+ * in a list.
  *
  * @param model says which model answers, weights included, as canonical JSON.
  */
 export function requestKey(model: string, request: InferenceRequest): string {
-  const { messages, prompt, onTooLong, slottedLine, structure, embed } = request;
+  const { messages, prompt, onTooLong, slottedLine, structure, embed, row } = request;
   // Members stand in one order, as they are made in one place: cheaper than canonical JSON.
   const read = JSON.stringify([messages, prompt, onTooLong, slottedLine, structure, embed]);
-  return sha256Hex(`${model}\n${decisiveParameters(request.parameters)}\n${read}`);
+  const ofRow = row === undefined ? "" : `\n${canonicalJson(row)}`;
+  return sha256Hex(`${model}\n${decisiveParameters(request.parameters)}\n${read}${ofRow}`);
 }
 
 /** Requests of a job share their parameters. */

@@ -59,6 +59,8 @@ export type FromWorker =
       waiting: number;
       inFlight: number;
       usage: Usage;
+      /** Requests its engine can hold from now on, where that has changed. */
+      capacity?: number;
     } & TaskCounts)
   /** It has no task to report on, and lives. */
   | { type: "worker-beat" }

@@ -1,6 +1,6 @@
 import { assignedDevices } from "../../engines/devices.ts";
 import type { Engine, EngineContext } from "../../engines/engine.ts";
-import { openEngine } from "../../engines/registry.ts";
+import { describeEngine, openEngine } from "../../engines/registry.ts";
 import type { Channel } from "../../foundation/channel.ts";
 import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
@@ -8,7 +8,7 @@ import type { InferenceRequest, InferenceResponse } from "../../foundation/infer
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
-import { parametersOf, promptSetOf } from "../askable.ts";
+import { promptSetOf } from "../askable.ts";
 import { rulingCoordinator } from "../coordinate/coordinator.ts";
 import type { ProcessIdentity } from "../coordinate/processes.ts";
 import { type RunDependencies, runContext } from "../dependencies.ts";
@@ -83,19 +83,22 @@ export async function serveWorker(options: ServeOptions): Promise<SluiceError | 
 }
 
 function preparedPrompts(
-  { plan: { job, seed }, logger }: RunContext,
+  { plan: { job }, logger }: RunContext,
   { openStorage }: RunDependencies,
   promptSet: PromptSet,
   engine: Engine,
 ): PreparedPrompts | undefined {
-  if (job.preparedDir === undefined) return undefined;
+  const { keeper } = promptSet;
+  if (job.preparedDir === undefined || keeper === undefined) return undefined;
   const storage = openStorage(job.preparedDir);
-  const parameters = parametersOf(job, seed);
   const tokenize = engine.tokenize?.bind(engine);
-  return new PreparedPrompts({ storage, job, promptSet, parameters, tokenize, logger });
+  return new PreparedPrompts({ storage, job, promptSet, keeper, tokenize, logger });
 }
 
-/** The engine, not asked twice for the same; the fake one only where there is a cache. */
+/**
+ * The engine, not asked twice for the same; one that also reads the row's index only where there
+ * is a cache.
+ */
 function withReuse(
   engine: Engine,
   promptSet: PromptSet,
@@ -103,7 +106,8 @@ function withReuse(
   { openStorage }: RunDependencies,
 ): Engine {
   const { cache, model } = job;
-  if (cache === undefined && model.engine === "fake") return engine;
+  const isOfIndex = model.engine === "fake" || model.engine === "predictor";
+  if (cache === undefined && isOfIndex) return engine;
   return reusing(engine, {
     model: modelIdentity(job, engine),
     ...(cache && { cache: new AnswerCache(openStorage(cache.path), cache.maxBytes) }),
@@ -126,9 +130,15 @@ function accepts(
 }
 
 function modelIdentity(job: JobSpec, { choices }: Engine): Json {
-  const address = "baseUrl" in job.model ? job.model.baseUrl : null;
+  const address = addressIdentity(describeEngine(job.model).servers?.(job.model) ?? []);
   const weights = choices?.weights ?? choices?.modelFile ?? null;
   return { model: answersOf(job).model ?? null, address, weights };
+}
+
+/** One server by its address; of several the order does not matter. */
+function addressIdentity(servers: readonly string[]): Json {
+  const [only = null, ...others] = servers.toSorted();
+  return others.length === 0 ? only : [only, ...others];
 }
 
 async function openContext({

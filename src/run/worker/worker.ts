@@ -48,6 +48,7 @@ export class Worker {
   readonly #unknown = new Set<string>();
   #cancelProgress: (() => void) | undefined;
   #isStopping = false;
+  #toldCapacity = 0;
   /** Why the conversation could not go on, where the other end broke its rules. */
   fault: SluiceError | undefined;
   #resolveStopped!: () => void;
@@ -79,12 +80,13 @@ export class Worker {
   /** Says that it is ready and begins to obey. */
   start(): void {
     const { channel, engine, context, pid } = this.#options;
+    this.#toldCapacity = engine.capacity;
     channel.send({
       type: "worker-ready",
       worker: context.worker,
       pid,
       protocol: protocolVersion,
-      capacity: engine.capacity,
+      capacity: this.#toldCapacity,
       engine: engine.name,
       choices: { ...engine.choices },
     });
@@ -266,9 +268,18 @@ export class Worker {
       told++;
       const waiting = this.#executor.waitingOf(attempt);
       const inFlight = this.#executor.inFlightOf(attempt);
-      this.#send({ type: "task-progress", task, waiting, inFlight, ...countsOf(attempt) });
+      const facts = { waiting, inFlight, ...countsOf(attempt), ...this.#changedCapacity() };
+      this.#send({ type: "task-progress", task, ...facts });
     }
     return told;
+  }
+
+  /** What its engine can hold, where that is not what the coordinator was told last. */
+  #changedCapacity(): { capacity?: number } {
+    const { capacity } = this.#options.engine;
+    if (capacity === this.#toldCapacity) return {};
+    this.#toldCapacity = capacity;
+    return { capacity };
   }
 
   #send(message: FromWorker): void {

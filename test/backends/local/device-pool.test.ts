@@ -42,6 +42,20 @@ describe("DevicePool", () => {
     expect(await groupsOf(jobOf())).toEqual({ groups: ["0", "1", "2"], notices: [] });
   });
 
+  it("gives each as many as its model needs, and refuses one that needs more", async () => {
+    const vllm = (gpus: number) =>
+      jobSchema.parse({
+        ...jobOf(),
+        model: { engine: "vllm", name: "owner/m", args: ["--tensor-parallel-size", gpus] },
+      });
+    expect((await groupsOf(vllm(3))).groups).toEqual(["0,1,2"]);
+    expect(await groupsOf(vllm(2))).toEqual({
+      groups: ["0,1"],
+      notices: ["1 of 3 GPUs are left over"],
+    });
+    await expect(groupsOf(vllm(4))).rejects.toThrow(/needs 4 GPUs, and this machine shows 3/);
+  });
+
   it("gives out those that the job names, in its order", async () => {
     const { groups } = await groupsOf(jobOf({ devices: [2, "GPU-8932"] }));
     expect(groups).toEqual(["2", "0"]);

@@ -5,7 +5,8 @@ import { greedyParameters } from "../../../src/foundation/inference.ts";
 import { silentLogger } from "../../../src/foundation/logger.ts";
 import { systemRandom } from "../../../src/foundation/random.ts";
 
-// Stands for a worker: hosts an engine, prints the host's pid, asks once a moment later.
+// Stands for a worker: hosts an engine, prints the host's pid, asks once a moment later: what the
+// command line says, or something harmless.
 
 const engine = await openHostedEngine({
   kind: "module",
@@ -26,7 +27,13 @@ setTimeout(async () => {
     seed: 0,
   };
   const { answers } = await engine.infer(
-    { index: 0, promptName: "p", prompt: "still here", onTooLong: "fail", parameters },
+    {
+      index: 0,
+      promptName: "p",
+      prompt: process.argv[2] ?? "still here",
+      onTooLong: "fail",
+      parameters,
+    },
     new AbortController().signal,
   );
   process.stdout.write(`${answers[0]?.text}\n`);

@@ -18,6 +18,7 @@ export const openHosted: OpenHosted = async (options) => {
     choices: { threads: process.env.UV_THREADPOOL_SIZE ?? "unset" },
     async infer({ prompt = "", index }, signal) {
       console.log(`asked ${prompt}`);
+      if (prompt === "spin") for (;;);
       if (prompt === "die") process.kill(process.pid, "SIGKILL");
       if (prompt === "throw") throw new TypeError("a bug of the engine");
       if (prompt === "refuse") throw new SluiceError("PROMPT_TOO_LONG", "by far");

@@ -31,7 +31,12 @@ function open(
   changes: Partial<OpenaiModelOptions> = {},
   context: Partial<EngineContext> = {},
 ): Engine {
-  const options = modelOptions.parse({ engine: "openai", name: "m", baseUrl, ...changes });
+  // With a fixed number it asks for nothing else, such as the server's load.
+  const fixed = { maxInFlight: 64 };
+  const options = modelOptions.parse({
+    ...{ engine: "openai", name: "m", baseUrl },
+    ...{ ...fixed, ...changes },
+  });
   // Short waits: chance that draws the first hundredth of each back-off.
   const random = { next: () => 0.01 };
   const engine = openOpenai(options as OpenaiModelOptions, engineContext({ random, ...context }));

@@ -50,6 +50,34 @@ describe("lockFor", () => {
     );
   });
 
+  it("locks transformers.js with the runtime and nothing else", () => {
+    const { "": root, ...packages } = packagesOf(lockFor("transformers", linux));
+    expect(Object.keys(packages).sort()).toEqual([
+      "node_modules/@huggingface/transformers",
+      "node_modules/onnxruntime-common",
+      "node_modules/onnxruntime-node",
+    ]);
+    for (const [path, { version, integrity, dependencies = {} }] of Object.entries(packages)) {
+      expect(version, path).toMatch(/^\d+\.\d+\.\d+$/);
+      expect(integrity, path).toMatch(/^sha512-[A-Za-z0-9+/]{86}==$/);
+      for (const name of Object.keys(dependencies)) {
+        expect(packages[`node_modules/${name}`]?.version).toBe(dependencies[name]);
+      }
+    }
+    expect(root?.dependencies).toEqual({ "@huggingface/transformers": "4.3.1" });
+  });
+
+  it("keeps of the runtime what this machine can load, whatever its GPU", () => {
+    const lock = lockFor("transformers", { ...linux, hardware: "cuda" });
+    expect(lock.folder).toBe("transformers-4.3.1-linux-x64");
+    expect(lock.binaries?.kept).toBe("linux/x64");
+    expect(Object.keys(lock.standIns)).toContain("node_modules/sharp/index.js");
+    const sun = { platform: "sunos", architecture: "x64", hardware: "cpu" } as const;
+    expect(() => lockFor("transformers", sun)).toThrow(
+      expect.objectContaining({ code: "ENGINE_MISSING" }),
+    );
+  });
+
   it("refuses a machine it has no integrity for, and says what to do", () => {
     const mac = { platform: "darwin", architecture: "arm64", hardware: "cpu" } as const;
     expect(() => lockFor("llama", mac)).toThrow(

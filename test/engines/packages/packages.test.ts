@@ -38,6 +38,20 @@ async function packageContext(environment: Record<string, string> = {}): Promise
   return { ...(await modelContext(environment)), workingDirectory, machine };
 }
 
+/** An npm that makes what the packages of transformers.js leave behind, for all platforms. */
+function transformersNpm(): Promise<string> {
+  return pathWithProgram(
+    "npm",
+    `modules=node_modules/@huggingface/transformers
+mkdir -p $modules/dist
+echo '{"version":"4.3.1"}' > $modules/package.json
+echo 'export {};' > $modules/dist/transformers.node.mjs
+for machine in linux/x64 linux/arm64 darwin/arm64 win32/x64; do
+  mkdir -p node_modules/onnxruntime-node/bin/napi-v6/$machine
+done`,
+  );
+}
+
 describe("locateEnginePackage", () => {
   it("prefers the project's own node_modules, from any folder of the project", async () => {
     const context = await packageContext();
@@ -141,7 +155,7 @@ describe("listEngines and removeEngine", () => {
       bytes: 0,
     });
     const { located } = await addEngine("llama", context);
-    expect(await listEngines(context)).toMatchObject([{ located }]);
+    expect(await listEngines(context)).toMatchObject([{ located }, { engine: "transformers" }]);
     expect(await removeEngine("llama", context)).toBeGreaterThan(0);
     expect(await removeEngine("llama", context)).toBe(0);
     expect(await readdir(dirname(dirname(dirname(located.directory))))).toEqual([]);
@@ -152,5 +166,17 @@ describe("listEngines and removeEngine", () => {
     const other = { ...machine, platform: "win32" };
     const [listing] = await listEngines({ ...context, machine: other });
     expect(listing?.refusal).toMatch(/win32-x64 with cpu; run npm install node-llama-cpp@3\.22\.1/);
+  });
+});
+
+describe("the package of engine transformers", () => {
+  it("is trimmed to this machine, with a stand-in for what reads images", async () => {
+    const context = await packageContext({ PATH: await transformersNpm() });
+    const { located } = await addEngine("transformers", context);
+    const modules = join(dirname(located.entry), "../../..");
+    const binaries = join(modules, "onnxruntime-node/bin/napi-v6");
+    expect(await readdir(join(binaries, "linux"))).toEqual(["x64"]);
+    expect(await readdir(join(binaries, "darwin"))).toEqual([]);
+    expect(await readFile(join(modules, "sharp/index.js"), "utf8")).toContain("images");
   });
 });

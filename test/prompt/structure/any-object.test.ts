@@ -7,7 +7,7 @@ import { seededRandom } from "../../../src/foundation/random.ts";
 import { anyObjectForm } from "../../../src/prompt/structure/any-object.ts";
 import { spacedJson } from "../../../src/prompt/value-text.ts";
 
-const { grammar } = anyObjectForm().ask({}, undefined).structure!;
+const { grammar } = anyObjectForm().ask([]).structure!;
 
 function takes(automaton: GrammarAutomaton, text: string): boolean {
   return automaton.stepAll(automaton.start, Buffer.from(text))?.isEnd ?? false;

@@ -23,7 +23,7 @@ const response = (text: string, finishReason: "stop" | "length" = "stop"): Infer
 /** A schema at work on one row. */
 export function formOf(schema: JsonObject, row: JsonObject = {}, item?: Json) {
   const form = compileStructuredForm(schema, "schema");
-  const asked = form.ask(row, item === undefined ? undefined : { item });
+  const asked = form.ask(form.sources(row, item === undefined ? undefined : { item }));
   const structure = asked.structure!;
   const full = { ...request, parameters, ...asked };
   return {

@@ -128,8 +128,10 @@ describe("a field that copies", () => {
   it("fails the row where there is no text, or too much of it", () => {
     const form = compileStructuredForm(measures, "schema");
     const key = "schema.properties.all.items.properties.measure.copyFrom: item is a list";
-    expect(() => form.ask({}, { item: [1] })).toThrow(key);
-    expect(() => form.ask({}, { item: "a ".repeat(2000) })).toThrow("would copy from 2000 words");
+    expect(() => form.sources({}, { item: [1] })).toThrow(key);
+    expect(() => form.ask(form.sources({}, { item: "a ".repeat(2000) }))).toThrow(
+      "would copy from 2000 words",
+    );
     expect(formOf(measures, {}, "").accept('{"all": []}').value).toEqual({ all: [] });
   });
 

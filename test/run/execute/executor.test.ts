@@ -31,6 +31,22 @@ describe("feeding", () => {
     );
   });
 
+  it("follows an engine that comes to hold more, and then less", async () => {
+    const engine = scriptedEngine(2);
+    const { add } = await execution(rowsOf(20), engine);
+    await add(0);
+    Object.assign(engine, { capacity: 5 });
+    engine.held[0]!.answer();
+    await settled();
+    expect(engine.held).toHaveLength(5);
+    Object.assign(engine, { capacity: 3 });
+    for (const left of [4, 3, 3]) {
+      engine.held[0]!.answer();
+      await settled();
+      expect(engine.held).toHaveLength(left);
+    }
+  });
+
   it("takes rows of the older task first, and of the next while that drains", async () => {
     const engine = scriptedEngine(3);
     const { add } = await execution(rowsOf(8), engine, { job: perTask(4) });

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { SluiceError } from "../../../src/foundation/errors.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import { type Asking, Isolation } from "../../../src/run/execute/isolation.ts";
 import type { RowJob } from "../../../src/run/execute/row-job.ts";
@@ -8,6 +9,8 @@ function row(index: number, requests = 1): Asking[] {
   const job = { index, kills: 0, attempt: {} } as RowJob;
   return Array.from({ length: requests }, (_, at) => ({ job, at, request: {} as never }));
 }
+
+const died = new SluiceError("ENGINE_DIED", "exit code 3");
 
 const rowsOf = (group: readonly Asking[] | undefined) => group?.map(({ job }) => job.index);
 
@@ -19,11 +22,12 @@ function search(isolation: Isolation, killers: readonly number[]) {
     const group = isolation.nextGroup(([asking], error) => {
       givenUp.push(asking!.job.index);
       expect(error.code).toBe("ROW_KILLS_ENGINE");
+      expect(error.message).toContain("exit code 3");
     });
     if (!group) continue;
     groups.push(group.map(({ job }) => job.index));
     const dies = group.some(({ job }) => killers.includes(job.index));
-    for (const asking of group) dies ? isolation.fell(asking) : isolation.resolved(asking);
+    for (const asking of group) dies ? isolation.fell(asking, died) : isolation.resolved(asking);
   }
   return { groups, givenUp };
 }
@@ -31,7 +35,7 @@ function search(isolation: Isolation, killers: readonly number[]) {
 describe("Isolation", () => {
   it("halves the rows that died together until the guilty one is alone", () => {
     const isolation = new Isolation();
-    for (const index of [0, 1, 2, 3]) isolation.fell(row(index)[0]!);
+    for (const index of [0, 1, 2, 3]) isolation.fell(row(index)[0]!, died);
     const { groups, givenUp } = search(isolation, [1]);
     expect(givenUp).toEqual([1]);
     expect(groups).toEqual([[0, 1], [0], [1], [1], [1], [2, 3]]);
@@ -39,7 +43,7 @@ describe("Isolation", () => {
 
   it("counts a death with one row in flight as one of its own", () => {
     const isolation = new Isolation();
-    isolation.fell(row(5)[0]!);
+    isolation.fell(row(5)[0]!, died);
     const { groups, givenUp } = search(isolation, [5]);
     expect(groups).toHaveLength(limits.maxRowKills - 1);
     expect(givenUp).toEqual([5]);
@@ -47,13 +51,13 @@ describe("Isolation", () => {
 
   it("clears a row that kills no more", () => {
     const isolation = new Isolation();
-    isolation.fell(row(5)[0]!);
+    isolation.fell(row(5)[0]!, died);
     expect(search(isolation, [])).toEqual({ groups: [[5]], givenUp: [] });
   });
 
   it("keeps the requests of a row together", () => {
     const isolation = new Isolation();
-    for (const asking of [...row(0, 3), ...row(1, 2)]) isolation.fell(asking);
+    for (const asking of [...row(0, 3), ...row(1, 2)]) isolation.fell(asking, died);
     const { groups, givenUp } = search(isolation, [0]);
     expect(groups).toEqual([
       [0, 0, 0],

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { modelOptions } from "../../../src/engines/model-options.ts";
 import { jobKeys } from "../../../src/run/job/keys.ts";
 import { nearestKey } from "../../../src/run/job/nearest-key.ts";
 import { nodesAt } from "../../../src/run/job/schema-tree.ts";
@@ -7,11 +8,27 @@ const keyOf = (path: string) => jobKeys().find((key) => key.path === path);
 
 describe("jobKeys", () => {
   it("merges the forms of a union", () => {
-    expect(keyOf("model.engine")?.type).toBe("llama | openai | fake");
-    expect(keyOf("model.contextTokens")?.engines).toEqual(["llama", "openai"]);
+    const engines = modelOptions.options.map(({ shape }) => shape.engine.value);
+    expect(engines).toEqual(expect.arrayContaining(["llama", "openai", "fake"]));
+    expect(keyOf("model.engine")?.type).toBe(engines.join(" | "));
+    expect(keyOf("model.contextTokens")?.engines).toEqual([
+      "llama",
+      "openai",
+      "llama-server",
+      "vllm",
+    ]);
     expect(keyOf("model.name")?.default).toBeUndefined();
     expect(keyOf("input")?.type).toBe("text or object or list of objects");
     expect(keyOf("input.N.path")).toBeUndefined();
+  });
+
+  it("says what a key means to each engine that knows it", () => {
+    const [batch, module] = ["model.maxBatchRows", "model.module"].map(keyOf);
+    expect(batch?.description).toMatch(
+      /^Texts of .* \(engine openai, .*\); Most rows .* \(engine /,
+    );
+    expect(module?.description).toMatch(/ \(engine predictor\)$/);
+    expect(keyOf("input")?.description).not.toContain("engine");
   });
 
   it("knows default, kind and variable", () => {

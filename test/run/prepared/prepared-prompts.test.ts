@@ -8,7 +8,7 @@ import { sha256Hex } from "../../../src/foundation/hashing.ts";
 import type { JsonObject } from "../../../src/foundation/json.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import { silentLogger } from "../../../src/foundation/logger.ts";
-import { parametersOf, promptSetOf } from "../../../src/run/askable.ts";
+import { promptSetOf } from "../../../src/run/askable.ts";
 import type { RunSummary } from "../../../src/run/events.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
 import { TaskTable } from "../../../src/run/plan.ts";
@@ -81,8 +81,9 @@ async function preparing(context: RunContext, storage: Storage, batches: InputRo
   const table = new TaskTable(context.storage, context.plan);
   const task = await table.task(0);
   await table.close();
-  const asked = { promptSet: promptSetOf(job, 1), parameters: parametersOf(job, 1) };
-  const prepared = new PreparedPrompts({ storage, job, ...asked, logger: silentLogger });
+  const promptSet = promptSetOf(job, 1);
+  const asked = { job, promptSet, keeper: promptSet.keeper! };
+  const prepared = new PreparedPrompts({ storage, ...asked, logger: silentLogger });
   return prepared.prepare(Readable.from(batches), { task, notePrepared: () => {} });
 }
 
@@ -154,6 +155,20 @@ describe("preparedDir", () => {
     await again(runs, {}, engine);
     expect(Math.max(...groups)).toBe(3);
     expect(groups.reduce((sum, size) => sum + size)).toBe(10);
+  });
+
+  it("has tokens of the same words made once, for all who ask them", async () => {
+    const list = { prompt: "{{ item }}", forEach: "list" };
+    const prompts = { one: list, other: { ...list, onTooLong: "truncate-left" } as const };
+    const runs = memoryRuns(['{"list":["a","b","a"]}'], {
+      preparedDir,
+      prompt: undefined,
+      prompts,
+    });
+    const { engine, tokenized, asked } = tokenizing("a");
+    await again(runs, {}, engine);
+    expect(tokenized).toEqual(["a", "b"]);
+    expect(asked).toEqual(["a", "b", "a", "a", "b", "a"].map(tokensOf));
   });
 
   it("keeps no tokens of what an engine cannot make any of, and asks it all the same", async () => {
@@ -240,13 +255,16 @@ describe("preparedDir", () => {
     expect((await again(runs)).prepared).toEqual({ hits: 4, misses: 1 });
   });
 
-  it("serves rows in any order, and renders what is more than words each time", async () => {
+  it("keeps lists and empty ones, and nothing of a row that cannot be rendered", async () => {
     const lists = ['{"list":["a","b"]}', '{"list":"none"}', '{"list":[]}'];
     const prompt = { prompt: "{{ item }}", forEach: "list" };
     const runs = memoryRuns(lists, { preparedDir, prompt });
     const first = await again(runs);
     expect(first.answers).toEqual([["a", "b"], []]);
-    expect(await again(runs)).toMatchObject({ answers: first.answers });
+    expect(await again(runs)).toEqual({ ...first, prepared: { hits: 2, misses: 1 } });
+  });
+
+  it("serves rows in any order", async () => {
     const ordered = memoryRuns(rowsOf(12).reverse(), { preparedDir, order: "prefix" });
     const { answers } = await again(ordered);
     expect((await again(ordered)).answers).toEqual(answers);

@@ -111,6 +111,18 @@ describe("Worker", () => {
     expect(of("task-progress").at(-1)).toMatchObject({ waiting: 1, inFlight: 2, done: 1 });
   });
 
+  it("says what its engine can hold, whenever that has changed", async () => {
+    const run = await runOf(8);
+    const engine = scriptedEngine(2);
+    const { tell, of, pass } = started(run, engine);
+    await tell({ type: "task-run", task: 0 });
+    await pass(limits.progressIntervalMs);
+    Object.assign(engine, { capacity: 5 });
+    await pass(limits.progressIntervalMs * 2 + 1);
+    expect(of("worker-ready")).toMatchObject([{ capacity: 2 }]);
+    expect(of("task-progress").map(({ capacity }) => capacity)).toEqual([undefined, 5, undefined]);
+  });
+
   it("runs several tasks over one engine", async () => {
     const run = await runOf(4, 2);
     const engine = scriptedEngine(4);

@@ -1,0 +1,51 @@
+import { z } from "zod";
+import { limits } from "../../foundation/limits.ts";
+import { setting } from "../../foundation/setting.ts";
+
+const count = z.int().min(1);
+
+/** Keys of `model` for engines that compute fixed batches. */
+export const batchShape = {
+  maxBatchRows: setting(
+    "operation",
+    "Most rows of a batch, default 32; auto: as many as raise rows a second",
+    z.union([z.literal("auto"), count.max(65_536)]).default(limits.defaultMaxBatchRows),
+  ),
+  maxBatchChars: setting("operation", "Most characters of a batch", count.optional()),
+  maxBatchTokens: setting(
+    "operation",
+    "Most tokens of a batch, each row padded to the longest; rows of one length go together",
+    count.optional(),
+  ),
+  maxBatchDelayMs: setting(
+    "operation",
+    "How long a batch that is not full waits for more rows",
+    z.int().min(0).max(600_000).default(0),
+  ),
+};
+
+/** Keys of `model` for engines of which there may be several, each a process of its own. */
+export const replicaShape = {
+  replicas: setting(
+    "operation",
+    "Instances of the model, each in a process of its own, for each worker; default 1",
+    count.max(256).optional(),
+  ),
+  threads: setting(
+    "operation",
+    "CPU threads of each replica; default: the cores divided among them",
+    count.optional(),
+  ),
+  devices: setting(
+    "operation",
+    "GPUs to use, by number or UUID, or all; each replica gets its own. Default: none",
+    z
+      .union([z.literal("all"), z.array(z.union([z.int().min(0), z.string().min(1)])).min(1)])
+      .optional(),
+  ),
+  timeoutMs: setting(
+    "operation",
+    "Time a batch may take; then its process is ended, and its rows are asked again with care",
+    count.default(limits.requestTimeoutMs),
+  ),
+};

@@ -1,0 +1,104 @@
+import { limits } from "../../foundation/limits.ts";
+import { type BatchBounds, type BatchCost, batchCost } from "./next-batch.ts";
+
+/** Limits of batches, as a job has them. */
+export interface BatchLimits {
+  /** Most rows of a batch; `auto` starts with one and grows while rows a second rise. */
+  maxBatchRows: number | "auto";
+  /** Most characters of a batch together; default: any number. */
+  maxBatchChars?: number | undefined;
+  /** Most tokens of a batch, padded: its longest request times its rows; default: any number. */
+  maxBatchTokens?: number | undefined;
+  /**
+   * How long a batch that has room waits for more requests; default 0. Requests that come while all
+   * replicas compute wait in any case, and form the next batch.
+   */
+  maxBatchDelayMs?: number | undefined;
+  /**
+   * Batches whose requests are looked at for those of one length; default 0: requests go in the
+   * order in which they came.
+   */
+  lookAheadBatches?: number | undefined;
+}
+
+/**
+ * The bounds of the next batch, as they are found out: an automatic number of rows grows while rows
+ * a second rise, and what did not fit into memory is not tried again.
+ *
+ * @example
+ * const size = new BatchSize({ maxBatchRows: "auto" });
+ * size.computed(1, 0.5); // one row in half a second
+ * size.bounds.maxRows;
+ */
+export class BatchSize {
+  readonly #lookAheadBatches: number;
+  readonly #isPadded: boolean;
+  #maxRows: number;
+  #maxChars: number | undefined;
+  #maxTokens: number | undefined;
+  /** Rows beyond which it does not grow, because memory or speed ended there. */
+  #ceilingRows: number;
+  /** Rows a second of the best batch of half the rows. */
+  #previousRate = 0;
+  #bestRate = 0;
+  /** Batches of the present size that are still to be measured. */
+  #toMeasure: number = limits.measuredBatches;
+
+  constructor(given: BatchLimits) {
+    const isAuto = given.maxBatchRows === "auto";
+    this.#maxRows = given.maxBatchRows === "auto" ? 1 : given.maxBatchRows;
+    this.#ceilingRows = isAuto ? limits.maxAutoBatchRows : this.#maxRows;
+    this.#maxChars = given.maxBatchChars;
+    this.#maxTokens = given.maxBatchTokens;
+    this.#isPadded = given.maxBatchTokens !== undefined;
+    this.#lookAheadBatches = given.lookAheadBatches ?? 0;
+  }
+
+  get bounds(): BatchBounds {
+    const lookAheadRows = this.#lookAheadBatches * this.#maxRows;
+    return {
+      maxRows: this.#maxRows,
+      maxChars: this.#maxChars,
+      maxTokens: this.#maxTokens,
+      lookAheadRows: Math.min(lookAheadRows, limits.maxLookAheadRows),
+    };
+  }
+
+  /** Notes a batch that was computed whole. */
+  computed(rows: number, seconds: number): void {
+    const isGrowing = this.#maxRows < this.#ceilingRows;
+    if (!isGrowing || rows < this.#maxRows) return;
+    this.#bestRate = Math.max(this.#bestRate, rows / Math.max(seconds, 1e-6));
+    this.#toMeasure--;
+    if (this.#toMeasure > 0) return;
+    if (this.#bestRate < this.#previousRate * limits.leastBatchGain) {
+      this.#ceilingRows = Math.max(1, Math.floor(this.#maxRows / 2));
+      this.#maxRows = this.#ceilingRows;
+      return;
+    }
+    this.#previousRate = this.#bestRate;
+    this.#bestRate = 0;
+    this.#toMeasure = limits.measuredBatches;
+    this.#maxRows = Math.min(this.#maxRows * 2, this.#ceilingRows);
+  }
+
+  /**
+   * Notes a batch of several rows that did not fit into memory: later ones have half as much, by
+   * what limits them, padded tokens before characters before rows.
+   */
+  exceededMemory(batch: readonly BatchCost[]): void {
+    const { chars, paddedTokens } = batchCost(batch);
+    if (this.#isPadded && paddedTokens > 0) {
+      this.#maxTokens = half(paddedTokens, this.#maxTokens);
+    } else if (this.#maxChars !== undefined && chars > 0) {
+      this.#maxChars = half(chars, this.#maxChars);
+    } else {
+      this.#maxRows = half(batch.length, this.#maxRows);
+      this.#ceilingRows = Math.min(this.#ceilingRows, this.#maxRows);
+    }
+  }
+}
+
+function half(exceeded: number, present = exceeded): number {
+  return Math.max(1, Math.min(present, Math.floor(exceeded / 2)));
+}

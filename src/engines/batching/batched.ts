@@ -1,0 +1,309 @@
+import type { Clock } from "../../foundation/clock.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import type { Logger } from "../../foundation/logger.ts";
+import { type Abortable, AbortWatch } from "../abort-watch.ts";
+import { type BatchLimits, BatchSize } from "./batch-size.ts";
+import { type BatchBounds, type BatchCost, nextBatch } from "./next-batch.ts";
+import { diedOfMemory, isOutOfMemory } from "./out-of-memory.ts";
+
+/** A model that computes several items at once; one replica of it. */
+export interface BatchModel<Item, Result> {
+  /**
+   * Computes a batch.
+   *
+   * @param signal aborted when nobody waits for any of it any more.
+   * @returns a result or an error for each item, in their order.
+   * @throws anything: the batch is halved until the guilty item is alone, and gets what was thrown
+   *   as its error. An error that says that memory did not suffice makes later batches smaller. A
+   *   `SluiceError` of scope `engine` or `run` is the error of every item; nothing is halved.
+   */
+  run(batch: readonly Item[], signal: AbortSignal): Promise<readonly (Result | Error)[]>;
+}
+
+/** Takes items one by one and has them computed in batches. */
+export interface Batched<Item, Result> {
+  /** Items that it can usefully hold at once: what is computed, and the next batches. */
+  readonly capacity: number;
+  /** What a batch may hold at present. */
+  readonly bounds: BatchBounds;
+  /**
+   * Computes one item, together with others.
+   *
+   * @throws the item's error; `OUT_OF_MEMORY` where memory does not suffice for it alone,
+   *   `RESULTS_MISCOUNTED` where there is not exactly one result for it; the signal's reason.
+   */
+  infer(item: Item, cost: BatchCost, signal: AbortSignal): Promise<Result>;
+  /** Rejects what waits, aborts what is computed, and waits for that. The models stay open. */
+  close(): Promise<void>;
+}
+
+export interface BatchContext {
+  clock: Clock;
+  logger: Logger;
+}
+
+/**
+ * Batches over the replicas of a model. A batch is formed when a replica is free, from all that
+ * waits then, and starts at once unless `maxBatchDelayMs` says otherwise; the last one is sent
+ * however small it is.
+ *
+ * @param models one for each replica; each computes one batch at a time.
+ * @example
+ * const model = { run: async (texts: readonly string[]) => texts.map((text) => text.length) };
+ * const lengths = batched([model], { maxBatchRows: 32 }, { clock, logger });
+ * await lengths.infer("four", { chars: 4 }, signal); // 4
+ */
+export function batched<Item, Result>(
+  models: readonly BatchModel<Item, Result>[],
+  limits: BatchLimits,
+  context: BatchContext,
+): Batched<Item, Result> {
+  return new Batcher(models, limits, context);
+}
+
+/** An item that waits, or is computed. */
+class Pending<Item, Result> implements Abortable {
+  readonly item: Item;
+  readonly cost: BatchCost;
+  readonly signal: AbortSignal;
+  readonly arrivedMs: number;
+  readonly outcome = Promise.withResolvers<Result>();
+  isSettled = false;
+  /** Called when its caller does not wait any more. */
+  onAbort: (pending: Pending<Item, Result>) => void = () => {};
+
+  constructor(item: Item, cost: BatchCost, signal: AbortSignal, arrivedMs: number) {
+    this.item = item;
+    this.cost = cost;
+    this.signal = signal;
+    this.arrivedMs = arrivedMs;
+  }
+
+  abort(reason: unknown): void {
+    this.reject(reason);
+    this.onAbort(this);
+  }
+
+  resolve(result: Result): void {
+    this.isSettled = true;
+    this.outcome.resolve(result);
+  }
+
+  reject(error: unknown): void {
+    this.isSettled = true;
+    this.outcome.reject(error);
+  }
+}
+
+class Batcher<Item, Result> implements Batched<Item, Result> {
+  readonly #context: BatchContext;
+  readonly #replicas: number;
+  readonly #delayMs: number;
+  readonly #size: BatchSize;
+  readonly #idle: BatchModel<Item, Result>[];
+  /** The oldest first. */
+  #waiting: Pending<Item, Result>[] = [];
+  /** Halves of batches that failed, to be computed before anything else. */
+  #halves: Pending<Item, Result>[][] = [];
+  readonly #running = new Map<AbortController, Promise<void>>();
+  /** Most rows that each model has computed since it last died. */
+  readonly #proven = new Map<BatchModel<Item, Result>, number>();
+  readonly #watch = new AbortWatch();
+  #isScheduled = false;
+  #cancelDelay: (() => void) | undefined;
+  #closedBy: SluiceError | undefined;
+
+  constructor(
+    models: readonly BatchModel<Item, Result>[],
+    limits: BatchLimits,
+    context: BatchContext,
+  ) {
+    this.#context = context;
+    this.#replicas = models.length;
+    this.#idle = [...models];
+    this.#delayMs = limits.maxBatchDelayMs ?? 0;
+    this.#size = new BatchSize(limits);
+  }
+
+  get bounds(): BatchBounds {
+    return this.#size.bounds;
+  }
+
+  get capacity(): number {
+    const { maxRows, lookAheadRows = 0 } = this.#size.bounds;
+    const computed = maxRows * this.#replicas;
+    return computed + Math.max(computed, lookAheadRows);
+  }
+
+  infer(item: Item, cost: BatchCost, signal: AbortSignal): Promise<Result> {
+    if (this.#closedBy) return Promise.reject(this.#closedBy);
+    const pending = new Pending<Item, Result>(item, cost, signal, this.#context.clock.monotonic());
+    pending.onAbort = this.#forget;
+    this.#watch.add(signal, pending);
+    if (pending.isSettled) return pending.outcome.promise;
+    this.#waiting.push(pending);
+    this.#schedule();
+    return pending.outcome.promise;
+  }
+
+  async close(): Promise<void> {
+    this.#closedBy ??= new SluiceError("ENGINE_DIED", "it was closed");
+    this.#cancelDelay?.();
+    for (const pending of [...this.#halves.flat(), ...this.#waiting]) {
+      this.#reject(pending, this.#closedBy);
+    }
+    this.#halves = [];
+    this.#waiting = [];
+    for (const controller of this.#running.keys()) controller.abort(this.#closedBy);
+    await Promise.all(this.#running.values());
+  }
+
+  readonly #forget = (pending: Pending<Item, Result>): void => {
+    const place = this.#waiting.indexOf(pending);
+    if (place >= 0) this.#waiting.splice(place, 1);
+  };
+
+  // Once for all that is asked in one go: the batch is formed when the last of it is here.
+  #schedule(): void {
+    if (this.#isScheduled || this.#idle.length === 0) return;
+    this.#isScheduled = true;
+    queueMicrotask(() => {
+      this.#isScheduled = false;
+      this.#startBatches();
+    });
+  }
+
+  #startBatches(): void {
+    while (this.#idle.length > 0) {
+      const batch = this.#halves.shift() ?? this.#formBatch();
+      if (batch === undefined) return;
+      const open = batch.filter(({ isSettled }) => !isSettled);
+      if (open.length > 0) this.#start(this.#idle.shift()!, open);
+    }
+  }
+
+  #formBatch(): Pending<Item, Result>[] | undefined {
+    const oldest = this.#waiting[0];
+    if (oldest === undefined) return undefined;
+    const { places, isFull } = nextBatch(this.#waiting.map(costOf), this.bounds);
+    if (!isFull && this.#isDelayed(oldest)) return undefined;
+    const taken = new Set(places);
+    const batch = places.map((place) => this.#waiting[place]!);
+    this.#waiting = this.#waiting.filter((_, place) => !taken.has(place));
+    return batch;
+  }
+
+  /** Whether a batch with room waits for more; it is looked at again when the oldest waited. */
+  #isDelayed(oldest: Pending<Item, Result>): boolean {
+    if (this.#delayMs === 0) return false;
+    const { clock } = this.#context;
+    const leftMs = oldest.arrivedMs + this.#delayMs - clock.monotonic();
+    if (leftMs <= 0) return false;
+    this.#cancelDelay?.();
+    this.#cancelDelay = clock.schedule(leftMs, () => this.#schedule());
+    return true;
+  }
+
+  #start(model: BatchModel<Item, Result>, batch: Pending<Item, Result>[]): void {
+    const controller = new AbortController();
+    const isUnwanted = () => batch.every(({ isSettled }) => isSettled);
+    for (const pending of batch) {
+      pending.onAbort = () => {
+        if (isUnwanted()) controller.abort(pending.signal.reason);
+      };
+    }
+    const running = this.#run(model, batch, controller.signal).finally(() => {
+      this.#running.delete(controller);
+      this.#idle.push(model);
+      if (!this.#closedBy) this.#schedule();
+    });
+    this.#running.set(controller, running);
+  }
+
+  async #run(
+    model: BatchModel<Item, Result>,
+    batch: readonly Pending<Item, Result>[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { clock } = this.#context;
+    const startedMs = clock.monotonic();
+    try {
+      const items = batch.map(({ item }) => item);
+      const results = await model.run(items, signal);
+      assertCount(results, batch.length);
+      this.#noteComputed(model, batch.length, (clock.monotonic() - startedMs) / 1000);
+      for (const [at, pending] of batch.entries()) this.#settle(pending, results[at]!);
+    } catch (thrown) {
+      this.#failed(model, batch, thrown);
+    }
+  }
+
+  #noteComputed(model: BatchModel<Item, Result>, rows: number, seconds: number): void {
+    this.#proven.set(model, Math.max(rows, this.#proven.get(model) ?? 0));
+    const before = this.bounds.maxRows;
+    this.#size.computed(rows, seconds);
+    const { maxRows } = this.bounds;
+    if (maxRows === before) return;
+    this.#context.logger.log("debug", "batches have another number of rows", { maxRows });
+  }
+
+  #failed(
+    model: BatchModel<Item, Result>,
+    batch: readonly Pending<Item, Result>[],
+    thrown: unknown,
+  ): void {
+    const error = this.#closedBy ?? thrown;
+    const isWhole = error instanceof SluiceError && error.scope !== "row";
+    const [only, ...others] = batch;
+    const isMemory = isOutOfMemory(error);
+    if (isWhole) {
+      // A process that computed as many rows before has leaked; smaller batches are no help then.
+      const isLarger = batch.length > (this.#proven.get(model) ?? 0);
+      if (others.length > 0 && isLarger && diedOfMemory(error)) this.#noteMemory(batch);
+      this.#proven.delete(model);
+      for (const pending of batch) this.#reject(pending, error);
+    } else if (others.length === 0) {
+      this.#reject(only!, isMemory ? outOfMemory(error) : error);
+    } else {
+      if (isMemory) this.#noteMemory(batch);
+      const middle = Math.ceil(batch.length / 2);
+      this.#halves.unshift(batch.slice(0, middle), batch.slice(middle));
+    }
+  }
+
+  #noteMemory(batch: readonly Pending<Item, Result>[]): void {
+    this.#size.exceededMemory(batch.map(costOf));
+    const { maxRows, maxChars, maxTokens } = this.bounds;
+    const facts = { rows: batch.length, maxRows, maxChars, maxTokens };
+    this.#context.logger.log("warn", "a batch did not fit into memory: halved", facts);
+  }
+
+  #settle(pending: Pending<Item, Result>, result: Result | Error): void {
+    if (result instanceof Error) return this.#reject(pending, result);
+    if (pending.isSettled) return;
+    this.#watch.remove(pending.signal, pending);
+    pending.resolve(result);
+  }
+
+  #reject(pending: Pending<Item, Result>, error: unknown): void {
+    if (pending.isSettled) return;
+    this.#watch.remove(pending.signal, pending);
+    pending.reject(error);
+  }
+}
+
+function costOf({ cost }: { cost: BatchCost }): BatchCost {
+  return cost;
+}
+
+function assertCount(results: unknown, rows: number): asserts results is readonly unknown[] {
+  const found = Array.isArray(results) ? `${results.length} results` : "no list of results";
+  if (Array.isArray(results) && results.length === rows) return;
+  const wanted = rows === 1 ? "1 row" : `${rows} rows`;
+  throw new SluiceError("RESULTS_MISCOUNTED", `${found} for ${wanted}`);
+}
+
+function outOfMemory(cause: unknown): SluiceError {
+  const detail = cause instanceof Error ? cause.message : String(cause);
+  return new SluiceError("OUT_OF_MEMORY", detail, { cause });
+}

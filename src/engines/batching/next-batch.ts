@@ -1,0 +1,130 @@
+/** What a request takes of a batch, besides its one row. */
+export interface BatchCost {
+  /** Characters of its prompt; default 0. */
+  chars?: number;
+  /** Tokens of its prompt: a batch costs its longest request times its rows. Default 0. */
+  tokens?: number;
+  /** A batch holds requests of one key only, such as a language pair. Default: all alike. */
+  key?: string | undefined;
+}
+
+/** What a batch may hold. A request that exceeds a limit by itself goes alone. */
+export interface BatchBounds {
+  maxRows: number;
+  /** Most characters of all its requests together. */
+  maxChars?: number | undefined;
+  /** Most tokens as a model computes them that pads: the longest request times the rows. */
+  maxTokens?: number | undefined;
+  /**
+   * Waiting requests that are looked at for those of the length of the oldest. Default 0: requests
+   * go in the order in which they came.
+   */
+  lookAheadRows?: number | undefined;
+}
+
+export interface NextBatch {
+  /** Places among the waiting requests, ascending; empty only where none waits. */
+  places: number[];
+  /** Whether it has no room for the request that would be next. */
+  isFull: boolean;
+}
+
+/**
+ * Which of the waiting requests to compute together next. The oldest is always among them, so that
+ * a request waits for no more batches than there were requests before it. The others are those that
+ * came next or, with `lookAheadRows`, those nearest to it in length. A batch is closed before the
+ * request that would exceed a limit.
+ *
+ * @param waiting the oldest first.
+ * @example
+ * const waiting = [{ tokens: 9 }, { tokens: 400 }, { tokens: 10 }];
+ * nextBatch(waiting, { maxRows: 2, lookAheadRows: 8 }); // { places: [0, 2], isFull: true }
+ */
+export function nextBatch(waiting: readonly BatchCost[], bounds: BatchBounds): NextBatch {
+  const filling = new Filling(bounds);
+  for (const place of candidates(waiting, bounds)) {
+    if (!filling.takes(waiting[place]!)) return { places: filling.places(), isFull: true };
+    filling.add(place, waiting[place]!);
+  }
+  return { places: filling.places(), isFull: filling.rows >= bounds.maxRows };
+}
+
+/**
+ * Characters of a batch together, and its tokens padded to the longest request.
+ *
+ * @example
+ * batchCost([{ tokens: 3 }, { tokens: 5 }]).paddedTokens; // 10
+ */
+export function batchCost(batch: readonly BatchCost[]): { chars: number; paddedTokens: number } {
+  let chars = 0;
+  let longest = 0;
+  for (const cost of batch) {
+    chars += cost.chars ?? 0;
+    longest = Math.max(longest, cost.tokens ?? 0);
+  }
+  return { chars, paddedTokens: longest * batch.length };
+}
+
+/** Places in the order in which they are to be taken, the oldest first. */
+function* candidates(
+  waiting: readonly BatchCost[],
+  { maxRows, lookAheadRows = 0 }: BatchBounds,
+): Iterable<number> {
+  const oldest = waiting[0];
+  if (oldest === undefined) return;
+  const looked = Math.min(waiting.length, Math.max(lookAheadRows, maxRows));
+  const places: number[] = [];
+  for (let place = 0; place < looked; place++) {
+    if (waiting[place]!.key === oldest.key) places.push(place);
+  }
+  if (lookAheadRows === 0 || places.length <= maxRows) {
+    yield* places;
+    return;
+  }
+  const length = lengthOf(oldest);
+  const distance = (place: number) => Math.abs(lengthOf(waiting[place]!) - length);
+  // The first place is at no distance, and a sort that is stable leaves it first.
+  yield* places.sort((one, other) => distance(one) - distance(other));
+}
+
+function lengthOf({ tokens, chars = 0 }: BatchCost): number {
+  return tokens ?? chars;
+}
+
+/** A batch in the making. */
+class Filling {
+  readonly #bounds: BatchBounds;
+  readonly #places: number[] = [];
+  #chars = 0;
+  #longest = 0;
+
+  constructor(bounds: BatchBounds) {
+    this.#bounds = bounds;
+  }
+
+  get rows(): number {
+    return this.#places.length;
+  }
+
+  /** Whether there is room for one more request; for the first there always is. */
+  takes({ chars = 0, tokens = 0 }: BatchCost): boolean {
+    if (this.rows === 0) return true;
+    const {
+      maxRows,
+      maxChars = Number.POSITIVE_INFINITY,
+      maxTokens = Number.POSITIVE_INFINITY,
+    } = this.#bounds;
+    const paddedTokens = Math.max(this.#longest, tokens) * (this.rows + 1);
+    return this.rows < maxRows && this.#chars + chars <= maxChars && paddedTokens <= maxTokens;
+  }
+
+  add(place: number, { chars = 0, tokens = 0 }: BatchCost): void {
+    this.#places.push(place);
+    this.#chars += chars;
+    this.#longest = Math.max(this.#longest, tokens);
+  }
+
+  places(): number[] {
+    return this.#places.sort((one, other) => one - other);
+  }
+}

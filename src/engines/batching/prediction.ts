@@ -1,0 +1,72 @@
+import {
+  type FinishReason,
+  type InferenceRequest,
+  type InferenceResponse,
+  noUsage,
+} from "../../foundation/inference.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import type { BatchCost } from "./next-batch.ts";
+
+/** What a result may say of itself: an object with these keys and no other is an answer. */
+const answerKeys = new Set(["text", "finishReason", "promptTokens", "completionTokens"]);
+
+const finishReasons = new Set<Json | undefined>(["stop", "length", "error"]);
+
+/**
+ * The response that a result of somebody's own code stands for. A text, and an object that has
+ * `text` and nothing but `finishReason`, `promptTokens` and `completionTokens` beside it, is an
+ * answer in words; any other JSON value is the answer's value.
+ *
+ * @param seconds the time of its batch.
+ * @example
+ * predictionResponse({ label: "good", score: 0.9 }, 0.2).answers[0].value; // the same object
+ * predictionResponse({ text: "Yes.", completionTokens: 2 }, 0.2).answers[0].text; // "Yes."
+ */
+export function predictionResponse(result: Json, seconds: number): InferenceResponse {
+  if (typeof result === "string") return wordsResponse(result, {}, seconds);
+  if (isJsonObject(result) && typeof result.text === "string" && isAnswer(result)) {
+    return wordsResponse(result.text, result, seconds);
+  }
+  const answer = { text: JSON.stringify(result), value: result, finishReason: "stop", tokens: 0 };
+  return { answers: [answer as typeof answer & { finishReason: "stop" }], usage: noUsage, seconds };
+}
+
+function wordsResponse(text: string, said: JsonObject, seconds: number): InferenceResponse {
+  const [promptTokens, tokens] = [countOf(said.promptTokens), countOf(said.completionTokens)];
+  const known = finishReasons.has(said.finishReason);
+  const finishReason = known ? (said.finishReason as FinishReason) : "stop";
+  return {
+    answers: [{ text, finishReason, tokens }],
+    usage: { promptTokens, cachedTokens: 0, completionTokens: tokens },
+    seconds,
+  };
+}
+
+function isAnswer(result: JsonObject): boolean {
+  return Object.keys(result).every((key) => answerKeys.has(key));
+}
+
+function countOf(said: Json | undefined): number {
+  return typeof said === "number" && Number.isInteger(said) && said > 0 ? said : 0;
+}
+
+/** Characters that a token is taken to have, where nobody knows the tokenizer. */
+const charsPerToken = 4;
+
+/**
+ * What a request takes of a batch: its characters, and tokens as they are estimated without a
+ * tokenizer. Of a row without words, its texts count.
+ */
+export function requestCost({ messages, prompt, row }: InferenceRequest): BatchCost {
+  const chars =
+    prompt?.length ??
+    messages?.reduce((sum, { content }) => sum + content.length, 0) ??
+    charsOf(row ?? {});
+  return { chars, tokens: Math.max(1, Math.ceil(chars / charsPerToken)) };
+}
+
+function charsOf(row: JsonObject): number {
+  let chars = 0;
+  for (const value of Object.values(row)) if (typeof value === "string") chars += value.length;
+  return chars;
+}

@@ -1,0 +1,51 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import type { EngineDescription } from "../engine-description.ts";
+import { fullSupport } from "../parameter-support.ts";
+import { replicaDevices, threadsOfReplica } from "../replicas.ts";
+import { namedFilesSha256 } from "./named-files.ts";
+import type { CommandModelOptions } from "./options.ts";
+
+/** What is known of engine `command` without opening it. */
+export const commandDescription: EngineDescription<CommandModelOptions> = {
+  open: async (options, context) => (await import("./engine.ts")).openCommand(options, context),
+  // All else is handed to the program, which says itself what it does not have.
+  support: () => ({
+    ...fullSupport,
+    numBeams: true,
+    lengthPenalty: true,
+    earlyStopping: true,
+    logprobs: "leave it out: a program tells no log-probabilities",
+  }),
+  unsupportedPolicies: (policies) =>
+    [...new Set(policies)]
+      .filter((policy) => policy !== "fail")
+      .map((policy) => ({
+        option: `onTooLong: ${policy}`,
+        hint: "leave onTooLong at fail: the program counts the tokens, and knows of no cutting",
+      })),
+  embeds: false,
+  keepsPrefixes: false,
+  takesRows: true,
+  usesAllCores: true,
+  devices: replicaDevices,
+  sharedAmong: (options, _workers, cores) => ({
+    ...options,
+    threads: threadsOfReplica(options, cores),
+  }),
+  withAbsolutePaths: ({ workingDirectory, ...options }, absolute) => ({
+    ...options,
+    workingDirectory:
+      workingDirectory === undefined
+        ? absolute(".", "model", "command")
+        : absolute(workingDirectory, "model", "workingDirectory"),
+  }),
+  async identified(options) {
+    try {
+      const filesSha256 = await namedFilesSha256(options);
+      return filesSha256 === undefined ? options : { ...options, filesSha256 };
+    } catch (cause) {
+      const detail = (cause as Error).message;
+      throw new SluiceError("PREDICTOR_UNUSABLE", detail, { field: "model.args", cause });
+    }
+  },
+};

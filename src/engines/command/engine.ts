@@ -1,0 +1,111 @@
+import { stat } from "node:fs/promises";
+import { SluiceError } from "../../foundation/errors.ts";
+import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import { canonicalJson, type Json } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { BatchLimits } from "../batching/batch-size.ts";
+import { type Batched, batched } from "../batching/batched.ts";
+import { requestCost } from "../batching/prediction.ts";
+import type { Engine, EngineContext } from "../engine.ts";
+import { shareAmongReplicas } from "../replicas.ts";
+import type { CommandModelOptions } from "./options.ts";
+import { programParameters } from "./parameters.ts";
+import { type OpenedProgram, Program } from "./program.ts";
+import { programEnvironment } from "./program-environment.ts";
+import { ProgramModel } from "./program-model.ts";
+
+/**
+ * Opens an engine whose answers come from a program that reads batches as JSON lines and answers
+ * them: `docs/engine-command.md`. Each replica is a process of its own, which ends with this one.
+ *
+ * @throws SluiceError `PROGRAM_MISSING`; `ENGINE_START_FAILED` where the program ends, or does not
+ *   get ready; `JOB_INVALID` where there are more replicas than GPUs, or
+ *   `workingDirectory` is no folder.
+ */
+export async function openCommand(
+  options: CommandModelOptions,
+  context: EngineContext,
+): Promise<Engine> {
+  const { command, workingDirectory, timeoutMs } = options;
+  const args = options.args.map(String);
+  if (workingDirectory !== undefined) await assertFolder(workingDirectory);
+  const programs = shareAmongReplicas(options, context.environment).map((share, replica) => {
+    const environment = programEnvironment(share, replica, context.environment);
+    return new Program({ command, args, workingDirectory, environment, timeoutMs }, context);
+  });
+  try {
+    const opened = await Promise.all(programs.map((program) => program.open()));
+    return new CommandEngine(options, context, programs, opened);
+  } catch (error) {
+    await Promise.all(programs.map((program) => program.close()));
+    throw error;
+  }
+}
+
+async function assertFolder(path: string): Promise<void> {
+  const found = await stat(path).catch(() => undefined);
+  if (found?.isDirectory()) return;
+  const field = "model.workingDirectory";
+  throw new SluiceError("JOB_INVALID", `${path} is no folder`, { field });
+}
+
+class CommandEngine implements Engine {
+  readonly name = "command";
+  readonly choices: Readonly<Record<string, Json>>;
+  readonly #programs: readonly Program[];
+  readonly #batches: Batched<InferenceRequest, InferenceResponse>;
+
+  constructor(
+    options: CommandModelOptions,
+    context: EngineContext,
+    programs: readonly Program[],
+    opened: readonly OpenedProgram[],
+  ) {
+    this.#programs = programs;
+    const models = programs.map((program) => new ProgramModel(program, context.clock));
+    this.#batches = batched(models, batchLimits(options, opened), context);
+    this.choices = {
+      program: opened[0]?.name ?? options.command,
+      weights: options.filesSha256 ?? null,
+      replicas: opened.length,
+      devices: opened.map(({ device }) => device ?? null),
+      pids: opened.map(({ pid }) => pid ?? null),
+    };
+  }
+
+  get capacity(): number {
+    return this.#batches.capacity;
+  }
+
+  infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
+    if (signal.aborted) return Promise.reject(signal.reason);
+    const key = canonicalJson(programParameters(request.parameters));
+    return this.#batches.infer(request, { ...requestCost(request), key }, signal);
+  }
+
+  async close(): Promise<void> {
+    await this.#batches.close();
+    await Promise.all(this.#programs.map((program) => program.close()));
+  }
+}
+
+/** What the job says, and no more rows than the programs take at once. */
+function batchLimits(options: CommandModelOptions, opened: readonly OpenedProgram[]): BatchLimits {
+  const { maxBatchRows, maxBatchChars, maxBatchTokens, maxBatchDelayMs } = options;
+  const taken = Math.min(
+    ...opened.map((program) => program.maxBatchRows ?? Number.POSITIVE_INFINITY),
+  );
+  const isBound = Number.isFinite(taken);
+  return {
+    maxBatchRows: !isBound
+      ? maxBatchRows
+      : maxBatchRows === "auto"
+        ? taken
+        : Math.min(maxBatchRows, taken),
+    maxBatchChars,
+    maxBatchTokens,
+    maxBatchDelayMs,
+    // Where padding counts, it pays to look for rows of one length.
+    lookAheadBatches: maxBatchTokens === undefined ? 0 : limits.lookAheadBatches,
+  };
+}

@@ -1,0 +1,234 @@
+import { stripVTControlCharacters } from "node:util";
+import type { Clock } from "../../foundation/clock.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import {
+  type LeashEnd,
+  type LeashedProcess,
+  startLeashed,
+} from "../../foundation/leashed-process.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { Logger } from "../../foundation/logger.ts";
+import type { Spawn } from "../../foundation/subprocess.ts";
+import { readOutputLines } from "./output-lines.ts";
+import {
+  type BatchLine,
+  commandProtocol,
+  type ReadyLine,
+  type ReplyLine,
+  readProgramLine,
+} from "./protocol.ts";
+
+/** Which program, and how it is started. */
+export interface ProgramOptions {
+  command: string;
+  args: readonly string[];
+  workingDirectory: string | undefined;
+  environment: Readonly<Record<string, string | undefined>>;
+  /** Time that one batch may take. */
+  timeoutMs: number;
+  /** Time that it may take to get ready. */
+  readyTimeoutMs?: number;
+}
+
+/** What running a program needs of the outside world. */
+export interface ProgramContext {
+  clock: Clock;
+  logger: Logger;
+  spawn?: Spawn;
+}
+
+/** The batch that the program has. */
+interface Asked {
+  batch: number;
+  resolve: (reply: ReplyLine) => void;
+  reject: (error: unknown) => void;
+}
+
+/** One life of a program, from its start to its end. */
+export class RunningProgram {
+  /**
+   * What the program says as it gets ready.
+   *
+   * @throws SluiceError `ENGINE_START_FAILED` where it ended or wrote something else instead.
+   */
+  readonly ready: Promise<ReadyLine>;
+  /** Resolves with how it ended, and the last line that it wrote. */
+  readonly ended: Promise<string>;
+  readonly pid: number | undefined;
+  readonly #options: ProgramOptions;
+  readonly #context: ProgramContext;
+  readonly #process: LeashedProcess;
+  readonly #becomesReady = Promise.withResolvers<ReadyLine>();
+  /** The last lines that it wrote and that are no protocol. */
+  readonly #lines: string[] = [];
+  /** Lines on stdout that are no protocol. */
+  #strayLines = 0;
+  #asked: Asked | undefined;
+  #hasEnded = false;
+  /** Why this side ended it. */
+  #killedBecause: string | undefined;
+
+  constructor(options: ProgramOptions, context: ProgramContext) {
+    this.#options = options;
+    this.#context = context;
+    const { command, args, workingDirectory, environment } = options;
+    const { clock, spawn } = context;
+    const leash = { environment, workingDirectory, clock, ...(spawn && { spawn }) };
+    this.#process = startLeashed(command, args, leash);
+    this.pid = this.#process.pid;
+    this.ready = this.#becomesReady.promise;
+    // Whoever does not wait for it learns of a failed start by `ended`.
+    this.ready.catch(() => {});
+    this.#readOutput();
+    const timeoutMs = options.readyTimeoutMs ?? limits.workerReadyTimeoutMs;
+    const cancel = clock.schedule(timeoutMs, () =>
+      this.#end(`not ready after ${timeoutMs / 1000} s`),
+    );
+    void this.ready.then(cancel, cancel);
+    this.ended = this.#process.ended.then((end) => this.#onEnd(end));
+  }
+
+  /**
+   * Sends a batch and waits for its answer. One batch at a time.
+   *
+   * @throws SluiceError `ENGINE_DIED` where the program ended, or did not answer in time and was
+   *   ended.
+   */
+  ask(line: BatchLine): Promise<ReplyLine> {
+    const { clock } = this.#context;
+    const { timeoutMs } = this.#options;
+    if (this.#hasEnded) {
+      return Promise.reject(new SluiceError("ENGINE_DIED", "it ended while it was asked"));
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<ReplyLine>();
+    this.#asked = { batch: line.batch, resolve, reject };
+    const cancel = clock.schedule(timeoutMs, () => {
+      const rows = line.items.length === 1 ? "1 row" : `${line.items.length} rows`;
+      this.#end(`no answer to ${rows} within ${timeoutMs / 1000} s`);
+    });
+    this.#process.stdin.write(`${JSON.stringify(line)}\n`);
+    return promise.finally(cancel);
+  }
+
+  /** Lets it end by itself, and ends it where it computes or takes too long for that. */
+  async close(): Promise<void> {
+    const { clock } = this.#context;
+    const cancelKill = clock.schedule(limits.stopGraceMs, () => this.kill());
+    if (this.#asked) this.kill();
+    this.#process.stdin.end();
+    await this.ended;
+    cancelKill();
+  }
+
+  /** Ends it at once. */
+  kill(): void {
+    this.#process.kill();
+  }
+
+  #readOutput(): void {
+    const { stdout, stderr } = this.#process;
+    readOutputLines(stderr, limits.maxCommandOutputBytes, {
+      onLine: (line) => {
+        const shown = lastDrawn(line);
+        this.#keep(shown);
+        this.#context.logger.log("debug", shown, { program: this.#options.command });
+      },
+    });
+    readOutputLines(stdout, limits.maxMessageBytes, {
+      onLine: (line) => this.#read(line),
+      onTooLong: () =>
+        this.#end(`it wrote a line of more than ${limits.maxMessageBytes} characters`),
+    });
+  }
+
+  #read(line: string): void {
+    const read = readProgramLine(line);
+    if (read === undefined) return this.#onStray(line);
+    if (read.type === "ready") return this.#onReady(read);
+    if (read.batch !== this.#asked?.batch) {
+      this.#context.logger.log("warn", `an answer to batch ${read.batch}, which is not asked`);
+      return;
+    }
+    const { resolve } = this.#asked;
+    this.#asked = undefined;
+    resolve(read);
+  }
+
+  #onReady(line: ReadyLine): void {
+    if (line.protocol === commandProtocol) return this.#becomesReady.resolve(line);
+    const detail = `it speaks protocol ${line.protocol}, this Sluice ${commandProtocol}`;
+    const hint = "write the program for this version; see docs/engine-command.md";
+    this.#becomesReady.reject(new SluiceError("ENGINE_START_FAILED", detail, { hint }));
+    this.kill();
+  }
+
+  #onStray(line: string): void {
+    const shown = line.slice(0, limits.maxProgramLineChars);
+    this.#keep(shown);
+    this.#strayLines++;
+    if (this.#strayLines > limits.maxStrayLines) return;
+    const isLast = this.#strayLines === limits.maxStrayLines;
+    const more = isLast ? " (further ones are not shown)" : "";
+    this.#context.logger.log("warn", `a line on stdout is no protocol${more}: ${shown}`);
+  }
+
+  #keep(line: string): void {
+    this.#lines.push(line.slice(0, limits.maxProgramLineChars));
+    if (this.#lines.length > limits.maxHostOutputLines) this.#lines.shift();
+  }
+
+  #end(reason: string): void {
+    this.#killedBecause ??= reason;
+    this.kill();
+  }
+
+  #onEnd(end: LeashEnd): string {
+    this.#hasEnded = true;
+    const how = this.#killedBecause ?? end.how;
+    this.#becomesReady.reject(this.#startFailure(how, end));
+    const last = this.#lines.at(-1);
+    const told = `${how}${last === undefined ? "" : `; its last line: ${last}`}`;
+    this.#asked?.reject(new SluiceError("ENGINE_DIED", told));
+    this.#asked = undefined;
+    return told;
+  }
+
+  #startFailure(how: string, { code }: LeashEnd): SluiceError {
+    const { command, workingDirectory } = this.#options;
+    const tail = this.#lines.slice(-limits.maxShownStartLines).join("\n  ");
+    const written = tail === "" ? "" : `, after writing\n  ${tail}`;
+    const from = workingDirectory === undefined ? "" : `; paths start from ${workingDirectory}`;
+    if (code === shellNotFound) {
+      const hint = `install it, or give its path in model.command${from}`;
+      return new SluiceError("PROGRAM_MISSING", `${command} is not on PATH${written}`, { hint });
+    }
+    if (code === shellNotExecutable) {
+      const hint = "make it executable, or name what runs it in model.command, such as python3";
+      return new SluiceError("PROGRAM_MISSING", `${command} cannot be run${written}`, { hint });
+    }
+    const hint =
+      'it has to write {"ready": 1} and to answer batches until its stdin ends; ' +
+      "see docs/engine-command.md";
+    return new EndedEarly(`${command}: ${how}, before it was ready${written}`, { hint });
+  }
+}
+
+/** Of a bar of progress, drawn anew after each carriage return, the last state. */
+function lastDrawn(line: string): string {
+  return (
+    stripVTControlCharacters(line)
+      .split("\r")
+      .findLast((each) => each.trim() !== "") ?? ""
+  );
+}
+
+/** Exit codes by which a shell says that there is no such program, or that it cannot be run. */
+const shellNotFound = 127;
+const shellNotExecutable = 126;
+
+/** The program ended before it was ready, which may go better another time. */
+export class EndedEarly extends SluiceError {
+  constructor(detail: string, options: { hint: string }) {
+    super("ENGINE_START_FAILED", detail, options);
+  }
+}

@@ -1,0 +1,88 @@
+import { access } from "node:fs/promises";
+import { SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { EngineDescription, MakeAbsolute } from "../engine-description.ts";
+import { isModelPath } from "../models/model-path.ts";
+import { openaiDescription } from "../openai/description.ts";
+import { compatibleSupport } from "../openai/unsupported.ts";
+import type { LlamaServerModelOptions, ManagedModelOptions, VllmModelOptions } from "./options.ts";
+import { checkCommandLine, commandOf, findServerProgram, gpusOfVllm } from "./server-programs.ts";
+
+const { unsupportedPolicies, embeds } = openaiDescription;
+
+/** What both are: a server of its own for each worker, asked as engine `openai` asks any. */
+const common = {
+  unsupportedPolicies,
+  embeds,
+  keepsPrefixes: true,
+  usesAllCores: true,
+  assertEnvironment: checkCommandLine,
+  withAbsolutePaths,
+  readyTimeoutMs: ({ loadTimeoutMs }: ManagedModelOptions) =>
+    limits.workerReadyTimeoutMs + loadTimeoutMs,
+};
+
+/** What is known of engine `llama-server` without opening it. */
+export const llamaServerDescription: EngineDescription<LlamaServerModelOptions> = {
+  ...common,
+  open: async (options, context) => (await import("./open.ts")).openLlamaServer(options, context),
+  support: () => ({
+    ...compatibleSupport,
+    repetitionPenalty: "give it to the server: model.args: [--repeat-penalty, 1.1]",
+  }),
+  devices: ({ gpuLayers, devices }) => (gpuLayers === 0 ? undefined : { devices }),
+  sharedAmong(options, workers, threads) {
+    if (workers === 1 || threads === undefined) return options;
+    return { ...options, threads: options.threads ?? threads };
+  },
+  async prepare(options, context, { install, onProgress, onWait }) {
+    await findServerProgram(options, context.environment);
+    const { resolveModel } = await import("../models/models.ts");
+    await resolveModel(options.name, context, {
+      download: install,
+      onWait: () => onWait?.(options.name),
+      onProgress: (progress) => onProgress?.(progress),
+    });
+  },
+  async check(options, context) {
+    await findServerProgram(options, context.environment);
+    const { parseModelName } = await import("../models/model-reference.ts");
+    if (parseModelName(options.name, context.workingDirectory).kind !== "path") return;
+    const { resolveModel } = await import("../models/models.ts");
+    await resolveModel(options.name, context, { download: false });
+  },
+};
+
+/** What is known of engine `vllm` without opening it. */
+export const vllmDescription: EngineDescription<VllmModelOptions> = {
+  ...common,
+  open: async (options, context) => (await import("./open.ts")).openVllm(options, context),
+  support: () => compatibleSupport,
+  devices: (options) => ({ devices: options.devices, perWorker: gpusOfVllm(options) }),
+  async prepare(options, context) {
+    await findServerProgram(options, context.environment);
+  },
+  async check(options, context) {
+    await findServerProgram(options, context.environment);
+    if (!isModelPath(options.name)) return;
+    await access(options.name).catch((cause: Error) => {
+      throw new SluiceError("MODEL_UNREADABLE", cause.message, { field: "model.name", cause });
+    });
+  },
+};
+
+/** A program without a slash is looked for on PATH. */
+function withAbsolutePaths<Options extends ManagedModelOptions>(
+  options: Options,
+  absolute: MakeAbsolute,
+): Options {
+  const { name } = options;
+  const [program, ...first] = commandOf(options);
+  return {
+    ...options,
+    name: isModelPath(name) ? absolute(name, "model", "name") : name,
+    ...(program.includes("/") && {
+      command: [absolute(program, "model", "command"), ...first],
+    }),
+  };
+}

@@ -1,0 +1,84 @@
+import { type Clock, sleep } from "../../foundation/clock.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { Engine } from "../engine.ts";
+import type { ServerClient } from "./server-client.ts";
+import type { ServerFacts } from "./server-launch.ts";
+import type { ServerProcess } from "./server-process.ts";
+
+/** What a server that died may seem to be, to one of its requests. */
+const symptoms = new Set([
+  "CONNECTION_LOST",
+  "RESPONSE_MALFORMED",
+  "SERVER_ERROR",
+  "ENDPOINT_DOWN",
+]);
+
+/** A server that is ready, with the engine that asks it. */
+export class LiveServer {
+  readonly facts: ServerFacts;
+  readonly engine: Engine;
+  readonly process: ServerProcess;
+  readonly #client: ServerClient;
+  readonly #clock: Clock;
+  #death: SluiceError | undefined;
+  #examination: Promise<void> | undefined;
+
+  constructor(
+    facts: ServerFacts,
+    engine: Engine,
+    process: ServerProcess,
+    client: ServerClient,
+    clock: Clock,
+  ) {
+    this.facts = facts;
+    this.engine = engine;
+    this.process = process;
+    this.#client = client;
+    this.#clock = clock;
+  }
+
+  /** Notes that it is gone: all requests that it holds are rejected. */
+  async die(how: string): Promise<SluiceError> {
+    const last = this.process.lines.at(-1);
+    const detail = `${how}${last === undefined ? "" : `; its last line: ${last}`}`;
+    this.#death = new SluiceError("ENGINE_DIED", detail);
+    await this.#letGo();
+    return this.#death;
+  }
+
+  /**
+   * The server's death, where that is what is behind a failure of one of its requests. A server
+   * that is ill and does not end is ended.
+   */
+  async deathBehind(failure: unknown): Promise<SluiceError | undefined> {
+    const isSymptom = failure instanceof SluiceError && symptoms.has(failure.code);
+    if (this.#death === undefined && isSymptom) {
+      this.#examination ??= this.#examine().finally(() => {
+        this.#examination = undefined;
+      });
+      await this.#examination;
+    }
+    return this.#death;
+  }
+
+  /** Ends the server with all that asks it. */
+  async close(): Promise<void> {
+    await Promise.all([this.#letGo(), this.process.stop()]);
+  }
+
+  async #letGo(): Promise<void> {
+    this.#client.close();
+    await this.engine.close();
+  }
+
+  async #examine(): Promise<void> {
+    if ((await this.#client.health()) !== "ill") return;
+    const waiting = new AbortController();
+    const patience = sleep(this.#clock, limits.serverEndNoticeMs, waiting.signal).catch(() => {});
+    await Promise.race([this.process.ended, patience]);
+    waiting.abort();
+    this.process.kill();
+    await this.process.ended;
+  }
+}

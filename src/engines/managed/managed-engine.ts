@@ -1,0 +1,190 @@
+import { sleep } from "../../foundation/clock.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import type { Json } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
+import { backoffMs } from "../../foundation/retry.ts";
+import type { Spawn } from "../../foundation/subprocess.ts";
+import type { Engine, EngineContext } from "../engine.ts";
+import { freePort, serverHost } from "./free-port.ts";
+import { LiveServer } from "./live-server.ts";
+import { EndedEarly, untilReady } from "./readiness.ts";
+import { redactor } from "./secrets.ts";
+import { ServerClient } from "./server-client.ts";
+import type { ServerFacts, ServerLaunch } from "./server-launch.ts";
+import { startServerProcess } from "./server-process.ts";
+
+/** Where a server answers, and what it said of itself. */
+export interface ServerAddress {
+  /** Up to and with `/v1`. */
+  baseUrl: string;
+  key: string;
+  facts: ServerFacts;
+}
+
+export interface ManagedEngineOptions {
+  launch: ServerLaunch;
+  context: Pick<EngineContext, "clock" | "random" | "logger" | "environment">;
+  /** Opens the engine that asks a server. */
+  openEngine(address: ServerAddress): Promise<Engine>;
+  spawn?: Spawn;
+  /** Default: any free one. */
+  choosePort?(): Promise<number>;
+}
+
+/**
+ * Starts a server and opens an engine that asks it. When the server dies, every request that it
+ * held is rejected with `ENGINE_DIED`; the next `infer` starts it again, after a growing wait. The
+ * server ends with this process, in whichever way that does.
+ *
+ * @throws SluiceError `ENGINE_START_FAILED` with its last lines where the server ends before it
+ *   answers, or does not answer within `loadTimeoutMs`.
+ */
+export async function openManagedEngine(options: ManagedEngineOptions): Promise<Engine> {
+  const engine = new ManagedEngine(options);
+  await engine.open();
+  return engine;
+}
+
+class ManagedEngine implements Engine {
+  readonly name: string;
+  choices: Readonly<Record<string, Json>> = {};
+  readonly #options: ManagedEngineOptions;
+  readonly #redact: (text: string) => string;
+  readonly #closing = new AbortController();
+  /** What asks the server, or asked the one that died last. */
+  #inner: Engine | undefined;
+  /** The start that callers wait for, kept while its server lives. */
+  #server: Promise<LiveServer> | undefined;
+  /** Starts in a row that did not get ready. */
+  #failedStarts = 0;
+  /** Deaths in a row with no answer between them. */
+  #deaths = 0;
+
+  constructor(options: ManagedEngineOptions) {
+    this.name = options.launch.name;
+    this.#options = options;
+    this.#redact = redactor(options.context.environment);
+  }
+
+  get capacity(): number {
+    return this.#inner?.capacity ?? 1;
+  }
+
+  /** Starts the server for the first time: a failure is final at once, not tried again. */
+  async open(): Promise<void> {
+    this.#server = this.#start();
+    await this.#server;
+  }
+
+  async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
+    signal.throwIfAborted();
+    const server = await this.#liveServer();
+    try {
+      const response = await server.engine.infer(request, signal);
+      this.#deaths = 0;
+      return response;
+    } catch (error) {
+      signal.throwIfAborted();
+      this.#closing.signal.throwIfAborted();
+      throw (await server.deathBehind(error)) ?? error;
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#closing.signal.aborted) return;
+    this.#closing.abort(new SluiceError("ENGINE_DIED", "it was closed"));
+    const server = await this.#server?.catch(() => undefined);
+    await server?.close();
+  }
+
+  /** The running server, started again if it died. Many callers share one start. */
+  #liveServer(): Promise<LiveServer> {
+    if (this.#closing.signal.aborted) return Promise.reject(this.#closing.signal.reason);
+    this.#server ??= this.#restart().catch((error) => {
+      this.#server = undefined;
+      throw error;
+    });
+    return this.#server;
+  }
+
+  async #restart(): Promise<LiveServer> {
+    const { clock, random, logger } = this.#options.context;
+    if (this.#deaths > limits.maxEngineDeaths) {
+      const detail = `it starts, but died ${this.#deaths} times in a row without an answer`;
+      throw new SluiceError("ENGINE_START_FAILED", `${this.name}: ${detail}`);
+    }
+    for (;;) {
+      const delayMs = backoffMs(this.#deaths + this.#failedStarts, random);
+      await sleep(clock, delayMs, this.#closing.signal);
+      try {
+        return await this.#start();
+      } catch (error) {
+        const isLast = this.#failedStarts >= limits.maxEngineStarts;
+        if (isLast || !(error instanceof EndedEarly)) throw error;
+        logger.log("warn", `trying again: ${error.message}`);
+      }
+    }
+  }
+
+  async #start(): Promise<LiveServer> {
+    this.#failedStarts++;
+    for (let ports = 1; ; ports++) {
+      try {
+        const server = await this.#startAt(await (this.#options.choosePort ?? freePort)());
+        this.#failedStarts = 0;
+        return server;
+      } catch (error) {
+        const isTaken = error instanceof EndedEarly && error.isPortTaken;
+        if (!isTaken || ports >= limits.maxServerPorts) throw error;
+      }
+    }
+  }
+
+  async #startAt(port: number): Promise<LiveServer> {
+    const { launch, context, openEngine, spawn } = this.#options;
+    const { clock, logger, environment } = context;
+    const key = newKey(context.random);
+    const origin = `http://${serverHost}:${port}`;
+    const process = startServerProcess({
+      command: [...launch.command, "--host", serverHost, "--port", String(port)],
+      environment: { ...environment, ...launch.environment, [launch.keyVariable]: key },
+      redact: (text) => this.#redact(text).replaceAll(key, "[redacted]"),
+      ...{ clock, spawn },
+    });
+    const client = new ServerClient(origin, key);
+    try {
+      const { signal } = this.#closing;
+      const facts = await untilReady({ launch, process, client, clock, logger, signal });
+      const engine = await openEngine({ baseUrl: `${origin}/v1`, key, facts });
+      const server = new LiveServer(facts, engine, process, client, clock);
+      this.#describe(server);
+      void process.ended.then(({ how }) => this.#onEnd(server, how));
+      return server;
+    } catch (error) {
+      client.close();
+      await process.stop();
+      throw error;
+    }
+  }
+
+  #describe({ engine, facts }: LiveServer): void {
+    const { version, slots = null, contextTokens = null } = facts;
+    this.#inner = engine;
+    this.choices = { ...this.#options.launch.choices, version, slots, contextTokens };
+  }
+
+  async #onEnd(server: LiveServer, how: string): Promise<void> {
+    if (this.#closing.signal.aborted) return;
+    this.#server = undefined;
+    this.#deaths++;
+    const death = await server.die(how);
+    this.#options.context.logger.log("warn", `${this.name} ended: ${death.message}`);
+  }
+}
+
+/** Which requests must carry: on a machine of many, others reach the port as well. */
+function newKey(random: EngineContext["random"]): string {
+  const digits = Array.from({ length: 4 }, () => Math.floor(random.next() * 2 ** 32));
+  return digits.map((digit) => digit.toString(16).padStart(8, "0")).join("");
+}

@@ -1,0 +1,144 @@
+import { basename } from "node:path";
+import type { Json } from "../../foundation/json.ts";
+import { assignedDevices, visibilityVariables } from "../devices.ts";
+import type { Engine, EngineContext } from "../engine.ts";
+import { keptSha256 } from "../models/kept-digest.ts";
+import { resolveModel } from "../models/models.ts";
+import { modelFiles } from "../models/split-files.ts";
+import { openOpenai } from "../openai/engine.ts";
+import { openaiModel } from "../openai/options.ts";
+import { withDefaults } from "./arguments.ts";
+import { openManagedEngine, type ServerAddress } from "./managed-engine.ts";
+import type { LlamaServerModelOptions, ManagedModelOptions, VllmModelOptions } from "./options.ts";
+import { redactor } from "./secrets.ts";
+import { llamaServerFacts, vllmFacts } from "./server-facts.ts";
+import type { ServerLaunch } from "./server-launch.ts";
+import { argumentsOf, commandOf, findServerProgram } from "./server-programs.ts";
+
+const defaultSequences = 32;
+const defaultContextTokens = 2048;
+
+/** Requests that wait at a server for each that it computes: it begins the next without asking. */
+const waitingShare = 0.25;
+
+/** Where the inner engine finds the key; the server takes it from a variable of its own. */
+const innerKeyVariable = "SLUICE_SERVER_KEY";
+
+/**
+ * Opens the engine `llama-server`: the program of llama.cpp, started with a GGUF model, which is
+ * fetched where it is not here.
+ *
+ * @throws SluiceError `PROGRAM_MISSING`; as `resolveModel` and `openManagedEngine`.
+ */
+export async function openLlamaServer(
+  options: LlamaServerModelOptions,
+  context: EngineContext,
+): Promise<Engine> {
+  const { path, sha256 } = await resolveModel(options.name, context, { download: true });
+  const file = {
+    file: basename(path),
+    sha256: sha256 ?? (await keptSha256(await modelFiles(path), context.homeDirectory)),
+  };
+  const { sequences = defaultSequences, contextTokens = defaultContextTokens } = options;
+  const args = withDefaults(argumentsOf(options), [
+    { flags: ["-np", "--parallel", "--n-parallel"], value: sequences },
+    // The server divides its context among its slots.
+    { flags: ["-c", "--ctx-size"], value: sequences * contextTokens },
+    { flags: ["-ub", "--ubatch-size"], value: 1024 },
+    { flags: ["--cache-reuse"], value: 64 },
+    { flags: ["-t", "--threads"], value: options.threads },
+    { flags: ["-ngl", "--gpu-layers", "--n-gpu-layers"], value: options.gpuLayers },
+    // What a request does not say is to mean the same for every engine.
+    { flags: ["--top-k"], value: 0 },
+    { flags: ["--min-p"], value: 0 },
+  ]);
+  const own = { args, keyVariable: "LLAMA_API_KEY", readFacts: llamaServerFacts };
+  return openWith(options, context, { ...own, model: ["-m", path], weights: file });
+}
+
+/**
+ * Opens the engine `vllm`: `vllm serve`, which fetches its model itself.
+ *
+ * @throws SluiceError `PROGRAM_MISSING`; as `openManagedEngine`.
+ */
+export async function openVllm(options: VllmModelOptions, context: EngineContext): Promise<Engine> {
+  const { name, sequences, contextTokens } = options;
+  const args = withDefaults(argumentsOf(options), [
+    { flags: ["--max-num-seqs"], value: sequences },
+    { flags: ["--max-model-len"], value: contextTokens },
+    // What a request does not say is to mean the same for every model.
+    { flags: ["--generation-config"], value: "vllm" },
+    // Otherwise it writes a line for each request.
+    { flags: ["--uvicorn-log-level"], value: "warning" },
+  ]);
+  return openWith(options, context, {
+    model: ["serve", name],
+    args,
+    keyVariable: "VLLM_API_KEY",
+    readFacts: (client) => vllmFacts(client, sequences),
+    weights: {},
+  });
+}
+
+/** What differs between the two. */
+interface OwnLaunch extends Pick<ServerLaunch, "keyVariable" | "readFacts"> {
+  /** Arguments that name the model. */
+  model: string[];
+  args: string[];
+  weights: Record<string, Json>;
+}
+
+async function openWith(
+  options: ManagedModelOptions,
+  context: EngineContext,
+  { model, args, keyVariable, readFacts, weights }: OwnLaunch,
+): Promise<Engine> {
+  const { environment } = context;
+  const program = await findServerProgram(options, environment);
+  const [, ...first] = commandOf(options);
+  const redact = redactor(environment);
+  const launch: ServerLaunch = {
+    name: options.engine,
+    command: [program, ...first, ...model, ...args],
+    environment: deviceVariables(options.devices, environment),
+    ...{ keyVariable, readFacts },
+    loadTimeoutMs: options.loadTimeoutMs,
+    choices: {
+      weights: { ...weights, args: args.map(redact) },
+      ...(assignedDevices(environment) !== undefined && { gpu: "cuda" }),
+    },
+  };
+  return openManagedEngine({
+    launch,
+    context,
+    openEngine: async (address) => openInner(options, address, context),
+  });
+}
+
+/** The GPUs that a server is to see; those that its worker was given go before the job's. */
+function deviceVariables(
+  devices: ManagedModelOptions["devices"],
+  environment: EngineContext["environment"],
+): Record<string, string> {
+  if (devices === undefined || assignedDevices(environment) !== undefined) return {};
+  return Object.fromEntries(visibilityVariables.map((name) => [name, devices.join(",")]));
+}
+
+/** The server is asked as any that is compatible with OpenAI's. */
+function openInner(
+  options: ManagedModelOptions,
+  { baseUrl, key, facts }: ServerAddress,
+  context: EngineContext,
+): Engine {
+  const { maxBatchRows, extraBody, timeoutMs, maxEndpointDownMs, structuredOutput } = options;
+  const maxInFlight =
+    options.maxInFlight ?? (facts.slots && Math.ceil(facts.slots * (1 + waitingShare)));
+  const asked = openaiModel.parse({
+    engine: "openai",
+    name: facts.modelName,
+    ...{ baseUrl, apiKeyEnv: innerKeyVariable, maxInFlight },
+    ...{ maxBatchRows, extraBody, timeoutMs, maxEndpointDownMs, structuredOutput },
+  });
+  // Without the variables of the worker: no proxy is to be asked, and no other key sent.
+  return openOpenai(asked, { ...context, environment: { [innerKeyVariable]: key } });
+}

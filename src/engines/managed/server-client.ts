@@ -1,0 +1,63 @@
+import { Agent, request } from "node:http";
+import type { Json } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
+
+/** Asks a server on this machine about itself. */
+export class ServerClient {
+  readonly #origin: string;
+  readonly #headers: Record<string, string>;
+  readonly #agent = new Agent({ keepAlive: true });
+
+  /** @param key sent as a bearer token. */
+  constructor(origin: string, key: string) {
+    this.#origin = origin;
+    this.#headers = { authorization: `Bearer ${key}` };
+  }
+
+  /** The JSON at a path; undefined where there is none, whatever the reason. */
+  async json(path: string): Promise<Json | undefined> {
+    try {
+      const { status, text } = await this.#get(path);
+      return status === 200 ? (JSON.parse(text) as Json) : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** `unknown`: it takes long to say, as one that is busy does. */
+  async health(): Promise<"well" | "ill" | "unknown"> {
+    try {
+      return (await this.#get("/health")).status === 200 ? "well" : "ill";
+    } catch (error) {
+      return error instanceof TookTooLong ? "unknown" : "ill";
+    }
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  #get(path: string): Promise<{ status: number | undefined; text: string }> {
+    return new Promise((resolve, reject) => {
+      const asked = request(this.#origin + path, {
+        headers: this.#headers,
+        agent: this.#agent,
+        timeout: limits.serverHealthTimeoutMs,
+      });
+      asked.on("timeout", () => asked.destroy(new TookTooLong()));
+      asked.on("error", reject);
+      asked.on("response", (response) => {
+        let text = "";
+        response.setEncoding("utf8");
+        response.on("data", (chunk: string) => {
+          text = (text + chunk).slice(-limits.maxServerReplyChars);
+        });
+        response.on("error", reject);
+        response.on("end", () => resolve({ status: response.statusCode, text }));
+      });
+      asked.end();
+    });
+  }
+}
+
+class TookTooLong extends Error {}

@@ -1,0 +1,76 @@
+import type { Clock } from "../../foundation/clock.ts";
+import type { SluiceError } from "../../foundation/errors.ts";
+import type { Usage } from "../../foundation/inference.ts";
+import { AbortWatch } from "../abort-watch.ts";
+import type { Call } from "./call.ts";
+import type { Endpoint } from "./endpoint.ts";
+import type { Fleet, Wish } from "./fleet.ts";
+import { HedgedRace, type RaceContext } from "./hedged-race.ts";
+import type { Hedging } from "./hedging.ts";
+
+/**
+ * Asks a request of one endpoint after the other until there is an answer, or a failure that is the
+ * request's own.
+ */
+export class Asker {
+  readonly #fleet: Fleet;
+  readonly #race: RaceContext | undefined;
+  /** Where requests failed that may be asked again, by what stands for them. */
+  readonly #failedAt = new WeakMap<object, Set<Endpoint>>();
+  #closedBy: SluiceError | undefined;
+
+  /** @param hedging asks the slowest requests twice; undefined: none. */
+  constructor(fleet: Fleet, clock: Clock, hedging: Hedging | undefined) {
+    this.#fleet = fleet;
+    this.#race = hedging && { fleet, clock, hedging, watch: new AbortWatch() };
+  }
+
+  /**
+   * The answer to one request.
+   *
+   * @param subject the same object each time that the request is asked again: then it goes to an
+   *   endpoint on which it did not fail, if there is one.
+   * @throws SluiceError of the request, or what ends the run; the signal's reason.
+   */
+  async ask<T extends { usage: Usage }>(
+    call: Call<T>,
+    subject: object,
+    signal: AbortSignal,
+  ): Promise<T> {
+    const { key, tokens } = call;
+    const { hasSeveral } = this.#fleet;
+    const avoided = hasSeveral ? this.#failedAt.get(subject) : undefined;
+    const wish: Wish = { key, tokens, avoided };
+    let lostAt: Set<Endpoint> | undefined;
+    for (;;) {
+      if (signal.aborted) throw signal.reason;
+      if (this.#closedBy) throw this.#closedBy;
+      const lease = this.#fleet.tryTake(wish) ?? (await this.#fleet.take(wish, signal));
+      const outcome = await (this.#race === undefined
+        ? lease.endpoint.ask(call, lease, signal)
+        : new HedgedRace(this.#race, call, wish, signal).run(lease));
+      if (outcome.of === "answer") return outcome.value;
+      if (outcome.of === "endpoint") {
+        if (outcome.down) throw outcome.down;
+        continue;
+      }
+      if (!hasSeveral) throw outcome.error;
+      wish.avoided = this.#noteFailure(subject, outcome.endpoint);
+      if (outcome.error.code !== "CONNECTION_LOST") throw outcome.error;
+      // As if it had not been asked, as long as there is one on which that did not happen.
+      lostAt = (lostAt ?? new Set()).add(outcome.endpoint);
+      if (this.#fleet.left.every((each) => lostAt?.has(each))) throw outcome.error;
+    }
+  }
+
+  /** Rejects what is asked from now on. */
+  close(error: SluiceError): void {
+    this.#closedBy = error;
+  }
+
+  #noteFailure(subject: object, endpoint: Endpoint): ReadonlySet<Endpoint> {
+    const failedAt = this.#failedAt.get(subject) ?? new Set();
+    this.#failedAt.set(subject, failedAt.add(endpoint));
+    return failedAt;
+  }
+}

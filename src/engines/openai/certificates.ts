@@ -1,0 +1,25 @@
+import { readFileSync } from "node:fs";
+import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
+import { SluiceError } from "../../foundation/errors.ts";
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Whom to trust beyond Node's own issuers of certificates, and those of `NODE_EXTRA_CA_CERTS`: what
+ * is in the file that `SSL_CERT_FILE` names. Undefined where that is not set.
+ *
+ * @throws SluiceError `ENGINE_START_FAILED` when the file cannot be read or holds no certificate.
+ */
+export function trustOf({ SSL_CERT_FILE: path }: Environment): SecureContext | undefined {
+  if (!path) return undefined;
+  try {
+    const text = readFileSync(path, "utf8");
+    if (!text.includes("-----BEGIN CERTIFICATE-----")) throw new Error("no certificate in PEM");
+    return createSecureContext({ ca: [...getCACertificates("default"), text] });
+  } catch (cause) {
+    throw new SluiceError("ENGINE_START_FAILED", `SSL_CERT_FILE: ${(cause as Error).message}`, {
+      cause,
+      hint: `let SSL_CERT_FILE name a file of certificates in PEM, or unset it: it is ${path}`,
+    });
+  }
+}

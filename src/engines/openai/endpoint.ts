@@ -1,0 +1,332 @@
+import type { SecureContext } from "node:tls";
+import type { ErrorCode } from "../../foundation/error-table.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import type { Usage } from "../../foundation/inference.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { AbortWatch } from "../abort-watch.ts";
+import type { EngineContext } from "../engine.ts";
+import { type ApiKey, apiKey } from "./api-key.ts";
+import { EndpointBreaker, type EndpointFailure } from "./breaker.ts";
+import type { Call, Form } from "./call.ts";
+import { FailureReader } from "./failures.ts";
+import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
+import { type Admission, type AdmissionEnd, openPace, type Pace } from "./pace/pace.ts";
+import { type RoutedEndpoint, textHash } from "./routing/router.ts";
+import { basicCredentials, type HttpReply, Transport, TransportError } from "./transport.ts";
+import { isOpenaiItself } from "./unsupported.ts";
+
+/** What came of asking an endpoint. */
+export type Outcome<T> =
+  | { of: "answer"; value: T }
+  /** The request failed, or the endpoint in what may be the request's doing. */
+  | { of: "request"; error: SluiceError; endpoint: Endpoint }
+  /** The endpoint cannot be asked now, and the request is as good as unasked. `down`: nor later. */
+  | { of: "endpoint"; down: SluiceError | undefined };
+
+/** Leave to send one request. */
+export interface Lease {
+  endpoint: Endpoint;
+  admission: Admission;
+  /** The endpoint is paused, and this request tries it. */
+  isProbe: boolean;
+}
+
+/** What an endpoint takes from its engine. */
+export interface EndpointContext extends EngineContext {
+  /** Model options that all endpoints share. */
+  options: OpenaiModelOptions;
+  /** Requests at once; undefined: it finds out by itself. */
+  maxInFlight: number | undefined;
+  secureContext: SecureContext | undefined;
+  /** Keys of all endpoints, which no message may hold. */
+  secrets: readonly string[];
+  /** Listens on the signals of requests, once for all endpoints. */
+  watch: AbortWatch;
+  beside: EndpointsBeside;
+}
+
+/** What an endpoint knows of the others, and tells of itself. */
+export interface EndpointsBeside {
+  /** Since when no endpoint has answered; undefined while one does. */
+  nothingAnswersSinceMs(): number | undefined;
+  /** Whether another endpoint may be asked now. */
+  isOtherOpen(endpoint: Endpoint): boolean;
+  /** Takes an endpoint out that refuses everything; false where it is the last. */
+  takeOut(endpoint: Endpoint, error: SluiceError): boolean;
+  /** The endpoint may be asked, or has more room, than a moment ago. */
+  onRoom(): void;
+  /** No endpoint has answered for too long. */
+  onDown(error: SluiceError): void;
+}
+
+/** Errors of a request that may well be the endpoint's doing. */
+const endpointFaults: ReadonlySet<string> = new Set<ErrorCode>([
+  "SERVER_ERROR",
+  "TIMEOUT",
+  "CONNECTION_LOST",
+  "RESPONSE_MALFORMED",
+]);
+
+const nothingPaid = { promptTokens: 0, completionTokens: 0 };
+const never = new AbortController().signal;
+
+/** One server: its connections, its key, how fast it may be asked, and whether it is well. */
+export class Endpoint implements RoutedEndpoint {
+  /** Its address, for messages. */
+  readonly address: string;
+  readonly seed: number;
+  readonly weight: number;
+  readonly isOpenaiItself: boolean;
+  readonly breaker: EndpointBreaker;
+  readonly pace: Pace;
+  /** Why it gets nothing any more. */
+  removedBy: SluiceError | undefined;
+  /** Its pause is over for one request, which has yet to come. */
+  isProbeDue = false;
+  readonly #context: EndpointContext;
+  readonly #root: string;
+  readonly #paths: Readonly<Record<Form, string>>;
+  readonly #keyHint: string;
+  readonly #failures: FailureReader;
+  readonly #transport: Transport;
+  readonly #redact = (text: string) => this.#failures.redact(text);
+  /** Failures that may be its doing, since it last did what was asked. */
+  #failuresInARow = 0;
+  /** Somebody is told when its pause ends. */
+  #isAwaited = false;
+  /** When it last had enough, and whether it has answered since. */
+  #limitedAtMs = Number.NEGATIVE_INFINITY;
+  #hasAnswered = false;
+
+  constructor(own: EndpointOptions, context: EndpointContext) {
+    const { clock, environment, options, maxInFlight } = context;
+    const address = addressOf(own.baseUrl);
+    const key = apiKey(own, environment);
+    this.#context = context;
+    this.#root = address.pathname.replace(/\/+$/, "");
+    this.#paths = pathsOn(this.#root, address.search);
+    this.address = address.origin + this.#root;
+    this.seed = textHash(this.address);
+    this.weight = own.weight;
+    this.isOpenaiItself = isOpenaiItself(own.baseUrl);
+    this.#keyHint = keyHint(key);
+    this.#failures = new FailureReader([...context.secrets, address.password], clock.now);
+    this.breaker = new EndpointBreaker({
+      ...context,
+      endpoint: this.address,
+      maxEndpointDownMs: options.maxEndpointDownMs,
+      nothingAnswersSinceMs: () => context.beside.nothingAnswersSinceMs(),
+    });
+    const { requestsPerMinute, tokensPerMinute } = options;
+    this.pace = openPace({
+      ...context,
+      ...{ endpoint: this.address, maxInFlight, requestsPerMinute, tokensPerMinute },
+      ...(this.isOpenaiItself ? {} : { readPage: (path: string) => this.#readPage(path) }),
+    });
+    this.#transport = new Transport({
+      ...context,
+      address,
+      headers: headersFor(key?.value, address),
+      maxConnections: maxInFlight ?? limits.maxInFlight,
+      timeoutMs: options.timeoutMs,
+      maxResponseBytes: limits.maxResponseBytes,
+    });
+  }
+
+  get inFlight(): number {
+    return this.pace.inFlight;
+  }
+
+  /** It may be sent requests, as far as its pace has room. */
+  get isOpen(): boolean {
+    return this.removedBy === undefined && !this.breaker.isPaused;
+  }
+
+  /**
+   * Sends one request and says what came of it.
+   *
+   * @throws the signal's reason.
+   */
+  ask<T extends { usage: Usage }>(
+    call: Call<T>,
+    lease: Lease,
+    signal: AbortSignal,
+  ): Promise<Outcome<T>> {
+    const sentMs = this.#context.clock.monotonic();
+    return this.#transport
+      .post(this.#paths[call.form], call.body(this.isOpenaiItself), signal)
+      .then(
+        (reply) => {
+          const isGood = reply.status >= 200 && reply.status < 300;
+          return isGood ? this.#answered(call, reply, lease) : this.#refused(reply, lease, sentMs);
+        },
+        (error: unknown) => {
+          if (error instanceof TransportError) return this.#lost(error, lease);
+          this.release(lease);
+          throw error;
+        },
+      );
+  }
+
+  /** Gives leave back that was not used. */
+  release({ admission, isProbe }: Lease): void {
+    if (isProbe) {
+      // Else nobody would be there to take its place.
+      this.#awaitEndOfPause();
+      this.breaker.abandon();
+    }
+    admission.end({ outcome: "abandoned" });
+  }
+
+  async close(error: SluiceError): Promise<void> {
+    this.pace.close();
+    this.breaker.close(error);
+    await this.#transport.close(error);
+  }
+
+  #answered<T extends { usage: Usage }>(call: Call<T>, reply: HttpReply, lease: Lease): Outcome<T> {
+    const { headers } = reply;
+    let value: T;
+    try {
+      value = call.read(reply, this.#redact);
+    } catch (error) {
+      const end = { outcome: "answered", ...nothingPaid, headers } as const;
+      if (error instanceof SluiceError) return this.#failed(error, lease, end);
+      this.release(lease);
+      throw error;
+    }
+    this.#failuresInARow = 0;
+    this.#hasAnswered = true;
+    this.breaker.succeed(lease.isProbe);
+    const { promptTokens, completionTokens } = value.usage;
+    lease.admission.end({ outcome: "answered", promptTokens, completionTokens, headers });
+    return { of: "answer", value };
+  }
+
+  #refused(reply: HttpReply, lease: Lease, sentMs: number): Outcome<never> {
+    const { status, headers } = reply;
+    const failure = this.#failures.ofStatus(reply);
+    if (failure.of === "request") {
+      const end: AdmissionEnd =
+        status >= 500 ? { outcome: "failed" } : { outcome: "answered", ...nothingPaid, headers };
+      return this.#failed(this.#withKeyHint(failure.error), lease, end);
+    }
+    const { retryAfterMs } = failure.failure;
+    const end: AdmissionEnd = { outcome: "limited", retryAfterMs, headers };
+    if (!this.#isMomentary(failure.failure, lease, sentMs)) {
+      return this.#pause(failure.failure, lease, end);
+    }
+    lease.admission.end(end);
+    return { of: "endpoint", down: undefined };
+  }
+
+  #lost(error: TransportError, lease: Lease): Outcome<never> {
+    const failure = this.#failures.ofTransport(error);
+    const end: AdmissionEnd = { outcome: "failed" };
+    if (failure.of === "endpoint") return this.#pause(failure.failure, lease, end);
+    return this.#failed(failure.error, lease, end);
+  }
+
+  /** The request failed; where the endpoint fails one after the other, it is ill. */
+  #failed(error: SluiceError, lease: Lease, end: AdmissionEnd): Outcome<never> {
+    const isOwnFault = endpointFaults.has(error.code);
+    this.#failuresInARow = isOwnFault ? this.#failuresInARow + 1 : 0;
+    const isIll = lease.isProbe || this.#failuresInARow >= limits.maxEndpointFailures;
+    // The last one is asked on, for the fault may be the requests'.
+    if (isOwnFault && isIll && this.#context.beside.isOtherOpen(this)) {
+      return this.#pause({ message: error.message }, lease, end);
+    }
+    const isTakenOut = error.scope === "run" && this.#context.beside.takeOut(this, error);
+    this.breaker.succeed(lease.isProbe);
+    lease.admission.end(end);
+    if (isTakenOut) return { of: "endpoint", down: undefined };
+    return { of: "request", error, endpoint: this };
+  }
+
+  // The breaker first: the end of an admission lets others in.
+  #pause(failure: EndpointFailure, lease: Lease, end: AdmissionEnd): Outcome<never> {
+    const down = this.breaker.fail(failure, lease.isProbe);
+    this.#awaitEndOfPause();
+    lease.admission.end(end);
+    return { of: "endpoint", down };
+  }
+
+  /**
+   * Whether a refusal means no more than that a few requests were too many at once, to which the
+   * pace sees: others were answered just now, and it asks for no long wait.
+   */
+  #isMomentary(failure: EndpointFailure, { isProbe }: Lease, sentMs: number): boolean {
+    const { retryAfterMs = 0 } = failure;
+    if (isProbe || this.breaker.isPaused) return false;
+    if (retryAfterMs > limits.maxMomentaryWaitMs) return false;
+    // Sent before others were refused already.
+    if (sentMs <= this.#limitedAtMs) return true;
+    this.#limitedAtMs = this.#context.clock.monotonic();
+    const hasAnswered = this.#hasAnswered;
+    this.#hasAnswered = false;
+    return hasAnswered;
+  }
+
+  #awaitEndOfPause(): void {
+    if (!this.breaker.isPaused || this.#isAwaited) return;
+    this.#isAwaited = true;
+    const { beside } = this.#context;
+    this.breaker.pass(never).then(
+      (isProbe) => {
+        this.#isAwaited = false;
+        this.isProbeDue = isProbe;
+        beside.onRoom();
+      },
+      (error: SluiceError) => {
+        this.#isAwaited = false;
+        beside.onDown(error);
+      },
+    );
+  }
+
+  #withKeyHint(error: SluiceError): SluiceError {
+    if (error.code !== "AUTHENTICATION_FAILED") return error;
+    return Object.assign(error, { hint: this.#keyHint });
+  }
+
+  /** A page beside the server's API: `/metrics` of `http://host/v1` is `http://host/metrics`. */
+  async #readPage(path: string): Promise<string | undefined> {
+    const base = this.#root.replace(/\/v1$/, "");
+    const reply = await this.#transport.get(base + path, never).catch(() => undefined);
+    return reply?.status === 200 ? reply.text : undefined;
+  }
+}
+
+/** Where a server is asked, by its address. */
+function pathsOn(root: string, query: string): Readonly<Record<Form, string>> {
+  return {
+    chat: `${root}/chat/completions${query}`,
+    completion: `${root}/completions${query}`,
+    embedding: `${root}/embeddings${query}`,
+    transcription: `${root}/audio/transcriptions${query}`,
+  };
+}
+
+function keyHint(key: ApiKey | undefined): string {
+  return key
+    ? `check the value of ${key.variable}`
+    : "set OPENAI_API_KEY, or name another variable with model.apiKeyEnv";
+}
+
+function addressOf(baseUrl: string): URL {
+  const address = new URL(baseUrl);
+  if (address.protocol === "http:" || address.protocol === "https:") return address;
+  throw new SluiceError("JOB_INVALID", `${address.protocol} is not http: or https:`, {
+    field: "model.baseUrl",
+  });
+}
+
+function headersFor(key: string | undefined, address: URL): Record<string, string> {
+  const authorization = key === undefined ? basicCredentials(address) : `Bearer ${key}`;
+  return {
+    "content-type": "application/json",
+    accept: "application/json",
+    "user-agent": "sluice",
+    ...(authorization === undefined ? {} : { authorization }),
+  };
+}

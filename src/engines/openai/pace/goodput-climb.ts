@@ -1,0 +1,402 @@
+import { Durations, type TimedRequest } from "./durations.ts";
+
+/** An answered request, and the circumstances in which it was sent. */
+export interface ClimbedRequest extends TimedRequest {
+  /** Wall time. Only its place among the periods counts, and all that ask one server share those. */
+  admittedAtMs: number;
+  endedAtMs: number;
+  /** The limit then. */
+  limitAtAdmission: number;
+  /** Whether the endpoint had as many as the limit allows, when it ended. */
+  wasFull: boolean;
+}
+
+/** The higher of the two limits between which it swings, over the lower one. */
+const swing = 1.25;
+/** Slowing under which more requests at once are worth it, and over which fewer are. */
+const leastSlowing = 0.85;
+const mostSlowing = 0.97;
+/** Slowing from one doubling to the next at which doubling ends. */
+const rampSlowing = 0.6;
+/** Slowing over a far rise that proves it right. */
+const provenSlowing = 0.9;
+/** Requests that a comparison needs on either side. */
+const rampRequests = 8;
+const leastRequests = 12;
+/** Standard error of a slowing that is good enough to act on; no slowing is known better. */
+const acceptedError = 0.2;
+const leastError = 0.03;
+/** What the limit rises by, in logarithms, for what slowing lacks of its least. */
+const gain = Number(process.env.GA ?? 1.5);
+/** Longest steps up and down, and the one that only tries, as natural logarithms. */
+const longestRise = 0.7;
+const longestFall = 0.7;
+const trial = 0.04;
+const longestTrial = 0.12;
+/** Where requests take so many times as long as they did at the same limit, it is cut at once … */
+const strainAtMost = 1.8;
+/** … to no less than this; over how many requests that is seen. */
+const leastCut = 0.5;
+const strainMemory = 16;
+/** What is left of the limit when the endpoint fails under it. */
+const overloadFactor = 0.7;
+/** What of earlier evidence counts, where the limit has hardly moved since. */
+const keptEvidence = 0.3;
+/** A period in the time that the quicker quarter of requests takes, and the shortest. */
+const periodFactor = 1.8;
+const leastPeriodMs = 200;
+const longestStretch = 8;
+/** Sides that are closer, as a logarithm, are not worth a comparison. */
+const leastDistance = 0.05;
+/** A rise so far is looked at once more. */
+const farRise = 1.5;
+/** Of three periods the first is low, the others are high; the last one is for stragglers. */
+const periodsOfCycle = 3;
+/** Part of a period in which a request must begin to be compared, and that it may usually take. */
+const comparedBegin = 0.5;
+const comparedDuration = 0.75;
+/** Where something else sets the limit, one cycle in so many looks whether fewer would do. */
+const restCycles = 16;
+/** Requests over which the usual size is taken. */
+const sizeMemory = 500;
+
+/**
+ * Finds how many requests at once get the most done, from nothing but how long they take.
+ *
+ * What an endpoint gets done is the requests in flight over the time that each takes (Little's
+ * law). With more of them in flight, the *slowing*
+ *
+ *     s = d ln(duration) / d ln(in flight)
+ *
+ * is 0 where they do not hinder one another, 1 where the endpoint gets no more done by them, and
+ * above 1 where it gets less done; goodput grows by 1 − s. The limit is wanted where s comes close
+ * to 1 from below: there the endpoint has what it can use and hardly a queue.
+ *
+ * To know s, the limit swings between two values a quarter apart, and durations are compared, at
+ * the same size of request, between those that lived within a high and within a low period. The
+ * swing is what makes it robust: sizes, speeds and other people's load change over time, and meet
+ * both alike. Periods follow the wall clock, so that several workers of one endpoint swing as one
+ * and each sees what all of them together do. At first the limit doubles, as TCP's slow start
+ * does, by one for each answer.
+ *
+ * Source: gradient limits as in Netflix's concurrency-limits; comparing two rates in turn as in
+ * PCC (Dong et al., NSDI 2015); slow start after Jacobson 1988.
+ */
+export class GoodputClimb {
+  readonly #maxLimit: number;
+  #isRamping = true;
+  /** Doubling: where this doubling began. After that: the lower limit. */
+  #base: number;
+  #rampLimit: number;
+  /** The most that anything else allows. */
+  #cap: number;
+  #low = new Durations();
+  #high = new Durations();
+  #periodMs = leastPeriodMs;
+  #cycle = 0;
+  /** Slowings found at about this limit, each weighted by what it is worth. */
+  #evidence = { sum: 0, weight: 0 };
+  #slowing = 0;
+  /** Steps in a row that only tried whether fewer would do. */
+  #trials = 0;
+  /** Durations of the last comparison, and what requests since have taken against them. */
+  #before: Durations | undefined;
+  #taken = { actualMs: 0, expectedMs: 0 };
+  /** Durations of whatever ended in this cycle, and in the one before. */
+  #all = new Durations();
+  #usual: Durations | undefined;
+  #usualSize = 0;
+  #sizes = 0;
+  #quartileMs = 0;
+  /** How much longer periods are than usual, and how many requests were compared in this cycle. */
+  #stretch = 1;
+  #compared = 0;
+  /** Durations from before the limit rose. */
+  #anchor: Durations | undefined;
+
+  constructor(startLimit: number, maxLimit: number) {
+    this.#maxLimit = maxLimit;
+    this.#cap = maxLimit;
+    this.#base = Math.min(startLimit, maxLimit);
+    this.#rampLimit = this.#base;
+  }
+
+  /** Requests at once that it would have now. */
+  limit(nowMs: number): number {
+    if (this.#isRamping) return Math.min(this.#cap, this.#rampLimit);
+    const { low, high } = this.#levels(this.#cycleAt(nowMs));
+    return Math.floor(nowMs / this.#periodMs) % periodsOfCycle === 0 ? low : high;
+  }
+
+  /**
+   * Something else allows only so many. Where that, and no slowing, is what holds the limit, the
+   * limit goes along when it rises.
+   */
+  cap(most: number): void {
+    const cap = Math.min(most, this.#maxLimit);
+    const wasHeld = !this.#isRamping && this.#base >= this.#cap;
+    this.#cap = cap;
+    if (this.#isRamping && this.#rampLimit > cap) this.#swingFrom(cap);
+    else if (this.#base > cap || (wasHeld && this.#slowing < leastSlowing)) this.#base = cap;
+  }
+
+  answered(request: ClimbedRequest): void {
+    this.#noteUsual(request);
+    if (this.#isRamping) this.#ramp(request);
+    else this.#compare(request);
+  }
+
+  /** The endpoint failed request after request: begins again, lower. */
+  overloaded(): void {
+    this.#isRamping = true;
+    this.#base = Math.max(1, Math.floor(this.#base * overloadFactor));
+    this.#rampLimit = this.#base;
+    this.#forget();
+  }
+
+  #noteUsual({ size, durationMs }: TimedRequest): void {
+    this.#sizes = Math.min(this.#sizes + 1, sizeMemory);
+    this.#usualSize += (size - this.#usualSize) / this.#sizes;
+    // A quartile that follows: it rests where three of four are above it.
+    if (this.#quartileMs === 0) this.#quartileMs = durationMs;
+    this.#quartileMs *= Math.exp(durationMs > this.#quartileMs ? 0.025 : -0.075);
+  }
+
+  #ramp(request: ClimbedRequest): void {
+    const top = Math.min(this.#maxLimit, 2 * this.#base);
+    const isKnown = this.#low.count >= rampRequests;
+    if (request.wasFull && isKnown && this.#rampLimit < top) this.#rampLimit++;
+    if (request.limitAtAdmission < 1.5 * this.#base) {
+      if (this.#high.count === 0) this.#low.add(request);
+      return;
+    }
+    this.#high.add(request);
+    const found = this.#found(rampRequests, 2 * rampRequests);
+    if (!found || found.error > acceptedError) return;
+    this.#slowing = found.slowing;
+    if (found.slowing > rampSlowing) {
+      // Goodput grew by 1 − s: the knee is that much above the level before.
+      const gain = Math.max(0, 1 - found.slowing) * found.distance;
+      return this.#swingFrom(this.#low.meanInFlight * Math.exp(gain));
+    }
+    if (1.5 * this.#rampLimit > this.#maxLimit) return this.#swingFrom(this.#rampLimit);
+    this.#low = this.#high;
+    this.#high = new Durations();
+    this.#base = this.#rampLimit;
+  }
+
+  /** Doubles again: the knee is far. */
+  #rampFrom(reached: Durations): void {
+    this.#isRamping = true;
+    this.#base = Math.max(1, Math.round(reached.meanInFlight));
+    this.#rampLimit = this.#base;
+    this.#forget();
+    this.#low = reached;
+  }
+
+  #swingFrom(base: number): void {
+    this.#isRamping = false;
+    this.#base = Math.max(1, base);
+    this.#forget();
+    this.#setPeriod();
+  }
+
+  #forget(): void {
+    this.#evidence = { sum: 0, weight: 0 };
+    this.#trials = 0;
+    this.#clear();
+  }
+
+  #clear(): void {
+    this.#low = new Durations();
+    this.#high = new Durations();
+  }
+
+  // A power of two, so that workers with about the same durations have the same periods.
+  #setPeriod(): void {
+    const wantedMs = Math.max(leastPeriodMs, periodFactor * this.#stretch * this.#quartileMs);
+    this.#periodMs = 2 ** (Math.ceil(2 * Math.log2(wantedMs)) / 2);
+  }
+
+  #cycleAt(timeMs: number): number {
+    return Math.floor(timeMs / this.#periodMs / periodsOfCycle);
+  }
+
+  #levels(cycle: number): { low: number; high: number } {
+    const low = Math.max(1, Math.round(this.#base));
+    const high = Math.max(low + 1, Math.round(low * swing));
+    if (high <= this.#cap) return { low, high };
+    const isResting = this.#slowing < leastSlowing && cycle % restCycles !== 0;
+    const lowered = isResting ? this.#cap : Math.floor(this.#cap / swing);
+    return { low: Math.max(1, lowered), high: this.#cap };
+  }
+
+  /**
+   * A knee that falls far leaves an endpoint as slow at a low limit as at a high one, until much of
+   * what it has is done: this is seen by how it was before.
+   */
+  #noteStrain({ durationMs, size }: TimedRequest): void {
+    if (this.#before === undefined || this.#slowing < rampSlowing) return;
+    const taken = this.#taken;
+    const fade = 1 - 1 / strainMemory;
+    taken.actualMs = fade * taken.actualMs + durationMs;
+    taken.expectedMs = fade * taken.expectedMs + this.#before.ofSize(size).durationMs;
+    const strain = taken.actualMs / taken.expectedMs;
+    if (strain < strainAtMost) return;
+    this.#base = Math.max(1, this.#base * Math.max(leastCut, 1 / strain));
+    this.#before = undefined;
+    this.#forget();
+  }
+
+  #compare(request: ClimbedRequest): void {
+    this.#noteStrain(request);
+    const cycle = this.#cycleAt(request.endedAtMs);
+    if (cycle !== this.#cycle) {
+      this.#conclude();
+      this.#setPeriod();
+      this.#noteUsualDurations();
+      this.#cycle = this.#cycleAt(request.endedAtMs);
+    }
+    this.#all.add(request);
+    const side = this.#sideOf(request);
+    const { low, high } = this.#levels(this.#cycle);
+    if (low === high || side === undefined) return;
+    side.add(request);
+    this.#compared++;
+  }
+
+  #noteUsualDurations(): void {
+    if (this.#all.count < leastRequests) return;
+    // Where durations do not follow from sizes, hardly any may be sure to fit into a period.
+    const isComparable = this.#compared > 0 || this.#all.count < 8 * leastRequests;
+    this.#compared = 0;
+    if (!isComparable) this.#stretch = Math.min(longestStretch, this.#stretch * 1.5);
+    this.#usual = this.#all;
+    this.#all = new Durations();
+    this.#checkRise(this.#usual);
+  }
+
+  /**
+   * A rise that took the limit far is looked at once more, against durations from before it: small
+   * steps that chance was right about might add up.
+   */
+  #checkRise(now: Durations): void {
+    const before = this.#anchor ?? now;
+    if (now.meanInFlight < farRise * before.meanInFlight) {
+      if (now.meanInFlight <= before.meanInFlight) this.#anchor = now;
+      return;
+    }
+    const { slowing } = slowingOf(before, now, this.#usualSize);
+    if (slowing < provenSlowing) {
+      this.#anchor = now;
+      return;
+    }
+    if (process.env.DBG)
+      console.log(
+        "BACK",
+        Math.round(this.#base),
+        "->",
+        Math.round(before.meanInFlight),
+        "now",
+        Math.round(now.meanInFlight),
+        slowing.toFixed(2),
+        Math.round(before.ofSize(this.#usualSize).durationMs),
+        Math.round(now.ofSize(this.#usualSize).durationMs),
+        now.count,
+      );
+    this.#base = before.meanInFlight;
+    this.#forget();
+  }
+
+  /**
+   * Where a request is compared, if it is. Which ones are must not follow from how long they took,
+   * else the slow side would lose its slow ones; it follows from when they began and their size.
+   */
+  #sideOf({ admittedAtMs, endedAtMs, size }: ClimbedRequest): Durations | undefined {
+    const began = admittedAtMs / this.#periodMs;
+    const period = Math.floor(began);
+    if (began - period > comparedBegin) return undefined;
+    if (Math.floor(endedAtMs / this.#periodMs) - period > 1) return undefined;
+    if (this.#isLong(size)) return undefined;
+    return [this.#low, this.#high][period % periodsOfCycle];
+  }
+
+  /** Whether a request of this size may well take longer than a period. */
+  #isLong(size: number): boolean {
+    const usual = this.#usual;
+    if (usual === undefined) return false;
+    return usual.ofSize(size).durationMs > comparedDuration * this.#periodMs;
+  }
+
+  /** At the end of a high and a low period. Few requests are kept until there are more. */
+  #conclude(): void {
+    const found = this.#found(leastRequests, leastRequests);
+    if (found === undefined) return;
+    const high = this.#high;
+    this.#before = this.#low;
+    const usualMs = strainMemory * this.#before.ofSize(this.#usualSize).durationMs;
+    this.#taken = { actualMs: usualMs, expectedMs: usualMs };
+    this.#clear();
+    const weight = 1 / (found.error ** 2 + leastError ** 2);
+    const evidence = this.#evidence;
+    evidence.sum += weight * found.slowing;
+    evidence.weight += weight;
+    const error = 1 / Math.sqrt(evidence.weight);
+    if (error > acceptedError) return;
+    this.#slowing = evidence.sum / evidence.weight;
+    if (this.#slowing + error < Number(process.env.RR ?? 0) && this.#cap >= 2 * this.#base) {
+      return this.#rampFrom(high);
+    }
+    const step = this.#stepFor(this.#slowing, error);
+    this.#base = Math.min(this.#cap, Math.max(1, this.#base * Math.exp(step)));
+    const kept = Math.abs(step) > 0.1 ? 0 : keptEvidence;
+    evidence.sum *= kept;
+    evidence.weight *= kept;
+  }
+
+  /** Steps as long as they are surely right; between the two bounds nothing is changed. */
+  #stepFor(slowing: number, error: number): number {
+    if (slowing < leastSlowing) {
+      this.#trials = 0;
+      return Math.min(longestRise, Math.max(trial, gain * (leastSlowing - slowing - Number(process.env.ER ?? 1) * error)));
+    }
+    if (slowing <= mostSlowing) {
+      this.#trials = 0;
+      return 0;
+    }
+    const sure = slowing - 1 - error;
+    // A queue costs nothing but time: it is taken back with growing steps.
+    const tried = Math.min(longestTrial, trial * 2 ** this.#trials++);
+    return -Math.min(longestFall, Math.max(tried, sure));
+  }
+
+  /** Slowing between the low and the high side; undefined where there is too little to compare. */
+  #found(leastLow: number, leastHigh: number): Slowing | undefined {
+    const [low, high] = [this.#low, this.#high];
+    if (low.count < leastLow || high.count < leastHigh) return undefined;
+    const size = Math.min(this.#usualSize, 2 * Math.max(low.meanSize, high.meanSize));
+    const found = slowingOf(low, high, size);
+    // Whoever asks has too few requests to fill the limit.
+    return found.distance > leastDistance ? found : undefined;
+  }
+}
+
+interface Slowing {
+  slowing: number;
+  /** Standard error of that. */
+  error: number;
+  /** Between the two numbers of requests in flight, as a logarithm. */
+  distance: number;
+}
+
+function slowingOf(few: Durations, many: Durations, size: number): Slowing {
+  const distance = Math.log(many.meanInFlight / few.meanInFlight);
+  const [before, after] = [few.ofSize(size), many.ofSize(size)];
+  const variance =
+    before.variance / before.durationMs ** 2 + after.variance / after.durationMs ** 2;
+  return {
+    slowing: Math.log(after.durationMs / before.durationMs) / distance,
+    error: Math.sqrt(variance) / distance,
+    distance,
+  };
+}

@@ -1,0 +1,91 @@
+import type { Clock } from "../../../foundation/clock.ts";
+import { limits } from "../../../foundation/limits.ts";
+import { type ClimbedRequest, GoodputClimb } from "./goodput-climb.ts";
+import { isOwnServer, LoadWatch } from "./load-watch.ts";
+import { ServerQueue } from "./server-load.ts";
+
+interface LimitFinderOptions {
+  clock: Clock;
+  endpoint: string;
+  readPage?(path: string): Promise<string | undefined>;
+  /** Whether requests are under way. */
+  isNeeded(): boolean;
+  /** Called when the limit changed by itself. */
+  onChange(): void;
+  inFlight(): number;
+}
+
+/** Weight of one request in the share of those that failed, and the share that is too much. */
+const failureWeight = 1 / 16;
+const maxFailureShare = 0.25;
+
+/**
+ * Finds how many requests at once an endpoint is to have: by the queue that its server tells of,
+ * where it does, else by how long its requests take.
+ */
+export class LimitFinder {
+  readonly #options: LimitFinderOptions;
+  readonly #watch: LoadWatch | undefined;
+  #climb = new GoodputClimb(limits.startInFlight, limits.maxFoundInFlight);
+  #queue: ServerQueue | undefined;
+  #hasAnswered = false;
+  /** Requests without tokens are not compared with others that have some. */
+  #hasSizes = false;
+  #failureShare = 0;
+
+  constructor(options: LimitFinderOptions) {
+    this.#options = options;
+    const { readPage, endpoint } = options;
+    if (!readPage || !isOwnServer(endpoint)) return;
+    this.#watch = new LoadWatch({
+      ...{ clock: options.clock, readPage, isNeeded: options.isNeeded },
+      onLoad: (load) => {
+        this.#queue ??= new ServerQueue(this.limit, limits.maxFoundInFlight);
+        this.#queue.note(load, options.inFlight());
+        options.onChange();
+      },
+      onLost: () => {
+        this.#climb = new GoodputClimb(this.limit, limits.maxFoundInFlight);
+        this.#queue = undefined;
+      },
+    });
+  }
+
+  get limit(): number {
+    return this.#queue?.limit ?? this.#climb.limit(this.#options.clock.now());
+  }
+
+  /** What the limit follows. */
+  get by(): "goodput" | "server's queue" {
+    return this.#queue ? "server's queue" : "goodput";
+  }
+
+  admitted(): void {
+    if (this.#hasAnswered) this.#watch?.start();
+  }
+
+  /** As many as the endpoint takes without refusing some. */
+  cap(most: number): void {
+    this.#climb.cap(most);
+  }
+
+  answered(request: ClimbedRequest): void {
+    this.#failureShare *= 1 - failureWeight;
+    if (!this.#hasAnswered) this.#watch?.start();
+    this.#hasAnswered = true;
+    if (this.#queue) return;
+    if (request.size > 0) this.#hasSizes = true;
+    if (request.size > 0 || !this.#hasSizes) this.#climb.answered(request);
+  }
+
+  failed(): void {
+    this.#failureShare += (1 - this.#failureShare) * failureWeight;
+    if (this.#failureShare <= maxFailureShare) return;
+    this.#failureShare = 0;
+    this.#climb.overloaded();
+  }
+
+  close(): void {
+    this.#watch?.close();
+  }
+}

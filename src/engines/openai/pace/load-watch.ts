@@ -1,0 +1,95 @@
+import type { Clock } from "../../../foundation/clock.ts";
+import { limits } from "../../../foundation/limits.ts";
+import { loadPages, type ServerLoad } from "./server-load.ts";
+
+interface LoadWatchOptions {
+  clock: Clock;
+  readPage(path: string): Promise<string | undefined>;
+  /** Whether requests are under way: else nobody needs to know. */
+  isNeeded(): boolean;
+  onLoad(load: ServerLoad): void;
+  /** The server does not tell its load any more. */
+  onLost(): void;
+}
+
+/** Looks at a server's load every second or so, where it tells it. */
+export class LoadWatch {
+  readonly #options: LoadWatchOptions;
+  /** The page that told it; undefined before one was found. */
+  #page: string | undefined;
+  /** Looks in a row without a figure. */
+  #misses = 0;
+  #isLooking = false;
+  #isOver = false;
+  #cancel: (() => void) | undefined;
+
+  constructor(options: LoadWatchOptions) {
+    this.#options = options;
+  }
+
+  /** Looks now, and from now on while it is needed. */
+  start(): void {
+    if (this.#isOver || this.#isLooking || this.#cancel !== undefined) return;
+    this.#isLooking = true;
+    void this.#look().finally(() => {
+      this.#isLooking = false;
+      this.#schedule();
+    });
+  }
+
+  close(): void {
+    this.#isOver = true;
+    this.#cancel?.();
+  }
+
+  #schedule(): void {
+    if (this.#isOver || !this.#options.isNeeded()) return;
+    this.#cancel = this.#options.clock.schedule(limits.loadPollIntervalMs, () => {
+      this.#cancel = undefined;
+      this.start();
+    });
+  }
+
+  async #look(): Promise<void> {
+    const { onLoad, onLost } = this.#options;
+    const load = await this.#load();
+    if (this.#isOver) return;
+    if (load !== undefined) {
+      this.#misses = 0;
+      onLoad(load);
+      return;
+    }
+    this.#misses++;
+    // A page that is not there does not appear later; one that was there may be slow once.
+    if (this.#page !== undefined && this.#misses < limits.maxLoadMisses) return;
+    this.#isOver = true;
+    if (this.#page !== undefined) onLost();
+  }
+
+  async #load(): Promise<ServerLoad | undefined> {
+    const { readPage } = this.#options;
+    const pages = this.#page === undefined ? Object.keys(loadPages) : [this.#page];
+    for (const page of pages) {
+      const text = await readPage(page).catch(() => undefined);
+      const load = text === undefined ? undefined : loadPages[page]!(text);
+      if (load === undefined) continue;
+      this.#page = page;
+      return load;
+    }
+    return undefined;
+  }
+}
+
+/**
+ * Whether a server may be one's own, so that it may be asked for its load: hosted services are
+ * reached by https under a public name, and are never asked.
+ */
+export function isOwnServer(address: string): boolean {
+  const { protocol, hostname } = new URL(address);
+  if (protocol === "http:") return true;
+  return (
+    !hostname.includes(".") ||
+    /^(10|127|192\.168|172\.(1[6-9]|2\d|3[01]))\.[\d.]+$/.test(hostname) ||
+    /\.(local|internal|lan|svc)$/.test(hostname)
+  );
+}

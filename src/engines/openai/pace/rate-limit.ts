@@ -1,0 +1,79 @@
+import type { RateState } from "./rate-headers.ts";
+
+/** Time over which a configured limit counts, and what of it may be used at once. */
+const minuteMs = 60_000;
+const burstMs = 1000;
+
+/**
+ * A limit on requests or tokens over time, as a bucket that is filled at a steady rate. It may run
+ * into debt by one request, so that one that is larger than the whole bucket goes some time.
+ *
+ * Made from configuration, it lets no more than the limit pass in any minute: a second's worth at
+ * once, and what is left of the minute at its rate. Made from headers, it is what the endpoint said
+ * it is.
+ */
+export class RateLimit {
+  #capacity: number;
+  #level: number;
+  #perMs: number;
+  #filledAtMs: number;
+  readonly #isConfigured: boolean;
+
+  private constructor(capacity: number, perMs: number, nowMs: number, isConfigured: boolean) {
+    this.#capacity = capacity;
+    this.#level = capacity;
+    this.#perMs = perMs;
+    this.#filledAtMs = nowMs;
+    this.#isConfigured = isConfigured;
+  }
+
+  static perMinute(limit: number, nowMs: number): RateLimit {
+    const capacity = Math.max(1, (limit * burstMs) / minuteMs);
+    const perMs = Math.max(limit - capacity, limit / 2) / minuteMs;
+    return new RateLimit(capacity, perMs, nowMs, true);
+  }
+
+  static fromHeaders(state: RateState, sentSince: number, nowMs: number): RateLimit {
+    const limit = new RateLimit(state.limit, state.limit / minuteMs, nowMs, false);
+    limit.learn(state, sentSince, nowMs);
+    return limit;
+  }
+
+  /** Milliseconds until something may be taken; 0 = now. */
+  waitMs(nowMs: number): number {
+    this.#fill(nowMs);
+    const least = Math.min(1, this.#capacity);
+    return this.#level >= least ? 0 : Math.ceil((least - this.#level) / this.#perMs);
+  }
+
+  take(amount: number, nowMs: number): void {
+    this.#fill(nowMs);
+    this.#level -= amount;
+  }
+
+  /** Gives back what a request was expected to cost and did not; less than 0: it cost more. */
+  refund(amount: number): void {
+    this.#level = Math.min(this.#capacity, this.#level + amount);
+  }
+
+  /**
+   * Takes over what a reply says. A server counts a request when it comes, and tells when it has
+   * answered: what was sent meanwhile is not in it.
+   *
+   * @param sentSince taken after the request that was answered.
+   */
+  learn(state: RateState, sentSince: number, nowMs: number): void {
+    if (this.#isConfigured) return;
+    this.#fill(nowMs);
+    this.#capacity = state.limit;
+    const missing = state.limit - state.remaining;
+    if (missing > 0 && state.resetMs > 0) this.#perMs = missing / state.resetMs;
+    this.#level = Math.min(this.#level, state.remaining - sentSince);
+  }
+
+  #fill(nowMs: number): void {
+    const elapsedMs = Math.max(0, nowMs - this.#filledAtMs);
+    this.#filledAtMs = nowMs;
+    this.#level = Math.min(this.#capacity, this.#level + elapsedMs * this.#perMs);
+  }
+}

@@ -1,0 +1,31 @@
+import { limits } from "../../../foundation/limits.ts";
+
+/**
+ * The end of a wait that an endpoint asked for. Requests are let in one after the other then: all
+ * at once they would be refused all at once, were the wait too short.
+ */
+export class Release {
+  #atMs = Number.NEGATIVE_INFINITY;
+  /** Requests that were in flight when the wait began. */
+  #kept = 0;
+
+  /** Lets nothing in until `untilMs`. */
+  pause(untilMs: number, inFlight: number): void {
+    this.#atMs = Math.max(this.#atMs, untilMs);
+    this.#kept = inFlight;
+  }
+
+  /** Milliseconds until the wait is over. */
+  waitMs(nowMs: number): number {
+    return Math.max(0, this.#atMs - nowMs);
+  }
+
+  /** Milliseconds until one more than `inFlight` may be let in, of `limit` when all are. */
+  roomMs(nowMs: number, inFlight: number, limit: number): number {
+    const passedMs = nowMs - this.#atMs;
+    if (passedMs >= limits.releaseMs) return 0;
+    this.#kept = Math.min(this.#kept, inFlight);
+    const neededMs = (limits.releaseMs * (inFlight - this.#kept)) / limit;
+    return Math.max(0, neededMs - passedMs);
+  }
+}

@@ -1,0 +1,73 @@
+import { mix32 } from "../../../foundation/random.ts";
+
+/** What routing goes by, of one endpoint. */
+export interface RoutedEndpoint {
+  /** Follows from its address, so that a key means the same endpoint in every process. */
+  readonly seed: number;
+  /** Its share of the requests, relative to the others'. */
+  readonly weight: number;
+  /** Requests that it has now. */
+  readonly inFlight: number;
+}
+
+/** An endpoint may have this many times its share of all requests in flight, for a key's sake. */
+export const loadBound = 1.25;
+
+/**
+ * The endpoint whose load is lowest for its weight, with one request more; the first of equals.
+ * Undefined where there is none.
+ */
+export function leastLoaded<E extends RoutedEndpoint>(endpoints: Iterable<E>): E | undefined {
+  let least: E | undefined;
+  let leastLoad = Number.POSITIVE_INFINITY;
+  for (const endpoint of endpoints) {
+    const load = (endpoint.inFlight + 1) / endpoint.weight;
+    if (load >= leastLoad) continue;
+    least = endpoint;
+    leastLoad = load;
+  }
+  return least;
+}
+
+/**
+ * The endpoint that holds the prefix of `key`: the first in the key's own order of the endpoints
+ * that has not more than its bound of the load. Keys fall to endpoints by weight, and where one
+ * comes or goes, only the keys that it has change their place.
+ *
+ * Sources: Thaler, Ravishankar, "Using name-based mappings to increase hit rates" (rendezvous
+ * hashing), IEEE/ACM Transactions on Networking 1998; Mirrokni, Thorup, Zadimoghaddam, "Consistent
+ * hashing with bounded loads", SODA 2018.
+ */
+export function holderOf<E extends RoutedEndpoint>(
+  key: number,
+  endpoints: readonly E[],
+): E | undefined {
+  const inFlight = endpoints.reduce((sum, endpoint) => sum + endpoint.inFlight, 0);
+  const weight = endpoints.reduce((sum, endpoint) => sum + endpoint.weight, 0);
+  let holder: E | undefined;
+  let highest = Number.NEGATIVE_INFINITY;
+  for (const endpoint of endpoints) {
+    const bound = Math.ceil((loadBound * (inFlight + 1) * endpoint.weight) / weight);
+    if (endpoint.inFlight >= bound) continue;
+    const score = rendezvousScore(key, endpoint);
+    if (score <= highest) continue;
+    holder = endpoint;
+    highest = score;
+  }
+  return holder;
+}
+
+/** Of all endpoints the one with the highest score has the key, in proportion to the weights. */
+function rendezvousScore(key: number, { seed, weight }: RoutedEndpoint): number {
+  const drawn = (mix32(mix32(key) + seed) + 0.5) / 0x1_0000_0000;
+  return -weight / Math.log(drawn);
+}
+
+/** A number that follows from a text, for keys and seeds (FNV-1a, 32 bits). */
+export function textHash(text: string, start = 0, end = text.length): number {
+  let hash = 0x811c9dc5;
+  for (let at = start; at < end; at++) {
+    hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  }
+  return hash >>> 0;
+}

@@ -1,0 +1,97 @@
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
+import { basename } from "node:path";
+import { SluiceError } from "../../foundation/errors.ts";
+import type { InferenceRequest, InferenceResponse, Usage } from "../../foundation/inference.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
+import { type Random, randomInteger } from "../../foundation/random.ts";
+import type { Call } from "./call.ts";
+import { kindOf, malformed, parseReply, usageOf } from "./reply.ts";
+import type { HttpReply, StreamedBody } from "./transport.ts";
+
+/** What an engine answers but for its time. */
+type Transcribed = Omit<InferenceResponse, "seconds">;
+
+/**
+ * The request that asks what is said in a file, as a form with the file in it. The file is read
+ * while it is sent, so that its size does not matter to memory.
+ *
+ * @param fields the model, and what else the job sends with each request.
+ * @param random draws what stands between the parts of the form, so that no file can hold it.
+ * @throws SluiceError `FILE_UNREADABLE` where there is no such file, or it is too large.
+ */
+export async function transcriptionCall(
+  { file = "", parameters }: InferenceRequest,
+  fields: JsonObject,
+  random: Random,
+): Promise<Call<Transcribed>> {
+  const { temperature, explicit = [] } = parameters;
+  const asked: JsonObject = explicit.includes("temperature") ? { temperature } : {};
+  const drawn = Array.from({ length: 4 }, () => randomInteger(random, 2 ** 32).toString(36));
+  const all = { ...fields, response_format: "json", ...asked };
+  const body = formOf(all, file, await sizeOf(file), `sluice-${drawn.join("")}`);
+  return { form: "transcription", tokens: 0, body: () => body, read: readTranscript };
+}
+
+async function sizeOf(file: string): Promise<number> {
+  const unreadable = (detail: string) => new SluiceError("FILE_UNREADABLE", `${file}: ${detail}`);
+  const found = await stat(file).catch((error: NodeJS.ErrnoException) => {
+    throw unreadable(String(error.code));
+  });
+  if (!found.isFile()) throw unreadable("it is no file");
+  if (found.size <= limits.maxTranscribedBytes) return found.size;
+  throw unreadable(`${found.size} bytes, the most is ${limits.maxTranscribedBytes}`);
+}
+
+function formOf(
+  fields: JsonObject,
+  file: string,
+  fileBytes: number,
+  boundary: string,
+): StreamedBody {
+  const part = (facts: string, rest: string) =>
+    `--${boundary}\r\ncontent-disposition: form-data; ${facts}\r\n${rest}`;
+  const parts = Object.entries(fields).map(([name, value]) =>
+    part(`name="${quoted(name)}"`, `\r\n${textOf(value)}\r\n`),
+  );
+  const named = `name="file"; filename="${quoted(basename(file))}"`;
+  const head = parts.join("") + part(named, "content-type: application/octet-stream\r\n\r\n");
+  const tail = `\r\n--${boundary}--\r\n`;
+  return {
+    contentType: `multipart/form-data; boundary=${boundary}`,
+    contentLength: Buffer.byteLength(head) + fileBytes + Buffer.byteLength(tail),
+    async *stream() {
+      yield Buffer.from(head);
+      if (fileBytes > 0) yield* createReadStream(file, { end: fileBytes - 1 });
+      yield Buffer.from(tail);
+    },
+  };
+}
+
+/** As browsers write names in a form. */
+function quoted(name: string): string {
+  return name.replace(/["\r\n]/g, (character) => encodeURIComponent(character));
+}
+
+function textOf(value: Json): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+function readTranscript(reply: HttpReply, redact: (text: string) => string): Transcribed {
+  const { text, usage } = parseReply(reply, redact);
+  if (typeof text !== "string") throw malformed(`text is ${kindOf(text)}`);
+  const { promptTokens, completionTokens } = tokensOf(usage);
+  return {
+    answers: [{ text, finishReason: "stop", tokens: completionTokens }],
+    usage: { promptTokens, cachedTokens: 0, completionTokens },
+  };
+}
+
+/** Transcripts count `input_tokens` and `output_tokens`, or seconds, which are no tokens. */
+function tokensOf(usage: Json | undefined): Usage {
+  if (!isJsonObject(usage)) return usageOf(undefined);
+  const { input_tokens: input = usage.prompt_tokens ?? 0 } = usage;
+  const { output_tokens: output = usage.completion_tokens ?? 0 } = usage;
+  return usageOf({ prompt_tokens: input, completion_tokens: output });
+}

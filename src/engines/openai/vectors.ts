@@ -1,0 +1,97 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import type { InferenceRequest, InferenceResponse, Usage } from "../../foundation/inference.ts";
+import { isJsonObject, type Json } from "../../foundation/json.ts";
+import type { BatchModel } from "../batching/batched.ts";
+import type { Asker } from "./asker.ts";
+import type { Call } from "./call.ts";
+import { promptTokens } from "./generation-call.ts";
+import { kindOf, malformed, parseReply, usageOf } from "./reply.ts";
+import type { HttpReply } from "./transport.ts";
+
+/** A text whose vector is wanted. */
+export type EmbeddingRequest = Pick<InferenceRequest, "prompt">;
+
+/** What an engine answers but for its time. */
+type Embedded = Omit<InferenceResponse, "seconds">;
+
+/**
+ * Vectors of several texts by one HTTP request. A text that is refused makes the whole request
+ * fail, so that it is found by halving; other failures are those of each text.
+ */
+export class EmbeddingModel implements BatchModel<EmbeddingRequest, Embedded> {
+  readonly #asker: Asker;
+  readonly #fields: string;
+
+  /** @param fields JSON of the members that each body has besides its texts. */
+  constructor(asker: Asker, fields: string) {
+    this.#asker = asker;
+    this.#fields = fields;
+  }
+
+  async run(batch: readonly EmbeddingRequest[], signal: AbortSignal) {
+    const texts = batch.map(({ prompt = "" }) => prompt);
+    const body = `{${this.#fields},"input":${JSON.stringify(texts)}}`;
+    const call: Call<{ vectors: Json[]; usage: Usage }> = {
+      form: "embedding",
+      tokens: batch.reduce((sum, request) => sum + promptTokens(request), 0),
+      body: () => body,
+      read: (reply, redact) => readVectors(reply, texts.length, redact),
+    };
+    try {
+      const { vectors, usage } = await this.#asker.ask(call, batch, signal);
+      return withUsage(vectors, texts, usage);
+    } catch (error) {
+      if (!(error instanceof SluiceError) || error.scope !== "row" || !error.retryable) throw error;
+      return texts.map(() => error);
+    }
+  }
+}
+
+/** The vectors of a reply in the order of the texts. */
+function readVectors(
+  reply: HttpReply,
+  count: number,
+  redact: (text: string) => string,
+): { vectors: Json[]; usage: Usage } {
+  const { data, usage } = parseReply(reply, redact);
+  if (!Array.isArray(data)) throw malformed(`data is ${kindOf(data)}`);
+  if (data.length !== count) throw malformed(`it holds ${data.length} of ${count} vectors`);
+  const vectors: Json[] = new Array(count).fill(null);
+  for (const [at, entry] of data.entries()) {
+    if (!isJsonObject(entry)) throw malformed(`data[${at}] is ${kindOf(entry)}`);
+    const { index = at, embedding } = entry;
+    const isVector = Array.isArray(embedding) && embedding.length > 0;
+    if (!isVector) throw malformed(`data[${at}].embedding is ${kindOf(embedding)}`);
+    if (typeof index !== "number" || vectors[index] !== null) {
+      throw malformed(`data[${at}].index is ${JSON.stringify(index)}`);
+    }
+    vectors[index] = embedding;
+  }
+  return { vectors, usage: usageOf(usage) };
+}
+
+/** Servers count tokens in sum: each text has its share by its length. */
+function withUsage(
+  vectors: readonly Json[],
+  texts: readonly string[],
+  { promptTokens: total, cachedTokens }: Usage,
+): Embedded[] {
+  const characters = Math.max(
+    1,
+    texts.reduce((sum, text) => sum + text.length, 0),
+  );
+  let before = 0;
+  return vectors.map((value, at) => {
+    const shareOf = (tokens: number) => {
+      const upTo = (place: number) => Math.round((tokens * place) / characters);
+      return upTo(before + texts[at]!.length) - upTo(before);
+    };
+    const usage = {
+      promptTokens: shareOf(total),
+      cachedTokens: shareOf(cachedTokens),
+      completionTokens: 0,
+    };
+    before += texts[at]!.length;
+    return { answers: [{ text: "", value, finishReason: "stop", tokens: 0 }], usage };
+  });
+}

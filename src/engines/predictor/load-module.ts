@@ -1,0 +1,124 @@
+import { basename } from "node:path";
+import { pathToFileURL } from "node:url";
+import { SluiceError } from "../../foundation/errors.ts";
+import { editDistance, nearest } from "../../foundation/suggest.ts";
+import { explained } from "./explained.ts";
+import type { Predictor } from "./predictor.ts";
+import { handlerPredictor, type TorchServeHandler } from "./torchserve.ts";
+
+type Functions = Record<string, unknown>;
+
+const ownNames = ["load", "predict", "close"];
+const handlerNames = ["initialize", "preprocess", "inference", "postprocess", "handle"];
+/** Any of these makes a predictor. */
+const neededNames = ["predict", "handle", "preprocess", "inference", "postprocess"];
+
+/**
+ * Loads a module and finds the predictor in it: functions by name, a class, or an object, of our
+ * own life cycle (`load`, `predict`, `close`) or TorchServe's.
+ *
+ * @param path absolute.
+ * @param exportName the export to use; default: `default`, else all of them together.
+ * @throws SluiceError `PREDICTOR_UNUSABLE`, naming the file and what is wrong with it.
+ */
+export async function loadPredictorModule(path: string, exportName?: string): Promise<Predictor> {
+  const exports = await imported(path);
+  const functions = functionsOf(chosenExport(exports, exportName, path), path);
+  if (neededNames.every((name) => typeof functions[name] !== "function")) {
+    throw missingFunction(functions, path);
+  }
+  refuseMisspelt(functions, path);
+  return typeof functions.predict === "function"
+    ? bound<Predictor>(functions, ownNames)
+    : handlerPredictor(bound<TorchServeHandler>(functions, handlerNames));
+}
+
+async function imported(path: string): Promise<Functions> {
+  try {
+    return (await import(pathToFileURL(path).href)) as Functions;
+  } catch (thrown) {
+    throw unusable(path, `it does not load: ${explained(thrown, path)}`, thrown);
+  }
+}
+
+function chosenExport(exports: Functions, name: string | undefined, path: string): unknown {
+  if (name === undefined) return exports.default ?? exports;
+  if (exports[name] !== undefined) return exports[name];
+  const names = Object.keys(exports);
+  const meant = nearest(name, names);
+  const instead =
+    meant === undefined ? `it exports ${names.join(", ") || "nothing"}` : `did you mean ${meant}?`;
+  throw unusable(path, `it has no export ${name} (model.export); ${instead}`);
+}
+
+/** The object whose functions are called: of a class an instance, of a function itself. */
+function functionsOf(chosen: unknown, path: string): Functions {
+  if (typeof chosen === "function") {
+    if (!isClass(chosen)) return { predict: chosen };
+    try {
+      return new (chosen as new () => Functions)();
+    } catch (thrown) {
+      throw unusable(path, `new ${chosen.name}() failed: ${explained(thrown, path)}`, thrown);
+    }
+  }
+  if (typeof chosen === "object" && chosen !== null) return chosen as Functions;
+  throw unusable(path, `its export is ${chosen === null ? "null" : `a ${typeof chosen}`}`);
+}
+
+function isClass(value: object): boolean {
+  return Function.prototype.toString.call(value).startsWith("class");
+}
+
+function bound<Shape extends object>(functions: Functions, names: readonly string[]): Shape {
+  const entries = names.flatMap((name) => {
+    const value = functions[name];
+    return typeof value === "function" ? [[name, value.bind(functions)] as const] : [];
+  });
+  return Object.fromEntries(entries) as Shape;
+}
+
+function missingFunction(functions: Functions, path: string): SluiceError {
+  const names = functionNames(functions);
+  for (const name of names) {
+    const meant = nearest(name, neededNames);
+    if (meant !== undefined) return unusable(path, `it exports ${name}; did you mean ${meant}?`);
+  }
+  const exported = names.length === 0 ? "no function" : names.join(", ");
+  return unusable(path, `it exports ${exported}; needed is predict(batch)`);
+}
+
+/** A function that is nearly one of those that are called would never be, in silence. */
+function refuseMisspelt(functions: Functions, path: string): void {
+  const own = typeof functions.predict === "function" ? ownNames : handlerNames;
+  const missing = own.filter((name) => typeof functions[name] !== "function");
+  for (const name of functionNames(functions)) {
+    if (own.includes(name)) continue;
+    const meant = missing.find((called) => isMisspelt(name, called));
+    if (meant === undefined) continue;
+    throw unusable(path, `it exports ${name}, which nobody calls; did you mean ${meant}?`);
+  }
+}
+
+/** One letter wrong, or two that changed places: `log` is not meant to be `load`. */
+function isMisspelt(name: string, called: string): boolean {
+  const letters = (word: string) => [...word.toLowerCase()].sort().join("");
+  const isSwapped = name.length === called.length && letters(name) === letters(called);
+  return isSwapped || editDistance(name.toLowerCase(), called.toLowerCase()) <= 1;
+}
+
+/** Names of functions, of an instance those of its class. */
+function functionNames(functions: Functions): string[] {
+  const prototype: unknown = Object.getPrototypeOf(functions);
+  const isPlain = prototype === null || prototype === Object.prototype;
+  const inherited = isPlain ? [] : Object.getOwnPropertyNames(prototype);
+  const names = [...Object.keys(functions), ...inherited];
+  return names.filter((name) => name !== "constructor" && typeof functions[name] === "function");
+}
+
+function unusable(path: string, problem: string, cause?: unknown): SluiceError {
+  return new SluiceError("PREDICTOR_UNUSABLE", `${basename(path)}: ${problem}`, {
+    file: path,
+    field: "model.module",
+    cause,
+  });
+}

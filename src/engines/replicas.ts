@@ -1,0 +1,118 @@
+import { SluiceError } from "../foundation/errors.ts";
+import { assignedDevices, visibilityVariables } from "./devices.ts";
+import type { DeviceOptions } from "./engine-description.ts";
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** What a job says of the replicas of a model, each a process of its own. */
+export interface ReplicaOptions {
+  /** Replicas of each worker; default 1. */
+  replicas?: number | undefined;
+  /** CPU threads of each replica. */
+  threads?: number | undefined;
+  /** GPUs, by number or name, or all of the machine's; default: none. */
+  devices?: "all" | readonly (number | string)[] | undefined;
+}
+
+/** Variables by which the usual libraries are told how many threads to take. */
+const threadVariables = [
+  "OMP_NUM_THREADS",
+  "MKL_NUM_THREADS",
+  "OPENBLAS_NUM_THREADS",
+  "VECLIB_MAXIMUM_THREADS",
+  "NUMEXPR_NUM_THREADS",
+  "RAYON_NUM_THREADS",
+] as const;
+
+/** What a replica has of the machine. */
+export interface ReplicaShare {
+  /** Variables that its process gets besides those of its worker. */
+  environment: Readonly<Record<string, string>>;
+  /** Its GPUs as the driver names them; none where it computes on the processor. */
+  devices: readonly string[];
+}
+
+/**
+ * Divides what a worker has among the replicas of its model: GPUs in order, at least one each, and
+ * threads. A variable that is set already stays as it is, but for those that show GPUs.
+ *
+ * @param environment that of the worker.
+ * @throws SluiceError `JOB_INVALID` where there are more replicas than GPUs.
+ * @example
+ * const [, second] = shareAmongReplicas({ replicas: 2, devices: [0, 3] }, {});
+ * second.environment.CUDA_VISIBLE_DEVICES; // "3"
+ */
+export function shareAmongReplicas(
+  options: ReplicaOptions,
+  environment: Environment,
+): ReplicaShare[] {
+  const { replicas = 1, threads } = options;
+  const devices = devicesOfWorker(options, environment);
+  if (devices.length > 0) assertEnoughDevices(replicas, devices.length);
+  const each = Math.floor(devices.length / replicas);
+  return Array.from({ length: replicas }, (_, replica) => {
+    const own = devices.slice(replica * each, (replica + 1) * each);
+    return {
+      environment: { ...threadEnvironment(threads, environment), ...shownOnly(own) },
+      devices: own,
+    };
+  });
+}
+
+/**
+ * Threads of each replica, so that all of them together take no more than the cores.
+ *
+ * @param cores those of the worker, where that is known.
+ */
+export function threadsOfReplica(
+  { replicas = 1, threads }: ReplicaOptions,
+  cores: number | undefined,
+): number | undefined {
+  if (threads !== undefined || cores === undefined) return threads;
+  return Math.max(1, Math.floor(cores / replicas));
+}
+
+/** What the replicas of a worker are to have of GPUs; undefined where they use none. */
+export function replicaDevices({
+  devices,
+  replicas = 1,
+}: ReplicaOptions): DeviceOptions | undefined {
+  if (devices === undefined) return undefined;
+  return { perWorker: replicas, ...(devices !== "all" && { devices }) };
+}
+
+/** False where the job names fewer GPUs than replicas. */
+export function hasEnoughDevices({ devices, replicas = 1 }: ReplicaOptions): boolean {
+  return devices === undefined || devices === "all" || replicas <= devices.length;
+}
+
+function assertEnoughDevices(replicas: number, devices: number): void {
+  if (replicas <= devices) return;
+  const gpus = devices === 1 ? "there is 1" : `there are ${devices}`;
+  throw new SluiceError("JOB_INVALID", `${replicas} replicas need as many GPUs, and ${gpus}`, {
+    field: "model.replicas",
+    hint: "lower model.replicas, name more in model.devices, or leave devices out to use none",
+  });
+}
+
+function devicesOfWorker({ devices }: ReplicaOptions, environment: Environment): string[] {
+  if (devices === undefined) return [];
+  if (assignedDevices(environment) !== undefined) {
+    return (environment[visibilityVariables[0]] ?? "").split(",").filter(Boolean);
+  }
+  return devices === "all" ? [] : devices.map(String);
+}
+
+function shownOnly(devices: readonly string[]): Record<string, string> {
+  if (devices.length === 0) return {};
+  return Object.fromEntries(visibilityVariables.map((name) => [name, devices.join(",")]));
+}
+
+function threadEnvironment(
+  threads: number | undefined,
+  environment: Environment,
+): Record<string, string> {
+  if (threads === undefined) return {};
+  const unset = threadVariables.filter((name) => environment[name] === undefined);
+  return Object.fromEntries(unset.map((name) => [name, String(threads)]));
+}

@@ -1,0 +1,55 @@
+import type { EngineDescription } from "../engine-description.ts";
+import { isModelPath } from "../models/model-path.ts";
+import { fullSupport, type ParameterSupport } from "../parameter-support.ts";
+import type { TransformersModelOptions, TransformersTask } from "./options.ts";
+
+const generating: readonly TransformersTask[] = ["translation", "summarization", "text-generation"];
+
+const noOption = "leave it out: engine transformers has no such option";
+
+const generationSupport: ParameterSupport = Object.freeze({
+  ...fullSupport,
+  numBeams: true,
+  lengthPenalty: true,
+  earlyStopping: true,
+  presencePenalty: noOption,
+  frequencyPenalty: noOption,
+  logprobs: "leave it out, or take engine llama, which reports log-probabilities",
+  prependBos: noOption,
+});
+
+const noGeneration = "leave it out: this task generates no text";
+
+/** Of tasks that choose no tokens; how long a text may be is said in the model's own options. */
+const valueSupport = Object.freeze(
+  Object.fromEntries(Object.keys(fullSupport).map((name) => [name, noGeneration])),
+) as ParameterSupport;
+
+/** What is known of engine `transformers` without opening it. */
+export const transformersDescription: EngineDescription<TransformersModelOptions> = {
+  open: async (options, context) =>
+    (await import("./engine.ts")).openTransformers(options, context),
+  support: ({ task }) => (generating.includes(task) ? generationSupport : valueSupport),
+  embeds: false,
+  keepsPrefixes: false,
+  takesRows: true,
+  usesAllCores: true,
+  devices: ({ device }) => (device === "cuda" ? {} : undefined),
+  withAbsolutePaths(options, absolute) {
+    const { name } = options;
+    return { ...options, name: isModelPath(name) ? absolute(name, "model", "name") : name };
+  },
+  sharedAmong(options, workers, threads) {
+    if (workers === 1 || threads === undefined) return options;
+    return { ...options, threads: options.threads ?? threads };
+  },
+  async prepare(options, context, prepare) {
+    const { prepareTransformers } = await import("./prepare.ts");
+    await prepareTransformers(options, context, prepare);
+  },
+  async check({ name }, context) {
+    const { assertOnnxFolder, parseOnnxModelName } = await import("./model-place.ts");
+    const model = parseOnnxModelName(name, context.workingDirectory);
+    if (model.kind === "folder") await assertOnnxFolder(model.path);
+  },
+};

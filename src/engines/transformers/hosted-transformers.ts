@@ -1,0 +1,82 @@
+import { writeSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { basename } from "node:path";
+import { systemClock } from "../../foundation/clock.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import type { Json } from "../../foundation/json.ts";
+import { textLogger } from "../../foundation/logger.ts";
+import { type Batched, batched } from "../batching/batched.ts";
+import type { Choices, HostedEngine } from "../host/protocol.ts";
+import { openTask, type TaskPlace } from "./open-task.ts";
+import type { TransformersModelOptions } from "./options.ts";
+import type { Task, TaskResult } from "./tasks/task.ts";
+import { loadTransformersJs } from "./transformers-js.ts";
+
+/** What the worker tells the host. */
+export interface HostedTransformersOptions extends TaskPlace {
+  /** Path of the package's main module. */
+  modulePath: string;
+  options: TransformersModelOptions;
+  /** Digest of a folder's files. */
+  sha256?: string;
+}
+
+/** Level of the package's log at which it writes nothing: its errors come with all their inputs. */
+const silent = 50;
+
+/**
+ * Loads a model in this process, which is an engine host.
+ *
+ * @throws SluiceError `ENGINE_MISSING`, and what `openTask` throws.
+ */
+export async function openHostedTransformers(options: Json): Promise<HostedEngine> {
+  const given = options as unknown as HostedTransformersOptions;
+  const library = await loadTransformersJs(given.modulePath);
+  library.env.logLevel = silent;
+  return new HostedTransformers(await openTask(library, given.options, given), given);
+}
+
+class HostedTransformers implements HostedEngine {
+  readonly name: string;
+  readonly capacity: number;
+  readonly choices: Choices;
+  readonly #task: Task<unknown>;
+  readonly #batched: Batched<unknown, TaskResult>;
+
+  constructor(task: Task<unknown>, { options, model, sha256 }: HostedTransformersOptions) {
+    const { task: taskName, dtype, device, threads = availableParallelism() } = options;
+    this.#task = task;
+    // What is written to stderr goes to the log of the worker.
+    const context = { clock: systemClock, logger: textLogger((line) => writeSync(2, line)) };
+    this.#batched = batched(
+      [{ run: (batch, signal) => task.run(batch, signal) }],
+      options,
+      context,
+    );
+    this.name = model.kind === "hub" ? model.repository : basename(model.path);
+    this.capacity = this.#batched.capacity;
+    this.choices = { task: taskName, dtype, device, threads, ...(sha256 && { sha256 }) };
+  }
+
+  async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
+    try {
+      const { item, cost } = this.#task.prepare(request);
+      const { answers, promptTokens } = await this.#batched.infer(item, cost, signal);
+      const completionTokens = answers.reduce((sum, { tokens }) => sum + tokens, 0);
+      const usage = { promptTokens, cachedTokens: 0, completionTokens };
+      return { answers, usage, seconds: 0 };
+    } catch (thrown) {
+      if (signal.aborted || thrown instanceof SluiceError) throw thrown;
+      // The runtime refuses a graph's inputs row by row; it is sound after that.
+      const detail = (thrown as Error).message;
+      const hint = "look at the row, and whether the model is whole";
+      throw new SluiceError("PREDICTION_FAILED", detail, { cause: thrown, hint });
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#batched.close();
+    await this.#task.close();
+  }
+}

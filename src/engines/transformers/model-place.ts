@@ -1,0 +1,86 @@
+import { stat } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { SluiceError } from "../../foundation/errors.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
+import { modelsDirectory } from "../models/cache.ts";
+import { isModelPath } from "../models/model-path.ts";
+import { refusePytorchModel } from "../models/pytorch-folder.ts";
+
+/** Where a model of ONNX graphs is. */
+export type OnnxModel =
+  | { kind: "folder"; path: string }
+  | { kind: "hub"; repository: string; revision: string };
+
+const hubName = /^(?:hf:)?(?<repository>[\w.-]+\/[\w.-]+)(?:@(?<revision>[\w.-]+))?$/;
+
+/**
+ * Reads the name of a model: a path (`./opus`, `/models/opus`, `~/opus`, `file:///models/opus`),
+ * or a repository on the Hugging Face hub (`owner/name`, `hf:owner/name@revision`).
+ *
+ * @throws SluiceError `MODEL_UNKNOWN`.
+ * @example
+ * parseOnnxModelName("owner/name"); // { kind: "hub", repository: "owner/name", revision: "main" }
+ */
+export function parseOnnxModelName(name: string, workingDirectory = "."): OnnxModel {
+  if (name.startsWith("file:")) return { kind: "folder", path: pathOfFileUrl(name) };
+  if (name.startsWith("~/")) return { kind: "folder", path: join(homedir(), name.slice(2)) };
+  if (isModelPath(name)) return { kind: "folder", path: resolve(workingDirectory, name) };
+  const groups = hubName.exec(name)?.groups;
+  if (groups) {
+    return { kind: "hub", repository: groups.repository!, revision: groups.revision ?? "main" };
+  }
+  throw new SluiceError("MODEL_UNKNOWN", `${name} is no folder and no owner/name on the hub`, {
+    hint: "write a folder as ./NAME, or copy owner/name from the model's page on the hub",
+  });
+}
+
+function pathOfFileUrl(name: string): string {
+  try {
+    return name.startsWith("file://") ? fileURLToPath(name) : resolve(name.slice("file:".length));
+  } catch (cause) {
+    throw new SluiceError("MODEL_UNREADABLE", `${name} is no file address`, { cause });
+  }
+}
+
+/**
+ * Refuses a folder that holds no ONNX model.
+ *
+ * @throws SluiceError `MODEL_UNREADABLE`, `MODEL_FORMAT_DIFFERS` for a model for PyTorch.
+ */
+export async function assertOnnxFolder(path: string): Promise<void> {
+  await refusePytorchModel(path, "ONNX models");
+  const missing: string[] = [];
+  for (const name of ["config.json", "onnx"])
+    if (!(await exists(join(path, name)))) missing.push(name);
+  if (missing.length === 0) return;
+  const detail = (await exists(path))
+    ? `${path} has no ${missing.join(" and no ")}`
+    : `${path} is not there`;
+  throw new SluiceError("MODEL_UNREADABLE", detail, {
+    field: "model.name",
+    hint: "name a folder with config.json, tokenizer.json and onnx/, as Optimum exports it",
+  });
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await stat(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Where models of the hub are kept, and the file that says that one of them is there whole. */
+export function hubCache(
+  homeDirectory: string,
+  { repository, revision }: { repository: string; revision: string },
+  variant: string,
+): { directory: string; mark: string; lock: string } {
+  const directory = join(modelsDirectory(homeDirectory), "onnx");
+  const key = sha256Hex(JSON.stringify([repository, revision, variant])).slice(0, 16);
+  const mark = join(directory, `${key}.complete`);
+  return { directory, mark, lock: `${mark}.lock` };
+}

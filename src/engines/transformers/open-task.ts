@@ -1,0 +1,153 @@
+import { availableParallelism } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { SluiceError } from "../../foundation/errors.ts";
+import { tensorMaker } from "./decode/tensors.ts";
+import type { OnnxModel } from "./model-place.ts";
+import type { TransformersModelOptions } from "./options.ts";
+import { CausalTask } from "./tasks/causal-task.ts";
+import { ClassificationTask } from "./tasks/classification-task.ts";
+import { EmbeddingTask } from "./tasks/embedding-task.ts";
+import { SequenceTask } from "./tasks/sequence-task.ts";
+import { SpeechTask } from "./tasks/speech-task.ts";
+import type { Task } from "./tasks/task.ts";
+import { ZeroShotTask } from "./tasks/zero-shot-task.ts";
+import type { LoadOptions, TransformersJs } from "./transformers-js.ts";
+
+/** What a host is told of the model. */
+export interface TaskPlace {
+  model: OnnxModel;
+  /** Where files of the hub are kept. */
+  cacheDirectory: string;
+  /** Address of the hub, with a slash at its end. */
+  hubAddress: string;
+  /** What the hub knows its user by; the package itself sends it to the hub's own address only. */
+  hubToken?: string | undefined;
+  /** Whether files that are not here may be fetched. */
+  isOnline: boolean;
+}
+
+/**
+ * Loads a model for its task.
+ *
+ * @throws SluiceError `TASK_UNUSABLE`, `MODEL_UNREADABLE`, and of a model of the hub
+ *   `MODEL_UNKNOWN`, `MODEL_MISSING`, `MODEL_FORBIDDEN`, `MODEL_DOWNLOAD_FAILED`.
+ */
+export async function openTask(
+  library: TransformersJs,
+  options: TransformersModelOptions,
+  place: TaskPlace,
+): Promise<Task<unknown>> {
+  const name = prepareEnvironment(library, place);
+  const load = loadOptions(options, place.model);
+  try {
+    return await loadTask(library, options, name, load);
+  } catch (thrown) {
+    if (thrown instanceof SluiceError) throw thrown;
+    throw loadError(thrown as Error, place);
+  }
+}
+
+/** Says where models are. @returns the name by which the package finds this one. */
+function prepareEnvironment(
+  { env }: TransformersJs,
+  { model, cacheDirectory, hubAddress, hubToken, isOnline }: TaskPlace,
+): string {
+  const { fetch } = env;
+  env.fetch = (address, init) => {
+    const isHub = String(address).startsWith(hubAddress);
+    if (isHub && hubToken) init?.headers?.set("authorization", `Bearer ${hubToken}`);
+    return fetch(address, init);
+  };
+  env.cacheDir = cacheDirectory;
+  env.remoteHost = hubAddress;
+  env.allowLocalModels = true;
+  env.allowRemoteModels = model.kind === "hub" && isOnline;
+  if (model.kind === "hub") {
+    // The cache is looked at in any case; local folders would be without regard to the revision.
+    env.localModelPath = join(cacheDirectory, "none");
+    return model.repository;
+  }
+  env.localModelPath = dirname(model.path);
+  return basename(model.path);
+}
+
+function loadOptions(
+  { dtype, device, threads = availableParallelism() }: TransformersModelOptions,
+  model: OnnxModel,
+): LoadOptions {
+  return {
+    dtype,
+    device,
+    ...(model.kind === "hub" && { revision: model.revision }),
+    session_options: { intraOpNumThreads: threads, interOpNumThreads: 1 },
+  };
+}
+
+async function loadTask(
+  library: TransformersJs,
+  options: TransformersModelOptions,
+  name: string,
+  load: LoadOptions,
+): Promise<Task<unknown>> {
+  const { task } = options;
+  if (task === "automatic-speech-recognition") {
+    return new SpeechTask(await library.pipeline(task, name, load), options) as Task<unknown>;
+  }
+  // Of a repository that is not there, what is said of the model is clearer.
+  const model = await modelClass(library, task).from_pretrained(name, load);
+  const revision = load.revision ?? "main";
+  const tokenizer = await library.AutoTokenizer.from_pretrained(name, { revision });
+  const parts = { model, tokenizer, makeTensor: tensorMaker(library) };
+  const Implementation = implementations[task];
+  return new Implementation(parts, options) as Task<unknown>;
+}
+
+const implementations = {
+  translation: SequenceTask,
+  summarization: SequenceTask,
+  "text-generation": CausalTask,
+  "feature-extraction": EmbeddingTask,
+  "text-classification": ClassificationTask,
+  "zero-shot-classification": ZeroShotTask,
+};
+
+function modelClass(library: TransformersJs, task: keyof typeof implementations) {
+  switch (task) {
+    case "translation":
+    case "summarization":
+      return library.AutoModelForSeq2SeqLM;
+    case "text-generation":
+      return library.AutoModelForCausalLM;
+    case "feature-extraction":
+      return library.AutoModel;
+    case "text-classification":
+    case "zero-shot-classification":
+      return library.AutoModelForSequenceClassification;
+  }
+}
+
+/** What the package says of files that it cannot have, as a named error. */
+function loadError(error: Error, { model, isOnline }: TaskPlace): SluiceError {
+  const cause = error.cause instanceof Error ? `: ${error.cause.message}` : "";
+  const said = `${error.message}${cause}`.split("\n")[0]!.slice(0, 400);
+  const detail = /tokenizer_class/.test(said) ? "it has no tokenizer_config.json" : said;
+  const isWrongTask = /unsupported model type/i.test(detail);
+  if (isWrongTask) return new SluiceError("TASK_UNUSABLE", detail, { cause: error });
+  if (model.kind === "folder") {
+    const hint = "export it with Optimum: config.json, tokenizer.json and onnx/*.onnx";
+    return new SluiceError("MODEL_UNREADABLE", `${model.path}: ${detail}`, { cause: error, hint });
+  }
+  const { repository } = model;
+  if (!isOnline) {
+    const hint = "unset HF_HUB_OFFLINE, or name a folder by path";
+    return new SluiceError("MODEL_MISSING", repository, { cause: error, hint });
+  }
+  if (/unauthorized|forbidden/i.test(detail)) {
+    return new SluiceError("MODEL_FORBIDDEN", `${repository}: ${detail}`, { cause: error });
+  }
+  if (/could not locate file/i.test(detail)) {
+    const hint = "look at the repository: it has to hold onnx/ with this task's graphs";
+    return new SluiceError("MODEL_UNKNOWN", `${repository}: ${detail}`, { cause: error, hint });
+  }
+  return new SluiceError("MODEL_DOWNLOAD_FAILED", `${repository}: ${detail}`, { cause: error });
+}

@@ -1,0 +1,39 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import type { PrepareOptions } from "../engine-description.ts";
+import { locateEnginePackage, type PackageContext } from "../packages/packages.ts";
+import { isModelHere, openTransformersFrom } from "./engine.ts";
+import { assertOnnxFolder, parseOnnxModelName } from "./model-place.ts";
+import type { TransformersModelOptions } from "./options.ts";
+
+/**
+ * Puts the package and the model on this machine. The package of transformers.js fetches a model of
+ * the hub by itself when it loads it, so it is loaded once.
+ *
+ * @throws SluiceError `ENGINE_MISSING` and `MODEL_MISSING` where `install` is false, else what
+ *   opening the engine throws.
+ */
+export async function prepareTransformers(
+  options: TransformersModelOptions,
+  context: PackageContext,
+  { install, onProgress, onWait }: PrepareOptions,
+): Promise<void> {
+  const { entry } = await locateEnginePackage("transformers", context, {
+    install,
+    onWait: () => onWait?.("the transformers engine"),
+    onProgress: (bytes) => onProgress?.({ name: "transformers engine", source: "npm", bytes }),
+  });
+  const model = parseOnnxModelName(options.name, context.workingDirectory);
+  if (model.kind === "folder") return assertOnnxFolder(model.path);
+  if (await isModelHere(options, context)) return;
+  if (!install) {
+    const hint = "run it once without --no-install";
+    throw new SluiceError("MODEL_MISSING", options.name, { hint });
+  }
+  // Without a host the first worker fetches it.
+  const { hostCommand } = context;
+  if (hostCommand === undefined) return;
+  onProgress?.({ name: options.name, source: "hub", bytes: 0 });
+  const wait = () => onWait?.(options.name);
+  const engine = await openTransformersFrom(options, entry, { ...context, hostCommand }, wait);
+  await engine.close();
+}

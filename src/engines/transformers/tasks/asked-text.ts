@@ -1,0 +1,46 @@
+import { SluiceError } from "../../../foundation/errors.ts";
+import type { InferenceRequest } from "../../../foundation/inference.ts";
+import type { Json } from "../../../foundation/json.ts";
+
+/**
+ * A column of a request's row.
+ *
+ * @returns undefined where the row lacks it or has null.
+ */
+export function columnOf(request: InferenceRequest, column: string): Json | undefined {
+  return request.row?.[column] ?? undefined;
+}
+
+/**
+ * A column that holds a text.
+ *
+ * @throws SluiceError `COLUMN_INVALID` where it does not, and where the row lacks it.
+ */
+export function textColumnOf(request: InferenceRequest, column: string, key: string): string {
+  const value = columnOf(request, column);
+  if (typeof value === "string") return value;
+  const found = value === undefined ? "is not there" : "is no text";
+  throw columnInvalid(`${column} ${found}`, column, key);
+}
+
+/** @param key of the job that names the column. */
+export function columnInvalid(detail: string, column: string, key: string): SluiceError {
+  const hint = `mend the row, or name another column with model.${key}`;
+  return new SluiceError("COLUMN_INVALID", detail, { field: column, hint });
+}
+
+/**
+ * The text that a request is about: its prompt, of a chat what was said last, or without words the
+ * row's column.
+ *
+ * @throws SluiceError `COLUMN_INVALID`.
+ */
+export function textOf(request: InferenceRequest, textColumn: string): string {
+  const { prompt, messages } = request;
+  return prompt ?? messages?.at(-1)?.content ?? textColumnOf(request, textColumn, "textColumn");
+}
+
+/** Whether a request has words of its own, so that its row is not looked at for a text. */
+export function hasWords({ prompt, messages }: InferenceRequest): boolean {
+  return prompt !== undefined || messages !== undefined;
+}

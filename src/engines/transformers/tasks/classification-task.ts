@@ -1,0 +1,65 @@
+import type { InferenceRequest } from "../../../foundation/inference.ts";
+import type { TransformersModelOptions } from "../options.ts";
+import type { Encoding } from "../transformers-js.ts";
+import { textOf } from "./asked-text.ts";
+import { modelMaxTokens, withinBounds } from "./encode.ts";
+import { type EncoderParts, encoderOutputs, floatsOf, sigmoid, softmax } from "./encoder-batch.ts";
+import { type PreparedItem, shortNumber, type Task, type TaskResult, valueAnswer } from "./task.ts";
+
+/** A label, and how sure the model is of it: 0 to 1. */
+export interface LabelScore {
+  [key: string]: string | number;
+  label: string;
+  score: number;
+}
+
+/** Labels of texts, by the classes that the model was trained for. */
+export class ClassificationTask implements Task<Encoding> {
+  readonly #parts: EncoderParts;
+  readonly #options: TransformersModelOptions;
+  readonly #maxTokens: number;
+
+  constructor(parts: EncoderParts, options: TransformersModelOptions) {
+    this.#parts = parts;
+    this.#options = options;
+    this.#maxTokens = modelMaxTokens(parts.model, parts.tokenizer);
+  }
+
+  prepare(request: InferenceRequest): PreparedItem<Encoding> {
+    const { tokenizer } = this.#parts;
+    const { textColumn, maxInputTokens: maxTokens = this.#maxTokens } = this.#options;
+    const { onTooLong = request.onTooLong } = this.#options;
+    const text = textOf(request, textColumn);
+    const content = tokenizer._encode_plus(text, { add_special_tokens: false }).input_ids;
+    const whole = tokenizer._encode_plus(text, {});
+    const item = withinBounds(whole, content, { maxTokens, onTooLong });
+    return { item, cost: { tokens: item.input_ids.length } };
+  }
+
+  async run(batch: readonly Encoding[]): Promise<readonly TaskResult[]> {
+    const { logits } = await encoderOutputs(this.#parts, batch);
+    const values = floatsOf(logits!);
+    const classes = values.length / batch.length;
+    return batch.map(({ input_ids }, at) => {
+      const scores = this.#scores([...values.subarray(at * classes, (at + 1) * classes)]);
+      const { topLabels } = this.#options;
+      const kept = topLabels === "all" ? scores : scores.slice(0, topLabels);
+      const value = topLabels === 1 ? kept[0]! : kept;
+      return { answers: [valueAnswer(value)], promptTokens: input_ids.length };
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#parts.model.dispose();
+  }
+
+  /** The likeliest first. */
+  #scores(logits: readonly number[]): LabelScore[] {
+    const { problem_type, id2label } = this.#parts.model.config;
+    const isEach = problem_type === "multi_label_classification";
+    const scores = isEach ? logits.map(sigmoid) : softmax(logits);
+    return scores
+      .map((score, at) => ({ label: id2label?.[at] ?? `LABEL_${at}`, score: shortNumber(score) }))
+      .sort((one, other) => other.score - one.score);
+  }
+}

@@ -1,0 +1,96 @@
+import type { InferenceRequest } from "../../../foundation/inference.ts";
+import type { TransformersModelOptions } from "../options.ts";
+import type { Encoding } from "../transformers-js.ts";
+import { textOf } from "./asked-text.ts";
+import { modelMaxTokens, withinBounds } from "./encode.ts";
+import { type EncoderParts, encoderOutputs, floatsOf } from "./encoder-batch.ts";
+import { type PreparedItem, shortNumber, type Task, type TaskResult, valueAnswer } from "./task.ts";
+
+/** Vectors of texts. */
+export class EmbeddingTask implements Task<Encoding> {
+  readonly #parts: EncoderParts;
+  readonly #options: TransformersModelOptions;
+  readonly #maxTokens: number;
+
+  constructor(parts: EncoderParts, options: TransformersModelOptions) {
+    this.#parts = parts;
+    this.#options = options;
+    this.#maxTokens = modelMaxTokens(parts.model, parts.tokenizer);
+  }
+
+  prepare(request: InferenceRequest): PreparedItem<Encoding> {
+    const { tokenizer } = this.#parts;
+    const { textColumn, maxInputTokens = this.#maxTokens } = this.#options;
+    const { onTooLong = request.onTooLong } = this.#options;
+    const text = textOf(request, textColumn);
+    const whole = tokenizer._encode_plus(text, {});
+    const item =
+      whole.input_ids.length <= maxInputTokens
+        ? whole
+        : withinBounds(
+            whole,
+            tokenizer._encode_plus(text, { add_special_tokens: false }).input_ids,
+            { maxTokens: maxInputTokens, onTooLong },
+          );
+    return { item, cost: { tokens: item.input_ids.length } };
+  }
+
+  async run(batch: readonly Encoding[]): Promise<readonly TaskResult[]> {
+    const outputs = await encoderOutputs(this.#parts, batch);
+    const pooled = outputs.sentence_embedding;
+    const states = outputs.last_hidden_state ?? outputs.token_embeddings ?? outputs.logits!;
+    const isPooled = pooled !== undefined && this.#options.pooling !== "none";
+    const values = floatsOf(isPooled ? pooled : states);
+    const [, ...dims] = (isPooled ? pooled : states).dims;
+    const width = dims.at(-1)!;
+    const block = dims.reduce((product, size) => product * size, 1);
+    return batch.map(({ input_ids }, at) => {
+      const own = values.subarray(at * block, (at + 1) * block);
+      const value = isPooled ? this.#vector(own) : this.#pool(own, input_ids.length, width);
+      return { answers: [{ ...valueAnswer(value), text: "" }], promptTokens: input_ids.length };
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#parts.model.dispose();
+  }
+
+  /** @param states of the tokens of one text, padding last. */
+  #pool(states: Float32Array, tokens: number, width: number): number[] | number[][] {
+    const stateOf = (token: number) => states.subarray(token * width, (token + 1) * width);
+    switch (this.#options.pooling) {
+      case "none":
+        return Array.from({ length: tokens }, (_, token) => this.#vector(stateOf(token)));
+      case "cls":
+        return this.#vector(stateOf(0));
+      case "last":
+        return this.#vector(stateOf(tokens - 1));
+      case "mean":
+        return this.#vector(meanOf(states, tokens, width));
+    }
+  }
+
+  #vector(values: Float32Array): number[] {
+    const length = this.#options.normalize ? lengthOf(values) : 1;
+    const numbers = new Array<number>(values.length);
+    for (let at = 0; at < values.length; at++) numbers[at] = shortNumber(values[at]! / length);
+    return numbers;
+  }
+}
+
+function meanOf(states: Float32Array, tokens: number, width: number): Float32Array {
+  const mean = new Float32Array(width);
+  for (let token = 0; token < tokens; token++) {
+    const start = token * width;
+    for (let at = 0; at < width; at++) mean[at]! += states[start + at]!;
+  }
+  for (let at = 0; at < width; at++) mean[at]! /= tokens;
+  return mean;
+}
+
+function lengthOf(values: Float32Array): number {
+  let sum = 0;
+  for (const value of values) sum += value * value;
+  // A vector of zeros has no direction, and stays as it is.
+  return Math.sqrt(sum) || 1;
+}

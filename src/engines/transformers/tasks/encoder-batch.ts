@@ -1,0 +1,50 @@
+import { type MakeTensor, padRows } from "../decode/tensors.ts";
+import type { Encoding, LibraryTensor, Model, Tensors, Tokenizer } from "../transformers-js.ts";
+
+/** What computing a batch of texts at once needs. */
+export interface EncoderParts {
+  model: Model;
+  tokenizer: Tokenizer;
+  makeTensor: MakeTensor;
+}
+
+/** What a model says of a batch of texts, padded on the right, and how long each text is. */
+export async function encoderOutputs(
+  { model, tokenizer, makeTensor }: EncoderParts,
+  batch: readonly Encoding[],
+): Promise<Tensors> {
+  const rows = batch.map(({ input_ids }) => input_ids);
+  const { ids, mask } = padRows(rows, tokenizer.pad_token_id ?? 0, "right", makeTensor);
+  const types = batch[0]!.token_type_ids && typesOf(batch, makeTensor);
+  return model.forward({
+    input_ids: ids,
+    attention_mask: mask,
+    ...(types && { token_type_ids: types }),
+  });
+}
+
+/** Which of two texts each token is of; padding is of the first. */
+function typesOf(batch: readonly Encoding[], makeTensor: MakeTensor): LibraryTensor {
+  const rows = batch.map(({ input_ids, token_type_ids }) => {
+    return token_type_ids ?? input_ids.map(() => 0);
+  });
+  return padRows(rows, 0, "right", makeTensor).ids;
+}
+
+/** The values of a tensor as floats of 32 bits. */
+export function floatsOf(tensor: LibraryTensor): Float32Array {
+  return (tensor.type === "float32" ? tensor : tensor.to("float32")).data as Float32Array;
+}
+
+/** Probabilities of which one holds. */
+export function softmax(logits: readonly number[]): number[] {
+  const highest = Math.max(...logits);
+  const weights = logits.map((logit) => Math.exp(logit - highest));
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  return weights.map((weight) => weight / total);
+}
+
+/** A probability by itself. */
+export function sigmoid(logit: number): number {
+  return 1 / (1 + Math.exp(-logit));
+}

@@ -1,0 +1,102 @@
+import type { InferenceRequest } from "../../../foundation/inference.ts";
+import { SequenceSteps } from "../decode/sequence-steps.ts";
+import { padRows } from "../decode/tensors.ts";
+import type { TransformersModelOptions } from "../options.ts";
+import type { Encoding } from "../transformers-js.ts";
+import { textOf } from "./asked-text.ts";
+import { type EncodeBounds, modelMaxTokens, withinBounds } from "./encode.ts";
+import {
+  assertSearchable,
+  type GenerationItem,
+  type GenerationParts,
+  generate,
+  generationKey,
+  identityOf,
+} from "./generate.ts";
+import { assertLanguages, encodeForTranslation, languagesOf } from "./languages.ts";
+import type { PreparedItem, Task, TaskResult } from "./task.ts";
+
+/** Translation and summarization: an encoder reads the text, a decoder writes the answer. */
+export class SequenceTask implements Task<GenerationItem> {
+  readonly #parts: GenerationParts;
+  readonly #options: TransformersModelOptions;
+  readonly #maxTokens: number;
+
+  /** @throws SluiceError `TASK_UNUSABLE` where the job and the model do not go together. */
+  constructor(parts: GenerationParts, options: TransformersModelOptions) {
+    this.#parts = parts;
+    this.#options = options;
+    this.#maxTokens = modelMaxTokens(parts.model, parts.tokenizer);
+    if (options.task === "translation") assertLanguages(options, parts.tokenizer);
+  }
+
+  prepare(request: InferenceRequest): PreparedItem<GenerationItem> {
+    const { parameters } = request;
+    assertSearchable(parameters);
+    const { encoding, forcedStart, languages } = this.#encode(request);
+    const ids = encoding.input_ids;
+    const room = (parameters.maxLength ?? Number.POSITIVE_INFINITY) - ids.length;
+    const positions = this.#parts.model.config.max_position_embeddings ?? Number.POSITIVE_INFINITY;
+    const item = {
+      ids,
+      parameters,
+      forcedStart,
+      maxNewTokens: Math.max(1, Math.min(parameters.maxNewTokens, room, positions)),
+      identity: identityOf(request),
+    };
+    const key = `${languages} ${generationKey(item)}`;
+    return { item, cost: { tokens: ids.length, key } };
+  }
+
+  async run(batch: readonly GenerationItem[], signal: AbortSignal): Promise<readonly TaskResult[]> {
+    const { model, tokenizer, makeTensor } = this.#parts;
+    const config = model._prepare_generation_config(null, {});
+    const startToken = config.decoder_start_token_id ?? config.bos_token_id ?? 0;
+    const rows = batch.map(({ ids }) => ids);
+    const padded = padRows(rows, tokenizer.pad_token_id ?? 0, "right", makeTensor);
+    const steps = await SequenceSteps.encode(model, padded, startToken, makeTensor);
+    return generate(
+      this.#parts,
+      steps,
+      batch,
+      batch.map(() => [startToken]),
+      signal,
+    );
+  }
+
+  async close(): Promise<void> {
+    await this.#parts.model.dispose();
+  }
+
+  #encode(request: InferenceRequest): Encoded {
+    const { tokenizer, model } = this.#parts;
+    const { task, textColumn, onTooLong = request.onTooLong } = this.#options;
+    const { maxInputTokens = this.#maxTokens } = this.#options;
+    const bounds: EncodeBounds = { maxTokens: maxInputTokens, onTooLong };
+    const prefix = model.config.task_specific_params?.[task]?.prefix ?? "";
+    const text = prefix + textOf(request, textColumn);
+    const bare = () => tokenizer._encode_plus(text, { add_special_tokens: false }).input_ids;
+    if (task !== "translation" || tokenizer.language_codes === undefined) {
+      const encoding = tokenizer._encode_plus(text, {});
+      return { encoding: bounded(encoding, bare, bounds), languages: "" };
+    }
+    const languages = languagesOf(request, this.#options, tokenizer.language_codes);
+    const { encoding, forcedStart } = encodeForTranslation(text, languages, tokenizer);
+    return {
+      encoding: bounded(encoding, bare, bounds),
+      forcedStart,
+      languages: `${languages.source}>${languages.target}`,
+    };
+  }
+}
+
+interface Encoded {
+  encoding: Encoding;
+  forcedStart?: number;
+  languages: string;
+}
+
+function bounded(encoding: Encoding, bare: () => number[], bounds: EncodeBounds): Encoding {
+  if (encoding.input_ids.length <= bounds.maxTokens) return encoding;
+  return withinBounds(encoding, bare(), bounds);
+}

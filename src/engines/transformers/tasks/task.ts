@@ -1,0 +1,43 @@
+import type { Answer, InferenceRequest } from "../../../foundation/inference.ts";
+import type { Json } from "../../../foundation/json.ts";
+import type { BatchCost } from "../../batching/next-batch.ts";
+
+/** A row as a task computes it, and what it takes of a batch. */
+export interface PreparedItem<Item> {
+  item: Item;
+  cost: BatchCost;
+}
+
+/** What a task says to one row. */
+export interface TaskResult {
+  answers: Answer[];
+  promptTokens: number;
+}
+
+/** What a model does, over batches. */
+export interface Task<Item> {
+  /**
+   * Reads what is asked and makes tokens of it.
+   *
+   * @throws SluiceError of the row.
+   */
+  prepare(request: InferenceRequest): PreparedItem<Item>;
+  /** Computes a batch whose items have one key: a result or an error for each. */
+  run(batch: readonly Item[], signal: AbortSignal): Promise<readonly (TaskResult | Error)[]>;
+  close(): Promise<void>;
+}
+
+/** An answer that is no text but a value. */
+export function valueAnswer(value: Json): Answer {
+  return { text: JSON.stringify(value), value, finishReason: "stop", tokens: 0 };
+}
+
+/** Significant decimal digits that a 32-bit float holds. */
+const floatDigits = 8;
+
+/** A 32-bit float as a number that is written with the digits that it holds, and no more. */
+export function shortNumber(value: number): number {
+  if (value === 0 || !Number.isFinite(value)) return value === 0 ? 0 : value;
+  const scale = 10 ** (floatDigits - 1 - Math.floor(Math.log10(Math.abs(value))));
+  return Number.isFinite(scale) ? Math.round(value * scale) / scale : value;
+}

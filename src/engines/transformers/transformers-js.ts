@@ -1,0 +1,173 @@
+import { pathToFileURL } from "node:url";
+import { SluiceError } from "../../foundation/errors.ts";
+
+// What is used of @huggingface/transformers. The package is not a dependency: it is loaded from
+// where it was installed on demand, so its types are declared here. What begins with `_` is private
+// to it; the version is pinned by `engines/packages`.
+
+export type TensorData = Float32Array | Uint16Array | BigInt64Array | Uint8Array;
+
+/** A tensor as ONNX Runtime has it, row by row. */
+export interface RuntimeTensor {
+  readonly type: string;
+  readonly dims: readonly number[];
+  readonly data: TensorData;
+}
+
+/** A tensor as the package has it, around one of the runtime. */
+export interface LibraryTensor extends RuntimeTensor {
+  readonly ort_tensor: RuntimeTensor;
+  to(type: "float32"): LibraryTensor;
+}
+
+/** A graph that was loaded. */
+export interface Session {
+  readonly inputNames: readonly string[];
+  run(feeds: Record<string, RuntimeTensor>): Promise<Record<string, RuntimeTensor>>;
+}
+
+export type Tensors = Record<string, LibraryTensor>;
+
+/** What forward passes of all kinds of models take. */
+export interface ForwardInputs {
+  input_ids?: LibraryTensor;
+  attention_mask?: LibraryTensor;
+  token_type_ids?: LibraryTensor;
+  num_logits_to_keep?: LibraryTensor;
+  encoder_outputs?: LibraryTensor;
+  decoder_input_ids?: LibraryTensor;
+  past_key_values?: Tensors;
+}
+
+/** The model's own words on how it generates, with those of the caller laid over them. */
+export interface GenerationConfig {
+  eos_token_id: number | readonly number[] | null;
+  decoder_start_token_id: number | null;
+  bos_token_id: number | null;
+  length_penalty: number | null;
+  early_stopping: boolean | "never" | null;
+}
+
+/** Changes logits of the next token in place, or gives others. */
+export interface LogitsProcessors {
+  readonly processors: readonly unknown[];
+  (tokens: readonly bigint[][], logits: LibraryTensor): LibraryTensor;
+}
+
+export interface ModelConfig {
+  model_type: string;
+  is_encoder_decoder?: boolean;
+  max_position_embeddings?: number;
+  n_positions?: number;
+  problem_type?: string | null;
+  id2label?: Record<string, string>;
+  label2id?: Record<string, number>;
+  task_specific_params?: Record<string, { prefix?: string }> | null;
+}
+
+export interface Model {
+  readonly config: ModelConfig;
+  readonly sessions: Record<string, Session>;
+  forward(inputs: ForwardInputs): Promise<Tensors>;
+  dispose(): Promise<unknown>;
+  _prepare_generation_config(own: null, given: Record<string, unknown>): GenerationConfig;
+  _get_logits_processor(config: GenerationConfig, promptTokens: number): LogitsProcessors;
+}
+
+export interface EncodeOptions {
+  text_pair?: string;
+  add_special_tokens?: boolean;
+}
+
+export interface Encoding {
+  input_ids: number[];
+  token_type_ids?: number[];
+}
+
+export interface Tokenizer {
+  readonly pad_token_id?: number;
+  readonly eos_token_id?: number;
+  readonly model_max_length: number;
+  readonly chat_template: unknown;
+  /** Codes of the languages between which the model translates. */
+  readonly language_codes?: readonly string[];
+  _encode_plus(text: string, options: EncodeOptions): Encoding;
+  decode(tokens: readonly number[], options: { skip_special_tokens: boolean }): string;
+  apply_chat_template(
+    messages: readonly object[],
+    options: { tokenize: false; add_generation_prompt: true },
+  ): string;
+  _build_translation_inputs?(
+    text: string,
+    options: { return_tensor: false },
+    languages: { src_lang: string; tgt_lang: string; forced_bos_token_id?: number },
+  ): Encoding;
+}
+
+/** Where and how a model is loaded. */
+export interface LoadOptions {
+  dtype: string;
+  device: string;
+  revision?: string | undefined;
+  session_options: Record<string, unknown>;
+  progress_callback?: (event: { status: string; file?: string }) => void;
+}
+
+interface Loads<Loaded> {
+  from_pretrained(name: string, options?: Partial<LoadOptions>): Promise<Loaded>;
+}
+
+/** Turns the samples of one recording into text. */
+export interface SpeechPipeline {
+  (samples: Float32Array, options: Record<string, unknown>): Promise<SpeechResult>;
+  readonly model: Model;
+  readonly processor: { feature_extractor: { config: { sampling_rate?: number } } };
+  dispose(): Promise<unknown>;
+}
+
+export interface SpeechResult {
+  text: string;
+  chunks?: { timestamp: [number, number | null]; text: string }[];
+}
+
+interface HeadersToSet {
+  set(name: string, value: string): void;
+}
+
+export interface TransformersJs {
+  readonly env: {
+    allowRemoteModels: boolean;
+    allowLocalModels: boolean;
+    localModelPath: string;
+    remoteHost: string;
+    cacheDir: string | null;
+    logLevel: number;
+    fetch: (address: unknown, init?: { headers?: HeadersToSet }) => Promise<unknown>;
+  };
+  readonly Tensor: new (type: string, data: TensorData, dims: readonly number[]) => LibraryTensor;
+  readonly AutoTokenizer: Loads<Tokenizer>;
+  readonly AutoModel: Loads<Model>;
+  readonly AutoModelForSequenceClassification: Loads<Model>;
+  readonly AutoModelForSeq2SeqLM: Loads<Model>;
+  readonly AutoModelForCausalLM: Loads<Model>;
+  pipeline(
+    task: "automatic-speech-recognition",
+    name: string,
+    options: Partial<LoadOptions>,
+  ): Promise<SpeechPipeline>;
+}
+
+/**
+ * Loads the package from where it was installed.
+ *
+ * @param modulePath path of its main module.
+ * @throws SluiceError `ENGINE_MISSING`
+ */
+export async function loadTransformersJs(modulePath: string): Promise<TransformersJs> {
+  try {
+    return (await import(pathToFileURL(modulePath).href)) as TransformersJs;
+  } catch (cause) {
+    const detail = `@huggingface/transformers at ${modulePath}: ${cause}`;
+    throw new SluiceError("ENGINE_MISSING", detail, { cause });
+  }
+}

@@ -1,0 +1,318 @@
+/**
+ * What an error ends: one row (it becomes a dead letter), the whole run, the engine (it is started
+ * again and its rows are asked again), or the command that was typed.
+ */
+export type ErrorScope = "row" | "run" | "engine";
+
+interface ErrorEntry {
+  scope: ErrorScope;
+  /** True when the same request may succeed a moment later. */
+  retryable: boolean;
+  /** Exit code of a command that ends with this error (sysexits.h). */
+  exitCode: number;
+  message: string;
+  hint: string;
+}
+
+/** One exit code a meaning; the same for workers and for `sluice run`. */
+export const exitCodes = Object.freeze({
+  ok: 0,
+  failedRows: 1,
+  usage: 64,
+  badInput: 65,
+  engineUnavailable: 69,
+  bug: 70,
+  storage: 74,
+  resumable: 75,
+  interrupted: 130,
+  terminated: 143,
+});
+
+const row = (message: string, hint: string, retryable = false): ErrorEntry => ({
+  scope: "row",
+  retryable,
+  exitCode: exitCodes.badInput,
+  message,
+  hint,
+});
+const run = (exitCode: number, message: string, hint: string): ErrorEntry => ({
+  scope: "run",
+  retryable: false,
+  exitCode,
+  message,
+  hint,
+});
+const engine = (message: string, hint: string): ErrorEntry => ({
+  scope: "engine",
+  retryable: true,
+  exitCode: exitCodes.engineUnavailable,
+  message,
+  hint,
+});
+
+const { usage, badInput, engineUnavailable, bug, storage, resumable } = exitCodes;
+
+/** Every error that Sluice names; `docs/errors.md` is written from it. Codes are never reused. */
+export const errorTable = Object.freeze({
+  // What was typed
+  USAGE: run(usage, "the command line is not understood", "see sluice --help"),
+  OPTION_UNKNOWN: run(usage, "unknown option", "see sluice run --help for every option"),
+  JOB_INVALID: run(usage, "the job is not valid", "see docs/job-file.md"),
+  ENV_MISSING: run(
+    usage,
+    "an environment variable is not set",
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it shows what job files may hold
+    "set it, or write ${NAME:-fallback} in the job file",
+  ),
+  UNSUPPORTED: run(
+    usage,
+    "this is not supported",
+    "see docs/engines.md for what each engine can do",
+  ),
+  RUN_DIFFERS: run(
+    usage,
+    "the output holds a run of another job",
+    "use --fork to write beside it, --overwrite to replace it, or the job it was made with",
+  ),
+  OUTPUT_OCCUPIED: run(
+    usage,
+    "the output path holds something that is not a run",
+    "name another --output, or move what is there",
+  ),
+  NOT_A_RUN: run(usage, "there is no run here", "give the directory that sluice run wrote to"),
+
+  // Input as a whole
+  INPUT_MISSING: run(badInput, "no input file matches", "check input.path; globs are sorted"),
+  INPUT_UNREADABLE: run(badInput, "an input file cannot be read", "check its path and rights"),
+  INPUT_FORMAT: run(
+    badInput,
+    "the format of an input file is not known",
+    "set input.format to jsonl, json or text",
+  ),
+  INPUT_CHANGED: run(
+    badInput,
+    "the input is no longer what was planned",
+    "restore it, or start a new run with --fork or --overwrite",
+  ),
+  INPUT_TOO_MANY_FILES: run(
+    badInput,
+    "the globs match too many files",
+    "join them, or split the job",
+  ),
+  TEMPLATE_INVALID: run(usage, "a prompt template is not valid Jinja", "see docs/job-file.md"),
+
+  // Rows
+  JSON_INVALID: row("the line is not valid JSON", "mend the line, then run sluice retry"),
+  ROW_NOT_OBJECT: row("the row is not a JSON object", 'wrap the value, as {"text": …}'),
+  UTF8_INVALID: row("the line is not valid UTF-8", "convert the file to UTF-8"),
+  NUL_BYTE: row("the line holds a NUL byte", "remove it; the file may be UTF-16 or damaged"),
+  LINE_TOO_LONG: row("the line is too long", "raise input.maxLineBytes"),
+  ID_INVALID: row("the id field is no string or number", "check input.id"),
+  VARIABLE_MISSING: row(
+    "the prompt uses a field that the row lacks",
+    "guard it with `| default(…)` or `is defined`, or mend the row",
+  ),
+  FIELD_TYPE: row("a field has the wrong type for the prompt", "mend the row or the template"),
+  COLUMN_INVALID: row("the model cannot read a column", "mend the row, or name another column"),
+  LANGUAGE_UNKNOWN: row("the model does not know the language", "take one of its own codes"),
+  AUDIO_INVALID: row("the recording cannot be read", "give a WAV file of 16-bit PCM"),
+  TEMPLATE_FAILED: row("the prompt could not be rendered for this row", "check the template"),
+  ELEMENTS_TOO_MANY: row("forEach gives too many elements", "narrow the expression"),
+  PROMPT_TOO_LONG: row(
+    "the prompt does not fit the model's context",
+    "set onTooLong to truncate-left or truncate-right, or model.contextTokens higher",
+  ),
+  PARAMETER_MISSING: row(
+    "a batch line lacks a field that it must have",
+    "see docs/openai-batch.md for the form of a line",
+  ),
+  PARAMETER_INVALID: row("a field of a batch line has a wrong value", "mend the line"),
+  PARAMETER_UNSUPPORTED: row(
+    "a batch line asks for what is not supported",
+    "take the field out; see docs/openai-batch.md for what is read",
+  ),
+  URL_UNSUPPORTED: row("a batch line has a url that is not supported", "see docs/openai-batch.md"),
+  MODEL_DIFFERS: row(
+    "a batch line asks another model than the one that answers",
+    "name it in input.servedModelName (--served-model-name), or * for any",
+  ),
+  FILE_UNREADABLE: row(
+    "a file that the row names cannot be read",
+    "mend its path: paths are from the folder of the input",
+  ),
+  STRUCTURE_REFUSED: run(
+    engineUnavailable,
+    "the server does not take the schema of the answers",
+    "set model.structuredOutput to what the server knows",
+  ),
+  REQUEST_REFUSED: row("the server refused the request", "read its message"),
+  ANSWER_INVALID: row(
+    "the answer does not have the asked form",
+    "raise retries.maxAttempts, or loosen the schema or the pattern",
+    true,
+  ),
+  ANSWER_EMPTY: row("the server's answer holds no choice", "try again later", true),
+  RESPONSE_MALFORMED: row("the server's reply could not be read", "try again later", true),
+  SERVER_ERROR: row("the server failed", "look at the server's log", true),
+  TIMEOUT: row("the request took too long", "raise model.timeoutMs", true),
+  CONNECTION_LOST: row("the connection broke", "look at the server and the network", true),
+  PREDICTION_FAILED: row(
+    "the predictor failed with this row",
+    "look at the row and at the predictor; once it is mended, sluice retry asks the row again",
+  ),
+  OUT_OF_MEMORY: row(
+    "memory does not suffice for this row alone",
+    "take a smaller model, give it more memory, or split it over devices",
+  ),
+  RESULTS_MISCOUNTED: row(
+    "the model does not give one result for each row",
+    "mend the predictor: as many results as items, in their order",
+  ),
+  ROW_KILLS_ENGINE: row(
+    "this row ended its engine each time it was asked alone",
+    "look at the row; if something else ended the workers, sluice retry asks it again",
+  ),
+  FAKE_FAILURE: row("the fake engine was told to fail", "see model.failures", true),
+
+  // Engines and models
+  ENGINE_DIED: engine("the engine ended unexpectedly", "see the lines above; it is started again"),
+  ENGINE_START_FAILED: run(
+    engineUnavailable,
+    "the engine could not be started",
+    "run sluice doctor",
+  ),
+  PROGRAM_MISSING: run(
+    engineUnavailable,
+    "a program is not on this machine",
+    "install it, or name it with model.command",
+  ),
+  ENGINE_MISSING: run(
+    engineUnavailable,
+    "the engine's package is not installed",
+    "run sluice engine add NAME",
+  ),
+  ENGINE_INSTALL_FAILED: run(
+    engineUnavailable,
+    "the engine's package could not be installed",
+    "check that npm reaches its registry, then sluice engine add NAME",
+  ),
+  ENDPOINT_DOWN: run(
+    engineUnavailable,
+    "the endpoint did not answer for too long",
+    "start it, then run the same command again: nothing answered is asked twice",
+  ),
+  ENDPOINT_UNUSABLE: run(
+    engineUnavailable,
+    "the endpoint cannot be used, and waiting does not help",
+    "mend what the message names, then run the same command again",
+  ),
+  ENDPOINT_PATH_UNKNOWN: run(
+    engineUnavailable,
+    "the endpoint does not know the address that was asked",
+    "check model.baseUrl: it usually ends in /v1, and api must be one that the server has",
+  ),
+  AUTHENTICATION_FAILED: run(
+    engineUnavailable,
+    "the endpoint refused the credentials",
+    "set the environment variable that model.apiKeyEnv names",
+  ),
+  MODEL_UNKNOWN: run(engineUnavailable, "the model is not known", "run sluice model list"),
+  MODEL_MISSING: run(
+    engineUnavailable,
+    "the model is not on this machine",
+    "run sluice model pull NAME",
+  ),
+  MODEL_CORRUPT: run(
+    engineUnavailable,
+    "the model file is damaged or is not GGUF",
+    "run sluice model verify, then sluice model pull",
+  ),
+  TASK_UNUSABLE: run(engineUnavailable, "the model does not suit the task", "read the message"),
+  MODEL_FORMAT_DIFFERS: run(
+    engineUnavailable,
+    "the model is of a format that another engine runs",
+    "see docs/engines.md for what each engine runs",
+  ),
+  MODEL_TEMPLATE_UNUSABLE: run(
+    engineUnavailable,
+    "the model's chat template cannot be used",
+    "ask with api: completion, or take another model",
+  ),
+  ADAPTER_UNUSABLE: run(
+    engineUnavailable,
+    "a LoRA adapter cannot be used with the model",
+    "model.lora takes GGUF files that were made for this very model",
+  ),
+  PREDICTOR_UNUSABLE: run(
+    engineUnavailable,
+    "the predictor cannot be used",
+    "mend what the message names, then run the same command again",
+  ),
+  MODEL_UNREADABLE: run(engineUnavailable, "the model file cannot be read", "check its path"),
+  MODEL_DOWNLOAD_FAILED: run(
+    engineUnavailable,
+    "the model could not be fetched from any mirror",
+    "fetch it by hand and name it by path",
+  ),
+  MODEL_FORBIDDEN: run(
+    engineUnavailable,
+    "the hub refused the model",
+    "accept its licence on its page and set HF_TOKEN",
+  ),
+
+  // Runs
+  ROW_FAILED: run(
+    exitCodes.failedRows,
+    "a row failed and onRowError is fail",
+    "mend the row, or set onRowError: dead-letter",
+  ),
+  TOO_MANY_FAILED_ROWS: run(
+    exitCodes.failedRows,
+    "more rows failed than maxFailedRows allows",
+    "mend what the summary's errors name and run the same command again; what is done is kept",
+  ),
+  TASK_FAILED: run(resumable, "a task failed in all its tries", "run the same command again"),
+  RUN_OPEN: run(
+    resumable,
+    "the run is not finished",
+    "sluice status DIR says what it lacks; the same command goes on with it",
+  ),
+  COORDINATOR_LIVES: run(
+    resumable,
+    "another process is running this run",
+    "wait for it, or sluice cancel DIR",
+  ),
+  COORDINATOR_LOST: run(resumable, "another process took this run over", "look at that process"),
+  BUDGET_SPENT: run(
+    resumable,
+    "the budget is spent",
+    "raise budget and run the same command again; what is done is kept",
+  ),
+  RUN_CANCELED: run(resumable, "the run was canceled", "run the same command again to go on"),
+  PLAN_TOO_LARGE: run(usage, "the plan is too large", "shorten prompts and globs"),
+  PROTOCOL_DIFFERS: run(
+    usage,
+    "a worker is of another version of Sluice than its coordinator",
+    "install the same version of sluice on every host",
+  ),
+  PROTOCOL: run(bug, "two processes of Sluice do not understand each other", "report this"),
+  INTERNAL: run(bug, "this is a fault of Sluice", "report it with the lines above"),
+  ROWS_UNBALANCED: run(
+    bug,
+    "rows and outcomes do not match",
+    "nothing was committed; report this with the run directory",
+  ),
+
+  // Storage
+  NOT_FOUND: run(storage, "the file is not there", "check the path"),
+  STORE_FAILED: run(storage, "the storage failed", "mend it, then run the same command again"),
+  STORE_FULL: run(storage, "the disk is full", "free some space, then run the same command again"),
+  STORE_UNSUITABLE: run(
+    storage,
+    "the storage cannot create a file exactly once",
+    "write to a local disk, or to a store with conditional writes",
+  ),
+  RUN_DAMAGED: run(storage, "the run directory is damaged", "run sluice verify DIR for each place"),
+}) satisfies Record<string, ErrorEntry>;
+
+export type ErrorCode = keyof typeof errorTable;

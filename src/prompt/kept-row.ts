@@ -1,0 +1,119 @@
+import type { InferenceRequest } from "../foundation/inference.ts";
+import type { JsonObject } from "../foundation/json.ts";
+import { type KeptWords, keptWords, restoredWords } from "./kept-words.ts";
+import type { AskedMessages } from "./types/turns.ts";
+
+/** What follows from the prompt of a request, or is its row. */
+type PromptsOwn = "index" | "parameters" | "onTooLong" | "slottedLine" | "structure" | "row";
+
+/** What a request has of its own, other than what its answer copies from. */
+export type OwnParts = Omit<InferenceRequest, PromptsOwn>;
+
+/**
+ * A request as JSON, without what follows from its prompt. Its words are what they have beyond
+ * those of the request before it.
+ */
+export interface KeptRequest extends Omit<OwnParts, keyof KeptWords>, KeptWords {
+  /** What its answer copies from, slot by slot: numbers in the row's `texts`. */
+  sources?: readonly number[];
+  /**
+   * Of a conversation that is asked turn by turn, in place of words: the messages that it adds to
+   * those of the turn before.
+   */
+  turn?: AskedMessages;
+}
+
+/** The requests of a row as JSON, from which they can be made again without rendering. */
+export interface KeptRow {
+  requests: readonly KeptRequest[];
+  /** Texts that answers copy from, each once. */
+  texts?: readonly string[];
+}
+
+/** Turns requests of a row into JSON and back. */
+export interface RequestKeeper {
+  /** @param requests all those of a row, as they were rendered; they may have `tokens`. */
+  keep(requests: readonly InferenceRequest[]): KeptRow;
+  /** Them again, as rendering the row of that index makes them, with the tokens that were kept. */
+  restore(kept: KeptRow, index: number, row: JsonObject): InferenceRequest[];
+}
+
+/** What keeping needs of a prompt. */
+export interface KeepablePrompt {
+  /** What a request asks that is a turn of a conversation. */
+  askOf(request: InferenceRequest): AskedMessages | undefined;
+  /** A request again. @param ask of a turn, which has no words yet. */
+  again(
+    index: number,
+    own: OwnParts,
+    sources: readonly string[],
+    ask: AskedMessages | undefined,
+  ): InferenceRequest;
+}
+
+/** Keeps requests of prompts, which it knows by their names. */
+export class RowKeeper implements RequestKeeper {
+  readonly #prompts: ReadonlyMap<string, KeepablePrompt>;
+
+  constructor(prompts: ReadonlyMap<string, KeepablePrompt>) {
+    this.#prompts = prompts;
+  }
+
+  keep(requests: readonly InferenceRequest[]): KeptRow {
+    const numbers = new Map<string, number>();
+    const numberOf = (text: string) => {
+      if (!numbers.has(text)) numbers.set(text, numbers.size);
+      return numbers.get(text)!;
+    };
+    const kept = requests.map((request, at): KeptRequest => {
+      const { messages, prompt, tokens, ...own } = ownParts(request);
+      const turn = this.#turnOf(request, requests);
+      const words = turn ? { tokens } : { messages, prompt, tokens };
+      const slots = request.slottedLine?.slots ?? request.structure?.copies;
+      return {
+        ...own,
+        ...keptWords(words, requests[at - 1] ?? {}),
+        ...(turn && { turn }),
+        ...(slots && { sources: slots.map(({ source }) => numberOf(source)) }),
+      };
+    });
+    return { requests: kept, ...(numbers.size > 0 && { texts: [...numbers.keys()] }) };
+  }
+
+  restore({ requests: kept, texts = [] }: KeptRow, index: number): InferenceRequest[] {
+    const requests: InferenceRequest[] = [];
+    for (const { messages, prompt, tokens, sources = [], turn, ...own } of kept) {
+      const words = restoredWords({ messages, prompt, tokens }, requests.at(-1) ?? {});
+      const ask = turn && [...this.#askBefore(own, requests), ...turn];
+      const copied = sources.map((number) => texts[number]!);
+      const known = this.#prompts.get(own.promptName)!;
+      requests.push(known.again(index, { ...words, ...own }, copied, ask));
+    }
+    return requests;
+  }
+
+  #turnOf(
+    request: InferenceRequest,
+    requests: readonly InferenceRequest[],
+  ): AskedMessages | undefined {
+    const ask = this.#askOf(request);
+    return ask?.slice(this.#askBefore(request, requests).length);
+  }
+
+  #askBefore(
+    { after }: Pick<InferenceRequest, "after">,
+    requests: readonly InferenceRequest[],
+  ): AskedMessages {
+    return after === undefined ? [] : this.#askOf(requests[after]!)!;
+  }
+
+  #askOf(request: InferenceRequest): AskedMessages | undefined {
+    return this.#prompts.get(request.promptName)!.askOf(request);
+  }
+}
+
+function ownParts(request: InferenceRequest): OwnParts {
+  const { index: _, parameters: _parameters, onTooLong: _policy, ...asked } = request;
+  const { slottedLine: _line, structure: _structure, row: _row, ...own } = asked;
+  return own;
+}

@@ -1,0 +1,53 @@
+import type { GenerationParameters, InferenceRequest } from "../foundation/inference.ts";
+import type { JsonObject } from "../foundation/json.ts";
+import type { PromptSet } from "./prompt-set.ts";
+
+/**
+ * The prompts of a job that has none, for an engine that answers rows: one request a row, which has
+ * the row and no words. What the engine says of it is the row's answer.
+ *
+ * @example
+ * rowPromptSet(parameters).requests({ id: 7 }, 0)[0].row; // { id: 7 }
+ */
+export function rowPromptSet(parameters: GenerationParameters): PromptSet {
+  const names = ["row"];
+  const shared = Object.freeze({ ...parameters });
+  const answer: PromptSet["answer"] = (_requests, [response]) => {
+    const [only] = response?.answers ?? [];
+    return only === undefined ? null : (only.value ?? only.text);
+  };
+  return {
+    names,
+    requests: (row, index) => [
+      { index, promptName: names[0]!, parameters: shared, onTooLong: "fail", row },
+    ],
+    ready: (requests, _responses, at) => requests[at]!,
+    accept: (_request, response) => response,
+    reask: (request) => request,
+    answer,
+    partialAnswer: answer,
+  };
+}
+
+function withRow(requests: InferenceRequest[], row: JsonObject): InferenceRequest[] {
+  for (const request of requests) request.row = row;
+  return requests;
+}
+
+/** The same prompts, each request with its row, for an engine that reads more than the words. */
+export function withRows(promptSet: PromptSet): PromptSet {
+  const { keeper } = promptSet;
+  return {
+    names: promptSet.names,
+    keeper: keeper && {
+      keep: (requests) => keeper.keep(requests),
+      restore: (kept, index, row) => withRow(keeper.restore(kept, index, row), row),
+    },
+    requests: (row, index, dataset) => withRow(promptSet.requests(row, index, dataset), row),
+    ready: (requests, responses, at) => promptSet.ready(requests, responses, at),
+    accept: (request, response) => promptSet.accept(request, response),
+    reask: (request, badText, problem) => promptSet.reask(request, badText, problem),
+    answer: (requests, responses) => promptSet.answer(requests, responses),
+    partialAnswer: (requests, responses) => promptSet.partialAnswer(requests, responses),
+  };
+}

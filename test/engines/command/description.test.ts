@@ -1,0 +1,50 @@
+import { mkdtemp, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { commandDescription } from "../../../src/engines/command/description.ts";
+import { commandModel } from "../../../src/engines/command/options.ts";
+
+const parse = (changes: object) =>
+  commandModel.parse({ engine: "command", command: "x", ...changes });
+
+describe("commandDescription", () => {
+  it("runs the program in the folder of the job file, unless the job says otherwise", () => {
+    const { withAbsolutePaths } = commandDescription;
+    const absolute = (text: string) => join("/jobs", text);
+    expect(withAbsolutePaths!(parse({}), absolute).workingDirectory).toBe("/jobs");
+    const inside = parse({ workingDirectory: "scripts" });
+    expect(withAbsolutePaths!(inside, absolute).workingDirectory).toBe("/jobs/scripts");
+  });
+
+  it("counts the files that the command line names among what answers follow from", async () => {
+    const workingDirectory = await mkdtemp(join(tmpdir(), "sluice-command-"));
+    const digestOf = async (changes: object) =>
+      (await commandDescription.identified!(parse({ workingDirectory, ...changes }))).filesSha256;
+    const script = join(workingDirectory, "predict.py");
+    await writeFile(script, "one");
+    const first = await digestOf({ args: ["predict.py", "--rows", 3] });
+    expect(first).toMatch(/^[0-9a-f]{64}$/);
+    expect(await digestOf({ args: ["-u", script] })).toBe(first);
+    await writeFile(script, "two");
+    expect(await digestOf({ args: ["predict.py"] })).not.toBe(first);
+    expect(await digestOf({ command: "./predict.py" })).toBe(await digestOf({ args: [script] }));
+    expect(await digestOf({ args: ["-m", "module", "."] })).toBe(undefined);
+  });
+
+  it("hands everything to the program but log-probabilities, and cuts no prompts", () => {
+    const { logprobs, ...others } = commandDescription.support(parse({}));
+    expect(logprobs).toContain("leave it out");
+    expect(Object.values(others).every((each) => each === true)).toBe(true);
+    const refused = commandDescription.unsupportedPolicies!(["fail", "truncate-left"]);
+    expect(refused).toMatchObject([{ option: "onTooLong: truncate-left" }]);
+  });
+
+  it("refuses more replicas than there are devices", () => {
+    const asked = { engine: "command", command: "x", replicas: 3, devices: [0, 1] };
+    expect(commandModel.safeParse(asked).error?.issues[0]?.path).toEqual(["replicas"]);
+    expect(commandDescription.devices!(parse({ replicas: 2, devices: [0, 1] }))).toEqual({
+      ...{ perWorker: 2, devices: [0, 1] },
+    });
+  });
+});

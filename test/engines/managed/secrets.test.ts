@@ -1,0 +1,31 @@
+import { describe, expect, it } from "vitest";
+import { redactor, refuseSecrets } from "../../../src/engines/managed/secrets.ts";
+
+const environment = {
+  HF_TOKEN: "hf_abcdefgh123",
+  AWS_SECRET_ACCESS_KEY: "aws/secret/value",
+  SHORT_KEY: "1",
+  TOKENIZERS_PARALLELISM: "parallelism",
+  DB_PASSWORD: undefined,
+};
+
+describe("secrets of an environment", () => {
+  it("are taken out of texts, wherever they stand", () => {
+    const redact = redactor(environment);
+    expect(redact("Bearer hf_abcdefgh123, aws/secret/value.")).toBe(
+      "Bearer [redacted], [redacted].",
+    );
+    expect(redact("1 of parallelism")).toBe("1 of parallelism");
+  });
+
+  it("in addresses are taken out too", () => {
+    expect(redactor({})("at http://me:word@proxy:3128/")).toBe("at http://[redacted]@proxy:3128/");
+  });
+
+  it("in a job are refused by the variable's name", () => {
+    const refused = () => refuseSecrets(["--token=hf_abcdefgh123"], "model.args", environment);
+    expect(refused).toThrow(expect.objectContaining({ code: "JOB_INVALID" }));
+    expect(refused).toThrow(/HF_TOKEN \(field model\.args\)$/);
+    expect(() => refuseSecrets(["--token"], "model.args", environment)).not.toThrow();
+  });
+});

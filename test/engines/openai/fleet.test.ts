@@ -1,0 +1,188 @@
+import { inspect } from "node:util";
+import { describe, expect, it } from "vitest";
+import type { InferenceRequest } from "../../../src/foundation/inference.ts";
+import type { ReceivedRequest, ServerBehaviour } from "../../../src/testing/fake-server.ts";
+import { chatRequest, rejectionOf } from "../engine-context.ts";
+import { keptLog, never, openOver, serve } from "./openai-engine.ts";
+
+const asks = (count: number) => Array.from({ length: count }, (_, index) => chatRequest(index));
+const status = (code: number, body = "no"): ServerBehaviour => ({
+  ...{ kind: "status", status: code, body },
+});
+
+async function answersOf(engine: ReturnType<typeof openOver>, requests: InferenceRequest[]) {
+  const responses = await Promise.all(requests.map((request) => engine.infer(request, never)));
+  return responses.map(({ answers }) => answers[0]!.text);
+}
+
+describe("several endpoints", () => {
+  it("share the requests by weight, none asked twice", async () => {
+    const [light, heavy] = [await serve({ delayMs: 5 }), await serve({ delayMs: 5 })];
+    const endpoints = [{ baseUrl: light.baseUrl }, { baseUrl: heavy.baseUrl, weight: 3 }];
+    const engine = openOver(endpoints, { maxInFlight: 12 });
+    await answersOf(engine, asks(400));
+    expect(light.received + heavy.received).toBe(400);
+    expect([light.mostHeld, heavy.mostHeld]).toEqual([4, 12]);
+    expect(Math.abs(light.received - 100)).toBeLessThan(50);
+  });
+
+  it("have requests of one prefix go to one of them, and keep all busy", async () => {
+    const groups = 40;
+    const asked = Array.from({ length: groups }, () => [0, 0, 0]);
+    const servers = await Promise.all(
+      [0, 1, 2].map((at) =>
+        serve({
+          delayMs: 3,
+          behave: ({ body }) => {
+            asked[Number(/document (\d+)/.exec(body)![1])]![at]!++;
+            return undefined;
+          },
+        }),
+      ),
+    );
+    const engine = openOver(servers, { maxInFlight: 4 });
+    const requests = asks(groups * 8).map((request, at): InferenceRequest => {
+      const content = `document ${at % groups} is long. `.repeat(60);
+      return { ...request, messages: [{ role: "user", content: `${content}Question ${at}?` }] };
+    });
+    // As an executor does: never more than the engine says.
+    let next = 0;
+    const loop = async () => {
+      for (let at = next++; at < requests.length; at = next++) {
+        await engine.infer(requests[at]!, never);
+      }
+    };
+    await Promise.all(Array.from({ length: engine.capacity }, loop));
+    const together = asked.reduce((sum, places) => sum + Math.max(...places), 0);
+    // By chance it would be about half of them.
+    expect(together / requests.length).toBeGreaterThan(0.7);
+    for (const { received } of servers) expect(received).toBeGreaterThan(40);
+  });
+
+  it("go on without one that is not there, which costs no request anything", async () => {
+    const [here, gone] = [await serve(), await serve()];
+    await gone.close();
+    const { lines, logger } = keptLog();
+    const engine = openOver([gone, here], { maxInFlight: 4 }, { logger });
+    await answersOf(engine, asks(30));
+    expect(here.received).toBe(30);
+    expect(lines[0]).toMatchObject({
+      message: "the endpoint is paused",
+      facts: { endpoint: gone.baseUrl },
+    });
+  });
+
+  it("ask one again that came back", async () => {
+    const [here, gone] = [await serve({ delayMs: 2 }), await serve()];
+    await gone.close();
+    const engine = openOver([gone, here], { maxInFlight: 4 });
+    await answersOf(engine, asks(5));
+    const back = await serve({ port: gone.port });
+    for (let round = 0; back.received === 0 && round < 500; round++) {
+      await answersOf(engine, [chatRequest(round)]);
+    }
+    expect(back.received).toBeGreaterThan(0);
+  });
+
+  it("pause one that fails one request after the other, but never the last", async () => {
+    const failing = await serve({ behave: () => status(500) });
+    const whole = await serve({ delayMs: 5 });
+    const { lines, logger } = keptLog();
+    const engine = openOver([failing, whole], { maxInFlight: 4 }, { logger });
+    const errors = await Promise.all(asks(200).map((it) => rejectionOf(engine.infer(it, never))));
+    expect(lines[0]).toMatchObject({ facts: { endpoint: failing.baseUrl } });
+    const failed = errors.filter((error) => error !== undefined).length;
+    expect(failed).toBeLessThan(20);
+    const alone = openOver([failing]);
+    for (const request of asks(12)) {
+      expect(await rejectionOf(alone.infer(request, never))).toMatchObject({
+        code: "SERVER_ERROR",
+      });
+    }
+  });
+
+  it.each([
+    [status(401), "AUTHENTICATION_FAILED"],
+    [status(404, '{"error":{"code":"model_not_found"}}'), "MODEL_UNKNOWN"],
+    [status(404), "ENDPOINT_PATH_UNKNOWN"],
+  ])(
+    "leave one out that answers %j, with a warning, and end when none is left",
+    async (by, code) => {
+      const wrong = await serve({ behave: () => by });
+      const whole = await serve();
+      const { lines, logger } = keptLog();
+      const engine = openOver([wrong, whole], { maxInFlight: 4 }, { logger });
+      await answersOf(engine, asks(30));
+      expect(whole.received).toBe(30);
+      expect(wrong.received).toBeLessThanOrEqual(4);
+      expect(lines).toHaveLength(1);
+      expect(lines[0]!.message).toBe("the endpoint is left out from now on");
+      expect(lines[0]!.facts.endpoint).toBe(wrong.baseUrl);
+      const none = openOver([wrong, await serve({ behave: () => by })]);
+      expect(await rejectionOf(none.infer(chatRequest(1), never))).toMatchObject({
+        ...{ code, scope: "run" },
+      });
+    },
+  );
+
+  it("end the run only when all were down for too long", async () => {
+    const [first, second] = [await serve(), await serve()];
+    const engine = openOver([first, second], { maxInFlight: 2, maxEndpointDownMs: 200 });
+    await first.close();
+    const startedMs = performance.now();
+    while (performance.now() - startedMs < 400) await answersOf(engine, asks(4));
+    await second.close();
+    const errors = await Promise.all(asks(6).map((it) => rejectionOf(engine.infer(it, never))));
+    for (const error of errors)
+      expect(error).toMatchObject({ code: "ENDPOINT_DOWN", exitCode: 69 });
+  });
+
+  it("wait for room only until the signal is aborted or the engine is closed", async () => {
+    const servers = [await serve({ behave: () => ({ kind: "hang" }) })];
+    const engine = openOver([...servers, await serve({ behave: () => ({ kind: "hang" }) })], {
+      maxInFlight: 1,
+    });
+    const controller = new AbortController();
+    const all = asks(6).map((it, at) =>
+      rejectionOf(engine.infer(it, at < 4 ? controller.signal : never)),
+    );
+    while (servers[0]!.held < 1) await new Promise((resolve) => setTimeout(resolve, 1));
+    controller.abort("stop");
+    expect(await Promise.all(all.slice(0, 4))).toEqual(Array(4).fill("stop"));
+    await engine.close();
+    for (const error of await Promise.all(all.slice(4))) {
+      expect(error).toMatchObject({ code: "ENGINE_DIED" });
+    }
+  });
+});
+
+describe("keys of several endpoints", () => {
+  const environment = { FIRST: "sk-of-the-first", SECOND: "sk-of-the-second" };
+
+  it("go each to its own, and are in no error and no log line", async () => {
+    const keys: unknown[] = [];
+    // Each says the other's key, as a gateway that is confused may.
+    const echo = (other: string) => (request: ReceivedRequest) => {
+      keys.push(request.headers.authorization);
+      return status(401, `${request.headers.authorization} and ${other}`);
+    };
+    const first = await serve({ behave: echo(environment.SECOND) });
+    const second = await serve({ behave: echo(environment.FIRST) });
+    const { lines, logger } = keptLog();
+    const endpoints = [{ baseUrl: first.baseUrl, apiKeyEnv: "FIRST" }, { baseUrl: second.baseUrl }];
+    const options = { apiKeyEnv: "SECOND", maxInFlight: 4 };
+    const engine = openOver(endpoints, options, { environment, logger });
+    const error = await rejectionOf(engine.infer(chatRequest(1), never));
+    expect(keys.toSorted()).toEqual(["Bearer sk-of-the-first", "Bearer sk-of-the-second"]);
+    expect(error).toMatchObject({ code: "AUTHENTICATION_FAILED" });
+    const told = inspect([error, lines, engine], { depth: 14, showHidden: true });
+    expect(told).not.toContain("sk-of");
+  });
+
+  it("are all needed", async () => {
+    const endpoints = [{ baseUrl: "http://127.0.0.1:9/v1", apiKeyEnv: "THIRD" }];
+    expect(() => openOver(endpoints, {}, { environment })).toThrow(
+      expect.objectContaining({ code: "ENV_MISSING" }),
+    );
+  });
+});

@@ -1,0 +1,59 @@
+import { describe, expect, it } from "vitest";
+import { modelOptions } from "../../../src/engines/model-options.ts";
+import {
+  defaultBaseUrl,
+  endpointsOf,
+  type OpenaiModelOptions,
+} from "../../../src/engines/openai/options.ts";
+
+const parse = (changes: object) =>
+  modelOptions.safeParse({ engine: "openai", name: "m", ...changes });
+const optionsOf = (changes: object) => parse(changes).data as OpenaiModelOptions;
+const faultOf = (changes: object) => {
+  const [issue] = parse(changes).error?.issues ?? [];
+  return [issue?.path.join("."), issue?.message];
+};
+
+describe("where a model is asked", () => {
+  it("is one address, or several with their weights and keys", () => {
+    expect(endpointsOf(optionsOf({}))).toEqual([{ baseUrl: defaultBaseUrl, weight: 1 }]);
+    const [baseUrl, other] = ["http://a/v1", "http://b/v1"];
+    const apiKeyEnv = "KEY";
+    expect(endpointsOf(optionsOf({ baseUrl, apiKeyEnv }))).toEqual([
+      { baseUrl, weight: 1, apiKeyEnv },
+    ]);
+    const endpoints = [{ baseUrl, weight: 3, apiKeyEnv: "OWN" }, { baseUrl: other }];
+    expect(endpointsOf(optionsOf({ endpoints, apiKeyEnv }))).toEqual([
+      { baseUrl, weight: 3, apiKeyEnv: "OWN" },
+      { baseUrl: other, weight: 1, apiKeyEnv },
+    ]);
+  });
+
+  it("is not said twice", () => {
+    const baseUrl = "http://a/v1";
+    const endpoints = [{ baseUrl }, { baseUrl: "http://b/v1" }];
+    expect(faultOf({ baseUrl, endpoints })[0]).toBe("endpoints");
+    expect(faultOf({ endpoints: [...endpoints, { baseUrl }] })[0]).toBe("endpoints.2.baseUrl");
+    expect(faultOf({ endpoints: [] })[0]).toBe("endpoints");
+    expect(faultOf({ endpoints: [{ baseUrl, weight: 0 }] })[0]).toBe("endpoints.0.weight");
+  });
+});
+
+describe("extraBody", () => {
+  it("takes any JSON by any name that is not the job's own", () => {
+    const extraBody = { dimensions: 64, chat_template_kwargs: { enable_thinking: false } };
+    expect(optionsOf({ extraBody }).extraBody).toEqual(extraBody);
+  });
+
+  it.each([
+    ["max_tokens", "generation.maxNewTokens"],
+    ["messages", "prompt"],
+    ["response_format", "schema"],
+    ["stream", "whole answers"],
+    ["api_key", "apiKeyEnv"],
+  ])("refuses %s, and says what has it", (name, meant) => {
+    const [path, message] = faultOf({ extraBody: { [name]: 1 } });
+    expect(path).toBe(`extraBody.${name}`);
+    expect(message).toContain(meant);
+  });
+});

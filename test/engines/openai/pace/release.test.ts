@@ -1,0 +1,29 @@
+import { describe, expect, it } from "vitest";
+import { Release } from "../../../../src/engines/openai/pace/release.ts";
+import { limits } from "../../../../src/foundation/limits.ts";
+
+describe("Release", () => {
+  it("keeps nobody out before anything was refused", () => {
+    const release = new Release();
+    expect([release.waitMs(0), release.roomMs(0, 50, 100)]).toEqual([0, 0]);
+  });
+
+  it("waits, the longest of what was asked for, and lets requests in one by one then", () => {
+    const release = new Release();
+    release.pause(5000, 0);
+    release.pause(3000, 0);
+    expect(release.waitMs(1000)).toBe(4000);
+    expect(release.waitMs(5000)).toBe(0);
+    expect(release.roomMs(5000, 0, 10)).toBe(0);
+    expect(release.roomMs(5000, 1, 10)).toBe(limits.releaseMs / 10);
+    expect(release.roomMs(5000 + limits.releaseMs / 2, 4, 10)).toBe(0);
+    expect(release.roomMs(5000 + limits.releaseMs, 9, 10)).toBe(0);
+  });
+
+  it("does not count those that stayed meanwhile", () => {
+    const release = new Release();
+    release.pause(1000, 7);
+    expect(release.roomMs(1000, 7, 10)).toBe(0);
+    expect(release.roomMs(1000, 8, 10)).toBeGreaterThan(0);
+  });
+});

@@ -1,0 +1,109 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { describe, expect, it } from "vitest";
+import { sleep, systemClock } from "../../src/foundation/clock.ts";
+import { startLeashed } from "../../src/foundation/leashed-process.ts";
+
+function start(command: string, ...args: string[]) {
+  return startLeashed(command, args, { environment: process.env, clock: systemClock });
+}
+
+const node = (script: string) => start(process.execPath, "-e", script);
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+/** Waits until the processes are gone; what never ends runs into the test's limit. */
+async function untilGone(pids: readonly number[]): Promise<void> {
+  while (pids.some(isAlive)) await sleep(systemClock, 10);
+}
+
+/** Takes no notice of the end of its stdin nor of SIGTERM, and starts a child of its own. */
+const stubborn = `
+  process.on("SIGTERM", () => {});
+  setInterval(() => {}, 1000);
+  const child = require("node:child_process").spawn("sleep", ["600"], { stdio: "ignore" });
+  console.log(process.pid, child.pid);
+`;
+
+const pidsIn = (line: unknown) => String(line).trim().split(" ").map(Number);
+
+describe("startLeashed", () => {
+  it("passes stdin, arguments, both outputs and the exit code on", async () => {
+    const program = start("sh", "-c", 'cat; echo "$1" >&2; exit 7', "sh", "two words");
+    program.stdin.end("in\n");
+    const [out, err] = await Promise.all([text(program.stdout), text(program.stderr)]);
+    expect([out, err]).toEqual(["in\n", "two words\n"]);
+    expect(await program.ended).toEqual({ how: "exit code 7", code: 7 });
+  });
+
+  it("runs programs, not words of the shell", async () => {
+    const program = start("echo", "$HOME;", "*");
+    expect(await text(program.stdout)).toBe("$HOME; *\n");
+    expect((await start("exit", "3").ended).code).toBe(127);
+  });
+
+  it("says which signal ended it, and why it could not be started", async () => {
+    const killed = await node("process.kill(process.pid, 'SIGSEGV')").ended;
+    expect(killed).toEqual({ how: "signal SIGSEGV", code: null });
+    expect((await start("no-such-program").ended).code).toBe(127);
+    expect((await start("/tmp").ended).code).toBe(126);
+    const options = { environment: {}, clock: systemClock, workingDirectory: "/no/such/folder" };
+    expect((await startLeashed("true", [], options).ended).how).toContain("ENOENT");
+  });
+
+  it("asks it to end, or ends it with all that it started", async () => {
+    const asked = node(
+      "process.on('SIGTERM', () => process.exit(5)); console.log('on');" +
+        "setInterval(() => {}, 1000)",
+    );
+    await once(asked.stdout, "data");
+    asked.terminate();
+    expect((await asked.ended).how).toBe("exit code 5");
+    const program = node(stubborn);
+    const pids = pidsIn((await once(program.stdout, "data"))[0]);
+    program.terminate();
+    program.kill();
+    expect((await program.ended).how).toBe("signal SIGKILL");
+    await untilGone(pids);
+  });
+
+  it("ends what a program leaves behind", async () => {
+    const program = start("sh", "-c", "sleep 600 & echo $!");
+    const pids = pidsIn(await text(program.stdout));
+    expect(await program.ended).toEqual({ how: "exit code 0", code: 0 });
+    await untilGone(pids);
+  });
+
+  it("lets nothing outlive a kill -9 of the process that started it", async () => {
+    const holder = spawn(
+      process.execPath,
+      [join(import.meta.dirname, "leash-holder.ts"), process.execPath, "-e", stubborn],
+      { stdio: ["ignore", "pipe", "inherit"] },
+    );
+    const pids = pidsIn((await once(holder.stdout, "data"))[0]);
+    expect(pids.map(isAlive)).toEqual([true, true]);
+    holder.kill("SIGKILL");
+    await untilGone(pids);
+  });
+
+  it("leaves signals for all processes to the program, and stays with it", async () => {
+    const program = node(
+      "process.on('SIGTERM', () => console.log('still'));console.log('on');" +
+        "setInterval(() => {}, 1000)",
+    );
+    await once(program.stdout, "data");
+    // As a scheduler does it: every process of the group gets the signal.
+    process.kill(-program.pid!, "SIGTERM");
+    expect(String((await once(program.stdout, "data"))[0])).toBe("still\n");
+    program.kill();
+    expect((await program.ended).how).toBe("signal SIGKILL");
+  });
+});

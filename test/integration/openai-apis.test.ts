@@ -1,0 +1,164 @@
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { JsonObject } from "../../src/foundation/json.ts";
+import { type FakeServer, fakeVector, startFakeServer } from "../../src/testing/fake-server.ts";
+import { runSluice } from "../chaos/sluice-process.ts";
+
+const root = mkdtempSync(join(tmpdir(), "sluice-apis-"));
+const paths: string[] = [];
+let server: FakeServer;
+beforeAll(async () => {
+  server = await startFakeServer({ behave: ({ path }) => void paths.push(path) });
+});
+afterAll(async () => {
+  await server.close();
+  rmSync(root, { recursive: true, force: true });
+});
+let folders = 0;
+
+function folderWith(files: Readonly<Record<string, string>>): string {
+  const folder = join(root, `run-${folders++}`);
+  mkdirSync(join(folder, "data"), { recursive: true });
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+  return folder;
+}
+
+const jsonLines = (values: readonly JsonObject[]) =>
+  values.map((value) => `${JSON.stringify(value)}\n`).join("");
+const linesOf = (path: string) =>
+  readFileSync(path, "utf8")
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as JsonObject);
+
+async function runJob(folder: string, job: JsonObject): Promise<JsonObject[]> {
+  const model = { engine: "openai", name: "m", baseUrl: server.baseUrl, maxInFlight: 4 };
+  const rest = { output: "out.jsonl", workers: { max: 1 } };
+  writeFileSync(join(folder, "job.json"), JSON.stringify({ model, ...rest, ...job }));
+  expect(await runSluice(["run", "-c", "job.json", "--quiet"], folder)).toMatchObject({ code: 0 });
+  expect(await runSluice(["verify", "out.jsonl"], folder)).toMatchObject({ code: 0 });
+  return linesOf(join(folder, "out.jsonl"));
+}
+
+describe("jobs over a server", () => {
+  it("embed texts, many by one request", async () => {
+    const rows = Array.from({ length: 300 }, (_, at) => ({ id: at, text: `number ${at}` }));
+    const folder = folderWith({ "data/rows.jsonl": jsonLines(rows) });
+    paths.length = 0;
+    const results = await runJob(folder, {
+      input: "data/rows.jsonl",
+      prompt: { prompt: "{{ text }}", api: "embedding" },
+    });
+    expect(results).toEqual(rows.map((row) => ({ ...row, answer: fakeVector(row.text) })));
+    expect(new Set(paths)).toEqual(new Set(["/v1/embeddings"]));
+    expect(paths.length).toBeLessThan(60);
+  });
+
+  it("transcribe files that lie beside the input", async () => {
+    const folder = folderWith({
+      "data/one.wav": "sound one",
+      "data/two.wav": "sound two",
+      "data/rows.jsonl": jsonLines([{ path: "one.wav" }, { path: "two.wav" }, { path: "no.wav" }]),
+    });
+    const results = await runJob(folder, {
+      input: "data/rows.jsonl",
+      prompt: { api: "transcription", file: "{{ path }}" },
+      maxFailedRows: 1,
+    });
+    expect(results.map(({ answer }) => answer)).toEqual(["heard sound one", "heard sound two"]);
+    const failed = await runSluice(["results", "out.jsonl", "--failed"], folder);
+    expect(failed.stdout).toContain("FILE_UNREADABLE");
+    expect(failed.stdout).toContain(join(folder, "data/no.wav"));
+  });
+
+  it("answer a batch whose lines have all three addresses", async () => {
+    const bodies: [string, JsonObject][] = [
+      ["/v1/embeddings", { input: "one text" }],
+      ["/v1/embeddings", { input: ["first", "second"] }],
+      ["/v1/chat/completions", { messages: [{ role: "user", content: "Hello" }] }],
+      ["/v1/completions", { prompt: "Once" }],
+    ];
+    const lines = bodies.map(([url, body], at) => ({
+      ...{ custom_id: `line-${at}`, method: "POST", url, body: { model: "m", ...body } },
+    }));
+    const folder = folderWith({ "in.jsonl": jsonLines(lines) });
+    const model = ["--model", "openai:m", "--base-url", server.baseUrl];
+    const args = ["run-batch", "-i", "in.jsonl", "-o", "out.jsonl", ...model, "--quiet"];
+    expect(await runSluice(args, folder)).toMatchObject({ code: 0 });
+    const responses = linesOf(join(folder, "out.jsonl")).map(
+      ({ response }) => (response as JsonObject).body as JsonObject,
+    );
+    const embedding = (text: string, index: number) => ({
+      ...{ object: "embedding", index, embedding: fakeVector(text) },
+    });
+    expect(responses.slice(0, 2)).toEqual([
+      {
+        ...{ object: "list", model: "m", data: [embedding("one text", 0)] },
+        usage: { prompt_tokens: 2, total_tokens: 2 },
+      },
+      {
+        ...{ object: "list", model: "m", data: [embedding("first", 0), embedding("second", 1)] },
+        usage: { prompt_tokens: 2, total_tokens: 2 },
+      },
+    ]);
+    expect(responses.slice(2).map(({ object }) => object)).toEqual([
+      "chat.completion",
+      "text_completion",
+    ]);
+  });
+
+  it("refuse vectors and transcripts of an engine that makes none", async () => {
+    const folder = folderWith({ "rows.jsonl": jsonLines([{ text: "a" }]) });
+    for (const prompt of [
+      { prompt: "{{ text }}", api: "embedding" },
+      { file: "{{ text }}", api: "transcription" },
+    ]) {
+      const job = { input: "rows.jsonl", model: "fake", prompt, output: "none" };
+      writeFileSync(
+        join(folder, "job.json"),
+        JSON.stringify({ ...job, model: { engine: "fake" } }),
+      );
+      const { code, stderr } = await runSluice(["run", "-c", "job.json"], folder);
+      expect([code, stderr]).toEqual([64, expect.stringContaining(`cannot do api: ${prompt.api}`)]);
+    }
+  });
+});
+
+describe("the keys of several endpoints", () => {
+  it("are in no file of a run and in nothing it says", async () => {
+    const folder = folderWith({ "rows.jsonl": jsonLines([{ text: "a" }, { text: "b" }]) });
+    const seen: unknown[] = [];
+    const refusing = await startFakeServer({
+      behave: ({ headers }) => {
+        seen.push(headers.authorization);
+        return { kind: "status", status: 401, body: `no ${headers.authorization}` };
+      },
+    });
+    const endpoints = [
+      { baseUrl: refusing.baseUrl, apiKeyEnv: "KEY_ONE" },
+      { baseUrl: server.baseUrl, apiKeyEnv: "KEY_TWO" },
+    ];
+    const job = {
+      ...{ input: "rows.jsonl", prompt: "{{ text }}", output: "out", keepJournals: true },
+      model: { engine: "openai", name: "m", endpoints, maxInFlight: 2 },
+    };
+    writeFileSync(join(folder, "job.json"), JSON.stringify(job));
+    Object.assign(process.env, { KEY_ONE: "sk-first-secret", KEY_TWO: "sk-second-secret" });
+    const { code, stdout, stderr } = await runSluice(["run", "-c", "job.json", "--json"], folder);
+    await refusing.close();
+    expect(code).toBe(0);
+    expect(seen).toContain("Bearer sk-first-secret");
+    expect(stderr).toContain("the endpoint is left out from now on");
+    const found = await runSluice(["results", "out"], folder);
+    const told = stdout + stderr + found.stdout;
+    expect(told).not.toMatch(/sk-(first|second)/);
+    for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+      if (!entry.isFile()) continue;
+      expect(readFileSync(join(entry.parentPath, entry.name), "utf8")).not.toMatch(
+        /sk-(first|second)/,
+      );
+    }
+  });
+});

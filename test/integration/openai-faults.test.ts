@@ -1,0 +1,188 @@
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, describe, expect, it } from "vitest";
+import type { JsonObject } from "../../src/foundation/json.ts";
+import type { ServerBehaviour } from "../../src/testing/fake-server.ts";
+import type { FaultScript } from "../../src/testing/fault-script.ts";
+import { journaledRows } from "../chaos/run-files.ts";
+import { pause, runSluice, startSluice } from "../chaos/sluice-process.ts";
+import { killServerProcesses, startServerProcess } from "./server-process.ts";
+
+const root = mkdtempSync(join(tmpdir(), "sluice-faults-"));
+afterEach(killServerProcesses);
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+let folders = 0;
+
+const rows = 300;
+/** Rows that servers refuse, and rows that make them fail, each time. */
+const refused = [17, 117, 217];
+const choking = [67, 267];
+
+function folderWithJob(baseUrls: readonly string[], model: JsonObject = {}): string {
+  const folder = join(root, `run-${folders++}`);
+  mkdirSync(folder);
+  const lines = Array.from({ length: rows }, (_, id) => {
+    const kind = refused.includes(id) ? " refused" : choking.includes(id) ? " choking" : "";
+    return `${JSON.stringify({ id, text: `row ${id}${kind}` })}\n`;
+  });
+  writeFileSync(join(folder, "rows.jsonl"), lines.join(""));
+  const endpoints = baseUrls.map((baseUrl) => ({ baseUrl }));
+  const job = {
+    input: { path: "rows.jsonl", id: "id" },
+    model: { engine: "openai", name: "m", endpoints, maxInFlight: 8, timeoutMs: 2000, ...model },
+    prompt: "Say {{ text }}",
+    generation: { maxNewTokens: 16, seed: 1 },
+    shard: { rows: 60 },
+    workers: { max: 2 },
+    retries: { maxAttempts: 6 },
+    maxFailedRows: rows - 1,
+    output: { path: "out", include: ["attempts"] },
+  };
+  writeFileSync(join(folder, "job.json"), JSON.stringify(job));
+  return folder;
+}
+
+const sluiceRun = ["run", "-c", "job.json", "--json"];
+
+/** The lines of the files of a folder, in the order of their names. */
+function linesIn(folder: string): JsonObject[] {
+  const names = existsSync(folder) ? readdirSync(folder) : [];
+  const parts = names.filter((name) => name.startsWith("part-"));
+  return parts.toSorted().flatMap((name) =>
+    readFileSync(join(folder, name), "utf8")
+      .split("\n")
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as JsonObject),
+  );
+}
+
+/** Answers by row, and codes of those that failed; the run's files prove that they are complete. */
+async function outcomeOf(folder: string) {
+  const verified = await runSluice(["verify", "out"], folder);
+  expect([verified.code, verified.stderr]).toEqual([0, expect.anything()]);
+  const results = linesIn(join(folder, "out"));
+  const answers = new Map(results.map(({ id, answer }) => [id, answer]));
+  const tries = results.map(({ answerMetadata }) => (answerMetadata as JsonObject[])[0]!.attempts);
+  const letters = linesIn(join(folder, "out/_dead-letters"));
+  const codes = Object.fromEntries(letters.map(({ index, code }) => [String(index), code]));
+  return { answers, codes, tries };
+}
+
+/** What the rows that no server refuses are answered, by a server without faults. */
+async function undisturbed(): Promise<Map<unknown, unknown>> {
+  const server = await startServerProcess();
+  const folder = folderWithJob([server.baseUrl]);
+  expect((await runSluice(sluiceRun, folder)).code).toBe(0);
+  return (await outcomeOf(folder)).answers;
+}
+
+const poison: FaultScript["faults"] = [
+  { behaviour: { kind: "status", status: 400, body: "not that" }, containing: "refused" },
+  { behaviour: { kind: "status", status: 500, body: "out of luck" }, containing: "choking" },
+];
+
+const shareOf = (share: number, ...behaviours: ServerBehaviour[]) =>
+  behaviours.map((behaviour) => ({ behaviour, share: share / behaviours.length }));
+
+describe("a server with faults of all kinds", () => {
+  const faults: FaultScript = {
+    seed: 5,
+    faults: [
+      ...poison,
+      ...shareOf(
+        0.3,
+        { kind: "status", status: 500 },
+        { kind: "status", status: 503, body: "overloaded" },
+        { kind: "reset", when: "before-reply" },
+        { kind: "reset", when: "in-reply" },
+        { kind: "malformed-json" },
+        { kind: "half-body" },
+        { kind: "html" },
+        { kind: "status", status: 200, body: "a text" },
+        { kind: "empty-choices" },
+      ),
+      { behaviour: { kind: "hang" }, share: 0.005 },
+      {
+        behaviour: { kind: "status", status: 429, headers: { "retry-after-ms": "100" } },
+        ...{ from: 60, until: 90 },
+      },
+      { behaviour: { kind: "status", status: 429 }, share: 0.05 },
+    ],
+  };
+
+  it("answers every row or says why it has none", async () => {
+    const expected = await undisturbed();
+    const server = await startServerProcess({ faults });
+    const folder = folderWithJob([server.baseUrl]);
+    const ended = await runSluice(sluiceRun, folder);
+    const { answers, codes } = await outcomeOf(folder);
+    expect(ended.code).toBe(0);
+    expect(answers.size + Object.keys(codes).length).toBe(rows);
+    for (const id of refused) expect(codes[id]).toBe("REQUEST_REFUSED");
+    for (const id of choking) expect(codes[id]).toBe("SERVER_ERROR");
+    // Some other may have met with a fault in each of its six tries.
+    expect(Object.keys(codes).length).toBeLessThanOrEqual(refused.length + choking.length + 5);
+    for (const [id, answer] of answers) expect(answer).toBe(expected.get(id));
+  });
+});
+
+describe("one of two servers that dies", () => {
+  it("costs no row anything, and is asked again when it comes back", async () => {
+    const expected = await undisturbed();
+    const faults = { faults: poison };
+    const first = await startServerProcess({ delayMs: 60, faults });
+    const second = await startServerProcess({ delayMs: 60, faults });
+    const folder = folderWithJob([first.baseUrl, second.baseUrl]);
+    const run = startSluice(sluiceRun, folder);
+    const journaled = () => journaledRows(join(folder, "out")).size;
+    const atLeast = async (count: number) => {
+      while (journaled() < count && !run.hasEnded()) await pause(10);
+      expect(run.hasEnded()).toBe(false);
+    };
+    await atLeast(40);
+    await first.kill();
+    await atLeast(100);
+    const back = await startServerProcess({ delayMs: 60, faults, port: first.port });
+    const ended = await run.ended;
+    const { answers, codes, tries } = await outcomeOf(folder);
+    expect(ended.code).toBe(0);
+    expect(answers.size).toBe(rows - refused.length - choking.length);
+    expect(new Set(tries)).toEqual(new Set([1]));
+    for (const [id, answer] of answers) expect(answer).toBe(expected.get(id));
+    expect(Object.values(codes).toSorted()).toEqual([
+      ...refused.map(() => "REQUEST_REFUSED"),
+      ...choking.map(() => "SERVER_ERROR"),
+    ]);
+    expect(ended.stderr).toContain("the endpoint is paused");
+    expect(back.port).toBe(first.port);
+    expect(ended.stderr).toContain("the endpoint answers again");
+  });
+
+  it("ends the run, resumable, when the other dies as well", async () => {
+    const servers = [
+      await startServerProcess({ delayMs: 40 }),
+      await startServerProcess({ delayMs: 40 }),
+    ];
+    const baseUrls = servers.map(({ baseUrl }) => baseUrl);
+    const folder = folderWithJob(baseUrls, { maxEndpointDownMs: 1000 });
+    const run = startSluice(sluiceRun, folder);
+    while (journaledRows(join(folder, "out")).size < 40) await pause(10);
+    for (const server of servers) await server.kill();
+    expect(await run.ended).toMatchObject({ code: 69 });
+    const kept = journaledRows(join(folder, "out")).size;
+    expect(kept).toBeLessThan(rows);
+    await startServerProcess({ port: servers[1]!.port });
+    expect((await runSluice(sluiceRun, folder)).code).toBe(0);
+    const { answers, codes } = await outcomeOf(folder);
+    expect([answers.size, codes]).toEqual([rows, {}]);
+  });
+});

@@ -1,0 +1,209 @@
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import type { JsonObject } from "../../src/foundation/json.ts";
+import { runSluice } from "../chaos/sluice-process.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "sluice-predictor-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+let runs = 0;
+
+/** A job over rows 0, 1, … with a predictor of this source, and what its runs leave. */
+class PredictorRun {
+  readonly directory = join(folder, `run-${runs++}`);
+
+  constructor(rows: number, source: string, model: JsonObject = {}, job: JsonObject = {}) {
+    mkdirSync(this.directory);
+    const lines = Array.from({ length: rows }, (_, row) => JSON.stringify({ row }));
+    this.write("rows.jsonl", `${lines.join("\n")}\n`);
+    this.write("predict.ts", source);
+    const spec = {
+      input: "rows.jsonl",
+      model: { engine: "predictor", module: "./predict.ts", ...model },
+      output: "out",
+      ...job,
+    };
+    // JSON is YAML as well.
+    this.write("job.yaml", JSON.stringify(spec));
+  }
+
+  write(name: string, text: string): void {
+    writeFileSync(join(this.directory, name), text);
+  }
+
+  sluice(...args: string[]) {
+    return runSluice(args, this.directory);
+  }
+
+  /** Every row's answer, or the code of its dead letter, in order; each row stands once. */
+  async outcomes(): Promise<unknown[]> {
+    const verified = await this.sluice("verify", "out");
+    expect(verified.code, verified.stdout + verified.stderr).toBe(0);
+    const outcomes: unknown[] = [];
+    const take = (row: number, outcome: unknown) => {
+      expect(outcomes[row]).toBeUndefined();
+      outcomes[row] = outcome;
+    };
+    for (const { row, answer } of this.#lines("out", /^part-/)) take(row as number, answer);
+    for (const { index, code } of this.deadLetters()) take(index as number, code);
+    return outcomes;
+  }
+
+  deadLetters(): JsonObject[] {
+    return this.#lines("out/_dead-letters", /jsonl$/);
+  }
+
+  #lines(path: string, names: RegExp): JsonObject[] {
+    const directory = join(this.directory, path);
+    if (!existsSync(directory)) return [];
+    const files = readdirSync(directory).filter((name) => names.test(name));
+    const texts = files.map((name) => readFileSync(join(directory, name), "utf8"));
+    const lines = texts.flatMap((text) => text.split("\n")).filter((line) => line !== "");
+    return lines.map((line) => JSON.parse(line) as JsonObject);
+  }
+}
+
+/** The answer of each row, but for those that fail. */
+function expected(rows: number, failed: Record<number, string> = {}): unknown[] {
+  return Array.from({ length: rows }, (_, row) => failed[row] ?? { twice: 2 * row });
+}
+
+const answers = "batch.map(({ row }) => ({ twice: 2 * row.row }))";
+type Fault = [name: string, source: string, failed: Record<number, string>, model?: JsonObject];
+
+const faults: Fault[] = [
+  [
+    "throws on one row in a thousand",
+    `export function predict(batch) {
+       if (batch.some(({ index }) => index % 1000 === 500)) throw new Error("no good");
+       return ${answers};
+     }`,
+    { 500: "PREDICTION_FAILED", 1500: "PREDICTION_FAILED", 2500: "PREDICTION_FAILED" },
+  ],
+  [
+    "exits",
+    `export function predict(batch) {
+       if (batch.some(({ index }) => index === 333)) process.exit(3);
+       return ${answers};
+     }`,
+    { 333: "ROW_KILLS_ENGINE" },
+  ],
+  [
+    "hangs",
+    `export function predict(batch) {
+       while (batch.some(({ index }) => index === 70));
+       return ${answers};
+     }`,
+    { 70: "ROW_KILLS_ENGINE" },
+    { timeoutMs: 2000, maxBatchRows: 8 },
+  ],
+  [
+    "returns too few results",
+    `export function predict(batch) {
+       const results = ${answers};
+       return batch.some(({ index }) => index === 8) ? results.slice(1) : results;
+     }`,
+    { 8: "RESULTS_MISCOUNTED" },
+  ],
+  [
+    "does not have the memory for more than five rows, nor for a certain one",
+    `export function predict(batch) {
+       if (batch.length > 5 || batch.some(({ index }) => index === 21)) {
+         throw new Error("CUDA out of memory. Tried to allocate 2.00 GiB");
+       }
+       return ${answers};
+     }`,
+    { 21: "OUT_OF_MEMORY" },
+  ],
+];
+
+describe("a run with a predictor that", () => {
+  it.each(faults)("%s answers every other row, once", async (_, source, failed, model) => {
+    const run = new PredictorRun(3000, source, { maxBatchRows: 64, replicas: 2, ...model });
+    const { code, stderr } = await run.sluice("run", "-c", "job.yaml");
+    expect(code, stderr).toBe(1);
+    expect(await run.outcomes()).toEqual(expected(3000, failed));
+  });
+
+  it("leaks until its process ends answers all rows", async () => {
+    const source = `
+      const kept = [];
+      export function predict(batch) {
+        kept.push(Array.from({ length: 1_000_000 }, (_, at) => at + 0.5));
+        return ${answers};
+      }`;
+    const job = { env: { NODE_OPTIONS: "--max-old-space-size=96" } };
+    const run = new PredictorRun(300, source, { maxBatchRows: 8 }, job);
+    const { code, stderr } = await run.sluice("run", "-c", "job.yaml");
+    expect(code, stderr).toBe(0);
+    expect(stderr).toMatch(/engine host ended: signal SIGABRT/);
+    expect(await run.outcomes()).toEqual(expected(300));
+  });
+
+  it("ends at a row says in the dead letter how", async () => {
+    const source = `export function predict(batch) {
+      if (batch.some(({ index }) => index === 2)) { console.error("bad"); process.exit(3); }
+      return ${answers};
+    }`;
+    const run = new PredictorRun(8, source);
+    await run.sluice("run", "-c", "job.yaml");
+    const [letter] = run.deadLetters();
+    expect(letter?.message).toContain("exit code 3; its last line: bad");
+  });
+});
+
+describe("a run with a predictor", () => {
+  it("is not gone on with by another module, and retries with a mended one", async () => {
+    const failing = `export const predict = (batch) => batch.map(({ row }) =>
+      row.row === 3 ? new Error("three") : { twice: 2 * row.row });`;
+    const run = new PredictorRun(10, failing);
+    expect((await run.sluice("run", "-c", "job.yaml")).code).toBe(1);
+    run.write("predict.ts", `export const predict = (batch) => ${answers};`);
+    const again = await run.sluice("run", "-c", "job.yaml");
+    expect(again.code).toBe(64);
+    expect(again.stderr).toMatch(/RUN_DIFFERS.*model\.moduleSha256/);
+    const retried = await run.sluice("retry", "out");
+    expect(retried.code, retried.stderr).toBe(0);
+    expect(await run.outcomes()).toEqual(expected(10));
+  });
+
+  it("takes prompts as well, whose answers are checked", async () => {
+    const source = `export const predict = (batch) => batch.map(({ messages, row }) =>
+      messages[0].content === "Twice " + row.row ? { twice: 2 * row.row } : new Error("no"));`;
+    const prompt = { prompt: "Twice {{ row }}" };
+    const schema = {
+      type: "object",
+      properties: { twice: { type: "integer", maximum: 10 } },
+      required: ["twice"],
+    };
+    const run = new PredictorRun(8, source, {}, { prompt, schema, retries: { maxAttempts: 1 } });
+    expect((await run.sluice("run", "-c", "job.yaml")).code).toBe(1);
+    const invalid = { 6: "ANSWER_INVALID", 7: "ANSWER_INVALID" };
+    expect(await run.outcomes()).toEqual(expected(8, invalid));
+  });
+
+  it.each([
+    [{ replicas: 3, devices: [0, 1] }, /model\.replicas: there are more replicas than devices/],
+    [{ module: "./predcit.ts" }, /PREDICTOR_UNUSABLE.*predcit\.ts: ENOENT/],
+    [{ maxBatchRow: 3 }, /model\.maxBatchRow: is no key here; did you mean maxBatchRows\?/],
+  ])("refuses %j before anything is planned", async (model, message) => {
+    const run = new PredictorRun(
+      3,
+      `export const predict = (batch) => ${answers};`,
+      model as JsonObject,
+    );
+    const { code, stderr } = await run.sluice("run", "-c", "job.yaml");
+    expect(code).not.toBe(0);
+    expect(stderr).toMatch(message);
+    expect(readdirSync(run.directory)).not.toContain("out");
+  });
+});

@@ -1,0 +1,81 @@
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { locateEnginePackage } from "../../src/engines/packages/packages.ts";
+import { openTransformersFrom } from "../../src/engines/transformers/engine.ts";
+import { engineContext } from "./llama-files.ts";
+import { missingTransformers, rowRequest, toyFolder, toyOptions } from "./transformers-files.ts";
+
+const missing = await missingTransformers();
+const prefix = "/owner/name/resolve/main/";
+
+describe("a model of the hub", () => {
+  beforeEach((context) => context.skip(missing !== undefined, missing));
+
+  let home: string;
+  let address: string;
+  const asked: string[] = [];
+  /** Serves the toy as the hub would, to who has the token. */
+  const server = createServer(async ({ url = "", headers }, reply) => {
+    asked.push(url);
+    if (headers.authorization !== "Bearer secret") return reply.writeHead(401).end();
+    const name = url.replace(prefix, "");
+    const file = await readFile(join(toyFolder, "model", name)).catch(() => undefined);
+    reply.writeHead(file === undefined ? 404 : 200).end(file);
+  });
+
+  beforeAll(async () => {
+    home = await mkdtemp(join(tmpdir(), "sluice-hub-"));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  });
+  afterAll(async () => {
+    server.close();
+    await rm(home, { recursive: true });
+  });
+
+  const open = async (environment: Record<string, string>, name = "owner/name") => {
+    const { entry } = await locateEnginePackage("transformers", engineContext, { install: false });
+    return openTransformersFrom(toyOptions({ name }), entry, {
+      ...engineContext,
+      homeDirectory: home,
+      environment: { ...engineContext.environment, HF_TOKEN: undefined, ...environment },
+    });
+  };
+  const refusal = (environment: Record<string, string>, name?: string) =>
+    open(environment, name).then(
+      () => expect.fail("it opened"),
+      (error: { code: string }) => error.code,
+    );
+
+  it("is refused by name where it cannot be had", async () => {
+    expect(await refusal({ HF_HUB_OFFLINE: "1" })).toBe("MODEL_MISSING");
+    expect(await refusal({ HF_ENDPOINT: "http://127.0.0.1:9" })).toBe("MODEL_DOWNLOAD_FAILED");
+    expect(await refusal({ HF_ENDPOINT: address })).toBe("MODEL_FORBIDDEN");
+    const token = { HF_ENDPOINT: address, HF_TOKEN: "secret" };
+    expect(await refusal(token, "owner/other")).toBe("MODEL_UNKNOWN");
+  });
+
+  it("is fetched once, with the token, and used without the hub from then on", async () => {
+    const text = async (environment: Record<string, string>) => {
+      const engine = await open(environment);
+      try {
+        const never = new AbortController().signal;
+        const { answers } = await engine.infer(rowRequest(0, { text: "house dog" }), never);
+        expect(JSON.stringify(engine.choices)).not.toContain("secret");
+        return answers[0]!.text;
+      } finally {
+        await engine.close();
+      }
+    };
+    expect(await text({ HF_ENDPOINT: address, HF_TOKEN: "secret" })).toBe("fesuoh fgod");
+    expect(asked).toContain(`${prefix}onnx/decoder_model_merged.onnx`);
+    asked.length = 0;
+    expect(await text({ HF_ENDPOINT: address, HF_TOKEN: "secret" })).toBe("fesuoh fgod");
+    expect(await text({ HF_HUB_OFFLINE: "1" })).toBe("fesuoh fgod");
+    expect(asked).toEqual([]);
+  });
+});
