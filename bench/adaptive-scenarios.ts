@@ -32,8 +32,8 @@ function longTail(random: Random): Work {
   return { promptTokens, completionTokens: Math.min(maxTokens, Math.max(1, tokens)), maxTokens };
 }
 
-function even(): Work {
-  return { promptTokens: 300, completionTokens: 200, maxTokens };
+function even(random: Random): Work {
+  return { promptTokens: 300, completionTokens: 190 + Math.round(20 * random.next()), maxTokens };
 }
 
 /** Like one another, and four times as long from the middle of a stage on. */

@@ -32,9 +32,8 @@ export const limits = Object.freeze({
   predictorNativeCalls: 4,
   /** Rows to which an automatic size of batches may grow. */
   maxAutoBatchRows: 1024,
-  /** Batches by which a size is judged, and the least gain of rows a second that doubles it. */
+  /** Batches by which a size is judged. */
   measuredBatches: 3,
-  leastBatchGain: 1.05,
   /** Batches, and rows of them, that are looked at for requests of one length. */
   lookAheadBatches: 8,
   maxLookAheadRows: 4096,

@@ -4,7 +4,7 @@ import type { PromptSet } from "./prompt-set.ts";
 
 /**
  * The prompts of a job that has none, for an engine that answers rows: one request a row, which has
- * the row and no words. What the engine says of it is the row's answer.
+ * the row and no words. What the engine says of it is the row's answer; several come as a list.
  *
  * @example
  * rowPromptSet(parameters).requests({ id: 7 }, 0)[0].row; // { id: 7 }
@@ -13,8 +13,8 @@ export function rowPromptSet(parameters: GenerationParameters): PromptSet {
   const names = ["row"];
   const shared = Object.freeze({ ...parameters });
   const answer: PromptSet["answer"] = (_requests, [response]) => {
-    const [only] = response?.answers ?? [];
-    return only === undefined ? null : (only.value ?? only.text);
+    const given = response?.answers.map(({ value, text }) => value ?? text) ?? [];
+    return given.length > 1 ? given : (given[0] ?? null);
   };
   return {
     names,

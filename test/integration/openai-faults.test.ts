@@ -27,7 +27,11 @@ const rows = 300;
 const refused = [17, 117, 217];
 const choking = [67, 267];
 
-function folderWithJob(baseUrls: readonly string[], model: JsonObject = {}): string {
+function folderWithJob(
+  baseUrls: readonly string[],
+  model: JsonObject = {},
+  maxAttempts = 2,
+): string {
   const folder = join(root, `run-${folders++}`);
   mkdirSync(folder);
   const lines = Array.from({ length: rows }, (_, id) => {
@@ -43,7 +47,7 @@ function folderWithJob(baseUrls: readonly string[], model: JsonObject = {}): str
     generation: { maxNewTokens: 16, seed: 1 },
     shard: { rows: 60 },
     workers: { max: 2 },
-    retries: { maxAttempts: 6 },
+    retries: { maxAttempts },
     maxFailedRows: rows - 1,
     output: { path: "out", include: ["attempts"] },
   };
@@ -122,7 +126,7 @@ describe("a server with faults of all kinds", () => {
   it("answers every row or says why it has none", async () => {
     const expected = await undisturbed();
     const server = await startServerProcess({ faults });
-    const folder = folderWithJob([server.baseUrl]);
+    const folder = folderWithJob([server.baseUrl], {}, 6);
     const ended = await runSluice(sluiceRun, folder);
     const { answers, codes } = await outcomeOf(folder);
     expect(ended.code).toBe(0);

@@ -4,6 +4,7 @@ import type { Engine } from "../../src/engines/engine.ts";
 import { openTransformers } from "../../src/engines/transformers/engine.ts";
 import type { GenerationParameters, InferenceRequest } from "../../src/foundation/inference.ts";
 import type { JsonObject } from "../../src/foundation/json.ts";
+import { wavBytes } from "../engines/transformers/wav-bytes.ts";
 import golden from "../golden/tiny-models/golden.json" with { type: "json" };
 import { engineContext } from "./llama-files.ts";
 import {
@@ -77,6 +78,9 @@ describe("text-generation", () => {
     await expect(opened.infer(long, never)).rejects.toMatchObject({ code: "PROMPT_TOO_LONG" });
     const cut = await opened.infer({ ...long, onTooLong: "truncate-left" }, never);
     expect(cut.usage.promptTokens).toBe(38);
+    const messages = [{ role: "user" as const, content: "dog ".repeat(45) }];
+    const chat = opened.infer({ ...long, onTooLong: "truncate-left", messages }, never);
+    await expect(chat).rejects.toMatchObject({ code: "PROMPT_TOO_LONG" });
     const bounded = rowRequest(0, { text: "a dog" }, { maxNewTokens: 11, maxLength: 5 });
     const { answers } = await opened.infer(bounded, never);
     expect(answers[0]!.tokens).toBe(3);
@@ -161,11 +165,41 @@ describe("zero-shot-classification", () => {
   });
 });
 
+describe("batches", () => {
+  it("grow by themselves, and find rows to grow by", async () => {
+    const opened = await open("feature-extraction", "classes", { maxBatchRows: "auto" });
+    expect(opened.capacity).toBeGreaterThan(1000);
+    const rows = Array.from({ length: 300 }, (_, at) => "a dog ".repeat((at % 7) + 1));
+    const [first, ...others] = await answersOf(opened, texts(rows));
+    expect(others).toHaveLength(299);
+    expect((first!.value as number[]).every(Number.isFinite)).toBe(true);
+    expect(others[6]!.value).toEqual(first!.value);
+  });
+});
+
 describe("summarization", () => {
   it("is written by an encoder and a decoder, with no languages to be named", async () => {
     const { srcLang: _, tgtLang: __, ...options } = toyOptions({ task: "summarization" });
     engine = await openTransformers(options, engineContext);
     const [answer] = await answersOf(engine, texts(["house dog"]));
     expect(answer!.tokens).toBeGreaterThan(0);
+  });
+});
+
+describe("automatic-speech-recognition", () => {
+  it("hears what the reference hears, at any rate of samples", async () => {
+    const opened = await open("automatic-speech-recognition", "speech", { srcLang: "fr" });
+    const wanted = Object.entries(golden.speech.heard).flatMap(([hertz, text]) =>
+      [16_000, 44_100].map((rate) => ({ hertz: Number(hertz), rate, text })),
+    );
+    const requests = wanted.map(({ hertz, rate }, index) => {
+      const tone = Array.from({ length: rate }, (_, at) => {
+        return 0.5 * Math.sin((2 * Math.PI * hertz * at) / rate);
+      });
+      const sound = wavBytes([tone], rate, { code: 1, bits: 16 }).toString("base64");
+      return rowRequest(index, { audio: `data:audio/wav;base64,${sound}` });
+    });
+    const heard = await answersOf(opened, requests);
+    expect(heard.map(({ text }) => text)).toEqual(wanted.map(({ text }) => text));
   });
 });

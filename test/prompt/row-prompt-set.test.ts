@@ -18,6 +18,9 @@ it("asks each row once, without words, and takes what comes as the answer", () =
   expect(requests[0]?.messages ?? requests[0]?.prompt).toBeUndefined();
   expect(set.answer(requests, [response({ text: "[1]", value: [1] })])).toEqual([1]);
   expect(set.answer(requests, [response({ text: "words" })])).toBe("words");
+  const several = { ...response({ text: "a" }) };
+  several.answers = [...several.answers, ...response({ text: "b" }).answers];
+  expect(set.answer(requests, [several])).toEqual(["a", "b"]);
   expect(set.partialAnswer(requests, [undefined])).toBeNull();
   expect(set.ready(requests, [], 0)).toBe(requests[0]);
 });

@@ -1,6 +1,9 @@
 import { limits } from "../../foundation/limits.ts";
 import { type BatchBounds, type BatchCost, batchCost } from "./next-batch.ts";
 
+/** How much more rows a second a doubled batch must give, or half its rows are enough. */
+const leastGain = 1.05;
+
 /** Limits of batches, as a job has them. */
 export interface BatchLimits {
   /** Most rows of a batch; `auto` starts with one and grows while rows a second rise. */
@@ -71,7 +74,7 @@ export class BatchSize {
     this.#bestRate = Math.max(this.#bestRate, rows / Math.max(seconds, 1e-6));
     this.#toMeasure--;
     if (this.#toMeasure > 0) return;
-    if (this.#bestRate < this.#previousRate * limits.leastBatchGain) {
+    if (this.#bestRate < this.#previousRate * leastGain) {
       this.#ceilingRows = Math.max(1, Math.floor(this.#maxRows / 2));
       this.#maxRows = this.#ceilingRows;
       return;

@@ -1,9 +1,22 @@
+import { resolve } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
+import type { EngineContext } from "../engine.ts";
 import type { EngineDescription } from "../engine-description.ts";
+import { findProgram } from "../find-program.ts";
 import { fullSupport } from "../parameter-support.ts";
 import { replicaDevices, threadsOfReplica } from "../replicas.ts";
+import { refuseSecrets } from "../secrets.ts";
 import { namedFilesSha256 } from "./named-files.ts";
 import type { CommandModelOptions } from "./options.ts";
+
+/** A path is meant from the working directory; a name is looked for on PATH. */
+function findCommand(
+  { command, workingDirectory = "." }: CommandModelOptions,
+  environment: EngineContext["environment"],
+): Promise<string> {
+  const program = command.includes("/") ? resolve(workingDirectory, command) : command;
+  return findProgram(program, environment, "install it, or give its path in model.command");
+}
 
 /** What is known of engine `command` without opening it. */
 export const commandDescription: EngineDescription<CommandModelOptions> = {
@@ -39,6 +52,16 @@ export const commandDescription: EngineDescription<CommandModelOptions> = {
         ? absolute(".", "model", "command")
         : absolute(workingDirectory, "model", "workingDirectory"),
   }),
+  assertEnvironment({ command, args }, environment) {
+    refuseSecrets([command], "model.command", environment);
+    refuseSecrets(args.map(String), "model.args", environment);
+  },
+  async prepare(options, { environment }) {
+    await findCommand(options, environment);
+  },
+  async check(options, { environment }) {
+    await findCommand(options, environment);
+  },
   async identified(options) {
     try {
       const filesSha256 = await namedFilesSha256(options);

@@ -9,6 +9,7 @@ import {
 import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { Spawn } from "../../foundation/subprocess.ts";
+import { redactor } from "../secrets.ts";
 import { readOutputLines } from "./output-lines.ts";
 import {
   type BatchLine,
@@ -58,6 +59,7 @@ export class RunningProgram {
   readonly #options: ProgramOptions;
   readonly #context: ProgramContext;
   readonly #process: LeashedProcess;
+  readonly #redact: (text: string) => string;
   readonly #becomesReady = Promise.withResolvers<ReadyLine>();
   /** The last lines that it wrote and that are no protocol. */
   readonly #lines: string[] = [];
@@ -73,6 +75,7 @@ export class RunningProgram {
     this.#context = context;
     const { command, args, workingDirectory, environment } = options;
     const { clock, spawn } = context;
+    this.#redact = redactor(environment);
     const leash = { environment, workingDirectory, clock, ...(spawn && { spawn }) };
     this.#process = startLeashed(command, args, leash);
     this.pid = this.#process.pid;
@@ -129,7 +132,7 @@ export class RunningProgram {
     const { stdout, stderr } = this.#process;
     readOutputLines(stderr, limits.maxCommandOutputBytes, {
       onLine: (line) => {
-        const shown = lastDrawn(line);
+        const shown = this.#redact(lastDrawn(line));
         this.#keep(shown);
         this.#context.logger.log("debug", shown, { program: this.#options.command });
       },
@@ -163,7 +166,7 @@ export class RunningProgram {
   }
 
   #onStray(line: string): void {
-    const shown = line.slice(0, limits.maxProgramLineChars);
+    const shown = this.#redact(line).slice(0, limits.maxProgramLineChars);
     this.#keep(shown);
     this.#strayLines++;
     if (this.#strayLines > limits.maxStrayLines) return;

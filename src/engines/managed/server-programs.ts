@@ -1,9 +1,9 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import type { EngineContext } from "../engine.ts";
+import { findProgram } from "../find-program.ts";
+import { refuseSecrets } from "../secrets.ts";
 import { argumentValue, refuseArguments } from "./arguments.ts";
 import type { ManagedModelOptions } from "./options.ts";
-import { findProgram } from "./program.ts";
-import { refuseSecrets } from "./secrets.ts";
 
 /** How the program of each engine is got. */
 const installHints: Readonly<Record<ManagedModelOptions["engine"], string>> = {

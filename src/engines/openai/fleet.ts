@@ -60,6 +60,7 @@ export class Fleet implements EndpointsBeside {
 
   /** Requests that it can usefully hold: what the endpoints take, and some to choose from. */
   get capacity(): number {
+    if (!this.hasSeveral) return this.endpoints[0]!.pace.limit;
     const left = this.left;
     const taken = left.reduce((sum, { pace }) => sum + pace.limit, 0);
     return left.length > 1 ? taken + left.length * limits.maxWaitingForEndpoint : taken;

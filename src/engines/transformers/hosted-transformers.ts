@@ -5,6 +5,7 @@ import { systemClock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
 import { textLogger } from "../../foundation/logger.ts";
 import { type Batched, batched } from "../batching/batched.ts";
 import type { Choices, HostedEngine } from "../host/protocol.ts";
@@ -55,7 +56,9 @@ class HostedTransformers implements HostedEngine {
       context,
     );
     this.name = model.kind === "hub" ? model.repository : basename(model.path);
-    this.capacity = this.#batched.capacity;
+    // A batch that grows has to find rows to grow by.
+    const isGrowing = options.maxBatchRows === "auto";
+    this.capacity = isGrowing ? 2 * limits.maxAutoBatchRows : this.#batched.capacity;
     this.choices = { task: taskName, dtype, device, threads, ...(sha256 && { sha256 }) };
   }
 

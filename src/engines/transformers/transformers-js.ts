@@ -110,7 +110,6 @@ export interface LoadOptions {
   device: string;
   revision?: string | undefined;
   session_options: Record<string, unknown>;
-  progress_callback?: (event: { status: string; file?: string }) => void;
 }
 
 interface Loads<Loaded> {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { commandDescription } from "../../../src/engines/command/description.ts";
 import { commandModel } from "../../../src/engines/command/options.ts";
+import { modelContext } from "../models/context.ts";
 
 const parse = (changes: object) =>
   commandModel.parse({ engine: "command", command: "x", ...changes });
@@ -46,5 +47,16 @@ describe("commandDescription", () => {
     expect(commandDescription.devices!(parse({ replicas: 2, devices: [0, 1] }))).toEqual({
       ...{ perWorker: 2, devices: [0, 1] },
     });
+  });
+
+  it("refuses, before a run, a program that is not there and a secret in its arguments", async () => {
+    const { assertEnvironment, check } = commandDescription;
+    const environment = { PATH: "/nowhere", HF_TOKEN: "hf_0123456789" };
+    const context = { ...(await modelContext()), environment };
+    await expect(check!(parse({}), context)).rejects.toMatchObject({ code: "PROGRAM_MISSING" });
+    await expect(check!(parse({ command: process.execPath }), context)).resolves.toBeUndefined();
+    const args = ["--token", "hf_0123456789"];
+    expect(() => assertEnvironment!(parse({ args }), environment)).toThrow("the value of HF_TOKEN");
+    expect(() => assertEnvironment!(parse({ args: ["--rows", 3] }), environment)).not.toThrow();
   });
 });

@@ -2,21 +2,33 @@
 Writes tiny models with weights drawn by a seed, and what the reference, Hugging Face transformers,
 makes of them: make.py [FOLDER]
 
-FOLDER gets `causal/`, a GPT-2 of two layers, `classes/`, a BERT that tells three classes apart, and
-`golden.json`. Nothing they say has a meaning; that they say the same here and there has.
+FOLDER gets `causal/`, a GPT-2 of two layers, `classes/`, a BERT that tells three classes apart,
+`speech/`, a Whisper of one layer, and `golden.json`. Nothing they say has a meaning; that they say
+the same here and there has.
 Packages: as for toy-m2m100.
 """
 
 import json
+import math
 import shutil
 import sys
 from pathlib import Path
 
+import numpy
 import torch
 import transformers
 from optimum.exporters.onnx import main_export
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    GenerationConfig,
+    GPT2Config,
+    GPT2LMHeadModel,
+    WhisperConfig,
+    WhisperFeatureExtractor,
+    WhisperForConditionalGeneration,
+)
 
 folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
 words = (
@@ -165,6 +177,76 @@ def classes() -> dict:
     }
 
 
+def speech() -> dict:
+    torch.manual_seed(9)
+    letters = {token: at for at, token in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    marks = (
+        "endoftext startoftranscript en fr translate transcribe startoflm startofprev nocaptions "
+        "notimestamps"
+    ).split()
+    ids = {f"<|{mark}|>": len(letters) + at for at, mark in enumerate(marks)}
+    tokenizer = Tokenizer(models.BPE(vocab=letters, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(list(ids))
+    end = ids["<|endoftext|>"]
+    config = WhisperConfig(
+        vocab_size=len(letters) + len(ids), d_model=16, encoder_layers=1, decoder_layers=1,
+        encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=32,
+        decoder_ffn_dim=32, max_target_positions=32, bos_token_id=end, eos_token_id=end,
+        pad_token_id=end, decoder_start_token_id=ids["<|startoftranscript|>"],
+        suppress_tokens=[], begin_suppress_tokens=[],
+    )
+    model = WhisperForConditionalGeneration(config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() > 1 and "embed_positions" not in name:
+                parameter.mul_(12)
+    model.eval()
+    said = {letters[letter] for letter in "abcdefghijklmnopqrstuvwxyz"} | {end}
+    model.generation_config = GenerationConfig(
+        decoder_start_token_id=ids["<|startoftranscript|>"], bos_token_id=end, eos_token_id=end,
+        pad_token_id=end, max_length=24, is_multilingual=True, return_timestamps=False,
+        lang_to_id={mark: ids[mark] for mark in ["<|en|>", "<|fr|>"]},
+        task_to_id={task: ids[f"<|{task}|>"] for task in ["transcribe", "translate"]},
+        no_timestamps_token_id=ids["<|notimestamps|>"],
+        suppress_tokens=[at for at in range(config.vocab_size) if at not in said],
+        begin_suppress_tokens=[end],
+    )
+    target, weights, exported = folder / "speech", folder / "weights", folder / "exported"
+    shutil.rmtree(target, ignore_errors=True)
+    model.save_pretrained(weights)
+    extractor = WhisperFeatureExtractor()
+    extractor.save_pretrained(weights)
+    tokenizer.save(str(weights / "tokenizer.json"))
+    main_export(
+        str(weights), str(exported),
+        task="automatic-speech-recognition-with-past", do_validation=False,
+    )
+    (target / "onnx").mkdir(parents=True)
+    for file in ["encoder_model.onnx", "decoder_model_merged.onnx"]:
+        shutil.copy(exported / file, target / "onnx" / file)
+    for file in ["config.json", "generation_config.json", "preprocessor_config.json"]:
+        read = json.loads((exported / file).read_text())
+        read.pop("_name_or_path", None)
+        (target / file).write_text(json.dumps(read) + "\n")
+    tokenizer.save(str(target / "tokenizer.json"), pretty=False)
+    names = {f"{name}_token": "<|endoftext|>" for name in ["bos", "eos", "pad", "unk"]}
+    config_of = {"tokenizer_class": "WhisperTokenizer", **names, "model_max_length": 32}
+    (target / "tokenizer_config.json").write_text(json.dumps(config_of, indent=2) + "\n")
+    shutil.rmtree(weights)
+    shutil.rmtree(exported)
+    heard = {}
+    for hertz in [440, 1000, 3000]:
+        sound = 0.5 * numpy.sin(2 * math.pi * hertz * numpy.arange(16_000) / 16_000)
+        features = extractor(sound, sampling_rate=16_000, return_tensors="pt").input_features
+        with torch.no_grad():
+            made = model.generate(features, language="fr", task="transcribe")[0].tolist()
+        heard[hertz] = tokenizer.decode([token for token in made if token < len(letters)])
+    return {"heard": heard}
+
+
 torch.set_num_threads(1)
 made = {"reference": f"transformers {transformers.__version__}", "causal": causal(), "classes": classes()}
+made["speech"] = speech()
 (folder / "golden.json").write_text(json.dumps(made, indent=1) + "\n")

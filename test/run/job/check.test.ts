@@ -141,4 +141,15 @@ describe("secrets", () => {
     expect(error.place.field).toBe("model.baseUrl");
     expect(error.message).not.toContain("hush");
   });
+
+  it.each([
+    ["apiKey: sk-live-3", "apiKey"],
+    ["apiKeyEnv: sk-live-3", "apiKeyEnv"],
+    ['baseUrl: "https://me:sk-live-3@host/v1"', "baseUrl"],
+  ])("have no place in one of several endpoints: %s", async (keys, key) => {
+    const own = keys.startsWith("baseUrl") ? keys : `baseUrl: "http://host/v1", ${keys}`;
+    const error = await fail(server(`endpoints: [{ baseUrl: "http://a/v1" }, { ${own} }]`));
+    expect(error.place.field).toBe(`model.endpoints.1.${key}`);
+    expect(error.message).not.toContain("sk-live-3");
+  });
 });

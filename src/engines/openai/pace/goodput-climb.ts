@@ -27,7 +27,7 @@ const leastRequests = 12;
 const acceptedError = 0.2;
 const leastError = 0.03;
 /** What the limit rises by, in logarithms, for what slowing lacks of its least. */
-const gain = Number(process.env.GA ?? 1.5);
+const gain = 1.5;
 /** Longest steps up and down, and the one that only tries, as natural logarithms. */
 const longestRise = 0.7;
 const longestFall = 0.7;
@@ -37,24 +37,24 @@ const longestTrial = 0.12;
 const strainAtMost = 1.8;
 /** … to no less than this; over how many requests that is seen. */
 const leastCut = 0.5;
-const strainMemory = 16;
+const strainMemory = 32;
 /** What is left of the limit when the endpoint fails under it. */
 const overloadFactor = 0.7;
 /** What of earlier evidence counts, where the limit has hardly moved since. */
 const keptEvidence = 0.3;
 /** A period in the time that the quicker quarter of requests takes, and the shortest. */
-const periodFactor = 1.8;
+const periodFactor = 1.5;
 const leastPeriodMs = 200;
 const longestStretch = 8;
 /** Sides that are closer, as a logarithm, are not worth a comparison. */
 const leastDistance = 0.05;
 /** A rise so far is looked at once more. */
-const farRise = 1.5;
+const farRise = 1.3;
 /** Of three periods the first is low, the others are high; the last one is for stragglers. */
 const periodsOfCycle = 3;
 /** Part of a period in which a request must begin to be compared, and that it may usually take. */
 const comparedBegin = 0.5;
-const comparedDuration = 0.75;
+const comparedDuration = 0.9;
 /** Where something else sets the limit, one cycle in so many looks whether fewer would do. */
 const restCycles = 16;
 /** Requests over which the usual size is taken. */
@@ -99,12 +99,11 @@ export class GoodputClimb {
   #slowing = 0;
   /** Steps in a row that only tried whether fewer would do. */
   #trials = 0;
-  /** Durations of the last comparison, and what requests since have taken against them. */
-  #before: Durations | undefined;
-  #taken = { actualMs: 0, expectedMs: 0 };
   /** Durations of whatever ended in this cycle, and in the one before. */
   #all = new Durations();
   #usual: Durations | undefined;
+  /** What requests have taken against that one. */
+  #taken = { actualMs: 0, expectedMs: 0 };
   #usualSize = 0;
   #sizes = 0;
   #quartileMs = 0;
@@ -164,6 +163,8 @@ export class GoodputClimb {
 
   #ramp(request: ClimbedRequest): void {
     const top = Math.min(this.#maxLimit, 2 * this.#base);
+    // What was sent before the limit was lowered says nothing of the present one.
+    if (request.limitAtAdmission > top) return;
     const isKnown = this.#low.count >= rampRequests;
     if (request.wasFull && isKnown && this.#rampLimit < top) this.#rampLimit++;
     if (request.limitAtAdmission < 1.5 * this.#base) {
@@ -183,15 +184,6 @@ export class GoodputClimb {
     this.#low = this.#high;
     this.#high = new Durations();
     this.#base = this.#rampLimit;
-  }
-
-  /** Doubles again: the knee is far. */
-  #rampFrom(reached: Durations): void {
-    this.#isRamping = true;
-    this.#base = Math.max(1, Math.round(reached.meanInFlight));
-    this.#rampLimit = this.#base;
-    this.#forget();
-    this.#low = reached;
   }
 
   #swingFrom(base: number): void {
@@ -236,15 +228,15 @@ export class GoodputClimb {
    * what it has is done: this is seen by how it was before.
    */
   #noteStrain({ durationMs, size }: TimedRequest): void {
-    if (this.#before === undefined || this.#slowing < rampSlowing) return;
+    if (this.#usual === undefined) return;
     const taken = this.#taken;
     const fade = 1 - 1 / strainMemory;
     taken.actualMs = fade * taken.actualMs + durationMs;
-    taken.expectedMs = fade * taken.expectedMs + this.#before.ofSize(size).durationMs;
+    taken.expectedMs = fade * taken.expectedMs + this.#usual.ofSize(size).durationMs;
     const strain = taken.actualMs / taken.expectedMs;
     if (strain < strainAtMost) return;
     this.#base = Math.max(1, this.#base * Math.max(leastCut, 1 / strain));
-    this.#before = undefined;
+    this.#usual = undefined;
     this.#forget();
   }
 
@@ -267,12 +259,14 @@ export class GoodputClimb {
 
   #noteUsualDurations(): void {
     if (this.#all.count < leastRequests) return;
-    // Where durations do not follow from sizes, hardly any may be sure to fit into a period.
-    const isComparable = this.#compared > 0 || this.#all.count < 8 * leastRequests;
+    // Too long for the period by what is known of their sizes, or in step with it.
+    const change = this.#compared === 0 ? 1.2 : 0.97;
+    this.#stretch = Math.min(longestStretch, Math.max(1, change * this.#stretch));
     this.#compared = 0;
-    if (!isComparable) this.#stretch = Math.min(longestStretch, this.#stretch * 1.5);
     this.#usual = this.#all;
     this.#all = new Durations();
+    const usualMs = strainMemory * this.#usual.ofSize(this.#usualSize).durationMs;
+    this.#taken = { actualMs: usualMs, expectedMs: usualMs };
     this.#checkRise(this.#usual);
   }
 
@@ -286,24 +280,12 @@ export class GoodputClimb {
       if (now.meanInFlight <= before.meanInFlight) this.#anchor = now;
       return;
     }
-    const { slowing } = slowingOf(before, now, this.#usualSize);
+    const { slowing, error } = slowingOf(before, now, this.#usualSize);
+    if (error > acceptedError / 2) return;
     if (slowing < provenSlowing) {
       this.#anchor = now;
       return;
     }
-    if (process.env.DBG)
-      console.log(
-        "BACK",
-        Math.round(this.#base),
-        "->",
-        Math.round(before.meanInFlight),
-        "now",
-        Math.round(now.meanInFlight),
-        slowing.toFixed(2),
-        Math.round(before.ofSize(this.#usualSize).durationMs),
-        Math.round(now.ofSize(this.#usualSize).durationMs),
-        now.count,
-      );
     this.#base = before.meanInFlight;
     this.#forget();
   }
@@ -332,10 +314,6 @@ export class GoodputClimb {
   #conclude(): void {
     const found = this.#found(leastRequests, leastRequests);
     if (found === undefined) return;
-    const high = this.#high;
-    this.#before = this.#low;
-    const usualMs = strainMemory * this.#before.ofSize(this.#usualSize).durationMs;
-    this.#taken = { actualMs: usualMs, expectedMs: usualMs };
     this.#clear();
     const weight = 1 / (found.error ** 2 + leastError ** 2);
     const evidence = this.#evidence;
@@ -344,9 +322,6 @@ export class GoodputClimb {
     const error = 1 / Math.sqrt(evidence.weight);
     if (error > acceptedError) return;
     this.#slowing = evidence.sum / evidence.weight;
-    if (this.#slowing + error < Number(process.env.RR ?? 0) && this.#cap >= 2 * this.#base) {
-      return this.#rampFrom(high);
-    }
     const step = this.#stepFor(this.#slowing, error);
     this.#base = Math.min(this.#cap, Math.max(1, this.#base * Math.exp(step)));
     const kept = Math.abs(step) > 0.1 ? 0 : keptEvidence;
@@ -358,7 +333,7 @@ export class GoodputClimb {
   #stepFor(slowing: number, error: number): number {
     if (slowing < leastSlowing) {
       this.#trials = 0;
-      return Math.min(longestRise, Math.max(trial, gain * (leastSlowing - slowing - Number(process.env.ER ?? 1) * error)));
+      return Math.min(longestRise, Math.max(trial, gain * (leastSlowing - slowing - error)));
     }
     if (slowing <= mostSlowing) {
       this.#trials = 0;

@@ -37,9 +37,14 @@ export class CausalTask implements Task<GenerationItem> {
     // A prompt that would leave its answer less than was asked for is too long.
     const answerTokens = Math.min(parameters.maxNewTokens, maxLength - 1);
     const wanted = parameters.maxLength === undefined ? answerTokens : 1;
-    const bounds = { maxTokens: Math.min(maxInputTokens, context - wanted), onTooLong };
+    const maxTokens = Math.min(maxInputTokens, context - wanted);
+    // Of a conversation the template's own text would be cut as well.
+    const policy = request.messages === undefined ? onTooLong : "fail";
     const { ids, content } = this.#encode(request);
-    const { input_ids } = withinBounds({ input_ids: ids }, content, bounds);
+    const { input_ids } = withinBounds({ input_ids: ids }, content, {
+      maxTokens,
+      onTooLong: policy,
+    });
     const item = {
       ids: input_ids,
       parameters,

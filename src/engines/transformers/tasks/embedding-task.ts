@@ -37,15 +37,16 @@ export class EmbeddingTask implements Task<Encoding> {
 
   async run(batch: readonly Encoding[]): Promise<readonly TaskResult[]> {
     const outputs = await encoderOutputs(this.#parts, batch);
-    const pooled = outputs.sentence_embedding;
-    const states = outputs.last_hidden_state ?? outputs.token_embeddings ?? outputs.logits!;
-    const isPooled = pooled !== undefined && this.#options.pooling !== "none";
-    const values = floatsOf(isPooled ? pooled : states);
-    const [, ...dims] = (isPooled ? pooled : states).dims;
-    const width = dims.at(-1)!;
-    const block = dims.reduce((product, size) => product * size, 1);
+    const { sentence_embedding: sentences, last_hidden_state, token_embeddings, logits } = outputs;
+    const states = last_hidden_state ?? token_embeddings ?? logits!;
+    const chosen = this.#options.pooling === "none" ? states : (sentences ?? states);
+    const values = floatsOf(chosen);
+    const width = chosen.dims.at(-1)!;
+    const block = values.length / batch.length;
     return batch.map(({ input_ids }, at) => {
       const own = values.subarray(at * block, (at + 1) * block);
+      // A graph may pool by itself.
+      const isPooled = chosen.dims.length === 2;
       const value = isPooled ? this.#vector(own) : this.#pool(own, input_ids.length, width);
       return { answers: [{ ...valueAnswer(value), text: "" }], promptTokens: input_ids.length };
     });

@@ -1,6 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { EmbeddingTask } from "../../../../src/engines/transformers/tasks/embedding-task.ts";
-import type { Model, Tokenizer } from "../../../../src/engines/transformers/transformers-js.ts";
+import type {
+  LibraryTensor,
+  Model,
+  Tokenizer,
+} from "../../../../src/engines/transformers/transformers-js.ts";
 import { transformersOptions } from "../../../integration/transformers-files.ts";
 import { makePlainTensor } from "../plain-tensor.ts";
 
@@ -8,8 +12,11 @@ import { makePlainTensor } from "../plain-tensor.ts";
 const states = Float32Array.of(3, 4, 1, 0, 0, 2, 100, 100);
 const batch = [{ input_ids: [5, 6] }, { input_ids: [7] }];
 
-function valuesOf(given: object): Promise<unknown[]> {
-  const outputs = { last_hidden_state: makePlainTensor("float32", states, [2, 2, 2]) };
+function valuesOf(given: object, pooled?: LibraryTensor): Promise<unknown[]> {
+  const outputs = {
+    last_hidden_state: makePlainTensor("float32", states, [2, 2, 2]),
+    ...(pooled && { sentence_embedding: pooled }),
+  };
   const model = { config: {}, forward: async () => outputs } as unknown as Model;
   const tokenizer = { model_max_length: 8 } as unknown as Tokenizer;
   const options = transformersOptions({ task: "feature-extraction", name: "a/b", ...given });
@@ -52,6 +59,17 @@ describe("EmbeddingTask", () => {
     ],
   ])("pools by %s, and leaves padding out", async (pooling, wanted) => {
     expect(await valuesOf({ pooling, normalize: false })).toEqual(wanted);
+  });
+
+  it("takes the vectors of a graph that pools by itself", async () => {
+    const pooled = makePlainTensor("float32", Float32Array.of(1, 2, 3, 4), [2, 2]);
+    const wanted = [
+      [1, 2],
+      [3, 4],
+    ];
+    expect(await valuesOf({ normalize: false }, pooled)).toEqual(wanted);
+    const tokens = await valuesOf({ normalize: false, pooling: "none" }, pooled);
+    expect(tokens[1]).toEqual([[0, 2]]);
   });
 
   it("gives vectors of length 1 unless told otherwise", async () => {

@@ -1,7 +1,7 @@
 import { constants } from "node:fs";
 import { access, stat } from "node:fs/promises";
 import { delimiter, isAbsolute, join } from "node:path";
-import { SluiceError } from "../../foundation/errors.ts";
+import { SluiceError } from "../foundation/errors.ts";
 
 /**
  * The absolute path of a program: its own, or where the environment's `PATH` has its name.

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { redactor, refuseSecrets } from "../../../src/engines/managed/secrets.ts";
+import { redactor, refuseSecrets } from "../../src/engines/secrets.ts";
 
 const environment = {
   HF_TOKEN: "hf_abcdefgh123",

@@ -1,4 +1,4 @@
-import { SluiceError } from "../../foundation/errors.ts";
+import { SluiceError } from "../foundation/errors.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
