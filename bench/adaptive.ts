@@ -18,9 +18,9 @@ interface Outcome {
 }
 
 /**
- * Tokens a second that the pace of engine `openai` gets from servers whose knee it does not know and
- * that moves, on a virtual clock. The baseline is the best of fixed limits, found by a sweep with
- * the same requests; a caller with a fixed limit tries a refused request again after a growing wait.
+ * Tokens a second that the pace of engine `openai` gets from servers whose knee it does not know
+ * and that moves, on a virtual clock. The baseline is the best of fixed limits, found by a sweep
+ * with the same requests; such a caller tries a refused request again after a growing wait.
  */
 export async function benchAdaptive(setting: BenchSetting): Promise<BenchResult[]> {
   const seeds = setting.isSmall ? [1] : [1, 2, 3];

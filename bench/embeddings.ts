@@ -15,7 +15,7 @@ import { inTurn, median } from "./rounds.ts";
 import { type BenchSetting, dataDirectory } from "./setting.ts";
 
 /** Names a JSONL file whose rows have a text as `question` or `text`. */
-const textVariable = "SLUICE_BENCH_TEXTS";
+const textVariable = "BENCH_TEXTS";
 
 /** Rows of a batch, here and there. */
 const batchRows = 16;

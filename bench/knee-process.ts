@@ -73,4 +73,7 @@ server.listen(0, "127.0.0.1", () => {
   const { port } = server.address() as { port: number };
   console.log(JSON.stringify({ baseUrl: `http://127.0.0.1:${port}/v1` }));
 });
-process.stdin.resume().on("end", () => process.exit());
+process.stdin.resume().on("end", () => {
+  server.close();
+  server.closeAllConnections();
+});

@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { benchAdaptive } from "./adaptive.ts";
 import { benchBatching } from "./batching.ts";
 import { benchEmbeddings } from "./embeddings.ts";
 import { benchHttp } from "./http.ts";
@@ -26,6 +27,7 @@ const benchmarks: Record<string, (setting: BenchSetting) => Promise<BenchResult[
   latency: benchLatency,
   http: benchHttp,
   openai: benchOpenai,
+  adaptive: benchAdaptive,
   start: benchStart,
   resume: benchResume,
   llama: benchLlama,

@@ -39,10 +39,10 @@ export interface EngineDescription<Options> {
   support(options: Options): ParameterSupport;
   /** Which ways to treat prompts that are too long it does not know. Default: it knows all. */
   unsupportedPolicies?(policies: Iterable<TooLongPolicy>): Unsupported[];
-  /** Whether it gives vectors of texts: requests with `embed`. */
-  embeds: boolean;
+  /** Whether it gives vectors of texts: requests with `embed`. Default: it does not. */
+  embeds?(options: Options): boolean;
   /** Whether it writes down what is said in files: requests with `file`. Default: it does not. */
-  transcribes?: boolean;
+  transcribes?(options: Options): boolean;
   /**
    * Whether prompts that begin alike are cheaper one after another: the engine, or the server
    * behind it, keeps what it computed.

@@ -29,12 +29,23 @@ const descriptions: {
  * What is known of the engine that `options` names, without opening it.
  *
  * @example
- * describeEngine(modelOptions.parse({ engine: "llama", name: "m" })).embeds; // true
+ * describeEngine(modelOptions.parse({ engine: "llama", name: "m" })).keepsPrefixes; // true
  */
 export function describeEngine<Options extends ModelOptions>(
   options: Options,
 ): EngineDescription<Options> {
   return descriptions[options.engine] as EngineDescription<never> as EngineDescription<Options>;
+}
+
+/** Whether an engine, as its options have it, gives vectors of texts and transcripts of files. */
+export function answeredApis<Options extends ModelOptions>(
+  options: Options,
+): Readonly<{ embedding: boolean; transcription: boolean }> {
+  const { embeds, transcribes } = describeEngine(options);
+  return {
+    embedding: embeds?.(options) ?? false,
+    transcription: transcribes?.(options) ?? false,
+  };
 }
 
 /**

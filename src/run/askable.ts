@@ -1,4 +1,4 @@
-import { describeEngine, unsupportedOptions } from "../engines/registry.ts";
+import { answeredApis, describeEngine, unsupportedOptions } from "../engines/registry.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import type { GenerationParameters } from "../foundation/inference.ts";
 import { DatasetPromptSet } from "../prompt/datasets/dataset-prompt-set.ts";
@@ -67,7 +67,7 @@ function batchPromptSet({ input, model }: JobSpec, parameters: GenerationParamet
   return new BatchPromptSet({
     parameters,
     models: [model.name, ...input.flatMap(({ servedModelName = [] }) => servedModelName)],
-    embeds: describeEngine(model).embeds,
+    embeds: answeredApis(model).embedding,
     unsupportedBy: (asked) => unsupportedOptions(model, asked, []).map(({ option }) => option),
   });
 }
@@ -104,8 +104,7 @@ export function assertAskable(job: JobSpec): void {
 
 /** Refuses vectors and transcripts of an engine that makes none. */
 function assertAnswerable({ model }: JobSpec, apis: readonly (string | undefined)[]): void {
-  const { embeds, transcribes = false } = describeEngine(model);
-  const made: Readonly<Record<string, boolean>> = { embedding: embeds, transcription: transcribes };
+  const made: Readonly<Record<string, boolean>> = answeredApis(model);
   const refused = apis.find((api) => api !== undefined && made[api] === false);
   if (refused === undefined) return;
   throw new SluiceError("UNSUPPORTED", `engine ${model.engine} cannot do api: ${refused}`, {

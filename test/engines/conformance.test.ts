@@ -85,6 +85,23 @@ describe("openai", () => {
     }),
     framework,
   );
+
+  engineConformance(
+    "openai, over two addresses, hedged",
+    async ({ isSlow }) => {
+      const { baseUrl } = isSlow ? slow : fast;
+      const endpoints = [{ baseUrl }, { baseUrl: baseUrl.replace("127.0.0.1", "localhost") }];
+      const hedge = { afterQuantile: 0.5, maxShare: 0.5 };
+      const model = { engine: "openai", name: "any", endpoints, hedge, maxInFlight: 3 };
+      return {
+        engine: await openEngine(modelOptions.parse(model), engineContext()),
+        isDeterministic: true,
+        answersSeveral: true,
+        failing: { request: conformanceRequest(failingRow), code: "SERVER_ERROR" },
+      };
+    },
+    framework,
+  );
 });
 
 engineConformance(

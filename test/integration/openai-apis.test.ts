@@ -128,7 +128,9 @@ describe("jobs over a server", () => {
 
 describe("the keys of several endpoints", () => {
   it("are in no file of a run and in nothing it says", async () => {
-    const folder = folderWith({ "rows.jsonl": jsonLines([{ text: "a" }, { text: "b" }]) });
+    // So many that some of them surely are for either endpoint.
+    const rows = Array.from({ length: 40 }, (_, at) => ({ text: `row ${at}` }));
+    const folder = folderWith({ "rows.jsonl": jsonLines(rows) });
     const seen: unknown[] = [];
     const refusing = await startFakeServer({
       behave: ({ headers }) => {

@@ -23,8 +23,8 @@ const rootFiles: Record<string, (folder: string) => boolean> = {
 
 /**
  * Who may name implementations from outside their folder: registries (of engines, and of what a job
- * may say of each), openers, programs, the public face (it lists what users may make themselves) and
- * the published test suites and fakes.
+ * may say of each), openers, programs, the public face (it lists what users may make themselves),
+ * and the published test suites and fakes.
  */
 const namers = /\/(registry|model-options|open|main)\.ts$|^src\/index\.ts$|^src\/testing\//;
 

@@ -36,7 +36,6 @@ export const commandDescription: EngineDescription<CommandModelOptions> = {
         option: `onTooLong: ${policy}`,
         hint: "leave onTooLong at fail: the program counts the tokens, and knows of no cutting",
       })),
-  embeds: false,
   keepsPrefixes: false,
   takesRows: true,
   usesAllCores: true,

@@ -7,7 +7,6 @@ export const fakeDescription: EngineDescription<FakeModelOptions> = {
   open: async (options, context) => (await import("./engine.ts")).openFake(options, context),
   // It stands in for any other engine, though most parameters do nothing to its answers.
   support: () => fullSupport,
-  embeds: false,
   keepsPrefixes: false,
   withAbsolutePaths(options, absolute) {
     const { countFile } = options;

@@ -7,7 +7,7 @@ import type { LlamaModelOptions } from "./options.ts";
 export const llamaDescription: EngineDescription<LlamaModelOptions> = {
   open: async (options, context) => (await import("./engine.ts")).openLlama(options, context),
   support: () => fullSupport,
-  embeds: true,
+  embeds: () => true,
   keepsPrefixes: true,
   usesAllCores: true,
   devices: (options) => (options.gpuLayers === 0 ? undefined : options),

@@ -8,12 +8,12 @@ import { compatibleSupport } from "../openai/unsupported.ts";
 import type { LlamaServerModelOptions, ManagedModelOptions, VllmModelOptions } from "./options.ts";
 import { checkCommandLine, commandOf, findServerProgram, gpusOfVllm } from "./server-programs.ts";
 
-const { unsupportedPolicies, embeds } = openaiDescription;
+const { unsupportedPolicies } = openaiDescription;
 
 /** What both are: a server of its own for each worker, asked as engine `openai` asks any. */
 const common = {
   unsupportedPolicies,
-  embeds,
+  embeds: () => true,
   keepsPrefixes: true,
   usesAllCores: true,
   assertEnvironment: checkCommandLine,

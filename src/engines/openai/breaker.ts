@@ -19,6 +19,8 @@ interface BreakerOptions {
   logger: Logger;
   /** The address, for messages. */
   endpoint: string;
+  /** All addresses that may be asked, for the message that none answers. Default: the one. */
+  endpoints?: string;
   /** How long it may fail without a success between. */
   maxEndpointDownMs: number;
   /**
@@ -184,8 +186,8 @@ export class EndpointBreaker {
   }
 
   #giveUp(): SluiceError {
-    const { endpoint, maxEndpointDownMs } = this.#options;
-    const detail = `${endpoint}, ${maxEndpointDownMs / 1000} s; last: ${this.#lastFailure}`;
+    const { endpoint, endpoints = endpoint, maxEndpointDownMs } = this.#options;
+    const detail = `${endpoints}, ${maxEndpointDownMs / 1000} s; last: ${this.#lastFailure}`;
     const error = new SluiceError("ENDPOINT_DOWN", detail);
     this.#state = "open";
     for (const waiter of this.#takeAll()) waiter.reject(error);

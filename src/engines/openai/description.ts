@@ -14,8 +14,8 @@ export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
   support: (options) =>
     serversOf(options).some(isOpenaiItself) ? openaiItselfSupport : compatibleSupport,
   unsupportedPolicies,
-  embeds: true,
-  transcribes: true,
+  embeds: () => true,
+  transcribes: () => true,
   keepsPrefixes: true,
   isShared: true,
   servers: serversOf,

@@ -38,6 +38,8 @@ export interface EndpointContext extends EngineContext {
   /** Requests at once; undefined: it finds out by itself. */
   maxInFlight: number | undefined;
   secureContext: SecureContext | undefined;
+  /** Addresses of all endpoints, for messages. */
+  addresses: string;
   /** Keys of all endpoints, which no message may hold. */
   secrets: readonly string[];
   /** Listens on the signals of requests, once for all endpoints. */
@@ -103,9 +105,9 @@ export class Endpoint implements RoutedEndpoint {
     const address = addressOf(own.baseUrl);
     const key = apiKey(own, environment);
     this.#context = context;
-    this.#root = address.pathname.replace(/\/+$/, "");
+    this.#root = rootOf(address);
     this.#paths = pathsOn(this.#root, address.search);
-    this.address = address.origin + this.#root;
+    this.address = shownAddress(own.baseUrl);
     this.seed = textHash(this.address);
     this.weight = own.weight;
     this.isOpenaiItself = isOpenaiItself(own.baseUrl);
@@ -113,7 +115,7 @@ export class Endpoint implements RoutedEndpoint {
     this.#failures = new FailureReader([...context.secrets, address.password], clock.now);
     this.breaker = new EndpointBreaker({
       ...context,
-      endpoint: this.address,
+      ...{ endpoint: this.address, endpoints: context.addresses },
       maxEndpointDownMs: options.maxEndpointDownMs,
       nothingAnswersSinceMs: () => context.beside.nothingAnswersSinceMs(),
     });
@@ -295,6 +297,16 @@ export class Endpoint implements RoutedEndpoint {
     const reply = await this.#transport.get(base + path, never).catch(() => undefined);
     return reply?.status === 200 ? reply.text : undefined;
   }
+}
+
+/** An address as messages have it: without user, password and query. */
+export function shownAddress(baseUrl: string): string {
+  const address = addressOf(baseUrl);
+  return address.origin + rootOf(address);
+}
+
+function rootOf({ pathname }: URL): string {
+  return pathname.replace(/\/+$/, "");
 }
 
 /** Where a server is asked, by its address. */

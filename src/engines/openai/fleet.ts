@@ -4,7 +4,7 @@ import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import type { EngineContext } from "../engine.ts";
 import { apiKey } from "./api-key.ts";
 import { trustOf } from "./certificates.ts";
-import { Endpoint, type EndpointsBeside, type Lease } from "./endpoint.ts";
+import { Endpoint, type EndpointsBeside, type Lease, shownAddress } from "./endpoint.ts";
 import { type EndpointOptions, endpointsOf, type OpenaiModelOptions } from "./options.ts";
 import { holderOf, leastLoaded } from "./routing/router.ts";
 
@@ -42,12 +42,21 @@ export class Fleet implements EndpointsBeside {
     const secureContext = trustOf(environment);
     const secrets = each.map((own) => apiKey(own, environment)?.value ?? "");
     const heaviest = Math.max(...each.map(({ weight }) => weight));
+    const addresses = each.map(({ baseUrl }) => shownAddress(baseUrl)).join(", ");
     this.#logger = logger;
     this.endpoints = each.map((own) => {
       const maxInFlight = shareOf(options.maxInFlight, own, heaviest);
       return new Endpoint(own, {
         ...context,
-        ...{ options, maxInFlight, secureContext, secrets, watch: this.#watch, beside: this },
+        ...{
+          options,
+          maxInFlight,
+          secureContext,
+          addresses,
+          secrets,
+          watch: this.#watch,
+          beside: this,
+        },
       });
     });
     for (const { pace } of this.endpoints) pace.onRoom(() => this.onRoom());

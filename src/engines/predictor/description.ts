@@ -27,7 +27,6 @@ export const predictorDescription: EngineDescription<PredictorModelOptions> = {
     [...new Set(policies)]
       .filter((policy) => policy !== "fail")
       .map((policy) => ({ option: `onTooLong: ${policy}`, hint: policyHint })),
-  embeds: false,
   keepsPrefixes: false,
   takesRows: true,
   usesAllCores: true,

@@ -30,7 +30,8 @@ export const transformersDescription: EngineDescription<TransformersModelOptions
   open: async (options, context) =>
     (await import("./engine.ts")).openTransformers(options, context),
   support: ({ task }) => (generating.includes(task) ? generationSupport : valueSupport),
-  embeds: false,
+  embeds: ({ task }) => task === "feature-extraction",
+  transcribes: ({ task }) => task === "automatic-speech-recognition",
   keepsPrefixes: false,
   takesRows: true,
   usesAllCores: true,

@@ -98,7 +98,9 @@ function openHost(options: HostedTransformersOptions, context: OpenContext): Pro
 async function filesOf(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile());
-  return files.map((entry) => join(entry.parentPath, entry.name)).sort();
+  const paths = files.map((entry) => join(entry.parentPath, entry.name));
+  // A clone of a repository has the history of its files beside them.
+  return paths.filter((path) => !/[\\/]\./.test(path.slice(folder.length))).sort();
 }
 
 async function isThere(path: string): Promise<boolean> {

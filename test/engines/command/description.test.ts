@@ -49,7 +49,7 @@ describe("commandDescription", () => {
     });
   });
 
-  it("refuses, before a run, a program that is not there and a secret in its arguments", async () => {
+  it("refuses, before a run, a program that is missing and a secret in its arguments", async () => {
     const { assertEnvironment, check } = commandDescription;
     const environment = { PATH: "/nowhere", HF_TOKEN: "hf_0123456789" };
     const context = { ...(await modelContext()), environment };

@@ -40,7 +40,7 @@ describe("a request to one of several endpoints", () => {
   it("goes to another endpoint when it comes again after a failure", async () => {
     const failing = await serve({ behave: () => status(500) });
     const whole = await serve();
-    for (const request of asks(10)) {
+    for (const request of asks(25)) {
       const engine = openOver([failing, whole]);
       const error = await rejectionOf(engine.infer(request, never));
       if (error !== undefined) expect(error).toMatchObject({ code: "SERVER_ERROR" });

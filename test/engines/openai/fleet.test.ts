@@ -1,6 +1,9 @@
 import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
+import { PrefixKeys } from "../../../src/engines/openai/routing/prefix-keys.ts";
+import { holderOf, textHash } from "../../../src/engines/openai/routing/router.ts";
 import type { InferenceRequest } from "../../../src/foundation/inference.ts";
+import { limits } from "../../../src/foundation/limits.ts";
 import type { ReceivedRequest, ServerBehaviour } from "../../../src/testing/fake-server.ts";
 import { chatRequest, rejectionOf } from "../engine-context.ts";
 import { keptLog, never, openOver, serve } from "./openai-engine.ts";
@@ -57,6 +60,33 @@ describe("several endpoints", () => {
     // By chance it would be about half of them.
     expect(together / requests.length).toBeGreaterThan(0.7);
     for (const { received } of servers) expect(received).toBeGreaterThan(40);
+  });
+
+  it("let others pass a request whose endpoint is busy, but only so often", async () => {
+    const asked: string[] = [];
+    const quick = await serve({ behave: ({ body }) => void asked.push(body) });
+    const busy = await serve({ behave: () => ({ kind: "hang" }) });
+    const engine = openOver([quick, busy], { maxInFlight: 1 });
+    const places = [quick, busy].map(({ baseUrl }) => ({
+      ...{ seed: textHash(baseUrl), weight: 1, inFlight: 0 },
+    }));
+    const heldBy = (place: number) =>
+      asks(2000).filter(
+        (request) => holderOf(new PrefixKeys().keyOf(request), places) === places[place],
+      );
+    const [busyOnes, quickOnes] = [heldBy(1), heldBy(0).slice(0, 200)];
+    const controller = new AbortController();
+    const stuck = rejectionOf(engine.infer(busyOnes[0]!, controller.signal));
+    while (busy.held < 1) await new Promise((resolve) => setTimeout(resolve, 1));
+    const filling = engine.infer(quickOnes[0]!, never);
+    const passed = engine.infer(busyOnes[1]!, never);
+    const others = quickOnes.slice(1).map((request) => engine.infer(request, never));
+    await Promise.all([filling, passed, ...others]);
+    const place = asked.findIndex((body) => body.includes(busyOnes[1]!.messages![0]!.content));
+    expect(place).toBeGreaterThan(10);
+    expect(place).toBeLessThanOrEqual(limits.maxPasses + 1);
+    controller.abort("stop");
+    await stuck;
   });
 
   it("go on without one that is not there, which costs no request anything", async () => {
@@ -133,6 +163,7 @@ describe("several endpoints", () => {
     while (performance.now() - startedMs < 400) await answersOf(engine, asks(4));
     await second.close();
     const errors = await Promise.all(asks(6).map((it) => rejectionOf(engine.infer(it, never))));
+    expect(errors[0]!.message).toContain(`${first.baseUrl}, ${second.baseUrl}, 0.2 s`);
     for (const error of errors)
       expect(error).toMatchObject({ code: "ENDPOINT_DOWN", exitCode: 69 });
   });

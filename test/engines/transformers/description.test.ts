@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { modelOptions } from "../../../src/engines/model-options.ts";
-import { unsupportedOptions } from "../../../src/engines/registry.ts";
+import { answeredApis, unsupportedOptions } from "../../../src/engines/registry.ts";
 import { transformersDescription } from "../../../src/engines/transformers/description.ts";
 import type { TransformersModelOptions } from "../../../src/engines/transformers/options.ts";
 import { greedyParameters } from "../../../src/foundation/inference.ts";
@@ -28,6 +28,14 @@ describe("engine transformers", () => {
       "generation.numBeams",
     ]);
     expect(refused({ task: "feature-extraction" }, {})).toEqual([]);
+  });
+
+  it("gives vectors and transcripts by the tasks that make them", () => {
+    const apisOf = (task: string) => answeredApis(options({ task }));
+    expect(apisOf("feature-extraction")).toEqual({ embedding: true, transcription: false });
+    const speech = apisOf("automatic-speech-recognition");
+    expect(speech).toEqual({ embedding: false, transcription: true });
+    expect(apisOf("translation")).toEqual({ embedding: false, transcription: false });
   });
 
   it("makes paths absolute and leaves names of the hub as they are", () => {

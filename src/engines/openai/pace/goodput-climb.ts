@@ -2,7 +2,7 @@ import { Durations, type TimedRequest } from "./durations.ts";
 
 /** An answered request, and the circumstances in which it was sent. */
 export interface ClimbedRequest extends TimedRequest {
-  /** Wall time. Only its place among the periods counts, and all that ask one server share those. */
+  /** Wall time. Only its place among the periods counts, which all workers share. */
   admittedAtMs: number;
   endedAtMs: number;
   /** The limit then. */
@@ -42,9 +42,13 @@ const strainMemory = 32;
 const overloadFactor = 0.7;
 /** What of earlier evidence counts, where the limit has hardly moved since. */
 const keptEvidence = 0.3;
+const longStep = 0.1;
 /** A period in the time that the quicker quarter of requests takes, and the shortest. */
 const periodFactor = 1.5;
 const leastPeriodMs = 200;
+/** Periods in which no request could be compared become longer, up to this, and shorter again. */
+const lengthening = 1.2;
+const shortening = 0.97;
 const longestStretch = 8;
 /** Sides that are closer, as a logarithm, are not worth a comparison. */
 const leastDistance = 0.05;
@@ -59,6 +63,8 @@ const comparedDuration = 0.9;
 const restCycles = 16;
 /** Requests over which the usual size is taken. */
 const sizeMemory = 500;
+/** How fast the quartile of durations follows, as a logarithm. */
+const quartileStep = 0.025;
 
 /**
  * Finds how many requests at once get the most done, from nothing but how long they take.
@@ -73,11 +79,15 @@ const sizeMemory = 500;
  * to 1 from below: there the endpoint has what it can use and hardly a queue.
  *
  * To know s, the limit swings between two values a quarter apart, and durations are compared, at
- * the same size of request, between those that lived within a high and within a low period. The
- * swing is what makes it robust: sizes, speeds and other people's load change over time, and meet
- * both alike. Periods follow the wall clock, so that several workers of one endpoint swing as one
- * and each sees what all of them together do. At first the limit doubles, as TCP's slow start
- * does, by one for each answer.
+ * the same size of request, between those of a low and those of a high period. The swing is what
+ * makes it robust: sizes, speeds and other people's load change over time, and meet both alike.
+ * Periods follow the wall clock, so that several workers of one endpoint swing as one and each
+ * sees what all of them together do. At first the limit doubles, as TCP's slow start does, by one
+ * for each answer.
+ *
+ * Two guards stand beside that. Where requests suddenly take almost twice as long, the limit is cut
+ * before anything is compared. And a rise by a third is proven once more against all durations from
+ * before it, so that steps which chance was right about do not add up.
  *
  * Source: gradient limits as in Netflix's concurrency-limits; comparing two rates in turn as in
  * PCC (Dong et al., NSDI 2015); slow start after Jacobson 1988.
@@ -158,7 +168,7 @@ export class GoodputClimb {
     this.#usualSize += (size - this.#usualSize) / this.#sizes;
     // A quartile that follows: it rests where three of four are above it.
     if (this.#quartileMs === 0) this.#quartileMs = durationMs;
-    this.#quartileMs *= Math.exp(durationMs > this.#quartileMs ? 0.025 : -0.075);
+    this.#quartileMs *= Math.exp(durationMs > this.#quartileMs ? quartileStep : -3 * quartileStep);
   }
 
   #ramp(request: ClimbedRequest): void {
@@ -177,8 +187,8 @@ export class GoodputClimb {
     this.#slowing = found.slowing;
     if (found.slowing > rampSlowing) {
       // Goodput grew by 1 − s: the knee is that much above the level before.
-      const gain = Math.max(0, 1 - found.slowing) * found.distance;
-      return this.#swingFrom(this.#low.meanInFlight * Math.exp(gain));
+      const rise = Math.max(0, 1 - found.slowing) * found.distance;
+      return this.#swingFrom(this.#low.meanInFlight * Math.exp(rise));
     }
     if (1.5 * this.#rampLimit > this.#maxLimit) return this.#swingFrom(this.#rampLimit);
     this.#low = this.#high;
@@ -204,7 +214,7 @@ export class GoodputClimb {
     this.#high = new Durations();
   }
 
-  // A power of two, so that workers with about the same durations have the same periods.
+  // A power of the root of 2: workers with about the same durations have the same periods.
   #setPeriod(): void {
     const wantedMs = Math.max(leastPeriodMs, periodFactor * this.#stretch * this.#quartileMs);
     this.#periodMs = 2 ** (Math.ceil(2 * Math.log2(wantedMs)) / 2);
@@ -260,7 +270,8 @@ export class GoodputClimb {
   #noteUsualDurations(): void {
     if (this.#all.count < leastRequests) return;
     // Too long for the period by what is known of their sizes, or in step with it.
-    const change = this.#compared === 0 ? 1.2 : 0.97;
+    const { low, high } = this.#levels(this.#cycle);
+    const change = this.#compared === 0 && low < high ? lengthening : shortening;
     this.#stretch = Math.min(longestStretch, Math.max(1, change * this.#stretch));
     this.#compared = 0;
     this.#usual = this.#all;
@@ -324,7 +335,7 @@ export class GoodputClimb {
     this.#slowing = evidence.sum / evidence.weight;
     const step = this.#stepFor(this.#slowing, error);
     this.#base = Math.min(this.#cap, Math.max(1, this.#base * Math.exp(step)));
-    const kept = Math.abs(step) > 0.1 ? 0 : keptEvidence;
+    const kept = Math.abs(step) > longStep ? 0 : keptEvidence;
     evidence.sum *= kept;
     evidence.weight *= kept;
   }

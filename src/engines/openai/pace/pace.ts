@@ -1,15 +1,17 @@
-import type { IncomingHttpHeaders } from "node:http";
 import type { Clock } from "../../../foundation/clock.ts";
 import type { Json } from "../../../foundation/json.ts";
 import { limits } from "../../../foundation/limits.ts";
 import type { Logger } from "../../../foundation/logger.ts";
 import type { Random } from "../../../foundation/random.ts";
 import { backoffMs } from "../../../foundation/retry.ts";
+import type { Admission, AdmissionEnd } from "./admission.ts";
 import { sizeOf } from "./durations.ts";
 import { LimitFinder } from "./limit-finder.ts";
 import { Rates, type Taking } from "./rates.ts";
 import { RefusalCeiling, type Sent } from "./refusals.ts";
 import { Release } from "./release.ts";
+
+export type { Admission, AdmissionEnd };
 
 /** What one endpoint may be sent, and what it takes to find out. */
 export interface PaceOptions {
@@ -22,35 +24,13 @@ export interface PaceOptions {
   maxInFlight?: number | undefined;
   /** Requests that may be sent a minute. Default: as many as the endpoint's headers allow. */
   requestsPerMinute?: number | undefined;
-  /** Tokens of prompts and answers that may be asked for a minute. Default: as the headers allow. */
+  /** Tokens a minute, of prompts and answers. Default: as many as the headers allow. */
   tokensPerMinute?: number | undefined;
   /**
    * Reads a page of the server outside of its API, such as `/metrics`; undefined where it has none.
    * Absent where the server is not to be asked for its load.
    */
   readPage?(path: string): Promise<string | undefined>;
-}
-
-/** How a request left its endpoint. */
-export type AdmissionEnd =
-  /** With a reply that is of use, or with one that refuses this request alone (400, 404 …). */
-  | {
-      outcome: "answered";
-      promptTokens: number;
-      completionTokens: number;
-      headers: IncomingHttpHeaders;
-    }
-  /** The endpoint has enough for now: 429, or 503 with Retry-After. */
-  | { outcome: "limited"; retryAfterMs?: number | undefined; headers: IncomingHttpHeaders }
-  /** It took too long, or the server failed: 5xx, time-out, reset, no connection. */
-  | { outcome: "failed" }
-  /** The caller went away; says nothing about the endpoint. */
-  | { outcome: "abandoned" };
-
-/** Leave to send one request. */
-export interface Admission {
-  /** Must be called once, when the request is over. */
-  end(how: AdmissionEnd): void;
 }
 
 /**

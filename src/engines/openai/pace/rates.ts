@@ -1,4 +1,4 @@
-import type { AdmissionEnd } from "./pace.ts";
+import type { AdmissionEnd } from "./admission.ts";
 import { type RateState, readRateHeaders } from "./rate-headers.ts";
 import { RateLimit } from "./rate-limit.ts";
 

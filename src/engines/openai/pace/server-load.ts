@@ -39,7 +39,7 @@ export const loadPages: Readonly<Record<string, (text: string) => ServerLoad | u
   "/props": loadOfProperties,
 };
 
-/** Reads metrics in the text format of Prometheus, as vLLM, SGLang, llama-server and TGI have it. */
+/** Reads metrics in Prometheus' text format, as vLLM, SGLang, llama-server and TGI have them. */
 export function loadOfMetrics(text: string): ServerLoad | undefined {
   for (const names of servers) {
     const running = valuesOf(text, names.running);

@@ -39,8 +39,3 @@ export function textOf(request: InferenceRequest, textColumn: string): string {
   const { prompt, messages } = request;
   return prompt ?? messages?.at(-1)?.content ?? textColumnOf(request, textColumn, "textColumn");
 }
-
-/** Whether a request has words of its own, so that its row is not looked at for a text. */
-export function hasWords({ prompt, messages }: InferenceRequest): boolean {
-  return prompt !== undefined || messages !== undefined;
-}

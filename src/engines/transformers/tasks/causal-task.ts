@@ -10,7 +10,7 @@ import {
   type GenerationItem,
   type GenerationParts,
   generate,
-  generationKey,
+  generationCost,
   identityOf,
 } from "./generate.ts";
 import type { PreparedItem, Task, TaskResult } from "./task.ts";
@@ -51,7 +51,7 @@ export class CausalTask implements Task<GenerationItem> {
       maxNewTokens: Math.max(1, Math.min(answerTokens, context - input_ids.length)),
       identity: identityOf(request),
     };
-    return { item, cost: { tokens: input_ids.length, key: generationKey(item) } };
+    return { item, cost: generationCost(item) };
   }
 
   run(batch: readonly GenerationItem[], signal: AbortSignal): Promise<readonly TaskResult[]> {

@@ -6,6 +6,7 @@ import type {
   InferenceRequest,
 } from "../../../foundation/inference.ts";
 import { seededRandom } from "../../../foundation/random.ts";
+import type { BatchCost } from "../../batching/next-batch.ts";
 import { searchBeams } from "../decode/beam-search.ts";
 import { sampleRows } from "../decode/sample.ts";
 import type { GeneratedRow, LogitsRules, Sequence, Steps } from "../decode/steps.ts";
@@ -37,7 +38,7 @@ export interface GenerationParts {
  * What the rows of a batch must have in common to be generated together, as one text: all that is
  * asked, but for the seed.
  */
-export function generationKey({ parameters, forcedStart }: GenerationItem): string {
+function generationKey({ parameters, forcedStart }: GenerationItem): string {
   const { seed: _seed, explicit: _explicit, ...asked } = parameters;
   return JSON.stringify([forcedStart, asked]);
 }
@@ -51,6 +52,13 @@ export function assertSearchable({ numBeams = 1, temperature }: GenerationParame
   if (numBeams === 1 || temperature === 0) return;
   const hint = "leave temperature at 0, or numBeams at 1";
   throw new SluiceError("UNSUPPORTED", "a beam search has no temperature", { hint });
+}
+
+/** What a row takes of a batch: its tokens once for each beam, or answer, that is computed. */
+export function generationCost(item: GenerationItem, languages = ""): BatchCost {
+  const { numBeams = 1, numReturnSequences = 1 } = item.parameters;
+  const tokens = item.ids.length * Math.max(numBeams, numReturnSequences);
+  return { tokens, key: `${languages} ${generationKey(item)}` };
 }
 
 /** What tells the requests of a job apart. */

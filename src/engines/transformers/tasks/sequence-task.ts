@@ -10,7 +10,7 @@ import {
   type GenerationItem,
   type GenerationParts,
   generate,
-  generationKey,
+  generationCost,
   identityOf,
 } from "./generate.ts";
 import { assertLanguages, encodeForTranslation, languagesOf } from "./languages.ts";
@@ -44,8 +44,7 @@ export class SequenceTask implements Task<GenerationItem> {
       maxNewTokens: Math.max(1, Math.min(parameters.maxNewTokens, room, positions)),
       identity: identityOf(request),
     };
-    const key = `${languages} ${generationKey(item)}`;
-    return { item, cost: { tokens: ids.length, key } };
+    return { item, cost: generationCost(item, languages) };
   }
 
   async run(batch: readonly GenerationItem[], signal: AbortSignal): Promise<readonly TaskResult[]> {

@@ -72,6 +72,12 @@ describe("SpeechTask", () => {
     expect(results[1]).toMatchObject({ answers: [{ text: "a word" }] });
   });
 
+  it("takes the file that a prompt names before the row's column", () => {
+    const { task } = hearing();
+    const request = { ...rowRequest(0, { audio: data }), file: "/sounds/one.wav" };
+    expect(task.prepare(request).item).toBe("/sounds/one.wav");
+  });
+
   it("needs a column with a recording", () => {
     const { task } = hearing();
     expect(() => task.prepare(rowRequest(0, { text: "no sound" }))).toThrow(

@@ -1,0 +1,23 @@
+import type { IncomingHttpHeaders } from "node:http";
+
+/** How a request left its endpoint. */
+export type AdmissionEnd =
+  /** With a reply that is of use, or with one that refuses this request alone (400, 404 …). */
+  | {
+      outcome: "answered";
+      promptTokens: number;
+      completionTokens: number;
+      headers: IncomingHttpHeaders;
+    }
+  /** The endpoint has enough for now: 429, or 503 with Retry-After. */
+  | { outcome: "limited"; retryAfterMs?: number | undefined; headers: IncomingHttpHeaders }
+  /** It took too long, or the server failed: 5xx, time-out, reset, no connection. */
+  | { outcome: "failed" }
+  /** The caller went away; says nothing about the endpoint. */
+  | { outcome: "abandoned" };
+
+/** Leave to send one request. */
+export interface Admission {
+  /** Must be called once, when the request is over. */
+  end(how: AdmissionEnd): void;
+}
