@@ -17,6 +17,8 @@ interface ServerProcessOptions {
 export interface ServerProcess {
   port: number;
   baseUrl: string;
+  /** Stops it in the middle of what it does: it listens, and answers nothing. */
+  stall(): void;
   /** Ends it as `kill -9` does; resolves when it is gone. */
   kill(): Promise<void>;
 }
@@ -42,6 +44,7 @@ export async function startServerProcess({
   ])) as [string];
   return {
     ...(JSON.parse(line) as { port: number; baseUrl: string }),
+    stall: () => void child.kill("SIGSTOP"),
     async kill() {
       child.kill("SIGKILL");
       await exited;
