@@ -17,7 +17,7 @@ const batchRows = 32;
 const { signal } = new AbortController();
 
 /** Names the folder that holds the trace of real lengths. */
-const traceVariable = "SLUICE_BENCH_TRACES";
+const traceVariable = "BENCH_TRACES";
 /** Requests to a chat model of one hour, published by Azure; its second column is their tokens. */
 const traceFile = "azure_llm_2023_conv.csv";
 
