@@ -82,8 +82,7 @@ export interface FakeServer {
 /**
  * Starts a stand-in for an OpenAI-compatible server on 127.0.0.1, for tests and benchmarks:
  * `POST …/chat/completions`, `…/completions`, `…/embeddings` and `…/audio/transcriptions` with
- * answers and usage that follow from the request, and any fault that `behave` names. Whoever looks
- * for its metrics finds none, and is not counted.
+ * answers and usage that follow from the request, and any fault that `behave` names.
  *
  * @example
  * const server = await startFakeServer({
@@ -97,7 +96,6 @@ export async function startFakeServer(options: FakeServerOptions = {}): Promise<
   const tally = { received: 0, held: 0, mostHeld: 0 };
 
   const serve = async (incoming: IncomingMessage, response: ServerResponse) => {
-    if (incoming.method !== "POST") return sendStatus(response, notFound);
     response.on("close", () => tally.held--);
     tally.mostHeld = Math.max(tally.mostHeld, ++tally.held);
     const body = await textOf(incoming);
@@ -167,11 +165,11 @@ function received(
   return { method, path, headers, body, json, number, earlier };
 }
 
-const notFound = { kind: "status", status: 404, body: { detail: "Not Found" } } as const;
-
-function routed({ path, json }: ReceivedRequest): ServerBehaviour {
+function routed({ method, path, json }: ReceivedRequest): ServerBehaviour {
   const known = /\/(completions|embeddings|audio\/transcriptions)(\?|$)/.exec(path)?.[1];
-  if (known === undefined) return notFound;
+  if (method !== "POST" || known === undefined) {
+    return { kind: "status", status: 404, body: { detail: "Not Found" } };
+  }
   const isRead = json !== undefined || known.startsWith("audio");
   return isRead ? { kind: "answer" } : { kind: "status", status: 400 };
 }

@@ -1,11 +1,10 @@
-import { sleep } from "../../foundation/clock.ts";
 import { errorFromRecord, SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
-import { backoffMs } from "../../foundation/retry.ts";
 import type { Spawn } from "../../foundation/subprocess.ts";
 import type { Engine, EngineContext, PromptWords, TokenizedPrompts } from "../engine.ts";
+import { Restarting } from "../restarting.ts";
 import { type HostEnd, type HostProcess, startHostProcess } from "./process.ts";
 import {
   type BatchReply,
@@ -79,26 +78,25 @@ class HostedEngineClient implements HostedClient {
   readonly #options: HostedEngineOptions;
   readonly #held = new Map<number, Held>();
   #nextId = 0;
-  /** The start that callers wait for, kept while its host lives. */
-  #host: Promise<HostProcess> | undefined;
   /** The host that got ready and has not ended. */
   #live: HostProcess | undefined;
-  readonly #closing = new AbortController();
-  /** Starts in a row that did not get ready. */
-  #failedStarts = 0;
-  /** Deaths in a row with no answer between them. */
-  #deaths = 0;
+  readonly #lives: Restarting<HostProcess>;
   /** Why the host is being ended, where this side does it. */
   #endedBecause: string | undefined;
 
   constructor(options: HostedEngineOptions) {
     this.#options = options;
+    this.#lives = new Restarting({
+      name: "engine host",
+      start: () => this.#start(),
+      isWorthAnother: isEndedEarly,
+      context: options.context,
+    });
   }
 
   /** Starts the host for the first time: a failure is final at once, not tried again. */
   async open(): Promise<void> {
-    this.#host = this.#start();
-    await this.#host;
+    await this.#lives.open();
   }
 
   async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
@@ -116,7 +114,7 @@ class HostedEngineClient implements HostedClient {
     try {
       const message = { type: "infer", id, request } as const;
       const response = await this.#ask<InferenceResponse>(host, message);
-      this.#deaths = 0;
+      this.#lives.noteAnswer();
       return { ...response, seconds: (clock.monotonic() - askedAtMs) / 1000 };
     } finally {
       signal.removeEventListener("abort", stopAsking);
@@ -139,7 +137,7 @@ class HostedEngineClient implements HostedClient {
     try {
       const message = { type: "batch", id, items } as const;
       const replies = await this.#ask<readonly BatchReply[]>(host, message);
-      this.#deaths = 0;
+      this.#lives.noteAnswer();
       return replies;
     } finally {
       cancelTimeout();
@@ -163,10 +161,9 @@ class HostedEngineClient implements HostedClient {
   };
 
   async close(): Promise<void> {
-    if (this.#closing.signal.aborted) return;
-    this.#closing.abort(new SluiceError("ENGINE_DIED", "it was closed"));
-    this.#rejectAll(this.#closing.signal.reason);
-    const host = await this.#host?.catch(() => undefined);
+    const ended = this.#lives.close();
+    this.#rejectAll(this.#lives.closing.reason);
+    const host = await ended;
     if (host === undefined) return;
     host.channel.send({ type: "host-close" });
     const cancelKill = this.#options.context.clock.schedule(limits.stopGraceMs, host.kill);
@@ -174,46 +171,16 @@ class HostedEngineClient implements HostedClient {
     cancelKill();
   }
 
-  /** As `#readyHost`, and nothing ended it since. */
+  /** What lives, and nothing ended it since. */
   async #liveHost(): Promise<HostProcess> {
-    const host = await this.#readyHost();
-    this.#closing.signal.throwIfAborted();
+    const host = await this.#lives.live();
+    this.#lives.closing.throwIfAborted();
     if (host === this.#live) return host;
     throw new SluiceError("ENGINE_DIED", "it ended while it was asked");
   }
 
-  /** The running host, started again if it died. Many callers share one start. */
-  #readyHost(): Promise<HostProcess> {
-    if (this.#closing.signal.aborted) return Promise.reject(this.#closing.signal.reason);
-    this.#host ??= this.#restart().catch((error) => {
-      this.#host = undefined;
-      throw error;
-    });
-    return this.#host;
-  }
-
-  async #restart(): Promise<HostProcess> {
-    const { clock, random, logger } = this.#options.context;
-    if (this.#deaths > limits.maxEngineDeaths) {
-      const detail = `it starts, but died ${this.#deaths} times in a row without an answer`;
-      throw new SluiceError("ENGINE_START_FAILED", detail);
-    }
-    for (;;) {
-      const delayMs = backoffMs(this.#deaths + this.#failedStarts, random);
-      await sleep(clock, delayMs, this.#closing.signal);
-      try {
-        return await this.#start();
-      } catch (error) {
-        const isLast = this.#failedStarts >= limits.maxEngineStarts;
-        if (isLast || !isEndedEarly(error)) throw error;
-        logger.log("warn", `engine host did not start, trying again: ${error.message}`);
-      }
-    }
-  }
-
   async #start(): Promise<HostProcess> {
     const { context, spawn, kind, options, nativeCalls } = this.#options;
-    this.#failedStarts++;
     const host = startHostProcess({
       command: context.hostCommand,
       environment: context.environment,
@@ -228,7 +195,6 @@ class HostedEngineClient implements HostedClient {
     const ready = this.#awaitReady(host);
     host.channel.send({ type: "host-open", protocol: hostProtocol, kind, options });
     await ready;
-    this.#failedStarts = 0;
     return host;
   }
 
@@ -241,7 +207,7 @@ class HostedEngineClient implements HostedClient {
         host.kill();
       });
       const stop = () => host.kill();
-      this.#closing.signal.addEventListener("abort", stop, { once: true });
+      this.#lives.closing.addEventListener("abort", stop, { once: true });
       void host.ended.then(({ how, lines }) => {
         cancelTimeout();
         reject(new EndedEarly(how, lines));
@@ -249,7 +215,7 @@ class HostedEngineClient implements HostedClient {
       host.channel.onMessage((message) => {
         if (message.type === "host-ready") {
           cancelTimeout();
-          this.#closing.signal.removeEventListener("abort", stop);
+          this.#lives.closing.removeEventListener("abort", stop);
           this.#live = host;
           this.name = message.name;
           this.capacity = message.capacity;
@@ -278,9 +244,7 @@ class HostedEngineClient implements HostedClient {
     // A host that never got ready rejects its start instead, and holds no requests.
     if (host !== this.#live) return;
     this.#live = undefined;
-    this.#host = undefined;
-    if (this.#closing.signal.aborted) return;
-    this.#deaths++;
+    if (!this.#lives.noteDeath()) return;
     const why = this.#endedBecause ?? how;
     this.#endedBecause = undefined;
     const detail = [why, ...lastWords(lines)].join("; ");

@@ -1,11 +1,9 @@
-import { sleep } from "../../foundation/clock.ts";
-import { SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
-import { backoffMs } from "../../foundation/retry.ts";
 import type { Spawn } from "../../foundation/subprocess.ts";
 import type { Engine, EngineContext } from "../engine.ts";
+import { Restarting } from "../restarting.ts";
 import { redactor } from "../secrets.ts";
 import { freePort, serverHost } from "./free-port.ts";
 import { LiveServer } from "./live-server.ts";
@@ -51,20 +49,20 @@ class ManagedEngine implements Engine {
   choices: Readonly<Record<string, Json>> = {};
   readonly #options: ManagedEngineOptions;
   readonly #redact: (text: string) => string;
-  readonly #closing = new AbortController();
+  readonly #lives: Restarting<LiveServer>;
   /** What asks the server, or asked the one that died last. */
   #inner: Engine | undefined;
-  /** The start that callers wait for, kept while its server lives. */
-  #server: Promise<LiveServer> | undefined;
-  /** Starts in a row that did not get ready. */
-  #failedStarts = 0;
-  /** Deaths in a row with no answer between them. */
-  #deaths = 0;
 
   constructor(options: ManagedEngineOptions) {
     this.name = options.launch.name;
     this.#options = options;
     this.#redact = redactor(options.context.environment);
+    this.#lives = new Restarting({
+      name: this.name,
+      start: () => this.#start(),
+      isWorthAnother: (error) => error instanceof EndedEarly,
+      context: options.context,
+    });
   }
 
   get capacity(): number {
@@ -73,67 +71,32 @@ class ManagedEngine implements Engine {
 
   /** Starts the server for the first time: a failure is final at once, not tried again. */
   async open(): Promise<void> {
-    this.#server = this.#start();
-    await this.#server;
+    await this.#lives.open();
   }
 
   async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
     signal.throwIfAborted();
-    const server = await this.#liveServer();
+    const server = await this.#lives.live();
     try {
       const response = await server.engine.infer(request, signal);
-      this.#deaths = 0;
+      this.#lives.noteAnswer();
       return response;
     } catch (error) {
       signal.throwIfAborted();
-      this.#closing.signal.throwIfAborted();
+      this.#lives.closing.throwIfAborted();
       throw (await server.deathBehind(error)) ?? error;
     }
   }
 
   async close(): Promise<void> {
-    if (this.#closing.signal.aborted) return;
-    this.#closing.abort(new SluiceError("ENGINE_DIED", "it was closed"));
-    const server = await this.#server?.catch(() => undefined);
+    const server = await this.#lives.close();
     await server?.close();
   }
 
-  /** The running server, started again if it died. Many callers share one start. */
-  #liveServer(): Promise<LiveServer> {
-    if (this.#closing.signal.aborted) return Promise.reject(this.#closing.signal.reason);
-    this.#server ??= this.#restart().catch((error) => {
-      this.#server = undefined;
-      throw error;
-    });
-    return this.#server;
-  }
-
-  async #restart(): Promise<LiveServer> {
-    const { clock, random, logger } = this.#options.context;
-    if (this.#deaths > limits.maxEngineDeaths) {
-      const detail = `it starts, but died ${this.#deaths} times in a row without an answer`;
-      throw new SluiceError("ENGINE_START_FAILED", `${this.name}: ${detail}`);
-    }
-    for (;;) {
-      const delayMs = backoffMs(this.#deaths + this.#failedStarts, random);
-      await sleep(clock, delayMs, this.#closing.signal);
-      try {
-        return await this.#start();
-      } catch (error) {
-        const isLast = this.#failedStarts >= limits.maxEngineStarts;
-        if (isLast || !(error instanceof EndedEarly)) throw error;
-        logger.log("warn", `trying again: ${error.message}`);
-      }
-    }
-  }
-
   async #start(): Promise<LiveServer> {
-    this.#failedStarts++;
     for (let ports = 1; ; ports++) {
       try {
-        const server = await this.#startAt(await (this.#options.choosePort ?? freePort)());
-        this.#failedStarts = 0;
-        return server;
+        return await this.#startAt(await (this.#options.choosePort ?? freePort)());
       } catch (error) {
         const isTaken = error instanceof EndedEarly && error.isPortTaken;
         if (!isTaken || ports >= limits.maxServerPorts) throw error;
@@ -154,7 +117,7 @@ class ManagedEngine implements Engine {
     });
     const client = new ServerClient(origin, key);
     try {
-      const { signal } = this.#closing;
+      const signal = this.#lives.closing;
       const facts = await untilReady({ launch, process, client, clock, logger, signal });
       const engine = await openEngine({ baseUrl: `${origin}/v1`, key, facts });
       const server = new LiveServer(facts, engine, process, client, clock);
@@ -175,9 +138,7 @@ class ManagedEngine implements Engine {
   }
 
   async #onEnd(server: LiveServer, how: string): Promise<void> {
-    if (this.#closing.signal.aborted) return;
-    this.#server = undefined;
-    this.#deaths++;
+    if (!this.#lives.noteDeath()) return;
     const death = await server.die(how);
     this.#options.context.logger.log("warn", `${this.name} ended: ${death.message}`);
   }

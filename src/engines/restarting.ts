@@ -1,0 +1,112 @@
+import { type Clock, sleep } from "../foundation/clock.ts";
+import { SluiceError } from "../foundation/errors.ts";
+import { limits } from "../foundation/limits.ts";
+import type { Logger } from "../foundation/logger.ts";
+import type { Random } from "../foundation/random.ts";
+import { backoffMs } from "../foundation/retry.ts";
+
+interface RestartingOptions<Live> {
+  /** What it is, for messages. */
+  name: string;
+  /**
+   * Starts it once.
+   *
+   * @param signal aborted when nobody wants it any more.
+   */
+  start: (signal: AbortSignal) => Promise<Live>;
+  /** Whether a start that failed may do better the next time. */
+  isWorthAnother: (error: unknown) => boolean;
+  context: { clock: Clock; random: Random; logger: Logger };
+}
+
+/**
+ * A process that an engine needs, started again after a growing wait when it died, and given up
+ * when it dies or does not start too many times in a row. Many callers share one start.
+ */
+export class Restarting<Live> {
+  readonly #options: RestartingOptions<Live>;
+  readonly #closing = new AbortController();
+  /** The start that callers wait for, kept while what it gave lives. */
+  #live: Promise<Live> | undefined;
+  /** Starts in a row that failed. */
+  #failedStarts = 0;
+  /** Deaths in a row with no answer between them. */
+  #deaths = 0;
+
+  constructor(options: RestartingOptions<Live>) {
+    this.#options = options;
+  }
+
+  /** Aborted once it was closed. */
+  get closing(): AbortSignal {
+    return this.#closing.signal;
+  }
+
+  /** Starts it for the first time: a failure is final at once, not tried again. */
+  open(): Promise<Live> {
+    this.#live = this.#start();
+    return this.#live;
+  }
+
+  /**
+   * What lives now, started again if it died.
+   *
+   * @throws SluiceError `ENGINE_START_FAILED` where it is given up; the reason of the closing.
+   */
+  live(): Promise<Live> {
+    if (this.#closing.signal.aborted) return Promise.reject(this.#closing.signal.reason);
+    this.#live ??= this.#startAgain().catch((error) => {
+      this.#live = undefined;
+      throw error;
+    });
+    return this.#live;
+  }
+
+  /** It answered: what happened before does not count any more. */
+  noteAnswer(): void {
+    this.#deaths = 0;
+  }
+
+  /** It ended. False where it was told to. */
+  noteDeath(): boolean {
+    this.#live = undefined;
+    if (this.#closing.signal.aborted) return false;
+    this.#deaths++;
+    return true;
+  }
+
+  /** Starts nothing any more. Gives what lives, which is the caller's to end; once. */
+  async close(): Promise<Live | undefined> {
+    if (this.#closing.signal.aborted) return undefined;
+    this.#closing.abort(new SluiceError("ENGINE_DIED", "it was closed"));
+    return this.#live?.catch(() => undefined);
+  }
+
+  async #startAgain(): Promise<Live> {
+    const { name, isWorthAnother, context } = this.#options;
+    const { clock, random, logger } = context;
+    if (this.#deaths > limits.maxEngineDeaths) {
+      const detail = `it starts, but died ${this.#deaths} times in a row without an answer`;
+      throw new SluiceError("ENGINE_START_FAILED", `${name}: ${detail}`);
+    }
+    for (;;) {
+      const delayMs = backoffMs(this.#deaths + this.#failedStarts, random);
+      await sleep(clock, delayMs, this.#closing.signal);
+      try {
+        return await this.#start();
+      } catch (error) {
+        const isLast = this.#failedStarts >= limits.maxEngineStarts;
+        if (isLast || !isWorthAnother(error)) throw error;
+        const { message } = error as Error;
+        logger.log("warn", `${name} did not start, trying again: ${message}`);
+      }
+    }
+  }
+
+  async #start(): Promise<Live> {
+    this.#failedStarts++;
+    const live = await this.#options.start(this.#closing.signal);
+    this.#failedStarts = 0;
+    return live;
+  }
+}
