@@ -15,11 +15,12 @@ export async function probeStore(storage: Storage, uniqueId: string): Promise<vo
   const fleeting = withoutSync(storage);
   for (let round = 0; round < limits.probeRounds; round++) {
     const path = `${probePrefix}${uniqueId}-${round}.json`;
-    const outcomes = await Promise.all(
-      Array.from({ length: limits.probeCreators }, (_, creator) =>
-        createOnce(fleeting, path, { creator: `${uniqueId}-${creator}` }, (it) => it.creator),
-      ),
+    const creators = Array.from({ length: limits.probeCreators }, (_, creator) =>
+      createOnce(fleeting, path, { creator: `${uniqueId}-${creator}` }, (it) => it.creator),
     );
+    // All of them are done before one's failure is told: nobody writes there any more.
+    await Promise.allSettled(creators);
+    const outcomes = await Promise.all(creators);
     // One who comes when all is over must find the winner's file, whatever the store replied.
     const late = { creator: `${uniqueId}-late` };
     outcomes.push(await createOnce(fleeting, path, late, (it) => it.creator));
