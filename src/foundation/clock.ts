@@ -7,16 +7,22 @@ export interface Clock {
   now(): number;
   /** Milliseconds that only grow, from an arbitrary start. For durations. */
   monotonic(): number;
-  /** Calls back after `delayMs`; the returned function takes the timer back. */
+  /**
+   * Calls back after `delayMs`, soon where that is below zero; the returned function takes the timer
+   * back.
+   */
   schedule(delayMs: number, callback: () => void): () => void;
 }
+
+/** A timer of Node that is longer, some 25 days, would fire at once; one below zero warns. */
+const maxDelayMs = 2 ** 31 - 1;
 
 /** The clock of this machine. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   schedule(delayMs, callback) {
-    const timer = setTimeout(callback, delayMs);
+    const timer = setTimeout(callback, Math.min(Math.max(0, delayMs), maxDelayMs));
     return () => clearTimeout(timer);
   },
 };

@@ -82,4 +82,23 @@ describe("systemClock", () => {
     await new Promise<void>((resolve) => systemClock.schedule(1, resolve));
     expect(taken).toBe(false);
   });
+
+  it("calls back soon where the delay is below zero, and not at once where it is huge", async () => {
+    const warnings: string[] = [];
+    const note = ({ name }: Error) => void warnings.push(name);
+    process.on("warning", note);
+    let isHugeOver = false;
+    const cancel = systemClock.schedule(2 ** 40, () => {
+      isHugeOver = true;
+    });
+    const forever = systemClock.schedule(Number.POSITIVE_INFINITY, () => {
+      isHugeOver = true;
+    });
+    await sleep(systemClock, -0.5);
+    await sleep(systemClock, 20);
+    cancel();
+    forever();
+    process.off("warning", note);
+    expect([isHugeOver, warnings]).toEqual([false, []]);
+  });
 });
