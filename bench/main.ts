@@ -19,7 +19,7 @@ import { benchResume } from "./resume.ts";
 import type { BenchSetting } from "./setting.ts";
 import { benchStart } from "./start.ts";
 import { benchStructure } from "./structure.ts";
-import { resultsTable } from "./table.ts";
+import { resultsTable, withResults } from "./table.ts";
 import { benchVllm } from "./vllm.ts";
 
 const benchmarks: Record<string, (setting: BenchSetting) => Promise<BenchResult[]>> = {
@@ -41,7 +41,7 @@ const benchmarks: Record<string, (setting: BenchSetting) => Promise<BenchResult[
 
 const usage = `npm run bench -- [NAME …] [options]
   names: ${Object.keys(benchmarks).join(" ")}; default: all
-  --write     put the results into bench/README.md
+  --write     put the results into the table of bench/README.md
   --rounds N  measurements of each figure, of which the median counts; default 3
   --large     noop with 10 million rows, once
   --small     loads so small that the figures mean nothing, to try the benchmarks themselves
@@ -80,10 +80,9 @@ async function main(): Promise<void> {
     console.log(resultsTable(found));
     results.push(...found);
   }
-  const text = `${resultsTable(results)}\n\n${circumstances()}`;
-  console.log(text);
+  console.log(`${resultsTable(results)}\n\n${circumstances()}`);
   // Figures of tiny loads would mislead whoever reads them later.
-  if (values.write && !values.small) writeResults(text);
+  if (values.write && !values.small) writeResults(results);
 }
 
 /** When, where and how the results came about. */
@@ -105,14 +104,15 @@ function revision(): string {
   }
 }
 
-function writeResults(text: string): void {
+function writeResults(results: readonly BenchResult[]): void {
   const file = join(import.meta.dirname, "README.md");
   const readme = readFileSync(file, "utf8");
-  const between = /(<!-- results -->\n)[\s\S]*(<!-- end of results -->)/;
+  const between = /(<!-- results -->\n)([\s\S]*)(<!-- end of results -->)/;
   if (!between.test(readme)) throw new Error("bench/README.md lacks its markers");
+  const merged = (before: string) => withResults(before, results, circumstances());
   writeFileSync(
     file,
-    readme.replace(between, (_, begin, end) => `${begin}\n${text}\n\n${end}`),
+    readme.replace(between, (_, begin, before, end) => `${begin}\n${merged(before)}\n\n${end}`),
   );
 }
 

@@ -8,8 +8,8 @@ export interface Clock {
   /** Milliseconds that only grow, from an arbitrary start. For durations. */
   monotonic(): number;
   /**
-   * Calls back after `delayMs`, soon where that is below zero; the returned function takes the timer
-   * back.
+   * Calls back after `delayMs`, soon where that is below zero; the returned function takes the
+   * timer back.
    */
   schedule(delayMs: number, callback: () => void): () => void;
 }

@@ -83,7 +83,7 @@ describe("systemClock", () => {
     expect(taken).toBe(false);
   });
 
-  it("calls back soon where the delay is below zero, and not at once where it is huge", async () => {
+  it("calls back soon where the delay is below zero, not at once where it is huge", async () => {
     const warnings: string[] = [];
     const note = ({ name }: Error) => void warnings.push(name);
     process.on("warning", note);
