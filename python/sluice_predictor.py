@@ -30,7 +30,7 @@ import os
 import sys
 import traceback
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Callable, Dict, List, Optional, Sequence, TypeVar
+from typing import Any, BinaryIO, Callable, Dict, Iterable, List, Optional, Sequence, TypeVar
 from typing import Union, overload
 
 __all__ = ["Answer", "Context", "Item", "Unanswered", "Unsupported", "serve"]
@@ -202,7 +202,7 @@ def _item_of(item: Dict[str, Any], parameters: Dict[str, Any]) -> Item:
 def _answer(call: Callable[[], Sequence[Result]]) -> Dict[str, Any]:
     """The results of a batch, or the error of all of it."""
     try:
-        return {"results": [_result_of(result) for result in call()]}
+        return {"results": [_result_of(result) for result in _list_of(call())]}
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is to be reported
         if not isinstance(error, (Unanswered, Unsupported)):
             traceback.print_exc()
@@ -211,6 +211,13 @@ def _answer(call: Callable[[], Sequence[Result]]) -> Dict[str, Any]:
         # Now that the exception is gone, whose frames held the tensors that did not fit.
         _empty_caches()
     return {"error": reported}
+
+
+def _list_of(results: Any) -> Iterable[Result]:
+    """Refuses what goes through a loop as well, but as characters, as keys or in any order."""
+    if isinstance(results, Iterable) and not isinstance(results, (str, bytes, dict, set)):
+        return results
+    raise TypeError(f"predict gave a {type(results).__name__}, and not a list of results")
 
 
 def _result_of(result: Result) -> Dict[str, Any]:

@@ -37,7 +37,8 @@ export interface ReplicaShare {
  * threads. A variable that is set already stays as it is, but for those that show GPUs.
  *
  * @param environment that of the worker.
- * @throws SluiceError `JOB_INVALID` where there are more replicas than GPUs.
+ * @throws SluiceError `JOB_INVALID` where there are more replicas than GPUs, or none where the job
+ *   wants all.
  * @example
  * const [, second] = shareAmongReplicas({ replicas: 2, devices: [0, 3] }, {});
  * second.environment.CUDA_VISIBLE_DEVICES; // "3"
@@ -100,7 +101,13 @@ function devicesOfWorker({ devices }: ReplicaOptions, environment: Environment):
   if (assignedDevices(environment) !== undefined) {
     return (environment[visibilityVariables[0]] ?? "").split(",").filter(Boolean);
   }
-  return devices === "all" ? [] : devices.map(String);
+  if (devices !== "all") return devices.map(String);
+  throw new SluiceError("JOB_INVALID", "model.devices: all, and this machine shows no GPU", {
+    field: "model.devices",
+    hint:
+      "sluice doctor says why; name GPUs that nvidia-smi does not list, as devices: [0], or leave " +
+      "devices out to compute without",
+  });
 }
 
 function shownOnly(devices: readonly string[]): Record<string, string> {

@@ -188,10 +188,10 @@ export class CompiledPrompt implements KeepablePrompt {
   #answerOf(request: InferenceRequest | undefined, response: InferenceResponse | undefined): Json {
     if (response === undefined) return null;
     const before = this.#returnFullText ? (request?.prompt ?? "") : "";
-    const [only] = response.answers;
-    if (only !== undefined && response.answers.length === 1)
-      return only.value ?? before + only.text;
-    return response.answers.map(({ value, text }) => value ?? before + text);
+    const given = response.answers.map(({ value, text }) =>
+      value === undefined ? before + text : value,
+    );
+    return given.length === 1 ? given[0]! : given;
   }
 }
 

@@ -1,5 +1,5 @@
-import type { GenerationParameters, InferenceRequest } from "../foundation/inference.ts";
-import type { JsonObject } from "../foundation/json.ts";
+import type { Answer, GenerationParameters, InferenceRequest } from "../foundation/inference.ts";
+import type { Json, JsonObject } from "../foundation/json.ts";
 import type { PromptSet } from "./prompt-set.ts";
 
 /**
@@ -13,7 +13,7 @@ export function rowPromptSet(parameters: GenerationParameters): PromptSet {
   const names = ["row"];
   const shared = Object.freeze({ ...parameters });
   const answer: PromptSet["answer"] = (_requests, [response]) => {
-    const given = response?.answers.map(({ value, text }) => value ?? text) ?? [];
+    const given = response?.answers.map(jsonOf) ?? [];
     return given.length > 1 ? given : (given[0] ?? null);
   };
   return {
@@ -27,6 +27,10 @@ export function rowPromptSet(parameters: GenerationParameters): PromptSet {
     answer,
     partialAnswer: answer,
   };
+}
+
+function jsonOf({ value, text }: Answer): Json {
+  return value === undefined ? text : value;
 }
 
 function withRow(requests: InferenceRequest[], row: JsonObject): InferenceRequest[] {

@@ -59,6 +59,7 @@ export type RunEvent =
       outcome: TaskOutcome;
       usage: Usage;
       error?: ErrorRecord;
+      choices?: Record<string, Json>;
     } & TaskCounts)
   | { type: "row-error"; code: ErrorCode; message: string; count: number }
   /** What a run with a budget has spent of it in all its calls. */

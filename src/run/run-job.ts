@@ -236,6 +236,8 @@ async function runPending(
     failedBefore: await failedBefore(context, job, pending.committed),
     onEvent: (event) => {
       if (event.type === "worker-start") engine = { name: event.engine, choices: event.choices };
+      const found = event.type === "task-end" ? event.choices : undefined;
+      if (engine && found) engine = { ...engine, choices: found };
       onEvent(event);
     },
     signal,

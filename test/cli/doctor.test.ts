@@ -66,6 +66,18 @@ describe("sluice doctor", () => {
     expect(of("engine vllm").state).toBe("note");
   });
 
+  it("shows the models of the hub that are here", async () => {
+    const onnx = join(folder, "hub-home/models/onnx");
+    mkdirSync(join(onnx, "owner/name"), { recursive: true });
+    writeFileSync(join(onnx, "owner/name/model.onnx"), "1".repeat(2e6));
+    writeFileSync(join(onnx, "0.complete"), "hf:owner/name@main\n");
+    const { of } = await checks({ SLUICE_HOME: join(folder, "hub-home") });
+    expect(of("model owner/name")).toMatchObject({
+      state: "ok",
+      detail: `2 MB, ${join(onnx, "owner/name")}`,
+    });
+  });
+
   it("fails where results cannot be written", async () => {
     writeFileSync(join(folder, "file"), "");
     const { sound, exitCode, of } = await checks({}, "--output", "file/out");

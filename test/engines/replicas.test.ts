@@ -32,6 +32,12 @@ describe("shareAmongReplicas", () => {
     expect(hasEnoughDevices({ replicas: 3, devices: "all" })).toBe(true);
   });
 
+  it("refuses to compute without GPUs where the job wants all that there are", () => {
+    expect(() => shareAmongReplicas({ devices: "all" }, {})).toThrow(
+      "model.devices: all, and this machine shows no GPU",
+    );
+  });
+
   it("tells libraries their threads, unless somebody did", () => {
     const [share] = shareAmongReplicas({ threads: 3 }, { MKL_NUM_THREADS: "8" });
     expect(share?.environment).toMatchObject({ OMP_NUM_THREADS: "3", RAYON_NUM_THREADS: "3" });

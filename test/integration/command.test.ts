@@ -4,7 +4,6 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
-  readdirSync,
   readFileSync,
   rmSync,
   writeFileSync,
@@ -16,6 +15,7 @@ import { isRunning, pause, runSluice, startSluice } from "../chaos/sluice-proces
 import { scriptedProgram } from "../engines/command/command-engine.ts";
 import { pythonMissing } from "../engines/command/python.ts";
 import { root } from "../meta/source-tree.ts";
+import { jsonLinesIn } from "./json-lines.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sluice-command-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -43,15 +43,6 @@ function jobFolder(name: string, texts: readonly string[], args: string, model: 
   return directory;
 }
 
-function linesIn(directory: string): Record<string, unknown>[] {
-  if (!existsSync(directory)) return [];
-  const parts = readdirSync(directory).filter((name) => name.endsWith(".jsonl"));
-  return parts.sort().flatMap((part) => {
-    const text = readFileSync(join(directory, part), "utf8").trim();
-    return text === "" ? [] : text.split("\n").map((line) => JSON.parse(line));
-  });
-}
-
 describe("a run whose model is a program", () => {
   it("gives up the rows that break it, and answers all others once", async () => {
     const bad: Record<number, [word: string, code: string]> = {
@@ -66,10 +57,10 @@ describe("a run whose model is a program", () => {
     const directory = jobFolder("bad-rows", texts, "noisy", model);
     const { code, stderr } = await runSluice(["run", "-c", "job.json"], directory);
     expect(code, stderr).toBe(1);
-    const answered = linesIn(join(directory, "out")) as unknown as Result[];
+    const answered = jsonLinesIn(join(directory, "out")) as unknown as Result[];
     const expected = texts.flatMap((text, id) => (id in bad ? [] : [[id, text.toUpperCase()]]));
     expect(answered.map(({ id, answer }) => [id, answer])).toEqual(expected);
-    const failed = linesIn(join(directory, "out", "_dead-letters")) as unknown as {
+    const failed = jsonLinesIn(join(directory, "out", "_dead-letters")) as unknown as {
       row: { id: number };
       code: string;
     }[];
@@ -95,7 +86,7 @@ describe("a run whose model is a program", () => {
     expect(code, stderr).toBe(0);
     expect(pids()).toHaveLength(2);
     expect(pids().map(isRunning)).toEqual([false, false]);
-    const answered = linesIn(join(directory, "out")) as unknown as Result[];
+    const answered = jsonLinesIn(join(directory, "out")) as unknown as Result[];
     expect(answered.map(({ answer }) => answer)).toEqual(texts.map((text) => text.toUpperCase()));
   });
 

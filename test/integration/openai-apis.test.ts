@@ -126,6 +126,33 @@ describe("jobs over a server", () => {
   });
 });
 
+describe("what was found out of an endpoint", () => {
+  it("is told with the end of tasks, and in the manifest", async () => {
+    const rows = Array.from({ length: 100 }, (_, at) => ({ text: `row ${at}` }));
+    const folder = folderWith({ "rows.jsonl": jsonLines(rows) });
+    const { baseUrl } = server;
+    const job = {
+      ...{ input: "rows.jsonl", prompt: "{{ text }}", output: "out", workers: { max: 1 } },
+      model: { engine: "openai", name: "m", baseUrl },
+    };
+    writeFileSync(join(folder, "job.json"), JSON.stringify(job));
+    const { code, stderr } = await runSluice(["run", "-c", "job.json", "--json"], folder);
+    expect(code, stderr).toBe(0);
+    const events = stderr
+      .split("\n")
+      .filter(Boolean)
+      .map((line) => JSON.parse(line) as JsonObject);
+    const told = events.filter(({ type }) => type === "task-end").map(({ choices }) => choices);
+    const found = { endpoint: baseUrl, by: "goodput", refused: 0 };
+    const highest = expect.any(Number) as number;
+    const choices = { endpoints: [{ ...found, highest, maxInFlight: highest }] };
+    expect(told[0]).toEqual(choices);
+    const manifest = JSON.parse(readFileSync(join(folder, "out/_manifest.json"), "utf8"));
+    const last = told.findLast((each) => each !== undefined);
+    expect(manifest).toMatchObject({ engine: { name: "openai", choices: last } });
+  });
+});
+
 describe("the keys of several endpoints", () => {
   it("are in no file of a run and in nothing it says", async () => {
     // So many that some of them surely are for either endpoint.

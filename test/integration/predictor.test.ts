@@ -1,17 +1,10 @@
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import type { JsonObject } from "../../src/foundation/json.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
+import { jsonLinesIn } from "./json-lines.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sluice-predictor-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -53,22 +46,14 @@ class PredictorRun {
       expect(outcomes[row]).toBeUndefined();
       outcomes[row] = outcome;
     };
-    for (const { row, answer } of this.#lines("out", /^part-/)) take(row as number, answer);
+    for (const { row, answer } of jsonLinesIn(join(this.directory, "out")))
+      take(row as number, answer);
     for (const { index, code } of this.deadLetters()) take(index as number, code);
     return outcomes;
   }
 
   deadLetters(): JsonObject[] {
-    return this.#lines("out/_dead-letters", /jsonl$/);
-  }
-
-  #lines(path: string, names: RegExp): JsonObject[] {
-    const directory = join(this.directory, path);
-    if (!existsSync(directory)) return [];
-    const files = readdirSync(directory).filter((name) => names.test(name));
-    const texts = files.map((name) => readFileSync(join(directory, name), "utf8"));
-    const lines = texts.flatMap((text) => text.split("\n")).filter((line) => line !== "");
-    return lines.map((line) => JSON.parse(line) as JsonObject);
+    return jsonLinesIn(join(this.directory, "out/_dead-letters"));
   }
 }
 
@@ -174,6 +159,27 @@ describe("a run with a predictor", () => {
     const retried = await run.sluice("retry", "out");
     expect(retried.code, retried.stderr).toBe(0);
     expect(await run.outcomes()).toEqual(expected(10));
+  });
+
+  it("keeps any JSON value, late ones and null among them", async () => {
+    const source = `const values = [null, false, "", [], 0];
+      export const predict = (batch) => batch.map(async ({ index }) => values[index]);`;
+    const run = new PredictorRun(5, source);
+    expect(await run.sluice("run", "-c", "job.yaml")).toMatchObject({ code: 0 });
+    expect(await run.outcomes()).toEqual([null, false, "", [], 0]);
+  });
+
+  it("is not started without the GPUs that its job wants", async () => {
+    const env = { CUDA_VISIBLE_DEVICES: "" };
+    const run = new PredictorRun(
+      1,
+      `export const predict = () => [1];`,
+      { devices: "all" },
+      { env },
+    );
+    const { code, stderr } = await run.sluice("run", "-c", "job.yaml");
+    expect(stderr).toContain("model.devices: all, and this machine shows no GPU");
+    expect(code).toBe(64);
   });
 
   it("takes prompts as well, whose answers are checked", async () => {

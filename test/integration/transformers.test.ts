@@ -163,8 +163,20 @@ describe("openTransformers, refusing", () => {
   });
 
   it("a task that the model is not for", async () => {
-    expect(await refusal({ task: "text-classification" })).toMatchObject({
-      code: "TASK_UNUSABLE",
+    for (const task of ["text-classification", "feature-extraction"]) {
+      expect(await refusal({ task }), task).toMatchObject({ code: "TASK_UNUSABLE" });
+    }
+  });
+
+  it("weights that the folder does not have, and a device that is not there", async () => {
+    expect(await refusal({ dtype: "q8" })).toMatchObject({
+      code: "MODEL_UNREADABLE",
+      hint: expect.stringContaining("q8 is not among them"),
+    });
+    expect(await refusal({ device: "dml" })).toMatchObject({
+      code: "ENGINE_START_FAILED",
+      message: expect.stringContaining("model.device: dml"),
+      hint: expect.stringContaining("set model.device: cpu"),
     });
   });
 });

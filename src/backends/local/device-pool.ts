@@ -73,7 +73,9 @@ export function groupDevices(job: JobSpec, shown: readonly Device[]): DeviceGrou
   const note = (text: string) =>
     void notices.push(gpu === undefined ? text : `workers.gpu: ${gpu}: ${text}`);
   if (shown.length === 0) {
-    if (gpu !== undefined) note("no GPU is seen on this machine");
+    const nothing = "no GPU is seen on this machine";
+    if (gpu !== undefined) note(nothing);
+    else if (asked.devices !== undefined) note(`model.devices: ${nothing}`);
     return { groups: [], notices };
   }
   let devices = namedDevices(asked.devices, shown, notices);

@@ -8,6 +8,8 @@ const leastGain = 1.05;
 export interface BatchLimits {
   /** Most rows of a batch; `auto` starts with one and grows while rows a second rise. */
   maxBatchRows: number | "auto";
+  /** Most rows that the model takes at once, whatever `maxBatchRows` says; default: any number. */
+  mostRows?: number | undefined;
   /** Most characters of a batch together; default: any number. */
   maxBatchChars?: number | undefined;
   /** Most tokens of a batch, padded: its longest request times its rows; default: any number. */
@@ -17,6 +19,8 @@ export interface BatchLimits {
    * replicas compute wait in any case, and form the next batch.
    */
   maxBatchDelayMs?: number | undefined;
+  /** A batch that has room waits until it is full, or `flush` is called; default: it does not. */
+  fillsBatches?: boolean | undefined;
   /**
    * Batches whose requests are looked at for those of one length; default 0: requests go in the
    * order in which they came.
@@ -48,9 +52,10 @@ export class BatchSize {
   #toMeasure: number = limits.measuredBatches;
 
   constructor(given: BatchLimits) {
-    const isAuto = given.maxBatchRows === "auto";
-    this.#maxRows = given.maxBatchRows === "auto" ? 1 : given.maxBatchRows;
-    this.#ceilingRows = isAuto ? limits.maxAutoBatchRows : this.#maxRows;
+    const { maxBatchRows, mostRows = Number.POSITIVE_INFINITY } = given;
+    const isAuto = maxBatchRows === "auto";
+    this.#ceilingRows = Math.min(isAuto ? limits.maxAutoBatchRows : maxBatchRows, mostRows);
+    this.#maxRows = isAuto ? 1 : this.#ceilingRows;
     this.#maxChars = given.maxBatchChars;
     this.#maxTokens = given.maxBatchTokens;
     this.#isPadded = given.maxBatchTokens !== undefined;
@@ -87,13 +92,14 @@ export class BatchSize {
 
   /**
    * Notes a batch of several rows that did not fit into memory: later ones have half as much, by
-   * what limits them, padded tokens before characters before rows.
+   * what limits them, padded tokens before characters before rows. The same rows are never one
+   * batch again.
    */
   exceededMemory(batch: readonly BatchCost[]): void {
     const { chars, paddedTokens } = batchCost(batch);
     if (this.#isPadded && paddedTokens > 0) {
       this.#maxTokens = half(paddedTokens, this.#maxTokens);
-    } else if (this.#maxChars !== undefined && chars > 0) {
+    } else if (this.#maxChars !== undefined && chars > 1) {
       this.#maxChars = half(chars, this.#maxChars);
     } else {
       this.#maxRows = half(batch.length, this.#maxRows);

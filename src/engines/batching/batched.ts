@@ -3,7 +3,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import { type BatchLimits, BatchSize } from "./batch-size.ts";
-import { type BatchBounds, type BatchCost, nextBatch } from "./next-batch.ts";
+import { type BatchBounds, type BatchCost, nextBatch, rowsInSight } from "./next-batch.ts";
 import { diedOfMemory, isOutOfMemory } from "./out-of-memory.ts";
 
 /** A model that computes several items at once; one replica of it. */
@@ -12,10 +12,12 @@ export interface BatchModel<Item, Result> {
    * Computes a batch.
    *
    * @param signal aborted when nobody waits for any of it any more.
-   * @returns a result or an error for each item, in their order.
+   * @returns a result or an error for each item, in their order. One that says that memory did not
+   *   suffice is as if it were thrown.
    * @throws anything: the batch is halved until the guilty item is alone, and gets what was thrown
-   *   as its error. An error that says that memory did not suffice makes later batches smaller. A
-   *   `SluiceError` of scope `engine` or `run` is the error of every item; nothing is halved.
+   *   as its error. Where it says that memory did not suffice, all batches from then on are
+   *   smaller. A `SluiceError` of scope `engine` or `run` is the error of every item; nothing is
+   *   halved.
    */
   run(batch: readonly Item[], signal: AbortSignal): Promise<readonly (Result | Error)[]>;
 }
@@ -26,6 +28,8 @@ export interface Batched<Item, Result> {
   readonly capacity: number;
   /** What a batch may hold at present. */
   readonly bounds: BatchBounds;
+  /** Items that wait for a replica, or for others to fill their batch. */
+  readonly waiting: number;
   /**
    * Computes one item, together with others.
    *
@@ -33,6 +37,8 @@ export interface Batched<Item, Result> {
    *   `RESULTS_MISCOUNTED` where there is not exactly one result for it; the signal's reason.
    */
   infer(item: Item, cost: BatchCost, signal: AbortSignal): Promise<Result>;
+  /** Has what waits now computed, in batches that are not full where it does not fill them. */
+  flush(): void;
   /** Rejects what waits, aborts what is computed, and waits for that. The models stay open. */
   close(): Promise<void>;
 }
@@ -99,11 +105,14 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
   readonly #context: BatchContext;
   readonly #replicas: number;
   readonly #delayMs: number;
+  readonly #fillsBatches: boolean;
+  /** Of the oldest that wait, those that wait for no others. */
+  #flushed = 0;
   readonly #size: BatchSize;
   readonly #idle: BatchModel<Item, Result>[];
   /** The oldest first. */
   #waiting: Pending<Item, Result>[] = [];
-  /** Halves of batches that failed, to be computed before anything else. */
+  /** Halves of batches that threw, to be computed before anything else. */
   #halves: Pending<Item, Result>[][] = [];
   readonly #running = new Map<AbortController, Promise<void>>();
   /** Most rows that each model has computed since it last died. */
@@ -122,11 +131,16 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
     this.#replicas = models.length;
     this.#idle = [...models];
     this.#delayMs = limits.maxBatchDelayMs ?? 0;
+    this.#fillsBatches = limits.fillsBatches ?? false;
     this.#size = new BatchSize(limits);
   }
 
   get bounds(): BatchBounds {
     return this.#size.bounds;
+  }
+
+  get waiting(): number {
+    return this.#waiting.length;
   }
 
   get capacity(): number {
@@ -146,6 +160,11 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
     return pending.outcome.promise;
   }
 
+  flush(): void {
+    this.#flushed = this.#waiting.length;
+    this.#schedule();
+  }
+
   async close(): Promise<void> {
     this.#closedBy ??= new SluiceError("ENGINE_DIED", "it was closed");
     this.#cancelDelay?.();
@@ -160,7 +179,9 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
 
   readonly #forget = (pending: Pending<Item, Result>): void => {
     const place = this.#waiting.indexOf(pending);
-    if (place >= 0) this.#waiting.splice(place, 1);
+    if (place < 0) return;
+    this.#waiting.splice(place, 1);
+    if (place < this.#flushed) this.#flushed--;
   };
 
   // Once for all that is asked in one go: the batch is formed when the last of it is here.
@@ -185,12 +206,21 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
   #formBatch(): Pending<Item, Result>[] | undefined {
     const oldest = this.#waiting[0];
     if (oldest === undefined) return undefined;
-    const { places, isFull } = nextBatch(this.#waiting.map(costOf), this.bounds);
-    if (!isFull && this.#isDelayed(oldest)) return undefined;
+    // However many wait: a batch is formed from those at the front.
+    const seen = this.#waiting.slice(0, rowsInSight(this.bounds));
+    const { places, isFull } = nextBatch(seen.map(costOf), this.bounds);
+    if (!isFull && this.#isHeldBack(oldest)) return undefined;
+    this.#flushed = Math.max(0, this.#flushed - places.length);
     const taken = new Set(places);
-    const batch = places.map((place) => this.#waiting[place]!);
-    this.#waiting = this.#waiting.filter((_, place) => !taken.has(place));
-    return batch;
+    const left = seen.filter((_, place) => !taken.has(place));
+    this.#waiting.splice(0, seen.length, ...left);
+    return places.map((place) => seen[place]!);
+  }
+
+  /** Whether a batch with room waits for more. */
+  #isHeldBack(oldest: Pending<Item, Result>): boolean {
+    if (this.#fillsBatches) return this.#flushed === 0;
+    return this.#isDelayed(oldest);
   }
 
   /** Whether a batch with room waits for more; it is looked at again when the oldest waited. */
@@ -231,6 +261,8 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
       const items = batch.map(({ item }) => item);
       const results = await model.run(items, signal);
       assertCount(results, batch.length);
+      const exceeded = batch.length > 1 && results.find(isOutOfMemory);
+      if (exceeded) throw exceeded;
       this.#noteComputed(model, batch.length, (clock.monotonic() - startedMs) / 1000);
       for (const [at, pending] of batch.entries()) this.#settle(pending, results[at]!);
     } catch (thrown) {
@@ -264,8 +296,11 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
       for (const pending of batch) this.#reject(pending, error);
     } else if (others.length === 0) {
       this.#reject(only!, isMemory ? outOfMemory(error) : error);
+    } else if (isMemory) {
+      this.#noteMemory(batch);
+      for (const pending of batch) pending.onAbort = this.#forget;
+      this.#waiting.unshift(...batch);
     } else {
-      if (isMemory) this.#noteMemory(batch);
       const middle = Math.ceil(batch.length / 2);
       this.#halves.unshift(batch.slice(0, middle), batch.slice(middle));
     }

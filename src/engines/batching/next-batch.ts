@@ -65,16 +65,19 @@ export function batchCost(batch: readonly BatchCost[]): { chars: number; paddedT
   return { chars, paddedTokens: longest * batch.length };
 }
 
+/** How many of the waiting requests, the oldest first, are looked at for a batch. */
+export function rowsInSight({ maxRows, lookAheadRows = 0 }: BatchBounds): number {
+  return Math.max(lookAheadRows, maxRows);
+}
+
 /** Places in the order in which they are to be taken, the oldest first. */
-function* candidates(
-  waiting: readonly BatchCost[],
-  { maxRows, lookAheadRows = 0 }: BatchBounds,
-): Iterable<number> {
+function* candidates(waiting: readonly BatchCost[], bounds: BatchBounds): Iterable<number> {
+  const { maxRows, lookAheadRows = 0 } = bounds;
   const oldest = waiting[0];
   if (oldest === undefined) return;
-  const looked = Math.min(waiting.length, Math.max(lookAheadRows, maxRows));
+  const inSight = Math.min(waiting.length, rowsInSight(bounds));
   const places: number[] = [];
-  for (let place = 0; place < looked; place++) {
+  for (let place = 0; place < inSight; place++) {
     if (waiting[place]!.key === oldest.key) places.push(place);
   }
   if (lookAheadRows === 0 || places.length <= maxRows) {

@@ -91,21 +91,12 @@ class CommandEngine implements Engine {
 
 /** What the job says, and no more rows than the programs take at once. */
 function batchLimits(options: CommandModelOptions, opened: readonly OpenedProgram[]): BatchLimits {
-  const { maxBatchRows, maxBatchChars, maxBatchTokens, maxBatchDelayMs } = options;
-  const taken = Math.min(
-    ...opened.map((program) => program.maxBatchRows ?? Number.POSITIVE_INFINITY),
-  );
-  const isBound = Number.isFinite(taken);
   return {
-    maxBatchRows: !isBound
-      ? maxBatchRows
-      : maxBatchRows === "auto"
-        ? taken
-        : Math.min(maxBatchRows, taken),
-    maxBatchChars,
-    maxBatchTokens,
-    maxBatchDelayMs,
+    ...options,
+    mostRows: Math.min(
+      ...opened.map((program) => program.maxBatchRows ?? Number.POSITIVE_INFINITY),
+    ),
     // Where padding counts, it pays to look for rows of one length.
-    lookAheadBatches: maxBatchTokens === undefined ? 0 : limits.lookAheadBatches,
+    lookAheadBatches: options.maxBatchTokens === undefined ? 0 : limits.lookAheadBatches,
   };
 }

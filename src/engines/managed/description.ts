@@ -6,7 +6,7 @@ import { isModelPath } from "../models/model-path.ts";
 import { openaiDescription } from "../openai/description.ts";
 import { compatibleSupport } from "../openai/unsupported.ts";
 import type { LlamaServerModelOptions, ManagedModelOptions, VllmModelOptions } from "./options.ts";
-import { checkCommandLine, commandOf, findServerProgram, gpusOfVllm } from "./server-programs.ts";
+import { checkOptions, commandOf, findServerProgram, gpusOfVllm } from "./server-programs.ts";
 
 const { unsupportedPolicies } = openaiDescription;
 
@@ -16,7 +16,7 @@ const common = {
   embeds: () => true,
   keepsPrefixes: true,
   usesAllCores: true,
-  assertEnvironment: checkCommandLine,
+  assertEnvironment: checkOptions,
   withAbsolutePaths,
   readyTimeoutMs: ({ loadTimeoutMs }: ManagedModelOptions) =>
     limits.workerReadyTimeoutMs + loadTimeoutMs,

@@ -46,12 +46,12 @@ export async function openManagedEngine(options: ManagedEngineOptions): Promise<
 
 class ManagedEngine implements Engine {
   readonly name: string;
-  choices: Readonly<Record<string, Json>> = {};
   readonly #options: ManagedEngineOptions;
   readonly #redact: (text: string) => string;
   readonly #lives: Restarting<LiveServer>;
   /** What asks the server, or asked the one that died last. */
   #inner: Engine | undefined;
+  #facts: Readonly<Record<string, Json>> = {};
 
   constructor(options: ManagedEngineOptions) {
     this.name = options.launch.name;
@@ -63,6 +63,10 @@ class ManagedEngine implements Engine {
       isWorthAnother: (error) => error instanceof EndedEarly,
       context: options.context,
     });
+  }
+
+  get choices(): Readonly<Record<string, Json>> {
+    return { ...this.#options.launch.choices, ...this.#facts, ...this.#inner?.choices };
   }
 
   get capacity(): number {
@@ -134,7 +138,7 @@ class ManagedEngine implements Engine {
   #describe({ engine, facts }: LiveServer): void {
     const { version, slots = null, contextTokens = null } = facts;
     this.#inner = engine;
-    this.choices = { ...this.#options.launch.choices, version, slots, contextTokens };
+    this.#facts = { version, slots, contextTokens };
   }
 
   async #onEnd(server: LiveServer, how: string): Promise<void> {

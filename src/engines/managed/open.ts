@@ -1,22 +1,23 @@
+import { freemem, platform } from "node:os";
 import { basename } from "node:path";
 import type { Json } from "../../foundation/json.ts";
 import { assignedDevices, visibilityVariables } from "../devices.ts";
 import type { Engine, EngineContext } from "../engine.ts";
+import { contextShape } from "../llama/context-shape.ts";
+import type { GgufMetadata } from "../llama/node-llama-cpp.ts";
+import { readGgufHeader } from "../llama/repack/gguf-header.ts";
 import { keptSha256 } from "../models/kept-digest.ts";
 import { resolveModel } from "../models/models.ts";
 import { modelFiles } from "../models/split-files.ts";
 import { openOpenai } from "../openai/engine.ts";
 import { openaiModel } from "../openai/options.ts";
 import { redactor } from "../secrets.ts";
-import { withDefaults } from "./arguments.ts";
+import { argumentValue, withDefaults } from "./arguments.ts";
 import { openManagedEngine, type ServerAddress } from "./managed-engine.ts";
 import type { LlamaServerModelOptions, ManagedModelOptions, VllmModelOptions } from "./options.ts";
 import { llamaServerFacts, vllmFacts } from "./server-facts.ts";
 import type { ServerLaunch } from "./server-launch.ts";
 import { argumentsOf, commandOf, findServerProgram } from "./server-programs.ts";
-
-const defaultSequences = 32;
-const defaultContextTokens = 2048;
 
 /** Requests that wait at a server for each that it computes: it begins the next without asking. */
 const waitingShare = 0.25;
@@ -28,22 +29,24 @@ const innerKeyVariable = "SLUICE_SERVER_KEY";
  * Opens the engine `llama-server`: the program of llama.cpp, started with a GGUF model, which is
  * fetched where it is not here.
  *
+ * @param freeBytes memory that its context may take a share of, where no GPU has it.
  * @throws SluiceError `PROGRAM_MISSING`; as `resolveModel` and `openManagedEngine`.
  */
 export async function openLlamaServer(
   options: LlamaServerModelOptions,
   context: EngineContext,
+  freeBytes = freemem(),
 ): Promise<Engine> {
   const { path, sha256 } = await resolveModel(options.name, context, { download: true });
   const file = {
     file: basename(path),
     sha256: sha256 ?? (await keptSha256(await modelFiles(path), context.homeDirectory)),
   };
-  const { sequences = defaultSequences, contextTokens = defaultContextTokens } = options;
+  const { sequences, contextTokens } = await shapeOf(options, path, context, freeBytes);
   const args = withDefaults(argumentsOf(options), [
-    { flags: ["-np", "--parallel", "--n-parallel"], value: sequences },
+    { flags: slotFlags, value: sequences },
     // The server divides its context among its slots.
-    { flags: ["-c", "--ctx-size"], value: sequences * contextTokens },
+    { flags: contextFlags, value: sequences * contextTokens },
     { flags: ["-ub", "--ubatch-size"], value: 1024 },
     { flags: ["--cache-reuse"], value: 64 },
     { flags: ["-t", "--threads"], value: options.threads },
@@ -54,6 +57,51 @@ export async function openLlamaServer(
   ]);
   const own = { args, keyVariable: "LLAMA_API_KEY", readFacts: llamaServerFacts };
   return openWith(options, context, { ...own, model: ["-m", path], weights: file });
+}
+
+const slotFlags = ["-np", "--parallel", "--n-parallel"] as const;
+const contextFlags = ["-c", "--ctx-size"] as const;
+
+/** Requests at once and tokens of each: as the job says, else as many as there is memory for. */
+async function shapeOf(
+  options: LlamaServerModelOptions,
+  modelPath: string,
+  { environment, logger }: EngineContext,
+  freeBytes: number,
+): Promise<{ sequences: number; contextTokens: number }> {
+  const args = argumentsOf(options);
+  const slots = Number(argumentValue(args, slotFlags));
+  const asked = { ...options, sequences: options.sequences ?? (slots > 0 ? slots : undefined) };
+  const metadata = await metadataOf(modelPath);
+  const shapeWithin = (bytes: number | undefined) =>
+    contextShape(asked, { metadata, trainedTokens: Infinity, cores: 1, freeBytes: bytes });
+  const usual = shapeWithin(undefined);
+  const isGiven = argumentValue(args, contextFlags) !== undefined;
+  if (isGiven || isOnGpu(options, environment)) return usual;
+  const fitting = shapeWithin(freeBytes);
+  if (fitting.sequences < usual.sequences) {
+    const free = `${(freeBytes / 2 ** 30).toFixed(1)} GiB of memory are free`;
+    const fewer = `${fitting.sequences} requests at once in place of ${usual.sequences}`;
+    logger.log("warn", `llama-server: ${fewer}, for ${free}; model.sequences says how many`);
+  }
+  return fitting;
+}
+
+/** A file of a kind that only the server reads says nothing here of its memory. */
+async function metadataOf(modelPath: string): Promise<GgufMetadata> {
+  return readGgufHeader(modelPath).then(
+    ({ metadata }) => metadata,
+    () => ({}),
+  );
+}
+
+/** Whether the context lies in the memory of a GPU, to which the server sees. */
+function isOnGpu(
+  { gpuLayers }: LlamaServerModelOptions,
+  environment: EngineContext["environment"],
+): boolean {
+  if (gpuLayers !== undefined) return gpuLayers > 0;
+  return assignedDevices(environment) !== undefined || platform() === "darwin";
 }
 
 /**

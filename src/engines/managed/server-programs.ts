@@ -55,17 +55,18 @@ export function argumentsOf({ args }: ManagedModelOptions): string[] {
 }
 
 /**
- * Refuses a command line that cannot be, or that would show a secret.
+ * Refuses a command line that cannot be, and options that hold a secret.
  *
  * @throws SluiceError `JOB_INVALID`.
  */
-export function checkCommandLine(
+export function checkOptions(
   options: ManagedModelOptions,
   environment: EngineContext["environment"],
 ): void {
   refuseArguments(argumentsOf(options), reserved[options.engine]);
   refuseSecrets(commandOf(options), "model.command", environment);
   refuseSecrets(argumentsOf(options), "model.args", environment);
+  refuseSecrets([JSON.stringify(options.extraBody ?? {})], "model.extraBody", environment);
 }
 
 /** @throws SluiceError `PROGRAM_MISSING`, with how to get it. */

@@ -14,6 +14,7 @@ import {
 } from "./cache.ts";
 import { type CatalogEntry, catalog } from "./catalog.ts";
 import { withFileLock } from "./file-lock.ts";
+import { listHubFolders } from "./hub-cache.ts";
 import { fetchModel } from "./mirrors.ts";
 import type { DownloadProgress, ModelContext, ResolvedModel } from "./model-context.ts";
 import { parseModelName } from "./model-reference.ts";
@@ -200,7 +201,7 @@ export interface ModelListing {
   entry?: CatalogEntry;
 }
 
-/** The catalog and all that lies in the cache, catalog first. */
+/** The catalog and all that lies in the cache, catalog first, then what other engines fetched. */
 export async function listModels(context: ModelContext): Promise<ModelListing[]> {
   const cached = await listCached(context.homeDirectory);
   const known: ModelListing[] = [];
@@ -216,5 +217,6 @@ export async function listModels(context: ModelContext): Promise<ModelListing[]>
     const { name, bytes, source } = record;
     return { name, bytes, path, source };
   });
-  return [...known, ...listed];
+  const folders = await listHubFolders(context.homeDirectory);
+  return [...known, ...listed, ...folders.map((folder) => ({ ...folder, source: "hub" }))];
 }

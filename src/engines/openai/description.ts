@@ -1,5 +1,5 @@
 import type { EngineDescription } from "../engine-description.ts";
-import { apiKey } from "./api-key.ts";
+import { checkKeys } from "./api-key.ts";
 import { endpointsOf, type OpenaiModelOptions } from "./options.ts";
 import {
   compatibleSupport,
@@ -21,20 +21,13 @@ export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
   servers: serversOf,
   sharedAmong: ({ maxInFlight, requestsPerMinute, tokensPerMinute, ...options }, workers) => ({
     ...options,
-    maxInFlight: partOf(maxInFlight, workers),
-    requestsPerMinute: partOf(requestsPerMinute, workers),
-    tokensPerMinute: partOf(tokensPerMinute, workers),
+    maxInFlight: maxInFlight && Math.max(1, Math.floor(maxInFlight / workers)),
+    requestsPerMinute: requestsPerMinute && requestsPerMinute / workers,
+    tokensPerMinute: tokensPerMinute && tokensPerMinute / workers,
   }),
-  assertEnvironment(options, environment) {
-    for (const endpoint of endpointsOf(options)) apiKey(endpoint, environment);
-  },
+  assertEnvironment: checkKeys,
 };
 
 function serversOf(options: OpenaiModelOptions): string[] {
   return endpointsOf(options).map(({ baseUrl }) => baseUrl);
-}
-
-/** What each of several workers has of a limit that is for all of them. */
-function partOf(limit: number | undefined, workers: number): number | undefined {
-  return limit === undefined ? undefined : Math.max(1, Math.ceil(limit / workers));
 }

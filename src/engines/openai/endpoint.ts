@@ -102,7 +102,7 @@ export class Endpoint implements RoutedEndpoint {
 
   constructor(own: EndpointOptions, context: EndpointContext) {
     const { clock, environment, options, maxInFlight } = context;
-    const address = addressOf(own.baseUrl);
+    const address = new URL(own.baseUrl);
     const key = apiKey(own, environment);
     this.#context = context;
     this.#root = rootOf(address);
@@ -301,7 +301,7 @@ export class Endpoint implements RoutedEndpoint {
 
 /** An address as messages have it: without user, password and query. */
 export function shownAddress(baseUrl: string): string {
-  const address = addressOf(baseUrl);
+  const address = new URL(baseUrl);
   return address.origin + rootOf(address);
 }
 
@@ -323,14 +323,6 @@ function keyHint(key: ApiKey | undefined): string {
   return key
     ? `check the value of ${key.variable}`
     : "set OPENAI_API_KEY, or name another variable with model.apiKeyEnv";
-}
-
-function addressOf(baseUrl: string): URL {
-  const address = new URL(baseUrl);
-  if (address.protocol === "http:" || address.protocol === "https:") return address;
-  throw new SluiceError("JOB_INVALID", `${address.protocol} is not http: or https:`, {
-    field: "model.baseUrl",
-  });
 }
 
 function headersFor(key: string | undefined, address: URL): Record<string, string> {

@@ -1,6 +1,6 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
-import type { JsonObject } from "../../foundation/json.ts";
+import type { Json, JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { type Batched, batched } from "../batching/batched.ts";
 import type { Engine, EngineContext } from "../engine.ts";
@@ -23,7 +23,7 @@ type Answered = Omit<InferenceResponse, "seconds">;
  * sent before the first `infer`.
  *
  * @throws SluiceError `ENV_MISSING` when `apiKeyEnv` names a variable that is not set,
- *   `JOB_INVALID` when an address is not http or https, or a key could be in no header;
+ *   `JOB_INVALID` when a key could be in no header, or a proxy is no http or https address;
  *   `ENGINE_START_FAILED` when the file of `SSL_CERT_FILE` cannot be used.
  * @example
  * const options = modelOptions.parse({ engine: "openai", name: "qwen", baseUrl });
@@ -61,6 +61,14 @@ class OpenaiEngine implements Engine {
 
   get capacity(): number {
     return Math.max(this.#fleet.capacity, this.#vectors?.capacity ?? 0);
+  }
+
+  /** How many requests at once each endpoint takes, as far as that is known by now. */
+  get choices(): Readonly<Record<string, Json>> {
+    const { endpoints } = this.#fleet;
+    return {
+      endpoints: endpoints.map(({ address, pace }) => ({ endpoint: address, ...pace.choices })),
+    };
   }
 
   async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {

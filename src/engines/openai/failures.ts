@@ -72,7 +72,7 @@ export class FailureReader {
       case "unreachable":
         return certificateCodes.test(error.code)
           ? request("ENDPOINT_UNUSABLE", message, {
-              hint: "mend the certificate, or trust its issuer",
+              hint: "mend the certificate, or let SSL_CERT_FILE name that of its issuer, in PEM",
             })
           : { of: "endpoint", failure: { message } };
       case "timeout":

@@ -24,8 +24,11 @@ export class HedgedRace<T extends { usage: Usage }> implements Abortable {
   readonly #wish: Wish;
   readonly #signal: AbortSignal;
   readonly #outcome = Promise.withResolvers<Outcome<T>>();
+  /** Of requests that were sent, and have not ended. */
   readonly #underWay = new Set<AbortController>();
   readonly #startedMs: number;
+  /** Of the second request, from when it waits for an endpoint that has room. */
+  #second: AbortController | undefined;
   #isOver = false;
   #cancelTimer: (() => void) | undefined;
 
@@ -43,8 +46,11 @@ export class HedgedRace<T extends { usage: Usage }> implements Abortable {
    * @throws the signal's reason.
    */
   run(lease: Lease): Promise<Outcome<T>> {
-    const delayMs = this.#context.hedging.begin();
-    if (delayMs !== undefined) this.#hedgeAfter(Math.max(1, delayMs), lease.endpoint);
+    const { hedging } = this.#context;
+    const hedgeAfter = (ms: number) => this.#hedgeAfter(Math.max(1, ms), lease.endpoint);
+    const delayMs = hedging.begin();
+    if (delayMs === undefined) this.#cancelTimer = hedging.onceKnown(hedgeAfter);
+    else hedgeAfter(delayMs);
     this.#ask(lease, new AbortController());
     this.#context.watch.add(this.#signal, this);
     return this.#outcome.promise;
@@ -65,15 +71,12 @@ export class HedgedRace<T extends { usage: Usage }> implements Abortable {
 
   async #askElsewhere(first: Endpoint): Promise<void> {
     const avoided = new Set([...(this.#wish.avoided ?? []), first]);
-    const controller = new AbortController();
-    this.#underWay.add(controller);
-    try {
-      const wish = { ...this.#wish, avoided };
-      this.#ask(await this.#context.fleet.takeFirst(wish, controller.signal), controller);
-    } catch {
-      // The first was answered meanwhile, or hears of what is wrong with all endpoints itself.
-      this.#underWay.delete(controller);
-    }
+    this.#second = new AbortController();
+    const { signal } = this.#second;
+    const wanted = this.#context.fleet.takeFirst({ ...this.#wish, avoided }, signal);
+    // Without one: the first has ended, or hears of what is wrong with all endpoints itself.
+    const lease = await wanted.catch(() => undefined);
+    if (lease !== undefined) this.#ask(lease, this.#second);
   }
 
   #ask(lease: Lease, controller: AbortController): void {
@@ -98,7 +101,9 @@ export class HedgedRace<T extends { usage: Usage }> implements Abortable {
     this.#isOver = true;
     this.#cancelTimer?.();
     this.#context.watch.remove(this.#signal, this);
-    for (const controller of this.#underWay) controller.abort(new Error("the other was first"));
+    const reason = new Error("the other was first");
+    this.#second?.abort(reason);
+    for (const controller of this.#underWay) controller.abort(reason);
     report();
   }
 }

@@ -25,6 +25,8 @@ export class Hedging {
   #asked = 0;
   #hedged = 0;
   #delayMs: number | undefined;
+  /** Of requests that began before anything was known. */
+  readonly #early = new Set<(delayMs: number) => void>();
 
   constructor(options: HedgeOptions) {
     this.#options = options;
@@ -36,13 +38,25 @@ export class Hedging {
     return this.#delayMs;
   }
 
+  /**
+   * Has `listener` called as soon as it is known when a request counts as slow.
+   *
+   * @returns what takes that back.
+   */
+  onceKnown(listener: (delayMs: number) => void): () => void {
+    this.#early.add(listener);
+    return () => this.#early.delete(listener);
+  }
+
   /** Notes what a request took in all. */
   note(latencyMs: number): void {
     this.#latenciesMs[this.#noted++ % limits.keptLatencies] = latencyMs;
     if (this.#noted < limits.leastLatencies) return;
     if (this.#delayMs !== undefined && this.#noted % learnedTogether !== 0) return;
     const sorted = this.#latenciesMs.toSorted((a, b) => a - b);
-    this.#delayMs = sorted[Math.floor(sorted.length * this.#options.afterQuantile)];
+    this.#delayMs = sorted[Math.floor(sorted.length * this.#options.afterQuantile)]!;
+    for (const listener of this.#early) listener(this.#delayMs);
+    this.#early.clear();
   }
 
   /** Whether one more may be asked twice. */

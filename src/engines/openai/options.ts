@@ -7,8 +7,21 @@ const count = z.int().min(1);
 /** Where a server is asked that no address was given of. */
 export const defaultBaseUrl = "https://api.openai.com/v1";
 
+/** What looks like a secret; a job is written into the plan of every run. */
+const secretFields = /^(api[_-]?key|authorization|access[_-]?token|secret|password|bearer)$/i;
+/** The same in the query of an address, where single words are in use. */
+const secretInQuery = /^(key|token|sig|signature|code)$/i;
+const secretRefused = "a secret does not belong in a job: use apiKeyEnv";
+
+const address = z.url({ protocol: /^https?$/, abort: true }).superRefine((text, context) => {
+  for (const name of new URL(text).searchParams.keys()) {
+    if (!secretFields.test(name) && !secretInQuery.test(name)) continue;
+    context.addIssue({ code: "custom", message: `${name} in its query: ${secretRefused}` });
+  }
+});
+
 const endpoint = z.strictObject({
-  baseUrl: z.url().describe("Address up to and with /v1"),
+  baseUrl: address.describe("Address up to and with /v1"),
   weight: z
     .number()
     .gt(0)
@@ -50,14 +63,11 @@ const ownFields: Readonly<Record<string, string>> = {
   stream: "the engine, which reads whole answers",
 };
 
-/** What looks like a secret; a body is written into the plan of every run. */
-const secretFields = /^(api_?key|authorization|access_?token|secret|password|bearer)$/i;
-
 const extraBody = z.record(z.string(), z.json()).superRefine((fields, context) => {
   for (const name of Object.keys(fields)) {
     const refuse = (message: string) => context.addIssue({ code: "custom", path: [name], message });
     if (Object.hasOwn(ownFields, name)) refuse(`${ownFields[name]} says it: leave it out here`);
-    else if (secretFields.test(name)) refuse("a secret does not belong in a job: use apiKeyEnv");
+    else if (secretFields.test(name)) refuse(secretRefused);
   }
 });
 
@@ -84,7 +94,7 @@ export const openaiModel = z
     baseUrl: setting(
       "operation",
       "Address up to and with /v1; default https://api.openai.com/v1",
-      z.url().optional(),
+      address.optional(),
     ),
     endpoints: setting(
       "operation",

@@ -1,3 +1,4 @@
+import { BlockList, isIP } from "node:net";
 import { SluiceError } from "../../foundation/errors.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -6,8 +7,9 @@ const defaultPorts: Record<string, string> = { "http:": "80", "https:": "443" };
 
 /**
  * The proxy that the environment names for an address, or undefined: `HTTPS_PROXY` or `HTTP_PROXY`
- * by the address's protocol, unless `NO_PROXY` lists its host (`*`, a domain with all below it,
- * either with a port). Names in lower case count first.
+ * by the address's protocol, unless `NO_PROXY` lists its host: `*`, a domain with all below it, an
+ * IP address, each with or without a port, or a range such as `10.0.0.0/8`. Names in lower case
+ * count first.
  *
  * @throws SluiceError `JOB_INVALID` when the proxy is no http or https address.
  */
@@ -18,7 +20,9 @@ export function proxyFor(address: URL, environment: Environment): URL | undefine
   const text = proxy.includes("://") ? proxy : `http://${proxy}`;
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url && url.protocol in defaultPorts) return url;
-  throw new SluiceError("JOB_INVALID", `${name.toUpperCase()} is no http or https address`);
+  throw new SluiceError("JOB_INVALID", `${name.toUpperCase()} is no http or https address`, {
+    hint: "set it to an address such as http://proxy:3128, unset it, or list hosts in NO_PROXY",
+  });
 }
 
 function variable(environment: Environment, name: string): string | undefined {
@@ -27,15 +31,28 @@ function variable(environment: Environment, name: string): string | undefined {
 
 function isExempt(address: URL, noProxy: string): boolean {
   const port = address.port || defaultPorts[address.protocol];
+  // An IP address of version 6 has brackets in a URL.
+  const bareHost = address.hostname.replace(/^\[(.*)\]$/, "$1");
   return noProxy
     .toLowerCase()
     .split(/[\s,]+/)
     .filter(Boolean)
     .some((entry) => {
-      if (entry === "*") return true;
+      if (entry === "*" || entry === bareHost || isInRange(bareHost, entry)) return true;
       const [, host = "", entryPort] = /^(.*?)(?::(\d+))?$/.exec(entry)!;
       if (entryPort !== undefined && entryPort !== port) return false;
       const domain = host.replace(/^\*?\./, "");
       return address.hostname === domain || address.hostname.endsWith(`.${domain}`);
     });
+}
+
+function isInRange(host: string, entry: string): boolean {
+  const [, network = "", length = ""] = /^(.+)\/(\d{1,3})$/.exec(entry) ?? [];
+  const version = isIP(network);
+  if (version === 0 || isIP(host) !== version) return false;
+  if (Number(length) > (version === 4 ? 32 : 128)) return false;
+  const family = version === 4 ? "ipv4" : "ipv6";
+  const range = new BlockList();
+  range.addSubnet(network, Number(length), family);
+  return range.check(host, family);
 }

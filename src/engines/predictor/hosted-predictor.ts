@@ -109,8 +109,15 @@ class HostedPredictor implements HostedEngine {
     } catch (thrown) {
       throw this.#named(thrown);
     }
-    if (Array.isArray(results)) return results.map((result) => this.#reply(result));
-    throw new SluiceError("RESULTS_MISCOUNTED", `it gives no list, but: ${kindOf(results)}`);
+    if (!Array.isArray(results)) {
+      throw new SluiceError("RESULTS_MISCOUNTED", `it gives no list, but: ${kindOf(results)}`);
+    }
+    const settled = await Promise.allSettled(results);
+    return settled.map((each) =>
+      each.status === "fulfilled"
+        ? this.#reply(each.value)
+        : { error: this.#named(each.reason).toJSON() },
+    );
   }
 
   #reply(result: unknown): BatchReply {

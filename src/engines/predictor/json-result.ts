@@ -10,40 +10,67 @@ import type { Json } from "../../foundation/json.ts";
  * jsonResult({ vector: new Float32Array([1, 2]) }); // { vector: [1, 2] }
  */
 export function jsonResult(result: unknown): Json {
-  return converted(result, "the result");
+  return new Conversion().converted(result);
 }
 
-function converted(value: unknown, place: string): Json {
-  switch (typeof value) {
-    case "string":
-    case "boolean":
-      return value;
-    case "number":
-      if (Number.isFinite(value)) return value;
-      throw notJson(place, String(value));
-    case "object":
-      return value === null ? null : convertedObject(value, place);
-    default:
-      throw notJson(place, value === undefined ? "undefined" : `a ${typeof value}`);
+class Conversion {
+  /** Where it is: names of members, and places in lists. */
+  readonly #path: (string | number)[] = [];
+  /** What holds the present value. */
+  readonly #holders = new Set<object>();
+
+  converted(value: unknown): Json {
+    switch (typeof value) {
+      case "string":
+      case "boolean":
+        return value;
+      case "number":
+        if (Number.isFinite(value)) return value;
+        throw this.#notJson(String(value));
+      case "object":
+        return value === null ? null : this.#held(value);
+      default:
+        throw this.#notJson(value === undefined ? "undefined" : `a ${typeof value}`);
+    }
+  }
+
+  #held(value: object): Json {
+    if (this.#holders.has(value)) throw this.#notJson("an object that holds itself");
+    this.#holders.add(value);
+    const json = this.#convertedObject(value);
+    this.#holders.delete(value);
+    return json;
+  }
+
+  #convertedObject(value: object): Json {
+    if (Array.isArray(value) || isTypedArray(value)) {
+      return Array.from(value, (inner, at) => this.#inside(at, inner));
+    }
+    if ("toJSON" in value && typeof value.toJSON === "function") {
+      return this.converted(value.toJSON());
+    }
+    const kind = Object.prototype.toString.call(value).slice("[object ".length, -1);
+    // Of a Map, a Promise and their like JSON would have an empty object.
+    if (kind !== "Object") throw this.#notJson(/^[AEIOU]/.test(kind) ? `an ${kind}` : `a ${kind}`);
+    // As JSON has it: a member that is undefined is not there.
+    const members = Object.entries(value).filter(([, inner]) => inner !== undefined);
+    return Object.fromEntries(members.map(([key, inner]) => [key, this.#inside(key, inner)]));
+  }
+
+  #inside(step: string | number, value: unknown): Json {
+    this.#path.push(step);
+    const json = this.converted(value);
+    this.#path.pop();
+    return json;
+  }
+
+  #notJson(what: string): SluiceError {
+    const steps = this.#path.map((step) => (typeof step === "number" ? `[${step}]` : `.${step}`));
+    const detail = `the result${steps.join("")} is ${what}, which JSON does not have`;
+    return new SluiceError("PREDICTION_FAILED", detail);
   }
 }
 
-function convertedObject(value: object, place: string): Json {
-  if (ArrayBuffer.isView(value) && Symbol.iterator in value) {
-    return converted([...(value as Iterable<unknown>)], place);
-  }
-  if (Array.isArray(value)) return value.map((inner, at) => converted(inner, `${place}[${at}]`));
-  if ("toJSON" in value && typeof value.toJSON === "function") {
-    return converted(value.toJSON(), place);
-  }
-  const members: Record<string, Json> = {};
-  for (const [key, inner] of Object.entries(value)) {
-    // As JSON has it: a member that is not there.
-    if (inner !== undefined) members[key] = converted(inner, `${place}.${key}`);
-  }
-  return members;
-}
-
-function notJson(place: string, what: string): SluiceError {
-  return new SluiceError("PREDICTION_FAILED", `${place} is ${what}, which JSON does not have`);
+function isTypedArray(value: object): value is ArrayBufferView & ArrayLike<unknown> {
+  return ArrayBuffer.isView(value) && !(value instanceof DataView);
 }

@@ -10,6 +10,7 @@ type Functions = Record<string, unknown>;
 
 const ownNames = ["load", "predict", "close"];
 const handlerNames = ["initialize", "preprocess", "inference", "postprocess", "handle"];
+const calledNames = [...ownNames, ...handlerNames];
 /** Any of these makes a predictor. */
 const neededNames = ["predict", "handle", "preprocess", "inference", "postprocess"];
 
@@ -24,9 +25,10 @@ const neededNames = ["predict", "handle", "preprocess", "inference", "postproces
 export async function loadPredictorModule(path: string, exportName?: string): Promise<Predictor> {
   const exports = await imported(path);
   const functions = functionsOf(chosenExport(exports, exportName, path), path);
-  if (neededNames.every((name) => typeof functions[name] !== "function")) {
+  if (namesIn(functions, neededNames).length === 0) {
     throw missingFunction(functions, path);
   }
+  refuseMixed(functions, path);
   refuseMisspelt(functions, path);
   return typeof functions.predict === "function"
     ? bound<Predictor>(functions, ownNames)
@@ -42,13 +44,30 @@ async function imported(path: string): Promise<Functions> {
 }
 
 function chosenExport(exports: Functions, name: string | undefined, path: string): unknown {
-  if (name === undefined) return exports.default ?? exports;
+  if (name === undefined) return defaultExport(exports, path) ?? exports;
   if (exports[name] !== undefined) return exports[name];
   const names = Object.keys(exports);
   const meant = nearest(name, names);
   const instead =
     meant === undefined ? `it exports ${names.join(", ") || "nothing"}` : `did you mean ${meant}?`;
   throw unusable(path, `it has no export ${name} (model.export); ${instead}`);
+}
+
+function defaultExport(exports: Functions, path: string): unknown {
+  const given = exports.default as Functions | null | undefined;
+  // CommonJS as compilers write it: `import` gives all of the module as its default export.
+  const chosen = given?.__esModule === true ? (given.default ?? given) : given;
+  if (chosen === undefined || chosen === null) return chosen;
+  const beside = namesIn(exports, calledNames).filter(
+    (name) => exports[name] !== (chosen as Functions)[name],
+  );
+  if (beside.length === 0) return chosen;
+  const [is, them] = beside.length === 1 ? ["is", "it"] : ["are", "them"];
+  throw unusable(
+    path,
+    `its default export is used, and ${listed(beside)}, beside it, ${is} called by nobody: ` +
+      `put ${them} into the default export, or export all by name`,
+  );
 }
 
 /** The object whose functions are called: of a class an instance, of a function itself. */
@@ -85,6 +104,31 @@ function missingFunction(functions: Functions, path: string): SluiceError {
   }
   const exported = names.length === 0 ? "no function" : names.join(", ");
   return unusable(path, `it exports ${exported}; needed is predict(batch)`);
+}
+
+/** Of two life cycles in one module the functions of one would never be called, in silence. */
+function refuseMixed(functions: Functions, path: string): void {
+  const own = namesIn(functions, ownNames);
+  const handler = namesIn(functions, handlerNames);
+  if (own.length === 0 || handler.length === 0) return;
+  const isOwn = own.includes("predict");
+  const [called, uncalled] = isOwn
+    ? [["predict"], handler]
+    : [namesIn(functions, neededNames), own];
+  throw unusable(
+    path,
+    `it exports ${listed([...own, ...handler])}, of two life cycles, and beside ` +
+      `${listed(called)} nobody calls ${listed(uncalled)}: keep to ${listed(ownNames)} or to ` +
+      `TorchServe's ${listed(handlerNames)}, and give helpers other names`,
+  );
+}
+
+function namesIn(functions: Functions, names: readonly string[]): string[] {
+  return names.filter((name) => typeof functions[name] === "function");
+}
+
+function listed(names: readonly string[]): string {
+  return names.join(", ").replace(/, (?=[^,]*$)/, " and ");
 }
 
 /** A function that is nearly one of those that are called would never be, in silence. */

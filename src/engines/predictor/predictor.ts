@@ -49,8 +49,11 @@ export interface BatchCall {
   signal: AbortSignal;
 }
 
-/** A result for each item, in their order. An `Error` makes a dead letter of its row alone. */
-export type PredictorResults<Result> = readonly (Result | Error)[];
+/**
+ * A result for each item, in their order, or a promise of it. An `Error`, and what a promise of one
+ * item rejects with, makes a dead letter of its row alone.
+ */
+export type PredictorResults<Result> = readonly (Result | Error | Promise<Result | Error>)[];
 
 /**
  * Your own code as the model of a job: `model: {engine: predictor, module: ./predict.ts}`. The

@@ -3,10 +3,11 @@ import { join } from "node:path";
 import type { Engine, EngineContext } from "../engine.ts";
 import { type HostContext, openHostedEngine } from "../host/client.ts";
 import { withFileLock } from "../models/file-lock.ts";
+import { hubCache, markOf } from "../models/hub-cache.ts";
 import { keptSha256 } from "../models/kept-digest.ts";
 import { locateEnginePackage } from "../packages/packages.ts";
 import type { HostedTransformersOptions } from "./hosted-transformers.ts";
-import { assertOnnxFolder, hubCache, parseOnnxModelName } from "./model-place.ts";
+import { assertOnnxFolder, parseOnnxModelName } from "./model-place.ts";
 import type { TransformersModelOptions } from "./options.ts";
 
 /** What opening needs of the outside world. */
@@ -55,7 +56,7 @@ export async function openTransformersFrom(
   const { clock, random } = context;
   return withFileLock(lock, { clock, random, onWait }, async () => {
     const engine = await host();
-    await writeFile(mark, `${options.name}\n`);
+    await writeFile(mark, markOf(options.name));
     return engine;
   });
 }

@@ -3,8 +3,6 @@ import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SluiceError } from "../../foundation/errors.ts";
-import { sha256Hex } from "../../foundation/hashing.ts";
-import { modelsDirectory } from "../models/cache.ts";
 import { isModelPath } from "../models/model-path.ts";
 import { refusePytorchModel } from "../models/pytorch-folder.ts";
 
@@ -71,16 +69,4 @@ async function exists(path: string): Promise<boolean> {
   } catch {
     return false;
   }
-}
-
-/** Where models of the hub are kept, and the file that says that one of them is there whole. */
-export function hubCache(
-  homeDirectory: string,
-  { repository, revision }: { repository: string; revision: string },
-  variant: string,
-): { directory: string; mark: string; lock: string } {
-  const directory = join(modelsDirectory(homeDirectory), "onnx");
-  const key = sha256Hex(JSON.stringify([repository, revision, variant])).slice(0, 16);
-  const mark = join(directory, `${key}.complete`);
-  return { directory, mark, lock: `${mark}.lock` };
 }

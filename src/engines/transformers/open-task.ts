@@ -43,7 +43,7 @@ export async function openTask(
     return await loadTask(library, options, name, load);
   } catch (thrown) {
     if (thrown instanceof SluiceError) throw thrown;
-    throw loadError(thrown as Error, place);
+    throw loadError(thrown as Error, options, place);
   }
 }
 
@@ -98,6 +98,11 @@ async function loadTask(
   const revision = load.revision ?? "main";
   const tokenizer = await library.AutoTokenizer.from_pretrained(name, { revision });
   const parts = { model, tokenizer, makeTensor: tensorMaker(library) };
+  if (task === "feature-extraction" && model.config.is_encoder_decoder) {
+    const hint = "take a model that is an encoder alone, as sentence transformers are";
+    const detail = `${model.config.model_type} has an encoder and a decoder`;
+    throw new SluiceError("TASK_UNUSABLE", detail, { hint });
+  }
   const Implementation = implementations[task];
   return new Implementation(parts, options) as Task<unknown>;
 }
@@ -126,15 +131,29 @@ function modelClass(library: TransformersJs, task: keyof typeof implementations)
   }
 }
 
+/** How ONNX Runtime says that what is to compute is not there. */
+const deviceFailure = /ExecutionProvider|providers\/|unsupported device|no available backend/i;
+
 /** What the package says of files that it cannot have, as a named error. */
-function loadError(error: Error, { model, isOnline }: TaskPlace): SluiceError {
+function loadError(
+  error: Error,
+  { device, dtype }: TransformersModelOptions,
+  { model, isOnline }: TaskPlace,
+): SluiceError {
   const cause = error.cause instanceof Error ? `: ${error.cause.message}` : "";
   const said = `${error.message}${cause}`.split("\n")[0]!.slice(0, 400);
   const detail = /tokenizer_class/.test(said) ? "it has no tokenizer_config.json" : said;
   const isWrongTask = /unsupported model type/i.test(detail);
   if (isWrongTask) return new SluiceError("TASK_UNUSABLE", detail, { cause: error });
+  if (device !== "cpu" && deviceFailure.test(detail)) {
+    const hint = "set model.device: cpu; docs/engine-transformers.md says what cuda needs";
+    const problem = `model.device: ${device}: ${detail}`;
+    return new SluiceError("ENGINE_START_FAILED", problem, { cause: error, hint });
+  }
   if (model.kind === "folder") {
-    const hint = "export it with Optimum: config.json, tokenizer.json and onnx/*.onnx";
+    const hint = /\.onnx"/.test(detail)
+      ? `set model.dtype to one whose files onnx/ has; ${dtype} is not among them`
+      : "export it with Optimum: config.json, tokenizer.json and onnx/*.onnx";
     return new SluiceError("MODEL_UNREADABLE", `${model.path}: ${detail}`, { cause: error, hint });
   }
   const { repository } = model;

@@ -70,4 +70,5 @@ export type FromWorker =
       outcome: TaskOutcome;
       usage: Usage;
       error?: ErrorRecord;
+      choices?: Record<string, Json>;
     } & TaskCounts);

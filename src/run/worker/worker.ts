@@ -241,6 +241,7 @@ export class Worker {
       outcome,
       ...countsOf(open.attempt),
       ...(open.error ? { error: open.error.toJSON() } : {}),
+      choices: { ...this.#options.engine.choices },
     });
   }
 

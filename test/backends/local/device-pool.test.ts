@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { DevicePool } from "../../../src/backends/local/device-pool.ts";
 import { localBackend } from "../../../src/backends/local/local.ts";
 import { workerEnvironment } from "../../../src/backends/local/worker-process.ts";
-import { openStorage } from "../../../src/data/storage/open.ts";
+import { localStorage as openStorage } from "../../../src/data/storage/local.ts";
 import { openFake } from "../../../src/engines/fake/engine.ts";
 import type { FakeModelOptions } from "../../../src/engines/fake/options.ts";
 import { modelOptions } from "../../../src/engines/model-options.ts";
@@ -116,6 +116,8 @@ describe("DevicePool", () => {
     const { notices } = await pool.groupsFor(jobOf({}, { workers: { gpu: "l40s:1" } }));
     expect(notices).toEqual(["workers.gpu: l40s:1: no GPU is seen on this machine"]);
     expect(await pool.environmentFor(jobOf(), 0)).toEqual({});
+    const named = (await pool.groupsFor(jobOf({ devices: [0] }))).notices;
+    expect(named).toEqual(["model.devices: no GPU is seen on this machine"]);
     const broken = new DevicePool({ PATH: standInDriver(["no driver"], 9) });
     expect((await broken.groupsFor(jobOf())).notices).toEqual([
       "GPUs are not given out (nvidia-smi: no driver)",

@@ -28,6 +28,14 @@ describe("an automatic number of rows", () => {
     expect(settled(size, () => 1)).toBe(limits.maxAutoBatchRows);
   });
 
+  it("has the bound of the model as well", () => {
+    const size = new BatchSize({ maxBatchRows: "auto", mostRows: 3 });
+    for (let batch = 0; batch < 20; batch++) size.computed(size.bounds.maxRows, 1);
+    expect(size.bounds.maxRows).toBe(3);
+    expect(new BatchSize({ maxBatchRows: 8, mostRows: 3 }).bounds.maxRows).toBe(3);
+    expect(new BatchSize({ maxBatchRows: 2, mostRows: 3 }).bounds.maxRows).toBe(2);
+  });
+
   it("is not judged by one slow batch, nor by one that was not full", () => {
     const size = new BatchSize({ maxBatchRows: "auto" });
     let batches = 0;

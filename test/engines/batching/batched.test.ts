@@ -63,6 +63,13 @@ describe("batched", () => {
     expect(clock.monotonic()).toBe(20);
   });
 
+  // Where each batch looks at all that waits, it takes longer than a test may.
+  it("takes its time by the rows of a batch, not by how many wait", async () => {
+    const model = { run: async (batch: readonly number[]) => answers(batch) };
+    const engine = over(virtualClock(), [model], { maxBatchRows: 1 });
+    expect(await outcomes(engine, range(40_000))).toEqual(answers(range(40_000)));
+  });
+
   it("starts at once, and what comes meanwhile is the next batch", async () => {
     const clock = virtualClock();
     const { batches, model } = recorded(clock);
@@ -183,11 +190,31 @@ describe("out of memory", () => {
     const { batches, model } = recorded(clock, holding(3));
     const engine = over(clock, [model], { maxBatchRows: 16 });
     expect(await clock.run(outcomes(engine, range(40)))).toEqual(answers(range(40)));
-    expect(batches.filter(({ length }) => length > 3).map(({ length }) => length)).toEqual([
-      16, 8, 4, 4, 8, 4, 4,
-    ]);
+    // Each size that does not fit is tried once.
+    expect(batches.slice(0, 4).map(({ length }) => length)).toEqual([16, 8, 4, 2]);
     expect(engine.bounds.maxRows).toBe(2);
-    expect(batches.slice(-12).every(({ length }) => length === 2)).toBe(true);
+    expect(batches.slice(4).every(({ length }) => length === 2)).toBe(true);
+  });
+
+  it("comes down to one row whatever limits the batch", async () => {
+    for (const limits of [{}, { maxBatchChars: 9 }, { maxBatchTokens: 100 }]) {
+      const clock = virtualClock();
+      const { model } = recorded(clock, holding(1));
+      const engine = over(clock, [model], { maxBatchRows: 8, ...limits });
+      const cost = (item: number) => ({ chars: item % 2, tokens: 1 + (item % 3) });
+      const found = await clock.run(outcomes(engine, range(12), cost));
+      expect(found, JSON.stringify(limits)).toEqual(answers(range(12)));
+    }
+  });
+
+  it("halves the batch as well where only some of its items say so", async () => {
+    const clock = virtualClock();
+    const { model } = recorded(clock, (batch) =>
+      batch.map((item, at) => (at < 2 ? String(item) : new Error("CUDA out of memory"))),
+    );
+    const engine = over(clock, [model], { maxBatchRows: 8 });
+    expect(await clock.run(outcomes(engine, range(16)))).toEqual(answers(range(16)));
+    expect(engine.bounds.maxRows).toBe(2);
   });
 
   it("that ends the process makes later batches smaller, unless it held them before", async () => {

@@ -75,6 +75,16 @@ describe("python/sluice_predictor.py", () => {
         { value: "B" },
       ]);
       expect(lines.join("\n")).toContain("debug Traceback");
+      for (const [asked, kind] of [
+        ["TEXT", "str"],
+        ["DICTIONARY", "dict"],
+      ] as const) {
+        const message = expect.stringContaining(
+          `predict gave a ${kind}, and not a list of results`,
+        );
+        const error = await rejectionOf(answerTo(engine, asked));
+        expect(error).toMatchObject({ code: "PREDICTION_FAILED", message });
+      }
       expect(await rejectionOf(answerTo(engine, "NEVER"))).toMatchObject({ code: "UNSUPPORTED" });
       expect(await answerTo(engine, "SIZE")).toBe("1");
     });

@@ -4,7 +4,10 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Engine } from "../../../src/engines/engine.ts";
 import { openLlamaServer, openVllm } from "../../../src/engines/managed/open.ts";
 import { llamaServerModel, vllmModel } from "../../../src/engines/managed/options.ts";
+import { silentLogger } from "../../../src/foundation/logger.ts";
 import { engineContext } from "../engine-context.ts";
+import { ggufFile, pair } from "../llama/repack/tiny-gguf.ts";
+import { keptLog } from "../openai/openai-engine.ts";
 import { request, StandIn } from "./managed-engines.ts";
 
 const never = new AbortController().signal;
@@ -23,15 +26,31 @@ afterEach(async () => {
 const contextOf = (environment: Record<string, string> = {}) =>
   engineContext({ environment, homeDirectory: standIn.folder });
 
-async function openLlama(options: Record<string, unknown>, args: (string | number)[] = []) {
+/** A model of which a token of context takes 2 layers × 4 heads × (16 + 16) × 2 bytes. */
+const tinyModel = ggufFile(
+  [
+    pair.text("general.architecture", "llama"),
+    pair.uint32("llama.block_count", 2),
+    pair.uint32("llama.embedding_length", 64),
+    pair.uint32("llama.attention.head_count", 4),
+  ],
+  [],
+);
+const tokenBytes = 2 * 4 * (16 + 16) * 2;
+
+async function openLlama(
+  options: Record<string, unknown>,
+  args: (string | number)[] = [],
+  { freeBytes = 2 ** 40, model = tinyModel, logger = silentLogger, environment = {} } = {},
+) {
   const name = join(standIn.folder, "tiny.gguf");
-  await writeFile(name, Buffer.concat([Buffer.from("GGUF"), Buffer.alloc(60)]));
+  await writeFile(name, model);
   const { command, args: own } = standIn.model();
   const parsed = llamaServerModel.parse({
     ...{ engine: "llama-server", name, command, args: [...own, ...args] },
     ...options,
   });
-  engine = await openLlamaServer(parsed, contextOf());
+  engine = await openLlamaServer(parsed, { ...contextOf(environment), logger }, freeBytes);
   return { engine, name, args: standIn.starts[0]!.args };
 }
 
@@ -71,6 +90,30 @@ describe("openLlamaServer", () => {
     expect(after(args, "-ngl")).toBe("7");
     expect(args.filter((arg) => arg === "-t")).toHaveLength(1);
     expect(after(args, "-t")).toBe("1");
+    expect(after(args, "-c")).toBe(String(2 * 2048));
+  });
+
+  it("has a context that takes half of the free memory at most, and says so", async () => {
+    const { lines, logger } = keptLog();
+    const freeBytes = 2 * 5.5 * 2048 * tokenBytes;
+    const { args } = await openLlama({ gpuLayers: 0 }, [], { freeBytes, logger });
+    expect([after(args, "-np"), after(args, "-c")]).toEqual(["5", String(5 * 2048)]);
+    expect(lines.map(({ message }) => message)).toEqual([
+      expect.stringMatching(/5 requests at once in place of 32, .*model\.sequences/),
+    ]);
+  });
+
+  it.each([
+    ["the job says how many", { gpuLayers: 0, sequences: 32 }, [], {}],
+    ["the server is told its context", { gpuLayers: 0 }, ["-c", 1024], {}],
+    ["layers are on a GPU", { gpuLayers: 9 }, [], {}],
+    ["there are GPUs", {}, [], { environment: { SLUICE_DEVICE: "cuda:0" } }],
+    ["the model says nothing", { gpuLayers: 0 }, [], { model: Buffer.from("GGUF".padEnd(60)) }],
+  ])("has 32 places whatever memory is free where %s", async (_why, options, more, given) => {
+    const { lines, logger } = keptLog();
+    const { args } = await openLlama(options, more, { freeBytes: 1, logger, ...given });
+    expect(after(args, "-np")).toBe("32");
+    expect(lines).toEqual([]);
   });
 });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { ManagedModelOptions } from "../../../src/engines/managed/options.ts";
 import {
-  checkCommandLine,
+  checkOptions,
   commandOf,
   findServerProgram,
   gpusOfVllm,
@@ -19,7 +19,7 @@ const llamaServer = (options: Record<string, unknown> = {}) =>
 const check =
   (model: ManagedModelOptions, environment = {}) =>
   () =>
-    checkCommandLine(model, environment);
+    checkOptions(model, environment);
 
 describe("the command line of a managed server", () => {
   it("begins with a program, by default that of the engine's name", () => {
@@ -50,6 +50,8 @@ describe("the command line of a managed server", () => {
     expect(check(vllm(withSecret), environment)).toThrow(/model\.args/);
     const asProgram = { command: ["env", "hf_abcdefgh123"] };
     expect(check(vllm(asProgram), environment)).toThrow(/model\.command/);
+    const asField = { extraBody: { user: { token: "hf_abcdefgh123" } } };
+    expect(check(vllm(asField), environment)).toThrow(/model\.extraBody/);
   });
 
   it("names a program that is there", async () => {

@@ -5,6 +5,7 @@ import type { Engine, EngineContext } from "../../../src/engines/engine.ts";
 import { modelOptions } from "../../../src/engines/model-options.ts";
 import { openOpenai } from "../../../src/engines/openai/engine.ts";
 import type { OpenaiModelOptions } from "../../../src/engines/openai/options.ts";
+import { limits } from "../../../src/foundation/limits.ts";
 import {
   type FakeServer,
   type FakeServerOptions,
@@ -231,7 +232,6 @@ describe("what is sent", () => {
       }
     });
     expect(codes).toEqual(["ENV_MISSING", "ENV_MISSING", "JOB_INVALID"]);
-    expect(() => open("ftp://host/v1")).toThrow(expect.objectContaining({ code: "JOB_INVALID" }));
   });
 
   it("goes through the proxy, with the whole address", async () => {
@@ -284,6 +284,24 @@ describe("the key", () => {
     const engine = open(server.baseUrl, { apiKeyEnv: "KEY" }, context);
     const error = await rejectionOf(engine.infer(chatRequest(1), never));
     expect(error).toMatchObject({ hint: "check the value of KEY" });
+  });
+});
+
+describe("what an engine found out", () => {
+  it("is how many requests at once each endpoint takes, and how many it refused", async () => {
+    let refused = 0;
+    const limited = await serve({
+      behave: () => (refused++ === 0 ? { kind: "status", status: 429 } : undefined),
+    });
+    const engine = open(limited.baseUrl, { maxInFlight: undefined });
+    const found = () => engine.choices?.endpoints;
+    const endpoint = limited.baseUrl;
+    const none = { endpoint, by: "goodput", highest: 0, refused: 0 };
+    expect(found()).toEqual([{ ...none, maxInFlight: limits.startInFlight }]);
+    await Promise.all([1, 2, 3].map((index) => engine.infer(chatRequest(index), never)));
+    expect(found()).toMatchObject([{ endpoint, by: "goodput", highest: 3, refused: 1 }]);
+    const given = open(limited.baseUrl, { maxInFlight: 7 });
+    expect(given.choices?.endpoints).toMatchObject([{ by: "job", maxInFlight: 7 }]);
   });
 });
 

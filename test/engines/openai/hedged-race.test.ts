@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import type { Engine } from "../../../src/engines/engine.ts";
 import type { ServerBehaviour } from "../../../src/testing/fake-server.ts";
 import { chatRequest, rejectionOf } from "../engine-context.ts";
-import { never, openOver, serve } from "./openai-engine.ts";
+import { ManualClock } from "../manual-clock.ts";
+import { keptLog, never, openOver, serve } from "./openai-engine.ts";
 
 const hedge = { afterQuantile: 0.9, maxShare: 0.2 };
 
@@ -25,6 +26,18 @@ describe("a request that is slow", () => {
     const all = await Promise.all(requests.map((request) => engine.infer(request, never)));
     expect(all.map(({ usage }) => usage.promptTokens)).toEqual(Array(8).fill(5));
     expect(servers.map(({ received }, at) => received - before[at]!)).toEqual([4, 8]);
+    while (servers[0]!.held > 0) await new Promise((resolve) => setTimeout(resolve, 1));
+  });
+
+  it("is asked again where it began before anything was known of the others", async () => {
+    const servers = [
+      await serve({ behave: ({ number }) => (number === 0 ? { kind: "hang" } : undefined) }),
+    ];
+    const engine = openOver(servers, { maxInFlight: 4, hedge: { ...hedge, maxShare: 1 } });
+    const first = engine.infer(chatRequest(100), never);
+    while (servers[0]!.held < 1) await new Promise((resolve) => setTimeout(resolve, 1));
+    await warmUp(engine);
+    expect((await first).answers).toHaveLength(1);
     while (servers[0]!.held > 0) await new Promise((resolve) => setTimeout(resolve, 1));
   });
 
@@ -60,6 +73,32 @@ describe("a request that is slow", () => {
     expect(await rejectionOf(engine.infer(chatRequest(3), never))).toMatchObject({
       code: "REQUEST_REFUSED",
     });
+  });
+
+  it("fails by that of the first where the second finds no endpoint that is open", async () => {
+    let isWarm = false;
+    const pausing = { kind: "status", status: 429, headers: { "retry-after": "300" } } as const;
+    const server = await serve({
+      behave: ({ body }) =>
+        isWarm ? (body.includes("of 7?") ? pausing : { kind: "hang" }) : undefined,
+    });
+    const clock = new ManualClock();
+    const { lines, logger } = keptLog();
+    const changes = { maxInFlight: 4, timeoutMs: 100, hedge: { ...hedge, maxShare: 1 } };
+    const engine = openOver([server], changes, { clock, logger });
+    await warmUp(engine);
+    isWarm = true;
+    const failed = rejectionOf(engine.infer(chatRequest(1), never));
+    while (server.held < 1) await new Promise((resolve) => setTimeout(resolve, 1));
+    const controller = new AbortController();
+    const paused = rejectionOf(engine.infer(chatRequest(7), controller.signal));
+    while (lines.length === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+    expect(lines[0]?.message).toBe("the endpoint is paused");
+    await clock.advance(100);
+    expect(await failed).toMatchObject({ code: "TIMEOUT" });
+    expect(server.received).toBe(22);
+    controller.abort("stop");
+    expect(await paused).toBe("stop");
   });
 
   it("is one of a share of all, whatever happens", async () => {

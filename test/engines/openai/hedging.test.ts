@@ -10,6 +10,15 @@ describe("Hedging", () => {
     expect(hedging.begin()).toBe(19);
   });
 
+  it("tells those that began before as soon as it knows, unless they ended", () => {
+    const hedging = new Hedging({ afterQuantile: 0.5, maxShare: 0.1 });
+    const told: string[] = [];
+    hedging.onceKnown((delayMs) => told.push(`first ${delayMs}`));
+    hedging.onceKnown((delayMs) => told.push(`second ${delayMs}`))();
+    for (let noted = 0; noted < 600; noted++) hedging.note(7);
+    expect(told).toEqual(["first 7"]);
+  });
+
   it("goes by the latencies of late", () => {
     const hedging = new Hedging({ afterQuantile: 0.5, maxShare: 1 });
     for (let count = 0; count < 1000; count++) hedging.note(10);

@@ -39,6 +39,26 @@ describe("where a model is asked", () => {
   });
 });
 
+describe("an address", () => {
+  it.each(["http://a/v1", "https://a.example/v1?api-version=2&model=b"])("is %s", (baseUrl) => {
+    expect(optionsOf({ baseUrl }).baseUrl).toBe(baseUrl);
+  });
+
+  it.each(["ftp://a/v1", "a/v1", "localhost:8000/v1", "file:///v1"])("is not %s", (baseUrl) => {
+    expect(faultOf({ baseUrl })[0]).toBe("baseUrl");
+    expect(faultOf({ endpoints: [{ baseUrl }] })[0]).toBe("endpoints.0.baseUrl");
+  });
+
+  it.each(["api-key", "API_KEY", "key", "access_token", "sig"])(
+    "has no %s in its query",
+    (name) => {
+      const [path, message] = faultOf({ baseUrl: `http://a/v1?a=1&${name}=sk-1` });
+      expect([path, message]).toEqual(["baseUrl", expect.stringContaining(`${name} in its query`)]);
+      expect(message).not.toContain("sk-1");
+    },
+  );
+});
+
 describe("extraBody", () => {
   it("takes any JSON by any name that is not the job's own", () => {
     const extraBody = { dimensions: 64, chat_template_kwargs: { enable_thinking: false } };

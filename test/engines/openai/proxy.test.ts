@@ -34,6 +34,21 @@ describe("proxyFor", () => {
     expect(proxy === undefined).toBe(isExempt);
   });
 
+  it.each([
+    ["127.0.0.1", "http://127.0.0.1:8000", true],
+    ["10.0.0.0/8", "http://10.42.0.7:8000", true],
+    ["10.0.0.0/8", "http://11.0.0.1", false],
+    ["10.0.0.0/99", "http://10.0.0.1", false],
+    ["10.0.0.0/8", "http://ten.example.com", false],
+    ["::1", "http://[::1]:8000", true],
+    ["[::1]:8000", "http://[::1]:8000", true],
+    ["[::1]:8001", "http://[::1]:8000", false],
+    ["fd00::/8", "http://[fd12::3]", true],
+    ["fd00::/8", "http://10.0.0.1", false],
+  ])("NO_PROXY=%s exempts %s: %s", (noProxy, address, isExempt) => {
+    expect(proxyOf(address, { ...both, NO_PROXY: noProxy }) === undefined).toBe(isExempt);
+  });
+
   it("refuses what is no http address, without repeating it", () => {
     const environment = { HTTP_PROXY: "socks5://user:secret@host:1" };
     expect(() => proxyOf("http://host", environment)).toThrow(/HTTP_PROXY is no http/);

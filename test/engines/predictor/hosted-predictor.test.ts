@@ -60,6 +60,37 @@ describe("openHostedPredictor", () => {
     ]);
   });
 
+  it("waits for results that come later, each for itself", async () => {
+    const engine = await open(
+      `export const predict = (batch: number[]) => batch.map(async (item) => {
+         await new Promise((resolve) => setTimeout(resolve, 5 - item));
+         if (item === 2) throw new Error("not two");
+         if (item === 3) throw "three";
+         return item;
+       });`,
+    );
+    expect(await engine.runBatch!([1, 2, 3, 4], signal)).toMatchObject([
+      { value: 1 },
+      { error: { code: "PREDICTION_FAILED", message: expect.stringContaining("not two") } },
+      { error: { code: "PREDICTION_FAILED", message: expect.stringContaining("three") } },
+      { value: 4 },
+    ]);
+  });
+
+  it("names the place of a list that nothing was put into", async () => {
+    const engine = await open(
+      `export function predict(batch: unknown[]) {
+         const results = new Array(batch.length);
+         results[1] = "here";
+         return results;
+       }`,
+    );
+    expect(await engine.runBatch!([1, 2], signal)).toMatchObject([
+      { error: { code: "PREDICTION_FAILED", message: expect.stringContaining("undefined") } },
+      { value: "here" },
+    ]);
+  });
+
   it("hands on errors that the module names by their code", async () => {
     const errors = new URL("../../../src/foundation/errors.ts", import.meta.url).href;
     const engine = await open(

@@ -46,6 +46,13 @@ describe("loadPredictorModule", () => {
     expect(await predicted(named, "twice")).toEqual([4]);
   });
 
+  it("takes what a compiler made of a default export", async () => {
+    const compiled =
+      'Object.defineProperty(exports, "__esModule", { value: true });' +
+      "exports.default = { predict: (batch) => batch.map(({ row }) => row.n) };";
+    expect(await predicted(compiled, undefined, "cjs")).toEqual([2]);
+  });
+
   it.each([
     [
       "import './nowhere.ts'; export const predict = 1;",
@@ -77,6 +84,21 @@ describe("loadPredictorModule", () => {
       "export default class Handler { initialise() {} inference(data: unknown) { return data; } }",
       undefined,
       /it exports initialise, .*did you mean initialize\?/,
+    ],
+    [
+      "export const predict = () => []; export const preprocess = (data: unknown) => data;",
+      undefined,
+      /it exports predict and preprocess, of two life cycles.*beside predict nobody calls preprocess/,
+    ],
+    [
+      "export default class Model { load() {} handle() {} initialize() {} }",
+      undefined,
+      /it exports load, initialize and handle, .*beside handle nobody calls load/,
+    ],
+    [
+      "export const load = () => {}; export default () => [];",
+      undefined,
+      /its default export is used, and load, beside it, is called by nobody/,
     ],
   ])("refuses %s", async (source, exportName, message) => {
     const path = moduleFile(source);

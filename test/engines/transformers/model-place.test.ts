@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import {
   assertOnnxFolder,
-  hubCache,
   parseOnnxModelName,
 } from "../../../src/engines/transformers/model-place.ts";
 
@@ -62,20 +61,5 @@ describe("assertOnnxFolder", () => {
       code: "MODEL_FORMAT_DIFFERS",
       hint: expect.stringContaining("engine: command"),
     });
-  });
-});
-
-describe("hubCache", () => {
-  it("has a mark for each revision and variant", () => {
-    const marks = [
-      ["main", "translation fp32"],
-      ["v1", "translation fp32"],
-      ["main", "translation q8"],
-    ].map(([revision, variant]) => {
-      const named = { repository: "owner/name", revision: revision! };
-      return hubCache("/home", named, variant!).mark;
-    });
-    expect(new Set(marks).size).toBe(3);
-    expect(marks[0]).toMatch(/^\/home\/models\/onnx\//);
   });
 });

@@ -227,6 +227,22 @@ describe("Worker", () => {
     expect(of("worker-beat")).toHaveLength(3);
   });
 
+  it("says what its engine chose, anew at the end of a task where that has changed", async () => {
+    const run = await runOf(3, 1);
+    const engine = { ...instant(), choices: { found: 16 } };
+    const { tell, of } = started(run, engine);
+    await tell({ type: "task-run", task: 0 });
+    engine.choices = { found: 32 };
+    await tell({ type: "task-run", task: 1 });
+    await tell({ type: "task-run", task: 2 });
+    expect(of("worker-ready")[0]?.choices).toEqual({ found: 16 });
+    expect(of("task-end").map(({ choices }) => choices)).toEqual([
+      undefined,
+      { found: 32 },
+      undefined,
+    ]);
+  });
+
   it("ignores messages that it does not know, and says so once a kind", async () => {
     const run = await runOf(2);
     const lines: string[] = [];

@@ -1,6 +1,7 @@
 import { open } from "node:fs/promises";
 import { SluiceError } from "../../../foundation/errors.ts";
 import { limits } from "../../../foundation/limits.ts";
+import type { GgufMetadata } from "../node-llama-cpp.ts";
 
 // The layout is that of the GGUF specification (`docs/gguf.md` of ggml-org/ggml): magic, version,
 // counts of tensors and of key-value pairs, the pairs, the tensors' descriptions, padding, data.
@@ -25,6 +26,8 @@ export interface GgufHeader {
   pairs: Buffer;
   /** Where in `pairs` the number of the file type stands; undefined where there is none. */
   fileTypeAt: number | undefined;
+  /** The name of the architecture and values that are whole numbers, in objects by their keys. */
+  metadata: GgufMetadata;
   /** Number of files that the model is cut into. */
   parts: number;
   /** Tensors begin at multiples of it. */
@@ -82,11 +85,14 @@ function parse(cursor: Cursor, path: string): GgufHeader {
   const pairCount = cursor.uint64();
   const start = cursor.at;
   const facts = { fileTypeAt: undefined as number | undefined, parts: 1, alignment: 0 };
+  const metadata: GgufMetadata = {};
   for (let pair = 0; pair < pairCount; pair++) {
     const key = cursor.string();
     const type = cursor.uint32();
     const valueAt = cursor.at;
     skipValue(cursor, type, path);
+    const isName = type === stringType && key === "general.architecture";
+    if (isName || type === uint32Type) keep(metadata, key, readValue(cursor.bytes, valueAt, type));
     if (key === "general.file_type" && type === uint32Type) facts.fileTypeAt = valueAt - start;
     if (key === "general.alignment") facts.alignment = cursor.bytes.readUInt32LE(valueAt);
     if (key === "split.count") facts.parts = cursor.bytes.readUInt16LE(valueAt);
@@ -96,7 +102,27 @@ function parse(cursor: Cursor, path: string): GgufHeader {
   for (let index = 0; index < tensorCount; index++) tensors.push(readTensor(cursor));
   const alignment = facts.alignment || defaultAlignment;
   const dataStart = aligned(cursor.at, alignment);
-  return { ...facts, version, pairCount, pairs, alignment, tensors, dataStart };
+  return { ...facts, metadata, version, pairCount, pairs, alignment, tensors, dataStart };
+}
+
+function readValue(bytes: Buffer, at: number, type: number): number | string {
+  return type === uint32Type
+    ? bytes.readUInt32LE(at)
+    : bytes.toString("utf8", at + 8, at + 8 + Number(bytes.readBigUInt64LE(at)));
+}
+
+/** Puts the value of `llama.attention.head_count` into the objects that its key names. */
+function keep(metadata: GgufMetadata, key: string, value: number | string): void {
+  const path = key.split(".");
+  const last = path.pop()!;
+  let place: Record<string, unknown> = metadata;
+  for (const name of path) {
+    const found = Object.hasOwn(place, name) ? place[name] : undefined;
+    const below = typeof found === "object" ? (found as Record<string, unknown>) : {};
+    place[name] = below;
+    place = below;
+  }
+  place[last] = value;
 }
 
 function readTensor(cursor: Cursor): TensorDescription {
@@ -106,7 +132,7 @@ function readTensor(cursor: Cursor): TensorDescription {
 }
 
 /** The bytes of a header, padding to the tensors' data included. */
-export function ggufHeaderBytes(header: Omit<GgufHeader, "dataStart">): Buffer {
+export function ggufHeaderBytes(header: Omit<GgufHeader, "dataStart" | "metadata">): Buffer {
   const { version, pairCount, pairs, tensors, alignment } = header;
   const head = Buffer.alloc(24);
   head.write("GGUF", "latin1");

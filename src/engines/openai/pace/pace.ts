@@ -42,8 +42,6 @@ export interface Pace {
   readonly inFlight: number;
   /** Requests that it may hold now, at least 1; rises and falls as it learns. */
   readonly limit: number;
-  /** True while nothing is admitted because the endpoint asked to be left alone. */
-  readonly isPaused: boolean;
   /** What it found so far, for the log and the manifest. */
   readonly choices: Readonly<Record<string, Json>>;
   /**
@@ -114,10 +112,6 @@ class EndpointPace implements Pace {
   get limit(): number {
     const found = this.#finder?.limit ?? this.#options.maxInFlight!;
     return Math.max(1, Math.min(found, this.#ceiling.ceiling));
-  }
-
-  get isPaused(): boolean {
-    return this.#release.waitMs(this.#options.clock.monotonic()) > 0;
   }
 
   get choices(): Readonly<Record<string, Json>> {

@@ -8,20 +8,19 @@ import { modelMaxTokens, withinBounds } from "./encode.ts";
 import {
   assertSearchable,
   type GenerationItem,
-  type GenerationParts,
   generate,
   generationCost,
   identityOf,
 } from "./generate.ts";
-import type { PreparedItem, Task, TaskResult } from "./task.ts";
+import type { ModelParts, PreparedItem, Task, TaskResult } from "./task.ts";
 
 /** Text generation: the model goes on where the prompt ends. */
 export class CausalTask implements Task<GenerationItem> {
-  readonly #parts: GenerationParts;
+  readonly #parts: ModelParts;
   readonly #options: TransformersModelOptions;
   readonly #contextTokens: number;
 
-  constructor(parts: GenerationParts, options: TransformersModelOptions) {
+  constructor(parts: ModelParts, options: TransformersModelOptions) {
     this.#parts = parts;
     this.#options = options;
     this.#contextTokens = modelMaxTokens(parts.model, parts.tokenizer);

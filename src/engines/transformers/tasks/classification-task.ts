@@ -1,10 +1,16 @@
 import type { InferenceRequest } from "../../../foundation/inference.ts";
 import type { TransformersModelOptions } from "../options.ts";
 import type { Encoding } from "../transformers-js.ts";
-import { textOf } from "./asked-text.ts";
-import { modelMaxTokens, withinBounds } from "./encode.ts";
-import { type EncoderParts, encoderOutputs, floatsOf, sigmoid, softmax } from "./encoder-batch.ts";
-import { type PreparedItem, shortNumber, type Task, type TaskResult, valueAnswer } from "./task.ts";
+import { RequestEncoder } from "./encode.ts";
+import { encoderOutputs, floatsOf, sigmoid, softmax } from "./encoder-batch.ts";
+import {
+  type ModelParts,
+  type PreparedItem,
+  shortNumber,
+  type Task,
+  type TaskResult,
+  valueAnswer,
+} from "./task.ts";
 
 /** A label, and how sure the model is of it: 0 to 1. */
 export interface LabelScore {
@@ -15,25 +21,18 @@ export interface LabelScore {
 
 /** Labels of texts, by the classes that the model was trained for. */
 export class ClassificationTask implements Task<Encoding> {
-  readonly #parts: EncoderParts;
+  readonly #parts: ModelParts;
   readonly #options: TransformersModelOptions;
-  readonly #maxTokens: number;
+  readonly #encoder: RequestEncoder;
 
-  constructor(parts: EncoderParts, options: TransformersModelOptions) {
+  constructor(parts: ModelParts, options: TransformersModelOptions) {
     this.#parts = parts;
     this.#options = options;
-    this.#maxTokens = modelMaxTokens(parts.model, parts.tokenizer);
+    this.#encoder = new RequestEncoder(parts, options);
   }
 
   prepare(request: InferenceRequest): PreparedItem<Encoding> {
-    const { tokenizer } = this.#parts;
-    const { textColumn, maxInputTokens: maxTokens = this.#maxTokens } = this.#options;
-    const { onTooLong = request.onTooLong } = this.#options;
-    const text = textOf(request, textColumn);
-    const content = tokenizer._encode_plus(text, { add_special_tokens: false }).input_ids;
-    const whole = tokenizer._encode_plus(text, {});
-    const item = withinBounds(whole, content, { maxTokens, onTooLong });
-    return { item, cost: { tokens: item.input_ids.length } };
+    return this.#encoder.prepare(request);
   }
 
   async run(batch: readonly Encoding[]): Promise<readonly TaskResult[]> {

@@ -1,38 +1,31 @@
 import type { InferenceRequest } from "../../../foundation/inference.ts";
 import type { TransformersModelOptions } from "../options.ts";
 import type { Encoding } from "../transformers-js.ts";
-import { textOf } from "./asked-text.ts";
-import { modelMaxTokens, withinBounds } from "./encode.ts";
-import { type EncoderParts, encoderOutputs, floatsOf } from "./encoder-batch.ts";
-import { type PreparedItem, shortNumber, type Task, type TaskResult, valueAnswer } from "./task.ts";
+import { RequestEncoder } from "./encode.ts";
+import { encoderOutputs, floatsOf } from "./encoder-batch.ts";
+import {
+  type ModelParts,
+  type PreparedItem,
+  shortNumber,
+  type Task,
+  type TaskResult,
+  valueAnswer,
+} from "./task.ts";
 
 /** Vectors of texts. */
 export class EmbeddingTask implements Task<Encoding> {
-  readonly #parts: EncoderParts;
+  readonly #parts: ModelParts;
   readonly #options: TransformersModelOptions;
-  readonly #maxTokens: number;
+  readonly #encoder: RequestEncoder;
 
-  constructor(parts: EncoderParts, options: TransformersModelOptions) {
+  constructor(parts: ModelParts, options: TransformersModelOptions) {
     this.#parts = parts;
     this.#options = options;
-    this.#maxTokens = modelMaxTokens(parts.model, parts.tokenizer);
+    this.#encoder = new RequestEncoder(parts, options);
   }
 
   prepare(request: InferenceRequest): PreparedItem<Encoding> {
-    const { tokenizer } = this.#parts;
-    const { textColumn, maxInputTokens = this.#maxTokens } = this.#options;
-    const { onTooLong = request.onTooLong } = this.#options;
-    const text = textOf(request, textColumn);
-    const whole = tokenizer._encode_plus(text, {});
-    const item =
-      whole.input_ids.length <= maxInputTokens
-        ? whole
-        : withinBounds(
-            whole,
-            tokenizer._encode_plus(text, { add_special_tokens: false }).input_ids,
-            { maxTokens: maxInputTokens, onTooLong },
-          );
-    return { item, cost: { tokens: item.input_ids.length } };
+    return this.#encoder.prepare(request);
   }
 
   async run(batch: readonly Encoding[]): Promise<readonly TaskResult[]> {

@@ -1,6 +1,9 @@
 import { SluiceError } from "../../../foundation/errors.ts";
-import type { TooLongPolicy } from "../../../foundation/inference.ts";
+import type { InferenceRequest, TooLongPolicy } from "../../../foundation/inference.ts";
+import type { TransformersModelOptions } from "../options.ts";
 import type { Encoding, Model, Tokenizer } from "../transformers-js.ts";
+import { textOf } from "./asked-text.ts";
+import type { ModelParts, PreparedItem } from "./task.ts";
 
 /** How much of a text is taken. */
 export interface EncodeBounds {
@@ -53,4 +56,44 @@ function placeOf(content: readonly number[], ids: readonly number[]): number {
     if (content.every((id, at) => ids[start + at] === id)) return start;
   }
   return -1;
+}
+
+/** Makes tokens of what is asked, no more than the job and the model take of a text. */
+export class RequestEncoder {
+  readonly #tokenizer: Tokenizer;
+  readonly #options: TransformersModelOptions;
+  readonly #maxTokens: number;
+
+  constructor(
+    { model, tokenizer }: Pick<ModelParts, "model" | "tokenizer">,
+    options: TransformersModelOptions,
+  ) {
+    this.#tokenizer = tokenizer;
+    this.#options = options;
+    this.#maxTokens = options.maxInputTokens ?? modelMaxTokens(model, tokenizer);
+  }
+
+  /**
+   * The text of a request.
+   *
+   * @throws SluiceError `COLUMN_INVALID`, `PROMPT_TOO_LONG`.
+   */
+  prepare(request: InferenceRequest): PreparedItem<Encoding> {
+    const text = textOf(request, this.#options.textColumn);
+    const item = this.bounded(this.#tokenizer._encode_plus(text, {}), text, request);
+    return { item, cost: { tokens: item.input_ids.length } };
+  }
+
+  /**
+   * Tokens of a text with all that goes with it, of which the text is cut where it may be.
+   *
+   * @throws SluiceError `PROMPT_TOO_LONG`.
+   */
+  bounded(whole: Encoding, text: string, request: InferenceRequest): Encoding {
+    const maxTokens = this.#maxTokens;
+    if (whole.input_ids.length <= maxTokens) return whole;
+    const { onTooLong = request.onTooLong } = this.#options;
+    const content = this.#tokenizer._encode_plus(text, { add_special_tokens: false }).input_ids;
+    return withinBounds(whole, content, { maxTokens, onTooLong });
+  }
 }

@@ -1,16 +1,10 @@
 import { type MakeTensor, padRows } from "../decode/tensors.ts";
-import type { Encoding, LibraryTensor, Model, Tensors, Tokenizer } from "../transformers-js.ts";
-
-/** What computing a batch of texts at once needs. */
-export interface EncoderParts {
-  model: Model;
-  tokenizer: Tokenizer;
-  makeTensor: MakeTensor;
-}
+import type { Encoding, LibraryTensor, Tensors } from "../transformers-js.ts";
+import type { ModelParts } from "./task.ts";
 
 /** What a model says of a batch of texts, padded on the right, and how long each text is. */
 export async function encoderOutputs(
-  { model, tokenizer, makeTensor }: EncoderParts,
+  { model, tokenizer, makeTensor }: ModelParts,
   batch: readonly Encoding[],
 ): Promise<Tensors> {
   const rows = batch.map(({ input_ids }) => input_ids);

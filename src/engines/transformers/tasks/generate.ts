@@ -12,7 +12,7 @@ import { sampleRows } from "../decode/sample.ts";
 import type { GeneratedRow, LogitsRules, Sequence, Steps } from "../decode/steps.ts";
 import type { MakeTensor } from "../decode/tensors.ts";
 import type { GenerationConfig, Model, Tokenizer } from "../transformers-js.ts";
-import type { TaskResult } from "./task.ts";
+import type { ModelParts, TaskResult } from "./task.ts";
 
 /** A row that text is generated for. */
 export interface GenerationItem {
@@ -25,13 +25,6 @@ export interface GenerationItem {
   forcedStart?: number | undefined;
   /** What tells its chance from that of other rows. */
   identity: string;
-}
-
-/** What generating needs of a loaded model. */
-export interface GenerationParts {
-  model: Model;
-  tokenizer: Tokenizer;
-  makeTensor: MakeTensor;
 }
 
 /**
@@ -72,7 +65,7 @@ export function identityOf({ index, promptName, element }: InferenceRequest): st
  * @param decoderPrompts what the decoder begins with, row by row.
  */
 export async function generate(
-  { model, tokenizer, makeTensor }: GenerationParts,
+  { model, tokenizer, makeTensor }: ModelParts,
   steps: Steps,
   batch: readonly GenerationItem[],
   decoderPrompts: readonly (readonly number[])[],

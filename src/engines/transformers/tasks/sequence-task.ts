@@ -4,29 +4,28 @@ import { padRows } from "../decode/tensors.ts";
 import type { TransformersModelOptions } from "../options.ts";
 import type { Encoding } from "../transformers-js.ts";
 import { textOf } from "./asked-text.ts";
-import { type EncodeBounds, modelMaxTokens, withinBounds } from "./encode.ts";
+import { RequestEncoder } from "./encode.ts";
 import {
   assertSearchable,
   type GenerationItem,
-  type GenerationParts,
   generate,
   generationCost,
   identityOf,
 } from "./generate.ts";
 import { assertLanguages, encodeForTranslation, languagesOf } from "./languages.ts";
-import type { PreparedItem, Task, TaskResult } from "./task.ts";
+import type { ModelParts, PreparedItem, Task, TaskResult } from "./task.ts";
 
 /** Translation and summarization: an encoder reads the text, a decoder writes the answer. */
 export class SequenceTask implements Task<GenerationItem> {
-  readonly #parts: GenerationParts;
+  readonly #parts: ModelParts;
   readonly #options: TransformersModelOptions;
-  readonly #maxTokens: number;
+  readonly #encoder: RequestEncoder;
 
   /** @throws SluiceError `TASK_UNUSABLE` where the job and the model do not go together. */
-  constructor(parts: GenerationParts, options: TransformersModelOptions) {
+  constructor(parts: ModelParts, options: TransformersModelOptions) {
     this.#parts = parts;
     this.#options = options;
-    this.#maxTokens = modelMaxTokens(parts.model, parts.tokenizer);
+    this.#encoder = new RequestEncoder(parts, options);
     if (options.task === "translation") assertLanguages(options, parts.tokenizer);
   }
 
@@ -69,20 +68,17 @@ export class SequenceTask implements Task<GenerationItem> {
 
   #encode(request: InferenceRequest): Encoded {
     const { tokenizer, model } = this.#parts;
-    const { task, textColumn, onTooLong = request.onTooLong } = this.#options;
-    const { maxInputTokens = this.#maxTokens } = this.#options;
-    const bounds: EncodeBounds = { maxTokens: maxInputTokens, onTooLong };
+    const { task, textColumn } = this.#options;
     const prefix = model.config.task_specific_params?.[task]?.prefix ?? "";
     const text = prefix + textOf(request, textColumn);
-    const bare = () => tokenizer._encode_plus(text, { add_special_tokens: false }).input_ids;
     if (task !== "translation" || tokenizer.language_codes === undefined) {
-      const encoding = tokenizer._encode_plus(text, {});
-      return { encoding: bounded(encoding, bare, bounds), languages: "" };
+      const whole = tokenizer._encode_plus(text, {});
+      return { encoding: this.#encoder.bounded(whole, text, request), languages: "" };
     }
     const languages = languagesOf(request, this.#options, tokenizer.language_codes);
     const { encoding, forcedStart } = encodeForTranslation(text, languages, tokenizer);
     return {
-      encoding: bounded(encoding, bare, bounds),
+      encoding: this.#encoder.bounded(encoding, text, request),
       forcedStart,
       languages: `${languages.source}>${languages.target}`,
     };
@@ -93,9 +89,4 @@ interface Encoded {
   encoding: Encoding;
   forcedStart?: number;
   languages: string;
-}
-
-function bounded(encoding: Encoding, bare: () => number[], bounds: EncodeBounds): Encoding {
-  if (encoding.input_ids.length <= bounds.maxTokens) return encoding;
-  return withinBounds(encoding, bare(), bounds);
 }

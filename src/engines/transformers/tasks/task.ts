@@ -1,6 +1,15 @@
 import type { Answer, InferenceRequest } from "../../../foundation/inference.ts";
 import type { Json } from "../../../foundation/json.ts";
 import type { BatchCost } from "../../batching/next-batch.ts";
+import type { MakeTensor } from "../decode/tensors.ts";
+import type { Model, Tokenizer } from "../transformers-js.ts";
+
+/** What tasks over texts need of a loaded model. */
+export interface ModelParts {
+  model: Model;
+  tokenizer: Tokenizer;
+  makeTensor: MakeTensor;
+}
 
 /** A row as a task computes it, and what it takes of a batch. */
 export interface PreparedItem<Item> {

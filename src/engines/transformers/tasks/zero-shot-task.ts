@@ -4,9 +4,16 @@ import type { Json } from "../../../foundation/json.ts";
 import type { TransformersModelOptions } from "../options.ts";
 import type { Encoding, ModelConfig } from "../transformers-js.ts";
 import { columnInvalid, columnOf, textOf } from "./asked-text.ts";
-import { modelMaxTokens, withinBounds } from "./encode.ts";
-import { type EncoderParts, encoderOutputs, floatsOf, softmax } from "./encoder-batch.ts";
-import { type PreparedItem, shortNumber, type Task, type TaskResult, valueAnswer } from "./task.ts";
+import { RequestEncoder } from "./encode.ts";
+import { encoderOutputs, floatsOf, softmax } from "./encoder-batch.ts";
+import {
+  type ModelParts,
+  type PreparedItem,
+  shortNumber,
+  type Task,
+  type TaskResult,
+  valueAnswer,
+} from "./task.ts";
 
 /** A text, and for each label the text beside the sentence that says so. */
 export interface LabelledItem {
@@ -16,16 +23,16 @@ export interface LabelledItem {
 
 /** Chooses among labels that the model was not trained for, by whether each would follow. */
 export class ZeroShotTask implements Task<LabelledItem> {
-  readonly #parts: EncoderParts;
+  readonly #parts: ModelParts;
   readonly #options: TransformersModelOptions;
-  readonly #maxTokens: number;
+  readonly #encoder: RequestEncoder;
   readonly #classes: { entailment: number; contradiction: number };
 
   /** @throws SluiceError `TASK_UNUSABLE` */
-  constructor(parts: EncoderParts, options: TransformersModelOptions) {
+  constructor(parts: ModelParts, options: TransformersModelOptions) {
     this.#parts = parts;
     this.#options = options;
-    this.#maxTokens = modelMaxTokens(parts.model, parts.tokenizer);
+    this.#encoder = new RequestEncoder(parts, options);
     this.#classes = classesOf(parts.model.config);
     const { candidateLabels, candidateLabelsColumn } = options;
     if (candidateLabels === undefined && candidateLabelsColumn === undefined) {
@@ -38,13 +45,11 @@ export class ZeroShotTask implements Task<LabelledItem> {
     const { textColumn, hypothesisTemplate } = this.#options;
     const text = textOf(request, textColumn);
     const labels = this.#labelsOf(request);
-    const pairs = labels.map((label) =>
-      this.#encodePair(
-        text,
-        hypothesisTemplate.replace("{}", () => label),
-        request,
-      ),
-    );
+    const pairs = labels.map((label) => {
+      const text_pair = hypothesisTemplate.replace("{}", () => label);
+      const pair = this.#parts.tokenizer._encode_plus(text, { text_pair });
+      return this.#encoder.bounded(pair, text, request);
+    });
     const tokens = pairs.reduce((sum, { input_ids }) => sum + input_ids.length, 0);
     return { item: { labels, pairs }, cost: { tokens } };
   }
@@ -80,15 +85,6 @@ export class ZeroShotTask implements Task<LabelledItem> {
       return labels as string[];
     }
     throw columnInvalid(`${column} names no labels`, column!, "candidateLabelsColumn");
-  }
-
-  #encodePair(text: string, sentence: string, request: InferenceRequest): Encoding {
-    const { tokenizer } = this.#parts;
-    const { maxInputTokens: maxTokens = this.#maxTokens } = this.#options;
-    const { onTooLong = request.onTooLong } = this.#options;
-    const content = tokenizer._encode_plus(text, { add_special_tokens: false }).input_ids;
-    const pair = tokenizer._encode_plus(text, { text_pair: sentence });
-    return withinBounds(pair, content, { maxTokens, onTooLong });
   }
 
   /** The likeliest label first. */

@@ -42,6 +42,25 @@ describe("readGgufHeader", () => {
     expect(header.tensors.map(({ offset }) => offset)).toEqual([0, 64]);
   });
 
+  it("gives the architecture and whole numbers, in objects by their keys", async () => {
+    const pairs = [
+      pair.text("general.architecture", "llama"),
+      pair.text("general.name", "tiny"),
+      pair.uint32("llama.block_count", 2),
+      pair.uint32("llama.attention.head_count", 4),
+      pair.float("llama.rope.freq_base", 1),
+      pair.uint32("llama", 1),
+    ];
+    const { metadata } = await read(ggufFile(pairs.slice(0, 5), []));
+    expect(metadata).toEqual({
+      general: { architecture: "llama" },
+      llama: { block_count: 2, attention: { head_count: 4 } },
+    });
+    // A number gives way where later keys need an object.
+    const odd = await read(ggufFile(pairs.toReversed(), []));
+    expect(odd.metadata).toEqual(metadata);
+  });
+
   it("reads a header that is longer than the first piece read", async () => {
     const tokens = Array.from({ length: 60_000 }, (_, index) => `token ${index} `.repeat(10));
     const header = await read(ggufFile([pair.texts("tokens", tokens)], []));
