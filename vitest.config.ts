@@ -3,11 +3,16 @@ import { defineConfig } from "vitest/config";
 /** Tests that compute with a real model in process, which takes every core. */
 const modelTests = ["test/integration/llama*.test.ts", "test/integration/recipes.test.ts"];
 
+/** Builds the server of the tests of object stores where it is not there, if Go is. */
+const s3Server = "./scripts/versitygw.ts";
+
 interface Tier {
   name: string;
   include: string[];
   exclude?: string[];
   timeoutMs: number;
+  /** Modules whose default function is called before the tests. */
+  setup?: string[];
   /** Tiers of one group share the workers; groups come one after another. Default 0. */
   group?: number;
   /** Files at once; default 2. */
@@ -15,13 +20,22 @@ interface Tier {
 }
 
 /** One project a tier: `meta` is what `npm run check` runs, the rest makes up `npm test`. */
-const tier = ({ name, include, exclude = [], timeoutMs, group = 0, workers = 2 }: Tier) => ({
+const tier = ({
+  name,
+  include,
+  exclude = [],
+  timeoutMs,
+  setup = [],
+  group = 0,
+  workers = 2,
+}: Tier) => ({
   test: {
     name,
     include,
     exclude,
     testTimeout: timeoutMs,
     hookTimeout: timeoutMs,
+    globalSetup: setup,
     maxWorkers: workers,
     sequence: { groupOrder: group },
   },
@@ -40,6 +54,7 @@ export default defineConfig({
         name: "unit",
         // Whatever folder a test is put into, it runs; those with peers by `npm run test:peers`.
         include: ["test/!(meta|simulation|integration|peers)/**/*.test.ts"],
+        setup: [s3Server],
         timeoutMs: 20_000,
       }),
       tier({
@@ -51,6 +66,7 @@ export default defineConfig({
         name: "integration",
         include: ["test/integration/**/*.test.ts"],
         exclude: modelTests,
+        setup: [s3Server],
         timeoutMs: 600_000,
       }),
       // Threads that compute wait for one another: beside a neighbour they take 3 to 5 times as long.

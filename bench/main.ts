@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { benchAdaptive } from "./adaptive.ts";
 import { benchBatching } from "./batching.ts";
+import { benchCsv } from "./csv.ts";
 import { benchEmbeddings } from "./embeddings.ts";
 import { benchHttp } from "./http.ts";
 import { installPackage } from "./installed-package.ts";
@@ -13,9 +14,12 @@ import { benchLlama } from "./llama.ts";
 import { benchLlamaServer } from "./llama-server.ts";
 import { benchNoop } from "./noop.ts";
 import { benchOpenai } from "./openai.ts";
+import { benchOverlap } from "./overlap.ts";
+import { benchParquet } from "./parquet.ts";
 import { benchPrefix } from "./prefix.ts";
 import type { BenchResult } from "./result.ts";
 import { benchResume } from "./resume.ts";
+import { benchS3 } from "./s3.ts";
 import type { BenchSetting } from "./setting.ts";
 import { benchStart } from "./start.ts";
 import { benchStructure } from "./structure.ts";
@@ -24,6 +28,9 @@ import { benchVllm } from "./vllm.ts";
 
 const benchmarks: Record<string, (setting: BenchSetting) => Promise<BenchResult[]>> = {
   noop: benchNoop,
+  parquet: benchParquet,
+  csv: benchCsv,
+  s3: benchS3,
   latency: benchLatency,
   http: benchHttp,
   openai: benchOpenai,
@@ -36,6 +43,7 @@ const benchmarks: Record<string, (setting: BenchSetting) => Promise<BenchResult[
   prefix: benchPrefix,
   structure: benchStructure,
   batching: benchBatching,
+  overlap: benchOverlap,
   embeddings: benchEmbeddings,
 };
 
@@ -43,7 +51,7 @@ const usage = `npm run bench -- [NAME …] [options]
   names: ${Object.keys(benchmarks).join(" ")}; default: all
   --write     put the results into the table of bench/README.md
   --rounds N  measurements of each figure, of which the median counts; default 3
-  --large     noop with 10 million rows, once
+  --large     noop with 10 million rows, parquet with 2 GB, once
   --small     loads so small that the figures mean nothing, to try the benchmarks themselves
   --no-build  take the package that an earlier call built`;
 

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { openLocalFile } from "../src/data/open-files.ts";
+import { localInputs } from "../src/data/sources/open.ts";
 import { localStorage } from "../src/data/storage/local.ts";
 import { systemClock } from "../src/foundation/clock.ts";
 import { silentLogger } from "../src/foundation/logger.ts";
@@ -24,7 +24,7 @@ export async function planOneRowTasks(input: string, directory: string): Promise
     {
       ...{ clock: systemClock, random: systemRandom, logger: silentLogger, software: "bench" },
       openStorage: (location) => localStorage(location, { durable: false }),
-      openFile: openLocalFile,
+      inputs: localInputs,
       processes: { self: () => identity, look: () => "dead" },
     },
     { overwrite: false, fork: false, workersFor: () => 1, onEvent() {} },

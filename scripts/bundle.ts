@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { type Plugin, rolldown } from "rolldown";
 
 /** Makes the JavaScript of `dist/`: few files, with the packages that src imports inside them. */
@@ -93,16 +93,29 @@ function notices(modules: readonly string[]): string {
 }
 
 function noticeOf(folder: string): string {
-  const file = readdirSync(folder).find((name) => /^licen[cs]e(\.\w+)?$/i.test(name));
-  if (file === undefined) throw new Error(`${folder} has no licence`);
-  const { name, version, license } = JSON.parse(
-    readFileSync(join(folder, "package.json"), "utf8"),
-  ) as Record<string, string>;
+  const { name, version, license } = manifestOf(folder);
+  const text = textOf(folder) ?? siblingText(folder, license);
+  if (text === undefined) throw new Error(`${folder} has no licence`);
   const rule = "-".repeat(80);
-  return `${rule}\n${name} ${version} (${license})\n${rule}\n\n${textOf(folder, file)}\n`;
+  return `${rule}\n${name} ${version} (${license})\n${rule}\n\n${text}\n`;
 }
 
-function textOf(folder: string, licence: string): string {
+/** Some packages of one scope leave the licence that they name to the others. */
+function siblingText(folder: string, license: string | undefined): string | undefined {
+  const scope = dirname(folder);
+  if (!basename(scope).startsWith("@")) return undefined;
+  const siblings = readdirSync(scope).map((name) => join(scope, name));
+  const texts = siblings.map((it) => (manifestOf(it).license === license ? textOf(it) : undefined));
+  return texts.find((text) => text !== undefined);
+}
+
+function manifestOf(folder: string): Record<string, string> {
+  return JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as Record<string, string>;
+}
+
+function textOf(folder: string): string | undefined {
+  const licence = readdirSync(folder).find((name) => /^licen[cs]e(\.\w+)?$/i.test(name));
+  if (licence === undefined) return undefined;
   const notice = ["NOTICE", "NOTICE.txt"].find((name) => existsSync(join(folder, name)));
   const files = notice === undefined ? [licence] : [licence, notice];
   return files.map((name) => readFileSync(join(folder, name), "utf8").trim()).join("\n\n");

@@ -15,19 +15,29 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   RUN_DIFFERS:
     "The output already holds a run, and this job would give other answers than the one that began it. The differing keys are named. Mixing both in one output would make results that no job describes. A run that was begun, has no answer at all and nobody at work on it, as after a wrong model or key, is replaced instead, with a notice.",
   OUTPUT_OCCUPIED: "The output path holds files that no run of Sluice wrote. They are left alone.",
+  TARGET_DIFFERS:
+    "`sluice upload` or `sluice download` found files under the names it would write to, and their size or content is another one. All other files were transferred.",
   NOT_A_RUN: "A command such as `status` or `verify` was given a directory without `_sluice/`.",
   INPUT_MISSING:
     "A path does not exist or a glob matches no file. Relative paths of a job file start from the file's directory, those of flags and variables from the working directory.",
   INPUT_UNREADABLE:
     "A file exists and cannot be read: missing rights, a directory where a file is expected, or a file that as a whole is not of its format, such as a JSON array that ends in the middle.",
+  INPUT_UNREACHABLE:
+    "A web server, a hub or an object store that input lies on did not answer, broke off or was busy in all tries, or its name is not known. Committed tasks stay.",
   INPUT_FORMAT: "The format was not named and does not follow from the file's ending.",
   INPUT_CHANGED:
     "While planning, Sluice takes a checksum of every slice of the input. The bytes that a worker reads now are others. Answers that were committed stay; the task that found it stops.",
+  COLUMN_UNKNOWN:
+    "`input.columns` names a column, or `input.schema` requires one, that the file does not have: by its header or footer, or by its first 200 rows where a format has neither. A column that only later rows have is taken where `input.schema` has it as a property.",
   INPUT_TOO_MANY_FILES: "The globs match more files than one plan may list.",
   TEMPLATE_INVALID:
     "A prompt, `system`, `forEach` or `copyFrom` is not valid Jinja. The message gives its place.",
   JSON_INVALID:
     "One line of a JSONL file, one element of a JSON array, or a JSON file that is no array, is not JSON. The row keeps its index and becomes a dead letter; the others are answered.",
+  CSV_INVALID:
+    "A record of a CSV or TSV file has more or fewer fields than the header, or text behind a closing quote. The row keeps its index and becomes a dead letter; the others are answered. `field` is the first column that is missing.",
+  ROW_SCHEMA:
+    "The row does not fit the JSON Schema that `input.schema` is. `field` is the first that is wrong.",
   ROW_NOT_OBJECT:
     "The record is JSON, but a number, text, list or null. Only objects can take an answer field.",
   UTF8_INVALID:
@@ -76,6 +86,8 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   CONNECTION_LOST: "The connection broke after the request was sent, in all tries.",
   PREDICTION_FAILED:
     "The program or module that predicts threw, or returned an error, for this row; the message is its own. A batch that fails as a whole is halved until such a row is alone, so that its neighbours are answered.",
+  STAGE_FAILED:
+    "The function or class of a stage of a pipeline threw, or returned an error or what is no row, for this row; the message names the stage and is otherwise its own. A batch that fails as a whole is halved until such a row is alone.",
   OUT_OF_MEMORY:
     "A batch did not fit into memory, was halved until one row was left, and that row does not fit either. Larger batches are not tried again in this process. The library's own message follows.",
   RESULTS_MISCOUNTED:
@@ -116,6 +128,8 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "A file of `model.lora` is not there, is damaged, or was made for another model; the message says which, and why.",
   PREDICTOR_UNUSABLE:
     "The module of a predictor does not load, exports no function that Sluice could call, failed in `load()`, or is another one than the run was planned with. The message names the file and the reason. Nothing was asked.",
+  STAGE_UNUSABLE:
+    "The module of a stage does not load, lacks the export that was named, failed in its constructor or in `load()`, or is another one than the run was planned with. Or the stage is a function of the program that began the run, which only that program can go on with. Nothing was asked.",
   MODEL_UNREADABLE: "The model file is there and cannot be opened or read.",
   MODEL_DOWNLOAD_FAILED:
     "Every mirror of the model failed; the message says how each did. What was fetched is kept and continued next time.",

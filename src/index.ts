@@ -15,7 +15,31 @@ export type {
   StoredFile,
   Writer,
 } from "./data/storage/storage.ts";
-export type { Engine, EngineContext, PromptWords, TokenizedPrompts } from "./engines/engine.ts";
+export { Dataset } from "./dataset/dataset.ts";
+export type {
+  DatasetRun,
+  ReadDatasetOptions,
+  Resources,
+  RunDatasetOptions,
+} from "./dataset/execution.ts";
+export { type GenerateOptions, generate, type Pipe, type StageModel } from "./dataset/generate.ts";
+export type { ModuleReference } from "./dataset/module-reference.ts";
+export { dataset, type FileRow, type InputPath, type TextRow } from "./dataset/sources.ts";
+export type {
+  BatchClass,
+  BatchOptions,
+  BatchResults,
+  Columns,
+  ColumnValues,
+} from "./dataset/types.ts";
+export type {
+  Engine,
+  EngineContext,
+  PromptWords,
+  RowModel,
+  StageState,
+  TokenizedPrompts,
+} from "./engines/engine.ts";
 export type { ModelOptions } from "./engines/model-options.ts";
 export {
   type BatchCall,
@@ -57,6 +81,7 @@ export type {
 } from "./foundation/inference.ts";
 export type { Json, JsonObject } from "./foundation/json.ts";
 export type { Logger, LogLevel } from "./foundation/logger.ts";
+export { shares } from "./foundation/shares.ts";
 export type { RunEvent, RunSummary } from "./run/events.ts";
 export type { JobInput, JobSpec } from "./run/job/schema.ts";
 export type { RunPreview } from "./run/preview.ts";

@@ -1,4 +1,4 @@
-import { resolve } from "node:path";
+import { absoluteLocation } from "../data/storage/open.ts";
 import type { JsonObject } from "../foundation/json.ts";
 import { silentLogger } from "../foundation/logger.ts";
 import { locateRun } from "../run/locate.ts";
@@ -42,8 +42,8 @@ export async function status(output: string): Promise<StatusReport> {
  * for (const { file, problem } of damages) console.error(`${file}: ${problem}`);
  */
 export async function verify(output: string): Promise<Verification> {
-  const { storage, outside } = open(output);
-  return verifyRun(storage, outside);
+  const { storage, outside, openStorage } = open(output);
+  return verifyRun(storage, outside, openStorage);
 }
 
 /**
@@ -73,7 +73,9 @@ export async function* results(
 }
 
 function open(output: string) {
-  const { openStorage, ...dependencies } = runDependencies(thisProcess(), silentLogger);
-  const { directory, outside } = locateRun(resolve(output));
-  return { ...dependencies, storage: openStorage(directory), outside: openStorage(outside) };
+  const surroundings = thisProcess();
+  const { openStorage, ...dependencies } = runDependencies(surroundings, silentLogger);
+  const { directory, outside } = locateRun(absoluteLocation(surroundings.workingDirectory, output));
+  const places = { storage: openStorage(directory), outside: openStorage(outside) };
+  return { ...dependencies, openStorage, ...places };
 }

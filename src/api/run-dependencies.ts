@@ -1,5 +1,8 @@
-import { openLocalFile } from "../data/open-files.ts";
-import { openStorage } from "../data/storage/open.ts";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type StoreOptions, storeFromEnvironment } from "../data/s3/store-options.ts";
+import { inputStores } from "../data/sources/open.ts";
+import { storageOpener } from "../data/storage/open.ts";
 import type { EngineContext } from "../engines/engine.ts";
 import { entryCommand } from "../entry.ts";
 import type { Logger } from "../foundation/logger.ts";
@@ -9,16 +12,26 @@ import { systemProcesses } from "./process-table.ts";
 import { softwareVersion } from "./software-version.ts";
 import type { Surroundings } from "./surroundings.ts";
 
-/** The outside world as the run floor sees it from a process. */
-export function runDependencies(surroundings: Surroundings, logger: Logger): RunDependencies {
-  const { clock, random, process } = surroundings;
+/**
+ * The outside world as the run floor sees it from a process.
+ *
+ * @param store what the job says of object stores; default: what the environment says.
+ */
+export function runDependencies(
+  surroundings: Surroundings,
+  logger: Logger,
+  store: StoreOptions = storeFromEnvironment(surroundings.environment),
+): RunDependencies {
+  const { clock, random, environment, process } = surroundings;
+  const spoolDirectory = join(homeDirectory(surroundings), "spool");
+  const context = { clock, random, environment, store, spoolDirectory };
   return {
     clock,
     random,
     logger,
     processes: systemProcesses(process.pid, process.platform),
-    openStorage,
-    openFile: openLocalFile,
+    openStorage: storageOpener(context),
+    inputs: inputStores({ ...context, temporaryDirectory: environment.TMPDIR || tmpdir() }),
     software: softwareVersion(),
   };
 }

@@ -1,5 +1,10 @@
 import { resolve } from "node:path";
-import { openBackend, workerEnvironment } from "../backends/open.ts";
+import {
+  type OpenBackend,
+  openBackend,
+  openInsideBackend,
+  workerEnvironment,
+} from "../backends/open.ts";
 import { checkEngine, prepareEngine } from "../engines/prepare-engine.ts";
 import { openEngine } from "../engines/registry.ts";
 import { SluiceError } from "../foundation/errors.ts";
@@ -53,15 +58,27 @@ export interface RunOptions {
  * console.log(summary.rows.answered, "of", summary.rows.total, "rows in", summary.output);
  */
 export async function run(job: JobInput | string, options: RunOptions = {}): Promise<RunResult> {
+  return runWith(job, options, []);
+}
+
+/**
+ * The same of a job some of whose stages are functions of this program: its one worker is then in
+ * this process.
+ */
+export async function runWith(
+  job: JobInput | string,
+  options: RunOptions,
+  functions: readonly unknown[],
+): Promise<RunResult> {
   const { overwrite = false, fork = false, install = true, logger = silentLogger } = options;
   const surroundings = surroundingsOf(options);
-  const { environment, process } = surroundings;
   const signal = options.signal ?? new AbortController().signal;
-  const backend = openBackend("local", { executable: process.executable, environment, logger });
+  const backend = backendFor(surroundings, logger, functions);
   // A worker takes as long to start as a job takes to be read and planned.
   backend.startAhead();
   try {
-    return await runJob(await jobOf(job, surroundings), runDependencies(surroundings, logger), {
+    const spec = await jobOf(job, surroundings);
+    return await runJob(spec, runDependencies(surroundings, logger, spec.store), {
       backend,
       overwrite,
       fork,
@@ -78,6 +95,24 @@ export async function run(job: JobInput | string, options: RunOptions = {}): Pro
   } finally {
     backend.close();
   }
+}
+
+function backendFor(
+  surroundings: Surroundings,
+  logger: Logger,
+  functions: readonly unknown[],
+): OpenBackend {
+  const { environment, process } = surroundings;
+  if (functions.length === 0) {
+    return openBackend("local", { executable: process.executable, environment, logger });
+  }
+  return openInsideBackend(({ store, env }) => {
+    const own = { ...surroundings, environment: workerEnvironment(environment, env) };
+    return {
+      dependencies: runDependencies(own, logger, store),
+      engineContext: { ...engineContext(own, logger), functions },
+    };
+  });
 }
 
 /** How a program looks at a job before it runs it. */
@@ -109,7 +144,8 @@ export async function plan(job: JobInput | string, options: PlanOptions = {}): P
   const surroundings = surroundingsOf(options);
   const { environment, process } = surroundings;
   const backend = openBackend("local", { executable: process.executable, environment, logger });
-  return previewJob(await jobOf(job, surroundings), runDependencies(surroundings, logger), {
+  const spec = await jobOf(job, surroundings);
+  return previewJob(spec, runDependencies(surroundings, logger, spec.store), {
     shownRows,
     workersFor: (spec, rows) => backend.workersFor(spec, rows),
     onEvent: (event) => onEvent?.(event),
@@ -139,7 +175,7 @@ function measureOf(
 }
 
 /** This process, as far as the options do not say otherwise. */
-function surroundingsOf(
+export function surroundingsOf(
   options: Pick<RunOptions, "workingDirectory" | "environment">,
 ): Surroundings {
   const own = thisProcess();
@@ -150,7 +186,8 @@ function surroundingsOf(
   };
 }
 
-async function jobOf(job: JobInput | string, surroundings: Surroundings): Promise<JobSpec> {
+/** The job that a program gave, checked. */
+export async function jobOf(job: JobInput | string, surroundings: Surroundings): Promise<JobSpec> {
   const { environment, workingDirectory, process } = surroundings;
   const spec =
     typeof job === "string"

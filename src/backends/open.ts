@@ -1,5 +1,5 @@
 import { getCompileCacheDir } from "node:module";
-import { availableParallelism, totalmem } from "node:os";
+import { availableParallelism, freemem, totalmem } from "node:os";
 import { dirname } from "node:path";
 import { entryCommand } from "../entry.ts";
 import { limits } from "../foundation/limits.ts";
@@ -7,9 +7,12 @@ import type { Logger } from "../foundation/logger.ts";
 import type { Backend } from "../run/backend.ts";
 import type { JobSpec } from "../run/job/schema.ts";
 import { DevicePool } from "./local/device-pool.ts";
-import { localBackend } from "./local/local.ts";
+import { type InsideWorkerContext, startInsideWorker } from "./local/inside-worker.ts";
+import { localBackend, type Machine } from "./local/local.ts";
 import { WorkerStarter } from "./local/worker-starter.ts";
 
+/** Bytes of a size such as `120G`. */
+export { parseMemory } from "./local/local.ts";
 /** The environment that workers get. */
 export { workerEnvironment } from "./local/worker-process.ts";
 
@@ -31,11 +34,20 @@ export interface OpenBackend extends Backend {
   close(): void;
 }
 
+/** What this machine has. */
+export function thisMachine(): Required<Machine> {
+  return {
+    cores: availableParallelism(),
+    memoryBytes: totalmem(),
+    freeMemoryBytes: freemem(),
+  };
+}
+
 /** The backend that a job names. `local` is a pool of worker processes on this machine. */
 export function openBackend(_name: "local", context: BackendContext): OpenBackend {
   const workers = openWorkers(context);
   const backend = localBackend({
-    machine: { cores: availableParallelism(), memoryBytes: totalmem() },
+    machine: thisMachine(),
     groupsFor: (job) => workers.devices.groupsFor(job),
     startWorker: workers.start,
   });
@@ -43,6 +55,21 @@ export function openBackend(_name: "local", context: BackendContext): OpenBacken
     ...backend,
     startAhead: () => workers.starter.startAhead(),
     close: () => workers.starter.close(),
+  };
+}
+
+/** One worker in this process, for jobs with functions of this program. */
+export function openInsideBackend(contextOf: (job: JobSpec) => InsideWorkerContext): OpenBackend {
+  const backend = localBackend({
+    machine: thisMachine(),
+    startWorker: async (location, job, generation) =>
+      startInsideWorker(location, generation, contextOf(job)),
+  });
+  return {
+    ...backend,
+    workersFor: async (job, rows) => ({ ...(await backend.workersFor(job, rows)), workers: 1 }),
+    startAhead() {},
+    close() {},
   };
 }
 

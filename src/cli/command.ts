@@ -86,6 +86,26 @@ export const commandTable: readonly CommandEntry[] = Object.freeze([
     load: () => import("./commands/clean.ts"),
   },
   {
+    name: "upload",
+    summary: "copy a folder into a bucket",
+    load: () => import("./commands/upload.ts"),
+  },
+  {
+    name: "download",
+    summary: "copy files of a bucket or of the hub into a folder",
+    load: () => import("./commands/download.ts"),
+  },
+  {
+    name: "ls",
+    summary: "list the files below a place",
+    load: () => import("./commands/ls.ts"),
+  },
+  {
+    name: "shard",
+    summary: "cut inputs into equal chunks, with a list for each worker",
+    load: () => import("./commands/shard.ts"),
+  },
+  {
     name: "init",
     summary: "write a first job and sample data",
     load: () => import("./commands/init.ts"),

@@ -1,8 +1,9 @@
 import { mkdir, mkdtemp, rm, statfs, writeFile } from "node:fs/promises";
 import { availableParallelism, freemem, totalmem } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { homeDirectory } from "../api/home.ts";
-import { openStorage } from "../data/storage/open.ts";
+import { runDependencies } from "../api/run-dependencies.ts";
+import { absoluteLocation, schemeOf } from "../data/storage/open.ts";
 import { listDevices, shownDevices } from "../engines/devices.ts";
 import { modelOptions } from "../engines/model-options.ts";
 import type { ModelContext } from "../engines/models/model-context.ts";
@@ -35,7 +36,7 @@ export async function doctorChecks(io: CliIo, outputDirectory: string): Promise<
   const groups = await Promise.all([
     [nodeCheck(io), machineCheck()],
     homeCheck(home),
-    outputCheck(io, resolve(io.workingDirectory, outputDirectory)),
+    outputCheck(io, absoluteLocation(io.workingDirectory, outputDirectory)),
     named("engines", () => engineChecks(io, home)),
     serverCheck(io, home, "llama-server"),
     serverCheck(io, home, "vllm"),
@@ -87,14 +88,29 @@ async function homeCheck(home: string): Promise<Check> {
   }
 }
 
-async function outputCheck(io: CliIo, directory: string): Promise<Check> {
+async function outputCheck(io: CliIo, place: string): Promise<Check> {
+  if (schemeOf(place) === undefined) return directoryCheck(io, place);
+  const [check] = await named("output", async () => {
+    await probeOutput(io, place);
+    const detail = `${place}: an object is created exactly once`;
+    return [{ name: "output", state: "ok", detail }];
+  });
+  return check!;
+}
+
+async function probeOutput(io: CliIo, place: string): Promise<void> {
+  const { openStorage } = runDependencies(io, silentLogger);
+  await probeStore(openStorage(place), sortableId(io.clock, io.random));
+}
+
+async function directoryCheck(io: CliIo, directory: string): Promise<Check> {
   const name = "output";
   let made: string | undefined;
   let place: string | undefined;
   try {
     made = await mkdir(directory, { recursive: true });
     place = await mkdtemp(join(directory, ".sluice-doctor-"));
-    await probeStore(openStorage(place), sortableId(io.clock, io.random));
+    await probeOutput(io, place);
     return { name, state: "ok", detail: `${directory}: a file is created exactly once` };
   } catch (error) {
     const isNamed = error instanceof SluiceError;

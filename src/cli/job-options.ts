@@ -20,7 +20,8 @@ export const joined = (text: string, sofar?: string) =>
 
 /** The flags that have a short name of their own, in the order of the help. */
 const shortOptions: readonly [flags: string, description: string, isRepeatable?: true][] = [
-  ["--input <path>", "what to read: a file, a glob, or - for standard input", true],
+  ["--input <path>", "what to read: a file or a glob, here or far away, or - for stdin", true],
+  ["--input-list <path>", "a list of files to read, one path a line", true],
   ["--model <name>", "fake, openai:NAME, or a catalog name or path of a GGUF model"],
   ["--base-url <url>", "address of the server, for --model openai:NAME"],
   ["--dataset <key=value,…>", "a dataset: name=…,path=…,type=…, instead of --input", true],

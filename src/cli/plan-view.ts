@@ -16,7 +16,8 @@ export function previewLines(preview: RunPreview): string[] {
   const { input, tasks, rows, requests, sampledRows } = preview;
   const size = `${counted(input.files, "file")}, ${sized(input.bytes)}`;
   const asked = rows === input.rows ? counted(rows, "row") : `${grouped(rows)} of them`;
-  const cut = `${counted(tasks, "task")} of up to ${counted(input.rowsPerTask, "row")}`;
+  const most = input.largestTaskRows ?? input.rowsPerTask;
+  const cut = `${counted(tasks, "task")} of up to ${counted(most, "row")}`;
   const lines = [
     `input     ${size}, ${counted(input.rows, "row")}`,
     `asked     ${asked} in ${cut}`,

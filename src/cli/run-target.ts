@@ -1,6 +1,6 @@
-import { dirname, resolve } from "node:path";
+import { dirname } from "node:path";
 import { runDependencies } from "../api/run-dependencies.ts";
-import { schemeOf } from "../data/storage/open.ts";
+import { absoluteLocation } from "../data/storage/open.ts";
 import type { Storage } from "../data/storage/storage.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { type Logger, textLogger } from "../foundation/logger.ts";
@@ -28,7 +28,7 @@ export const runArgument = ["<run>", "the run directory, or the results file"] a
  * @throws SluiceError `NOT_A_RUN`, with a hint where the path is near one.
  */
 export async function openTarget(run: string, io: CliIo, logger?: Logger): Promise<RunTarget> {
-  const path = schemeOf(run) === undefined ? resolve(io.workingDirectory, run) : run;
+  const path = absoluteLocation(io.workingDirectory, run);
   const location = locateRun(path);
   const log = logger ?? textLogger((line) => void io.stderr.write(line));
   const dependencies = runDependencies(io, log);

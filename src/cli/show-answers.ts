@@ -1,5 +1,5 @@
-import { resolve } from "node:path";
 import { runDependencies } from "../api/run-dependencies.ts";
+import { absoluteLocation } from "../data/storage/open.ts";
 import { isJsonObject, type Json } from "../foundation/json.ts";
 import { silentLogger } from "../foundation/logger.ts";
 import type { JobSpec } from "../run/job/schema.ts";
@@ -24,8 +24,8 @@ export async function showAnswers(
   rows: number,
   io: CliIo,
 ): Promise<void> {
-  const { openStorage, clock } = runDependencies(io, silentLogger);
-  const { directory, outside } = locateRun(resolve(io.workingDirectory, output));
+  const { openStorage, clock } = runDependencies(io, silentLogger, job.store);
+  const { directory, outside } = locateRun(absoluteLocation(io.workingDirectory, output));
   const count = rows >= 1 ? Math.floor(rows) : 3;
   const [storage, beside] = [openStorage(directory), openStorage(outside)];
   const results = await firstResults(storage, beside, count, clock);

@@ -1,7 +1,3 @@
-import { createWriteStream } from "node:fs";
-import { mkdir, rename, rm } from "node:fs/promises";
-import { join } from "node:path";
-import { pipeline } from "node:stream/promises";
 import { sha256Stream } from "../foundation/hashing.ts";
 import { sortableId } from "../foundation/ids.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
@@ -31,39 +27,27 @@ export async function spoolStdin(
   if (!(await storage.stat(planPath))) {
     await assertFree(storage, openStorage(location.outside), location);
   }
-  const draft = join(directory, `${stdinPrefix}${sortableId(clock, random)}.pending`);
-  await mkdir(join(directory, "_sluice"), { recursive: true });
+  const draft = `${stdinPrefix}${sortableId(clock, random)}.pending`;
   const digest = sha256Stream();
+  const writer = await storage.writer(draft);
   try {
-    await pipeline(
-      io.stdin,
-      async function* (chunks: AsyncIterable<Buffer>) {
-        for await (const chunk of chunks) {
-          digest.update(chunk);
-          yield chunk;
-        }
-      },
-      createWriteStream(draft),
-    );
-    const input = job.input.map((source) => {
-      if (source.path !== "-") return source;
-      const format = source.format ?? "jsonl";
-      return {
-        ...source,
-        format,
-        path: `${stdinPrefix}${digest.copy().digest("hex").slice(0, 16)}.${format}`,
-      };
-    });
-    const spooled = input.find((source) => source.path.startsWith(stdinPrefix))!;
-    await rename(draft, join(directory, spooled.path));
-    return {
-      ...job,
-      input: input.map((source) => ({
-        ...source,
-        path: source === spooled ? join(directory, source.path) : source.path,
-      })),
-    };
-  } finally {
-    await rm(draft, { force: true });
+    for await (const chunk of io.stdin as AsyncIterable<Buffer>) {
+      digest.update(chunk);
+      await writer.write(chunk);
+    }
+    await writer.close();
+  } catch (error) {
+    await writer.abort();
+    throw error;
   }
+  const { format = "jsonl" } = job.input.find(({ path }) => path === "-")!;
+  const path = `${stdinPrefix}${digest.digest("hex").slice(0, 16)}.${format}`;
+  await storage.publish(draft, path);
+  await storage.remove(draft);
+  return {
+    ...job,
+    input: job.input.map((source) =>
+      source.path === "-" ? { ...source, format, path: `${directory}/${path}` } : source,
+    ),
+  };
 }

@@ -3,9 +3,10 @@ import { channelPair } from "../foundation/channel.ts";
 import type { Clock } from "../foundation/clock.ts";
 import { exitCodes } from "../foundation/error-table.ts";
 import { SluiceError } from "../foundation/errors.ts";
-import { eachIndex, parseIndexSet, shareOf } from "../foundation/index-set.ts";
+import { eachIndex, parseIndexSet } from "../foundation/index-set.ts";
 import { limits } from "../foundation/limits.ts";
 import type { Logger } from "../foundation/logger.ts";
+import { parseShare, shareOf } from "../foundation/shares.ts";
 import { openBudget } from "../run/bill/open-budget.ts";
 import { watchCancel } from "../run/coordinate/coordinator.ts";
 import { Dispatcher, type WorkerHandle } from "../run/dispatch.ts";
@@ -44,6 +45,7 @@ export async function workOnTasks(
 ): Promise<void> {
   const { location, generation, dependencies } = serving;
   const storage = dependencies.openStorage(location.directory);
+  assertCreatesOnce(storage);
   const plan = await readPlan(storage, generation);
   const own = await ownTasks(storage, plan, [...tasksOf(options, plan)]);
   const { tasks, rowsOf } = own;
@@ -105,6 +107,13 @@ export async function workOnTasks(
   }
 }
 
+function assertCreatesOnce({ createsOnce }: Storage): void {
+  if (createsOnce !== false) return;
+  throw new SluiceError("UNSUPPORTED", "--tasks and --share with store.conditional: none", {
+    hint: "a store without conditional writes needs one coordinator: sluice run",
+  });
+}
+
 interface OwnTasks {
   /** Those without a commit. */
   tasks: number[];
@@ -161,12 +170,8 @@ function* tasksOf(options: { tasks?: string; share?: string }, plan: Plan): Gene
     }
     return;
   }
-  const match = /^(\d+)\/(\d+)$/.exec(options.share ?? "");
-  const [index, count] = [Number(match?.[1]), Number(match?.[2])];
-  if (!match || index >= count) {
-    throw new SluiceError("USAGE", `--share ${options.share} is no part such as 3/16 (from 0/16)`);
-  }
-  const share = shareOf(plan.tasks.count, index, count);
+  const { index, takers } = parseShare(options.share ?? "");
+  const share = shareOf(plan.tasks.count, index, takers);
   if (share) yield* eachIndex([share]);
 }
 

@@ -28,6 +28,7 @@ function runLines(run: RunStatus): string[] {
   const { answered, filtered, failed, journaled } = rows;
   const open = rows.total - answered - filtered - failed - journaled;
   const more = journaled > 0 ? [`${grouped(journaled)} more in open tasks`] : [];
+  if (filtered > 0) more.push(`${grouped(filtered)} filtered`);
   const outcomes = [`${grouped(answered)} answered`, ...more, `${grouped(failed)} failed`];
   const lines = [
     `${name}${run.runId}${retry}  ${run.state}${reason}`,

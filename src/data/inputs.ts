@@ -1,19 +1,19 @@
-import type { Stats } from "node:fs";
-import { stat } from "node:fs/promises";
-import { basename, dirname, extname, join, resolve } from "node:path";
 import { SluiceError } from "../foundation/errors.ts";
-import { limits } from "../foundation/limits.ts";
-import { nearest } from "../foundation/suggest.ts";
-import { formatFor, formatNames } from "./formats/registry.ts";
-import { entriesOf, isGlob, matchFiles } from "./glob.ts";
-import { schemeOf } from "./storage/open.ts";
+import { formatFor } from "./formats/registry.ts";
+import { inList, type ListEntry, listEntries } from "./sources/list-file.ts";
+import { tooManyFiles } from "./sources/missing.ts";
+import type { SourceFile, SourceStore } from "./sources/source-store.ts";
 
 /** One input as a job names it. */
 export interface InputSource {
-  /** A file or a glob. */
+  /** A file or a glob, of this machine or an address. */
   path: string;
   /** Default: by each file's ending. */
   format?: string;
+  /** True where `path` is a list of files, one a line. */
+  list?: boolean;
+  /** Beginnings of paths of a list, and what stands for them here. */
+  prefixes?: Readonly<Record<string, string>>;
   /** Field that identifies a row. */
   id?: string;
   /** Name of the dataset that it is, or is a part of. */
@@ -22,12 +22,7 @@ export interface InputSource {
 }
 
 /** One file to be read. */
-export interface InputFile {
-  /** Absolute. */
-  path: string;
-  bytes: number;
-  /** Milliseconds since 1970: a hint that the file may have changed, never a proof. */
-  modifiedMs: number;
+export interface InputFile extends SourceFile {
   /** Name of its format. */
   format: string;
   /** Which of the sources named it, from 0. */
@@ -36,111 +31,94 @@ export interface InputFile {
   id?: string;
   /** That source's `dataset`. */
   dataset?: string;
+  /** Where its results are to go, where a list says so: as it stands there, prefixes replaced. */
+  output?: string;
 }
 
-/** Sizes asked for at once. */
-const statBatch = 64;
+/** Where files are looked for. */
+export interface ExpandOptions {
+  /** The place that a path lies in. */
+  storeOf(path: string): Promise<SourceStore>;
+  /** What relative paths of this machine start from. */
+  baseDirectory: string;
+  maxFiles: number;
+}
+
+/** Entries of a list that are looked for at once. */
+const entryBatch = 64;
 
 /**
  * The files of all sources, in the order of the sources; those of one glob sorted by path (UTF-16
- * code units). A file that two sources name is there twice.
+ * code units), those of a list in its order. A file that two sources name is there twice.
  *
- * @param baseDirectory what relative paths start from.
- * @throws SluiceError `INPUT_MISSING`, `INPUT_UNREADABLE`, `INPUT_FORMAT`, `INPUT_TOO_MANY_FILES`,
- *   `UNSUPPORTED` for paths that are not of this machine.
- * @example
- * await expandInputs([{ path: "data/*.jsonl", maxLineBytes: 1e6 }], "/home/me");
+ * @throws SluiceError `INPUT_MISSING`, `INPUT_UNREADABLE`, `INPUT_UNREACHABLE`, `INPUT_FORMAT`,
+ *   `INPUT_TOO_MANY_FILES`; about an entry of a list with its line.
  */
 export async function expandInputs(
   sources: readonly InputSource[],
-  baseDirectory: string,
-  maxFiles: number = limits.maxInputFiles,
+  options: ExpandOptions,
 ): Promise<InputFile[]> {
   const files: InputFile[] = [];
   for (const [index, source] of sources.entries()) {
-    const paths = await pathsOf(source.path, baseDirectory, maxFiles - files.length);
-    for (let start = 0; start < paths.length; start += statBatch) {
-      const batch = paths.slice(start, start + statBatch);
-      files.push(...(await Promise.all(batch.map((path) => inputFile(path, source, index)))));
-    }
+    const left = { ...options, maxFiles: options.maxFiles - files.length };
+    const found = await (source.list ? listed(source, left) : named(source.path, left));
+    for (const file of found) files.push(inputFile(file, source, index));
   }
   return files;
 }
 
-async function pathsOf(path: string, baseDirectory: string, maxFiles: number): Promise<string[]> {
-  const scheme = schemeOf(path);
-  if (scheme !== undefined) {
-    throw new SluiceError("UNSUPPORTED", `input of the scheme ${scheme}: in ${path}`, {
-      hint: "give paths of this machine",
-    });
+interface FoundFile extends SourceFile {
+  output?: string;
+}
+
+async function named(path: string, options: ExpandOptions): Promise<FoundFile[]> {
+  const store = await options.storeOf(path);
+  return await store.find(path, options.baseDirectory, options.maxFiles);
+}
+
+async function listed(source: InputSource, options: ExpandOptions): Promise<FoundFile[]> {
+  const [list, ...others] = await named(source.path, options);
+  if (!list || others.length > 0) {
+    const hint = "give each list as an input of its own";
+    throw new SluiceError("INPUT_UNREADABLE", "several lists", { file: source.path, hint });
   }
-  const literal = resolve(baseDirectory, path);
-  // A name such as `part[1].jsonl` is itself before it is a glob.
-  const paths = isGlob(path) && !(await statusOf(literal)) ? [] : [literal];
-  if (paths.length === 0) {
-    for await (const found of matchFiles(path, baseDirectory)) {
-      paths.push(found);
-      if (paths.length > maxFiles) break;
+  const store = await options.storeOf(list.path);
+  const reader = await store.open(list.path, { etag: list.etag });
+  const files: FoundFile[] = [];
+  try {
+    let batch: ListEntry[] = [];
+    const flush = async () => {
+      const found = await Promise.all(batch.map((entry) => filesOf(entry, list.path, options)));
+      for (const each of found) files.push(...each);
+      if (files.length > options.maxFiles) throw tooManyFiles(list.path);
+      batch = [];
+    };
+    for await (const entry of listEntries(list.path, reader, source.prefixes)) {
+      batch.push(entry);
+      if (batch.length >= entryBatch) await flush();
     }
+    await flush();
+  } finally {
+    await reader.close();
   }
-  if (paths.length > maxFiles) {
-    throw new SluiceError("INPUT_TOO_MANY_FILES", `${path} makes them more than allowed`);
-  }
-  if (paths.length === 0) throw await missing(path, literal);
-  return paths.sort();
+  return files;
 }
 
-async function inputFile(path: string, source: InputSource, index: number): Promise<InputFile> {
-  const status = await statusOf(path);
-  if (!status) throw await missing(source.path, path);
-  if (status.isDirectory()) throw await directoryNamed(path);
-  if (!status.isFile()) throw new SluiceError("INPUT_UNREADABLE", "no plain file", { file: path });
-  const format = formatFor(path, source.format).name;
-  const { size: bytes, mtimeMs: modifiedMs } = status;
+async function filesOf(
+  { path, line, output }: ListEntry,
+  list: string,
+  options: ExpandOptions,
+): Promise<FoundFile[]> {
+  try {
+    const files = await named(path, options);
+    return output === undefined ? files : files.map((file) => ({ ...file, output }));
+  } catch (error) {
+    throw inList(error, list, line);
+  }
+}
+
+function inputFile(file: FoundFile, source: InputSource, index: number): InputFile {
   const { id, dataset } = source;
-  return { path, bytes, modifiedMs, format, source: index, id, dataset };
-}
-
-async function statusOf(path: string): Promise<Stats | undefined> {
-  try {
-    return await stat(path);
-  } catch (cause) {
-    const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
-    if (code === "ENOENT" || code === "ENOTDIR") return undefined;
-    throw new SluiceError("INPUT_UNREADABLE", String(code), { file: path, cause });
-  }
-}
-
-/** Says what is there instead: the name nearest to the one that was meant, or a few names. */
-async function missing(pattern: string, literal: string): Promise<SluiceError> {
-  let directory = dirname(literal);
-  let name = basename(literal);
-  while (isGlob(directory) || !(await statusOf(directory))) {
-    name = basename(directory);
-    directory = dirname(directory);
-  }
-  const names = (await entriesOf(directory)).map((entry) => entry.name).sort();
-  const suggestion = nearest(name, names);
-  if (suggestion) {
-    const hint = `did you mean ${join(directory, suggestion)}?`;
-    return new SluiceError("INPUT_MISSING", pattern, { hint });
-  }
-  const some = names.length > 5 ? [...names.slice(0, 5), "…"] : names;
-  const hint = `${directory} holds ${some.length > 0 ? some.join(", ") : "nothing"}`;
-  return new SluiceError("INPUT_MISSING", pattern, { hint });
-}
-
-async function directoryNamed(path: string): Promise<SluiceError> {
-  const endings = (await entriesOf(path)).map((entry) => extname(entry.name));
-  const known = endings.find((ending) => isKnownEnding(ending)) ?? ".jsonl";
-  const hint = `name its files by a glob, as ${join(path, `*${known}`)}`;
-  return new SluiceError("INPUT_UNREADABLE", "it is a directory", { file: path, hint });
-}
-
-function isKnownEnding(ending: string): boolean {
-  try {
-    return formatNames.includes(formatFor(`file${ending}`).name);
-  } catch {
-    return false;
-  }
+  const format = formatFor(file.path, source.format).name;
+  return { ...file, format, source: index, id, dataset };
 }

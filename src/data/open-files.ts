@@ -1,15 +1,22 @@
-import type { ErrorCode } from "../foundation/error-table.ts";
+import { type ErrorCode, errorTable } from "../foundation/error-table.ts";
 import { SluiceError } from "../foundation/errors.ts";
-import { openStorage } from "./storage/open.ts";
 import type { RandomReader } from "./storage/storage.ts";
 
+/** What is known of a file that is opened. */
+export interface OpenHints {
+  /** What it had when it was found; another one now is a changed file. */
+  etag?: string | undefined;
+  /** Nothing is read ahead from this byte on. */
+  end?: number | undefined;
+}
+
 /** Opens an input file by its path in the plan. */
-export type OpenFile = (path: string) => Promise<RandomReader>;
+export type OpenFile = (path: string, hints?: OpenHints) => Promise<RandomReader>;
 
-const thisMachine = openStorage("/");
-
-/** Opens a file of this machine by its absolute path. */
-export const openLocalFile: OpenFile = (path) => thisMachine.open(path);
+/** A file that is opened in its turn. */
+export interface FileToOpen extends OpenHints {
+  path: string;
+}
 
 /** Files opened before they are read: small ones cost more to open than to read. */
 const openAhead = 8;
@@ -20,16 +27,17 @@ const openAhead = 8;
  * @param absentCode the error of a file that is not there.
  */
 export async function* openInOrder(
-  paths: Iterable<string>,
+  files: Iterable<FileToOpen>,
   openFile: OpenFile,
   absentCode: ErrorCode,
 ): AsyncGenerator<RandomReader> {
   const waiting: Promise<RandomReader>[] = [];
-  const iterator = paths[Symbol.iterator]();
+  const iterator = files[Symbol.iterator]();
   const openNext = () => {
-    const { done, value: path } = iterator.next();
+    const { done, value: file } = iterator.next();
     if (done) return;
-    const opening = openFile(path).catch((error) => {
+    const { path, etag, end } = file;
+    const opening = openFile(path, { etag, end }).catch((error) => {
       throw inputError(error, path, absentCode);
     });
     // One that fails is reported in its turn, or never when the reader left before.
@@ -53,8 +61,10 @@ export async function* openInOrder(
 }
 
 function inputError(error: unknown, file: string, absentCode: ErrorCode): unknown {
-  if (!(error instanceof SluiceError)) return error;
-  const code = error.code === "NOT_FOUND" ? absentCode : "INPUT_UNREADABLE";
-  const detail = error.code === "NOT_FOUND" ? "the file is gone" : error.message;
-  return new SluiceError(code, detail, { file, cause: error });
+  if (!(error instanceof SluiceError) || error.code.startsWith("INPUT_")) return error;
+  const { code, message, hint, place } = error;
+  const shown = place.file ?? file;
+  if (code === "NOT_FOUND") return new SluiceError(absentCode, "the file is gone", { file: shown });
+  const own = hint === errorTable[code].hint ? {} : { hint };
+  return new SluiceError("INPUT_UNREADABLE", message, { file: shown, cause: error, ...own });
 }

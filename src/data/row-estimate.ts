@@ -1,13 +1,17 @@
 import { SluiceError } from "../foundation/errors.ts";
 import { limits } from "../foundation/limits.ts";
-import { formatFor } from "./formats/registry.ts";
+import { type Compression, compressionOf, decompressing } from "./decompressing.ts";
+import { formatFor, isUncut } from "./formats/registry.ts";
+import type { RowFormat } from "./formats/row-format.ts";
 import type { InputFile } from "./inputs.ts";
-import { type OpenFile, openInOrder, openLocalFile } from "./open-files.ts";
+import { type OpenFile, openInOrder } from "./open-files.ts";
 import type { RandomReader } from "./storage/storage.ts";
 
 /** Files looked into, spread evenly over all, and bytes of each. */
 const maxSampledFiles = 8;
 const sampleBytes = limits.readChunkBytes;
+/** Most that the start of a compressed file is taken to hold. */
+const maxStartContentBytes = 16 * 1024 * 1024;
 
 /**
  * About how many rows the files hold, from the starts of a few of them. Exact where it could read
@@ -17,31 +21,101 @@ const sampleBytes = limits.readChunkBytes;
  */
 export async function estimateRows(
   files: readonly InputFile[],
-  openFile: OpenFile = openLocalFile,
+  openFile: OpenFile,
 ): Promise<number> {
   const count = Math.min(files.length, maxSampledFiles);
   const sampled = Array.from(
     { length: count },
     (_, at) => files[Math.floor((at * files.length) / count)]!,
   );
-  const paths = sampled.map((file) => file.path);
+  let oneRowFiles = 0;
   let rows = 0;
   let bytes = 0;
   let at = 0;
-  for await (const reader of openInOrder(paths, openFile, "INPUT_UNREADABLE")) {
-    const sample = await countStart(reader, sampled[at++]!);
+  for await (const reader of openInOrder(sampled, openFile, "INPUT_UNREADABLE")) {
+    const file = sampled[at++]!;
+    const sample = await sampleOf(reader, file);
+    if (sample.rows === 1 && sample.bytes === file.bytes) oneRowFiles++;
     rows += sample.rows;
     bytes += sample.bytes;
   }
+  // Where a file is a row, its size says nothing.
+  if (oneRowFiles === count) return files.length;
   const totalBytes = files.reduce((sum, file) => sum + file.bytes, 0);
-  return bytes === 0 ? 0 : Math.round((totalBytes * rows) / bytes);
+  return bytes === 0 ? rows : Math.round((totalBytes * rows) / bytes);
+}
+
+/** Rows that were counted, and the bytes of the file that they take. */
+interface Sample {
+  rows: number;
+  bytes: number;
+}
+
+async function sampleOf(reader: RandomReader, file: InputFile): Promise<Sample> {
+  const { path } = file;
+  const format = formatFor(path, file.format);
+  if (format.rowCount) {
+    return { rows: await countOf(() => format.rowCount!(reader, path)), bytes: reader.bytes };
+  }
+  const compression = isUncut(file) ? compressionOf(path) : undefined;
+  if (!compression) return await countStart(reader, path, format);
+  const startBytes = Math.min(reader.bytes, sampleBytes);
+  const content = await startOfContent(reader, path, compression, startBytes);
+  if (content.length === 0) return { rows: 1, bytes: reader.bytes };
+  const { rows, bytes } = await countStart(bufferReader(content), path, format);
+  return { rows, bytes: (startBytes * bytes) / content.length };
+}
+
+/** What the first bytes of a compressed file hold, as far as it comes out of them. */
+async function startOfContent(
+  reader: RandomReader,
+  path: string,
+  compression: Compression,
+  startBytes: number,
+): Promise<Buffer> {
+  const start: RandomReader = {
+    bytes: startBytes,
+    read: (offset, length) => reader.read(offset, Math.min(length, startBytes - offset)),
+    close: async () => {},
+  };
+  const content = decompressing(start, path, compression);
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  try {
+    while (bytes < maxStartContentBytes) {
+      const piece = Buffer.from(await content.read(bytes, sampleBytes / 16));
+      if (piece.length === 0) break;
+      pieces.push(piece);
+      bytes += piece.length;
+    }
+  } catch (error) {
+    // The start is cut off, as it must be.
+    if (!isUnreadable(error)) throw error;
+  } finally {
+    await content.close();
+  }
+  return Buffer.concat(pieces);
+}
+
+async function countOf(count: () => Promise<number>): Promise<number> {
+  try {
+    return await count();
+  } catch (error) {
+    if (!isUnreadable(error)) throw error;
+    return 1;
+  }
+}
+
+function bufferReader(bytes: Buffer): RandomReader {
+  return {
+    bytes: bytes.length,
+    read: async (offset, length) => bytes.subarray(offset, offset + length),
+    close: async () => {},
+  };
 }
 
 /** Rows that begin and end within the file's first bytes, and the bytes they take. */
-async function countStart(
-  reader: RandomReader,
-  file: InputFile,
-): Promise<{ rows: number; bytes: number }> {
+async function countStart(reader: RandomReader, path: string, format: RowFormat): Promise<Sample> {
   const start: RandomReader = {
     bytes: Math.min(reader.bytes, sampleBytes),
     read: (offset, length) => reader.read(offset, length),
@@ -51,15 +125,20 @@ async function countStart(
   let rows = 0;
   let end = 0;
   try {
-    for await (const range of formatFor(file.path, file.format).scan(start, file.path, rule)) {
+    for await (const range of format.scan(start, path, rule)) {
       rows++;
       end = range.end;
     }
   } catch (error) {
-    // The start of an array never closes; the scan of the whole file will tell whether it does.
-    if (!(error instanceof SluiceError) || error.code !== "INPUT_UNREADABLE") throw error;
+    // The start of an array, or of a quoted text, never closes; the scan of the whole file will
+    // tell whether it does.
+    if (!isUnreadable(error)) throw error;
     if (rows === 0) return { rows: 1, bytes: reader.bytes };
     return { rows, bytes: end };
   }
   return { rows, bytes: start.bytes };
+}
+
+function isUnreadable(error: unknown): boolean {
+  return error instanceof SluiceError && error.code === "INPUT_UNREADABLE";
 }

@@ -29,14 +29,31 @@ export interface Slice {
   /** Byte range in the file: from `start` up to and without `end`. */
   start: number;
   end: number;
-  /** Records in the range. */
+  /** Records of the slice. */
   rows: number;
+  /** Records of the range that belong to slices before it; default 0. */
+  skipRows?: number;
   /** Line of the file on which the range begins, from 1. */
   firstLine: number;
-  /** SHA-256 of the range's bytes. */
+  /** What begins the file and names the fields, where the range does not begin there. */
+  header?: SliceHeader;
+  /** SHA-256 of the range's bytes; of Parquet, of its row groups, its footer and its rows. */
   sha256: string;
+  /** What the file's server said of its content, where it lies on one. */
+  etag?: string;
+  /** Where a list wants the results of the file's rows. */
+  output?: string;
   /** Field that identifies a row of this file, where the job names one. */
   id?: string;
   /** Name of the dataset that the file belongs to, where the job has datasets. */
   dataset?: string;
+  /** Which of the job's inputs named the file, from 0, where that one says how it is read. */
+  source?: number;
+}
+
+/** The first bytes of a file, up to the end of its header. */
+export interface SliceHeader {
+  bytes: number;
+  /** Their SHA-256. */
+  sha256: string;
 }

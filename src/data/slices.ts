@@ -1,9 +1,13 @@
-import type { SliceRange } from "./formats/format.ts";
+import type { JsonObject } from "../foundation/json.ts";
+import { compressionOf, contentOf } from "./decompressing.ts";
+import type { CutRule, SliceRange, SourceOptions } from "./formats/format.ts";
 import { formatFor } from "./formats/registry.ts";
 import type { RowFormat } from "./formats/row-format.ts";
 import type { InputFile } from "./inputs.ts";
-import { type OpenFile, openInOrder, openLocalFile } from "./open-files.ts";
+import { type OpenFile, openInOrder } from "./open-files.ts";
 import type { InputRow, Slice } from "./row.ts";
+import { type RowCheck, rowCheck } from "./row-schema.ts";
+import { assertColumns } from "./source-columns.ts";
 import type { RandomReader } from "./storage/storage.ts";
 
 export { estimateRows } from "./row-estimate.ts";
@@ -22,15 +26,19 @@ export interface ScanOptions {
   maxLineBytes: number;
   /** Take only so many rows; files after them are not read. Default: all. */
   limit?: number;
-  /** Default: files of this machine. */
-  openFile?: OpenFile;
+  /** Tasks may hold more rows than asked, so that they end at borders of the files' own. */
+  atOwnBorders?: boolean;
+  /** What the job says of each of its inputs, in order. */
+  sources?: readonly SourceOptions[];
+  openFile: OpenFile;
   /** Told, as reading goes on, how many rows were cut off and bytes read so far. */
   onProgress?: (rows: number, bytes: number) => void;
 }
 
 /**
- * Cuts the files, one after another, into tasks of exactly `rowsPerTask` rows; the last may have
- * fewer, and a task may span files. One streaming pass with flat memory.
+ * Cuts the files, one after another, into tasks of `rowsPerTask` rows; the last may have fewer, and
+ * a task may span files. What cannot be cut, as a compressed file, lies in one task whole: that one
+ * may have more rows, and the one before it fewer. One streaming pass with flat memory.
  *
  * @throws SluiceError `INPUT_UNREADABLE`
  */
@@ -38,41 +46,77 @@ export async function* scanSlices(
   files: readonly InputFile[],
   options: ScanOptions,
 ): AsyncGenerator<TaskSlices> {
-  const { rowsPerTask, maxLineBytes, openFile = openLocalFile } = options;
+  const { rowsPerTask, openFile } = options;
   const limit = options.limit ?? Number.POSITIVE_INFINITY;
   let task: TaskSlices = { slices: [], firstRow: 0, rows: 0 };
+  const finished = () => {
+    const whole = task;
+    task = { slices: [], firstRow: whole.firstRow + whole.rows, rows: 0 };
+    return whole;
+  };
   let bytes = 0;
   let fileNumber = 0;
-  const paths = files.map((file) => file.path);
-  for await (const reader of openInOrder(paths, openFile, "INPUT_UNREADABLE")) {
-    const { path, format: name, id, dataset } = files[fileNumber++]!;
-    const own = { ...(id !== undefined && { id }), ...(dataset !== undefined && { dataset }) };
+  for await (const reader of openInOrder(files, openFile, "INPUT_UNREADABLE")) {
+    const file = files[fileNumber++]!;
     const counted = countingReader(reader, (length) => {
       bytes += length;
       options.onProgress?.(task.firstRow + task.rows, bytes);
     });
-    const cut = {
-      maxLineBytes,
-      firstCutRows: rowsPerTask - task.rows,
-      everyRows: rowsPerTask,
-      limit: limit - task.firstRow - task.rows,
-    };
-    for await (const range of cutFile(formatFor(path, name), counted, path, cut)) {
-      task.slices.push({ file: path, format: name, ...range, ...own });
-      task.rows += range.rows;
-      if (task.rows < rowsPerTask) continue;
-      yield task;
-      task = { slices: [], firstRow: task.firstRow + task.rows, rows: 0 };
+    const taken = task.firstRow + task.rows;
+    for await (const slice of slicesOf(file, counted, options, rowsPerTask - task.rows, taken)) {
+      if (task.rows > 0 && task.rows + slice.rows > rowsPerTask) yield finished();
+      task.slices.push(slice);
+      task.rows += slice.rows;
+      if (task.rows >= rowsPerTask) yield finished();
     }
     if (task.firstRow + task.rows >= limit) break;
   }
   if (task.rows > 0) yield task;
 }
 
-interface FileCut {
-  maxLineBytes: number;
-  firstCutRows: number;
-  everyRows: number;
+/** The slices of one file, of which the first begins after `taken` rows of others. */
+async function* slicesOf(
+  file: InputFile,
+  reader: RandomReader,
+  options: ScanOptions,
+  firstCutRows: number,
+  taken: number,
+): AsyncGenerator<Slice> {
+  const { maxLineBytes, rowsPerTask, sources = [] } = options;
+  const { path, format: name, etag, id, dataset, source, output } = file;
+  const isRead = sources[source]?.columns !== undefined || sources[source]?.schema !== undefined;
+  const own = {
+    ...(etag !== undefined && { etag }),
+    ...(output !== undefined && { output }),
+    ...(id !== undefined && { id }),
+    ...(dataset !== undefined && { dataset }),
+    ...(isRead && { source }),
+  };
+  const format = formatFor(path, name);
+  const content = contentOf(reader, path, format, "INPUT_UNREADABLE");
+  const isWhole = content !== reader;
+  const cut = {
+    maxLineBytes,
+    firstCutRows: isWhole ? Number.POSITIVE_INFINITY : firstCutRows,
+    everyRows: isWhole ? Number.POSITIVE_INFINITY : rowsPerTask,
+    limit: (options.limit ?? Number.POSITIVE_INFINITY) - taken,
+    atOwnBorders: options.atOwnBorders === true && options.limit === undefined,
+  };
+  try {
+    let isFirst = true;
+    for await (const range of cutFile(format, content, path, cut)) {
+      const slice = { file: path, format: name, ...range, ...own };
+      const asked = isFirst && isRead ? sources[source] : undefined;
+      if (asked) await assertColumns(asked, format, content, slice, maxLineBytes);
+      isFirst = false;
+      yield slice;
+    }
+  } finally {
+    if (isWhole) await content.close();
+  }
+}
+
+interface FileCut extends CutRule {
   limit: number;
 }
 
@@ -84,14 +128,14 @@ async function* cutFile(
   cut: FileCut,
 ): AsyncGenerator<SliceRange> {
   const { limit, everyRows, maxLineBytes } = cut;
-  const rule = { maxLineBytes, everyRows, firstCutRows: Math.min(cut.firstCutRows, limit) };
+  const rule = { ...cut, firstCutRows: Math.min(cut.firstCutRows, limit) };
   let rows = 0;
   for await (const range of format.scan(reader, file, rule)) {
     yield range;
     rows += range.rows;
-    if (limit - rows < everyRows) break;
+    if (rows >= limit || limit - rows < everyRows) break;
   }
-  if (rows >= limit || limit - rows >= everyRows) return;
+  if (rows >= limit || limit - rows >= everyRows || everyRows === Infinity) return;
   // The next range would be too long, and a rule has one length only: a second pass cuts there.
   const shorter = { maxLineBytes, firstCutRows: rows, everyRows: limit - rows };
   let skipped = false;
@@ -117,6 +161,8 @@ function countingReader(reader: RandomReader, onRead: (bytes: number) => void): 
 export interface ReadOptions {
   /** As when the slices were cut. */
   maxLineBytes: number;
+  /** What the job says of each of its inputs, in order. */
+  sources?: readonly SourceOptions[];
   /** False where only `raw` is needed: rows may then lack `value` and `error`. Default true. */
   parse?: boolean;
 }
@@ -136,17 +182,45 @@ export async function* readRows(
   openFile: OpenFile,
   options: ReadOptions,
 ): AsyncGenerator<InputRow[]> {
-  const { maxLineBytes, parse = true } = options;
-  const paths = slices.map((slice) => slice.file);
+  const { maxLineBytes, sources = [], parse = true } = options;
+  const files = slices.map(({ file: path, etag, end }) => {
+    // Places in a compressed file are of its content.
+    return compressionOf(path) ? { path, etag } : { path, etag, end };
+  });
   let index = firstRow;
   let number = 0;
-  for await (const reader of openInOrder(paths, openFile, "INPUT_CHANGED")) {
+  for await (const reader of openInOrder(files, openFile, "INPUT_CHANGED")) {
     const slice = slices[number++]!;
     const format = formatFor(slice.file, slice.format);
-    for await (const rows of format.read(reader, slice, index, maxLineBytes, parse)) {
-      if (slice.dataset !== undefined) for (const row of rows) row.dataset = slice.dataset;
-      yield rows;
+    const content = contentOf(reader, slice.file, format, "INPUT_CHANGED");
+    const { columns, schema } = sources[slice.source ?? -1] ?? {};
+    const reading = { maxLineBytes, parse, columns, schema };
+    const check = schema && checkOf(schema);
+    try {
+      for await (const read of format.read(content, slice, index, reading)) {
+        const rows = check ? read.map((row) => checked(row, check)) : read;
+        if (slice.dataset !== undefined) for (const row of rows) row.dataset = slice.dataset;
+        yield rows;
+      }
+    } finally {
+      if (content !== reader) await content.close();
     }
     index += slice.rows;
   }
+}
+
+const checks = new WeakMap<JsonObject, RowCheck>();
+
+/** The check of a schema, made once: a task may have thousands of slices. */
+function checkOf(schema: JsonObject): RowCheck {
+  const known = checks.get(schema) ?? rowCheck(schema);
+  checks.set(schema, known);
+  return known;
+}
+
+function checked(row: InputRow, check: RowCheck): InputRow {
+  const error = check(row);
+  if (!error) return row;
+  const { value: _, ...others } = row;
+  return { ...others, error };
 }

@@ -68,6 +68,30 @@ function replaceMember(raw: string, fieldJson: string, valueJson: string): strin
   return result + raw.slice(copied);
 }
 
+/**
+ * The text of a JSON object with only these members, in this order; the values' texts stay as they
+ * are. Names that the object lacks are left out.
+ *
+ * @example
+ * selectFields('{"a":1.0,"b":2,"c":3}', ["c", "a"]); // '{"c":3,"a":1.0}'
+ */
+export function selectFields(raw: string, names: readonly string[]): string {
+  const texts = new Map<string, string>();
+  let at = raw.indexOf("{") + 1;
+  for (;;) {
+    const nameStart = raw.indexOf('"', at);
+    if (nameStart < 0) break;
+    const nameEnd = endOfString(raw, nameStart);
+    const valueStart = skipBlanks(raw, raw.indexOf(":", nameEnd) + 1);
+    at = endOfValue(raw, valueStart);
+    texts.set(JSON.parse(raw.slice(nameStart, nameEnd)), raw.slice(valueStart, at));
+  }
+  const members = names
+    .filter((name) => texts.has(name))
+    .map((name) => `${JSON.stringify(name)}:${texts.get(name)}`);
+  return `{${members.join(",")}}`;
+}
+
 function isSameName(name: string, fieldJson: string): boolean {
   if (name === fieldJson) return true;
   return name.includes("\\") && JSON.parse(name) === JSON.parse(fieldJson);

@@ -53,6 +53,15 @@ export interface EngineDescription<Options> {
    * prompt. Default: it does not.
    */
   takesRows?: boolean;
+  /** Whether it turns rows into rows: its responses have `rows`. Default: it answers rows. */
+  givesRows?: boolean;
+  /**
+   * Rows of which a shard is to hold a multiple, so that batches of an exact size come out even.
+   * Default: any number.
+   */
+  shardMultiple?(options: Options): number;
+  /** What a person should know of options that were shared among workers. Default: nothing. */
+  notices?(options: Options): string[];
   /** Whether one worker has work for all cores of a machine. Default: a worker takes one core. */
   usesAllCores?: boolean;
   /** Whether all workers ask the same servers, so that more workers do not compute more. */
@@ -76,8 +85,14 @@ export interface EngineDescription<Options> {
    * As each of several workers is to see it: limits that are for all of them divided, cores shared.
    *
    * @param threads cores for each worker, where that is known.
+   * @param freeMemoryBytes memory that is free for each worker, where that is known.
    */
-  sharedAmong?(options: Options, workers: number, threads?: number): Options;
+  sharedAmong?(
+    options: Options,
+    workers: number,
+    threads?: number,
+    freeMemoryBytes?: number,
+  ): Options;
   /**
    * Refuses an environment that lacks what it needs; nothing is opened.
    *

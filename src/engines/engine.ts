@@ -1,6 +1,11 @@
 import type { Clock } from "../foundation/clock.ts";
-import type { InferenceRequest, InferenceResponse, PromptTokens } from "../foundation/inference.ts";
-import type { Json } from "../foundation/json.ts";
+import type {
+  InferenceRequest,
+  InferenceResponse,
+  PromptTokens,
+  Usage,
+} from "../foundation/inference.ts";
+import type { Json, JsonObject } from "../foundation/json.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
 
@@ -23,6 +28,13 @@ export interface Engine {
    */
   infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse>;
   /**
+   * Told when nothing more is asked until something is answered, as at the end of a shard: what
+   * waits for others to fill its batch is to be computed now. Absent where nothing waits.
+   */
+  flush?(): void;
+  /** Where its rows are, of an engine that passes them through several stages. */
+  readonly stages?: readonly StageState[] | undefined;
+  /**
    * Makes tokens of prompts ahead of asking, for `InferenceRequest.tokens`; of no prompts it tells
    * the tokenizer alone. Absent where an engine leaves that to a server, or has no tokens.
    *
@@ -30,6 +42,44 @@ export interface Engine {
    */
   tokenize?(prompts: readonly PromptWords[]): Promise<TokenizedPrompts>;
   /** Lets go of everything. Requests still held are rejected. */
+  close(): Promise<void>;
+}
+
+/** One stage of an engine at a moment, and what it has done since the engine was opened. */
+export interface StageState {
+  /** Its number, from 1, and what it is, as `2 mapBatches embed`. */
+  stage: string;
+  /** Rows that wait for it, and rows that it computes; both are bounded. */
+  waiting: number;
+  inFlight: number;
+  rowsIn: number;
+  rowsOut: number;
+  /** Rows that it failed with. */
+  failed: number;
+  /** Times it was called: batches, or requests to a model. */
+  calls: number;
+  /** Seconds of all its calls together. */
+  busySeconds: number;
+  replicas: number;
+}
+
+/** A model that a stage asks about rows: an engine, and the prompts that it is asked. */
+export interface RowModel {
+  /** Rows that it can usefully be asked about at once. */
+  readonly capacity: number;
+  /**
+   * Asks about a row, again where an answer is wrong or does not come.
+   *
+   * @returns the row with its answer.
+   * @throws SluiceError as `Engine.infer`, once it was tried as often as the job allows.
+   */
+  ask(
+    row: JsonObject,
+    index: number,
+    call: { signal: AbortSignal; addUsage(usage: Usage): void },
+  ): Promise<JsonObject>;
+  /** As `Engine.flush`. */
+  flush(): void;
   close(): Promise<void>;
 }
 
@@ -57,6 +107,15 @@ export interface EngineContext {
    * `engines/host/main`, as `src/entry.ts` knows it.
    */
   hostCommand: readonly string[];
+  /**
+   * Opens the model that a stage of a pipeline names. Prompts are no matter of engines, so that
+   * whoever has both hands it down; absent where there are no pipelines.
+   *
+   * @param stage as the job has it: `model`, `prompt`, `field` and what else goes with them.
+   */
+  openRowModel?(stage: JsonObject, context: EngineContext): Promise<RowModel>;
+  /** Functions of the program that runs this, which stages name by their place. */
+  functions?: readonly unknown[];
   /** Ends the worker process at once, as `kill -9` would (faults of the fake engine). */
   killProcess: () => void;
 }

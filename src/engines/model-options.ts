@@ -4,11 +4,11 @@ import { fakeModel } from "./fake/options.ts";
 import { llamaModel } from "./llama/options.ts";
 import { llamaServerModel, vllmModel } from "./managed/options.ts";
 import { openaiModel } from "./openai/options.ts";
+import { pipelineModelOf } from "./pipeline/options.ts";
 import { predictorModel } from "./predictor/options.ts";
 import { transformersModel } from "./transformers/options.ts";
 
-/** The model of a job: which engine, which weights, and how it is driven. */
-export const modelOptions = z.discriminatedUnion("engine", [
+const single = [
   llamaModel,
   openaiModel,
   llamaServerModel,
@@ -17,6 +17,15 @@ export const modelOptions = z.discriminatedUnion("engine", [
   predictorModel,
   transformersModel,
   fakeModel,
+] as const;
+
+/** A model that a stage of a pipeline may ask. */
+const stageModel = z.discriminatedUnion("engine", single);
+
+/** The model of a job: which engine, which weights, and how it is driven. */
+export const modelOptions = z.discriminatedUnion("engine", [
+  ...single,
+  pipelineModelOf(stageModel),
 ]);
 
 export type ModelOptions = z.output<typeof modelOptions>;

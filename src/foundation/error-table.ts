@@ -79,20 +79,35 @@ export const errorTable = Object.freeze({
     "the output path holds something that is not a run",
     "name another --output, or move what is there",
   ),
+  TARGET_DIFFERS: run(
+    usage,
+    "files of the same names have another content there, and were left as they are",
+    "look at them, and give --overwrite to replace them",
+  ),
   NOT_A_RUN: run(usage, "there is no run here", "give the directory that sluice run wrote to"),
 
   // Input as a whole
   INPUT_MISSING: run(badInput, "no input file matches", "check input.path; globs are sorted"),
   INPUT_UNREADABLE: run(badInput, "an input file cannot be read", "check its path and rights"),
+  INPUT_UNREACHABLE: run(
+    resumable,
+    "the server of an input cannot be reached",
+    "run the same command again when it answers: what is done is kept",
+  ),
   INPUT_FORMAT: run(
     badInput,
     "the format of an input file is not known",
-    "set input.format to jsonl, json or text",
+    "set input.format, as input: {path: …, format: jsonl}",
   ),
   INPUT_CHANGED: run(
     badInput,
     "the input is no longer what was planned",
     "restore it, or start a new run with --fork or --overwrite",
+  ),
+  COLUMN_UNKNOWN: run(
+    badInput,
+    "an input has no such column",
+    "see input.columns and input.schema; `sluice plan --show 1` shows what rows hold",
   ),
   INPUT_TOO_MANY_FILES: run(
     badInput,
@@ -103,6 +118,8 @@ export const errorTable = Object.freeze({
 
   // Rows
   JSON_INVALID: row("the line is not valid JSON", "mend the line, then run sluice retry"),
+  CSV_INVALID: row("the record is not valid CSV", "mend the record, then run sluice retry"),
+  ROW_SCHEMA: row("the row does not fit input.schema", "mend the row, or the schema"),
   ROW_NOT_OBJECT: row("the row is not a JSON object", 'wrap the value, as {"text": …}'),
   UTF8_INVALID: row("the line is not valid UTF-8", "convert the file to UTF-8"),
   NUL_BYTE: row("the line holds a NUL byte", "remove it; the file may be UTF-16 or damaged"),
@@ -159,6 +176,10 @@ export const errorTable = Object.freeze({
   PREDICTION_FAILED: row(
     "the predictor failed with this row",
     "look at the row and at the predictor; once it is mended, sluice retry asks the row again",
+  ),
+  STAGE_FAILED: row(
+    "a stage failed with this row",
+    "look at the row and at the stage; once it is mended, sluice retry asks the row again",
   ),
   OUT_OF_MEMORY: row(
     "memory does not suffice for this row alone",
@@ -247,6 +268,11 @@ export const errorTable = Object.freeze({
     engineUnavailable,
     "the predictor cannot be used",
     "mend what the message names, then run the same command again",
+  ),
+  STAGE_UNUSABLE: run(
+    engineUnavailable,
+    "a stage of the pipeline cannot be used",
+    "mend what the message names, then run the same program again",
   ),
   MODEL_UNREADABLE: run(engineUnavailable, "the model file cannot be read", "check its path"),
   MODEL_DOWNLOAD_FAILED: run(

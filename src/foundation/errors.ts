@@ -1,4 +1,5 @@
 import { type ErrorCode, type ErrorScope, errorTable } from "./error-table.ts";
+import type { Usage } from "./inference.ts";
 
 /** Where a fault lies, as far as it is known. */
 export interface ErrorPlace {
@@ -29,6 +30,8 @@ export class SluiceError extends Error {
   readonly place: ErrorPlace;
   readonly hint: string;
   readonly retryAfterMs: number | undefined;
+  /** Tokens that had been paid for when it happened. */
+  paid?: Usage;
 
   constructor(code: ErrorCode, detail = "", options: SluiceErrorOptions = {}) {
     const { file, line, field, cause, hint, retryAfterMs } = options;

@@ -46,21 +46,6 @@ export function* eachIndex(ranges: readonly IndexRange[]): Generator<number> {
   }
 }
 
-/**
- * The part of `total` tasks that share `index` (from 0) of `count` takes: contiguous, balanced to
- * within one, and the parts of all shares together are all tasks.
- *
- * @example
- * shareOf(10, 3, 16); // {first: 3, last: 3}; shares 10 to 15 are empty
- */
-export function shareOf(total: number, index: number, count: number): IndexRange | undefined {
-  const base = Math.floor(total / count);
-  const remainder = total % count;
-  const first = index * base + Math.min(index, remainder);
-  const last = first + base + (index < remainder ? 1 : 0) - 1;
-  return last < first ? undefined : { first, last };
-}
-
 function mergeRanges(ranges: IndexRange[]): IndexRange[] {
   const merged: IndexRange[] = [];
   for (const range of ranges.toSorted((a, b) => a.first - b.first)) {

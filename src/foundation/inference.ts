@@ -214,6 +214,11 @@ export interface Usage {
 export interface InferenceResponse {
   answers: readonly Answer[];
   usage: Usage;
+  /**
+   * Of an engine that turns a row into rows: what the row became. These stand among the results in
+   * its place; none of them means that it was filtered. Absent where the answers go into the row.
+   */
+  rows?: readonly JsonObject[];
   /** It was answered before, by this run or another one: nothing was paid for it. */
   reused?: boolean;
   /** Time from asking to answering. */

@@ -7,8 +7,54 @@ export const limits = Object.freeze({
   maxLineBytes: 16 * 1024 * 1024,
   /** Bytes read from an input at a time. */
   readChunkBytes: 256 * 1024,
+  /** Bytes of one request for a range of a file that lies far away, … */
+  maxRangeBytes: 4 * 1024 * 1024,
+  /** … such requests that run ahead of one reader, … */
+  rangesAhead: 4,
+  /** … and bytes that all readers of a process hold ahead. */
+  maxReadAheadBytesOfFiles: 64 * 1024 * 1024,
+  /** Connections to one web server that inputs come from. */
+  maxSourceConnections: 16,
+  /** Time such a server gets to take a connection, and may go without a byte. */
+  sourceConnectTimeoutMs: 10_000,
+  sourceStallTimeoutMs: 60_000,
+  /** Tries of one request to it, the first included. */
+  maxSourceAttempts: 6,
+  /** Copies of files that a process keeps, of servers that give whole files only. */
+  maxKeptSpools: 4,
+  /** Largest page of a listing that a hub answers with. */
+  maxListingBytes: 64 * 1024 * 1024,
+  /** Longest header of a file of comma- or tab-separated values. */
+  maxHeaderBytes: 4 * 1024 * 1024,
+  /** Files that are uploaded or downloaded at once. */
+  transferredFilesAtOnce: 8,
+  /** Bytes of a file that a transfer moves at a time. */
+  transferChunkBytes: 1024 * 1024,
+  /** Files of which the end of a transfer tells that they differ. */
+  maxShownDifferences: 20,
   /** Files that one job's globs may match. */
   maxInputFiles: 1_000_000,
+  /** Largest footer of a Parquet file. */
+  maxParquetFooterBytes: 256 * 1024 * 1024,
+  /** Rows of a row group of a Parquet file that is written, and characters of them as JSON. */
+  maxRowGroupRows: 50_000,
+  maxRowGroupChars: 4 * 1024 * 1024,
+  /** Columns of a table that is written. */
+  maxColumns: 10_000,
+  /** Fields of an object that a table keeps as fields; one with more is kept as JSON … */
+  maxStructFields: 1000,
+  /** … as are objects and lists deeper than this. */
+  maxColumnDepth: 32,
+  /** Workers that `plan --advise` proposes at most, and the longest shards. */
+  maxAdvisedWorkers: 256,
+  maxAdvisedShardMs: 600_000,
+  /** A longer shard is warned of: too much to lose, and to wait for at the end. */
+  maxLikedShardMs: 1_800_000,
+  /** What a shard is reckoned to cost beside its rows, on a disk and in an object store. */
+  shardOverheadMs: 100,
+  storeShardOverheadMs: 1000,
+  /** Files that an input is cut into. */
+  maxChunks: 100_000,
   /** Rows of one shard when the planner chooses. */
   maxShardRows: 50_000,
   /** plan.json is read by every worker and stays small. */
@@ -37,6 +83,13 @@ export const limits = Object.freeze({
   /** Batches, and rows of them, that are looked at for requests of one length. */
   lookAheadBatches: 8,
   maxLookAheadRows: 4096,
+  /** Rows of a batch of a stage, and its characters, where nothing is said of its size. */
+  defaultStageRows: 256,
+  defaultStageChars: 4 * 1024 * 1024,
+  /** Characters of rows that a shuffle holds. */
+  maxShuffleChars: 64 * 1024 * 1024,
+  /** Characters of rows that are in a pipeline at once, between all its stages. */
+  maxPipelineChars: 64 * 1024 * 1024,
   /** Bytes of rows read ahead of the engine, a task. */
   maxReadAheadBytes: 32 * 1024 * 1024,
   /**
@@ -194,12 +247,35 @@ export const limits = Object.freeze({
   probeCreators: 20,
   /** What was being written and has not changed for this long belongs to a dead process. */
   staleLeftoverMs: 3_600_000,
+  /** Tries of one request to an object store, and the first and longest wait between two. */
+  maxStoreAttempts: 12,
+  storeRetryBaseMs: 100,
+  storeRetryMaxMs: 10_000,
+  /** Time an object store gets to take a connection, and may then stand still. */
+  storeConnectTimeoutMs: 5000,
+  storeStallTimeoutMs: 60_000,
+  /** Connections to one object store. */
+  maxStoreConnections: 64,
+  /** Objects beyond this are written by parts of it, so many at once. */
+  storePartBytes: 8 * 1024 * 1024,
+  storePartsAtOnce: 3,
+  /** What is appended goes to an object store when it holds this much, or is this old. */
+  maxSegmentBytes: 4 * 1024 * 1024,
+  maxSegmentAgeMs: 30_000,
+  /** Segments of one object that wait for the store. */
+  maxWaitingSegments: 4,
+  /** How long a machine is reckoned to last, where machines are taken away. */
+  meanTimeBetweenPreemptionsMs: 3_600_000,
+  /** Largest object, or part, that a store copies in one request. */
+  maxStoreCopyBytes: 5 * 1024 * 1024 * 1024,
   /** Reads of a record after an unclear create. */
   maxReadBacks: 5,
   /** Time a mirror of models gets to take a connection, before the next one is tried. */
   modelConnectTimeoutMs: 5000,
   /** Time a download may stand still. */
   modelStallTimeoutMs: 30_000,
+  /** Bytes of a body that are taken before who reads it is waited for. */
+  maxBodyBufferBytes: 16 * 1024 * 1024,
   /** Redirects followed for one file of a model. */
   maxRedirects: 10,
   /** Connections of one download that may break without a byte gained. */

@@ -30,6 +30,8 @@ export interface WorkersChoice {
   notices: string[];
   /** CPU threads for the model of each worker, where workers share a machine. */
   threads?: number;
+  /** Memory that is free for each, where that is known. */
+  freeMemoryBytes?: number;
 }
 
 /** Where tasks run. It dispatches at least once; the commits make that exactly once. */

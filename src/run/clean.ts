@@ -8,6 +8,7 @@ import {
   attemptPrefix,
   type Generation,
   generationPrefix,
+  outputsPrefix,
   planPathOf,
   probePrefix,
   retryPaths,
@@ -15,7 +16,7 @@ import {
 } from "./layout.ts";
 import { staleLeftovers } from "./leftovers.ts";
 import type { RunLocation } from "./locate.ts";
-import { readPlan } from "./plan.ts";
+import { type Plan, readPlan } from "./plan.ts";
 import { readJson } from "./records.ts";
 import { type Manifest, readManifest } from "./seal/manifest.ts";
 
@@ -26,6 +27,7 @@ const cleanedPrefixes = [
   workerPrefix,
   // Tasks of plans that lost a race, and drafts.
   "_sluice/tasks",
+  `${outputsPrefix}pending-`,
 ];
 
 /** What a cleaning removed, or would remove. */
@@ -79,7 +81,7 @@ export async function cleanRun(
       }
       await coordinator?.remove(removable);
     }
-    await cleanLeftovers(dependencies, location, coordinator, cleaning);
+    await cleanLeftovers(dependencies, location, plan, coordinator, cleaning);
   } finally {
     await coordinator?.end();
   }
@@ -90,11 +92,15 @@ export async function cleanRun(
 async function cleanLeftovers(
   { openStorage }: RunDependencies,
   { directory, outside, mergedFile }: RunLocation,
+  { outputs }: Plan,
   coordinator: Coordinator | undefined,
   cleaning: Cleaning,
 ): Promise<void> {
   const places: [string, string][] = [[directory, ""]];
   if (mergedFile !== null) places.push([outside, mergedFile]);
+  if (outputs && outputs.base !== "run") {
+    places.push([outputs.base === "outside" ? outside : outputs.base, ""]);
+  }
   for (const [place, prefix] of places) {
     const storage = openStorage(place);
     for await (const { path, bytes } of staleLeftovers(storage, prefix)) {
@@ -148,9 +154,11 @@ async function keptPaths(
     kept.add(planPathOf(generation)).add(tasks.file.path).add(tasks.index.path);
     if (where === "finish_reason=length") cutRetries.add(generation);
   }
-  for (const { task, attempt, retried = [] } of sealed.tasks) {
+  for (const { task, attempt, source, lineCounts, retried = [] } of sealed.tasks) {
     const { ids, cutRows } = attemptPaths(task, firstOf(sealed), attempt);
     kept.add(ids).add(cutRows);
+    if (source) kept.add(source.path);
+    if (lineCounts) kept.add(lineCounts.path);
     for (const { commit, generation } of retried) {
       const again = await readJson<Commit>(storage, commit.path);
       if (again?.cutRows) kept.add(again.cutRows.path);
@@ -164,10 +172,11 @@ async function keptPaths(
 /** Names under which published files lie a second time: publishing is linking. */
 function publishedPaths(sealed: Manifest): Set<string> {
   const published = new Set<string>();
-  for (const { task, attempt, part, deadLetters, retried } of sealed.tasks) {
+  for (const { task, attempt, part, source, encoded, deadLetters, retried } of sealed.tasks) {
     const last = retried?.at(-1);
     const own = attemptPaths(task, firstOf(sealed), attempt);
-    if (part) published.add(last ? retryPaths(last.generation).part(task) : own.part);
+    if (part && !source) published.add(last ? retryPaths(last.generation).part(task) : own.part);
+    if (encoded) published.add(encoded);
     if (deadLetters) {
       published.add(last ? retryPaths(last.generation).deadLetters(task) : own.deadLetters);
     }

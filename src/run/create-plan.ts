@@ -1,6 +1,8 @@
-import { expandInputs, type InputFile, type InputSource } from "../data/inputs.ts";
-import { type OpenFile, openLocalFile } from "../data/open-files.ts";
+import { isUncut } from "../data/formats/registry.ts";
+import type { InputFile, InputSource } from "../data/inputs.ts";
+import type { OpenFile } from "../data/open-files.ts";
 import { estimateRows, readRows, scanSlices } from "../data/slices.ts";
+import type { InputStores } from "../data/sources/open.ts";
 import type { Storage } from "../data/storage/storage.ts";
 import { describeEngine } from "../engines/registry.ts";
 import { SluiceError } from "../foundation/errors.ts";
@@ -14,7 +16,7 @@ import { datasetInputs } from "./job/dataset.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { idFieldOf } from "./openai-batch/batch-lines.ts";
 import type { InputSummary, StoredTasks, Task } from "./plan.ts";
-import { storeTasks } from "./plan.ts";
+import { readOptionsFor, storeTasks } from "./plan.ts";
 import { firstText, prefixOrderPays, type RowOrder } from "./prefix-order.ts";
 
 export interface ScanOptions {
@@ -25,8 +27,7 @@ export interface ScanOptions {
   /** Workers that the run will have; the default size of a shard follows from it. */
   workers: number;
   uniqueId: string;
-  /** Default: files of this machine. */
-  openFile?: OpenFile;
+  openFile: OpenFile;
   onEvent(event: RunEvent): void;
 }
 
@@ -43,14 +44,19 @@ export interface FoundInput {
  *
  * @throws SluiceError `INPUT_MISSING`, `INPUT_FORMAT`, `INPUT_TOO_MANY_FILES`.
  */
-export async function findInput(job: JobSpec): Promise<FoundInput> {
-  const files = await expandInputs(sourcesOf(job), "/");
+export async function findInput(job: JobSpec, inputs: InputStores): Promise<FoundInput> {
+  const files = await inputs.expand(sourcesOf(job), "/");
   return {
     files,
     bytes: files.reduce((sum, file) => sum + file.bytes, 0),
-    digest: digestOf(files.map(({ path, bytes, format }) => [path, bytes, format])),
+    digest: digestOf(files.map(digestedFacts)),
     modifiedDigest: digestOf(files.map(({ modifiedMs }) => modifiedMs)),
   };
+}
+
+/** What tells one input from another, without a look at its content. */
+function digestedFacts({ path, bytes, format, etag, output }: InputFile) {
+  return [path, bytes, format, ...(etag || output ? [etag ?? null, output ?? null] : [])];
 }
 
 function sourcesOf({ input, dataset }: JobSpec): InputSource[] {
@@ -83,7 +89,10 @@ export async function scanInput(
   rowsPerTask: number,
 ): Promise<{ tasks: StoredTasks; input: InputSummary }> {
   const { job, storage, uniqueId, seed } = options;
-  const scan = scanTasks(found, options, rowsPerTask);
+  let largestTaskRows = 0;
+  const scan = tapped(scanTasks(found, options, rowsPerTask), (task) => {
+    largestTaskRows = Math.max(largestTaskRows, task.rows);
+  });
   let tasks: StoredTasks;
   let rows = 0;
   if (job.sample === undefined) {
@@ -99,12 +108,31 @@ export async function scanInput(
   }
   const { bytes, digest, modifiedDigest } = found;
   const files = found.files.length;
-  return { tasks, input: { files, bytes, rows, rowsPerTask, digest, modifiedDigest } };
+  const compressedFiles = found.files.filter(isUncut).length;
+  const input = { files, bytes, rows, rowsPerTask, digest, modifiedDigest };
+  const uncut = {
+    ...(compressedFiles > 0 && { compressedFiles }),
+    ...(largestTaskRows > rowsPerTask && { largestTaskRows }),
+  };
+  return { tasks, input: { ...input, ...uncut } };
+}
+
+async function* tapped<T>(values: AsyncIterable<T>, see: (value: T) => void): AsyncGenerator<T> {
+  for await (const value of values) {
+    see(value);
+    yield value;
+  }
 }
 
 /** The same for rows in prefix order: the larger a shard, the more of its prompts begin alike. */
 export function prefixShardRows(rows: number, workers: number): number {
   return Math.max(4, Math.min(limits.maxShardRows, Math.ceil(rows / workers)));
+}
+
+/** Whether a shard may hold some rows more, as where a file has borders of its own. */
+function isShardSizeFree({ shard, model }: JobSpec): boolean {
+  if (shard.rows !== undefined || shard.count !== undefined) return false;
+  return (describeEngine(model).shardMultiple?.(model) ?? 1) === 1;
 }
 
 /** How many rows a shard gets, from the job or from a look at the files. */
@@ -113,11 +141,41 @@ export async function shardRows(
   job: JobSpec,
   workers: number,
   order: RowOrder,
+  openFile: OpenFile,
 ): Promise<number> {
-  if (job.shard.rows !== undefined) return job.shard.rows;
-  const estimated = Math.min(await estimateRows(found.files), job.limit ?? Infinity);
+  const rows = await wantedShardRows(found, job, { workers, order, openFile });
+  const multiple = describeEngine(job.model).shardMultiple?.(job.model) ?? 1;
+  return Math.ceil(rows / multiple) * multiple;
+}
+
+async function wantedShardRows(
+  found: FoundInput,
+  job: JobSpec,
+  by: { workers: number; order: RowOrder; openFile: OpenFile },
+): Promise<number> {
+  const { workers, order, openFile } = by;
+  const { rows, count } = job.shard;
+  if (rows !== undefined) return rows;
+  if (count !== undefined) {
+    return Math.max(1, Math.ceil((await countRows(found, job, openFile)) / count));
+  }
+  const estimated = Math.min(await estimateRows(found.files, openFile), job.limit ?? Infinity);
   const sizeFor = order === "prefix" ? prefixShardRows : defaultShardRows;
   return sizeFor(estimated, workers);
+}
+
+/** Rows of the input, up to the job's limit: only a pass over all of it can tell. */
+async function countRows({ files }: FoundInput, job: JobSpec, openFile: OpenFile): Promise<number> {
+  const { limit } = job;
+  const cut = {
+    ...readOptionsFor(job),
+    rowsPerTask: limits.maxShardRows,
+    ...(limit !== undefined && { limit }),
+    openFile,
+  };
+  let count = 0;
+  for await (const { rows } of scanSlices(files, cut)) count += rows;
+  return count;
 }
 
 /** Rows that are looked at to choose the order. */
@@ -130,17 +188,17 @@ const orderSampleRows = 200;
 export async function plannedOrder(
   found: FoundInput,
   job: JobSpec,
-  openFile: OpenFile = openLocalFile,
+  openFile: OpenFile,
 ): Promise<RowOrder> {
   if (job.order !== "auto") return job.order;
   if (!describeEngine(job.model).keepsPrefixes) return "input";
-  const maxLineBytes = Math.max(...job.input.map((source) => source.maxLineBytes));
+  const reading = readOptionsFor(job);
   const promptSet = promptSetOf(job, 0);
   const texts: string[] = [];
   const limit = Math.min(orderSampleRows, job.limit ?? Infinity);
-  const cut = { rowsPerTask: limit, maxLineBytes, limit, openFile };
+  const cut = { ...reading, rowsPerTask: limit, limit, openFile };
   for await (const { slices, firstRow } of scanSlices(found.files, cut)) {
-    for await (const rows of readRows(slices, firstRow, openFile, { maxLineBytes })) {
+    for await (const rows of readRows(slices, firstRow, openFile, reading)) {
       for (const row of rows) texts.push(firstText(promptSet, row));
     }
   }
@@ -156,10 +214,11 @@ async function* scanTasks(
   const idOf = new Map(found.files.map(({ path, source }) => [path, ids[source]]));
   let task = 0;
   const scan = scanSlices(found.files, {
+    ...readOptionsFor(job),
     rowsPerTask,
-    maxLineBytes: Math.max(...job.input.map((source) => source.maxLineBytes)),
+    atOwnBorders: isShardSizeFree(job),
     ...(job.limit === undefined ? {} : { limit: job.limit }),
-    ...(openFile && { openFile }),
+    openFile,
     onProgress: (rows, bytes) =>
       onEvent({ type: "plan-progress", rows, bytes, totalBytes: found.bytes }),
   });

@@ -1,4 +1,5 @@
-import type { RandomReader, Storage } from "../data/storage/storage.ts";
+import type { InputStores } from "../data/sources/open.ts";
+import type { Storage } from "../data/storage/storage.ts";
 import type { Clock } from "../foundation/clock.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
@@ -14,7 +15,8 @@ export interface RunDependencies {
   logger: Logger;
   processes: Processes;
   openStorage(location: string): Storage;
-  openFile(path: string): Promise<RandomReader>;
+  /** Where input files are looked for and opened. */
+  inputs: InputStores;
   /** Version of Sluice. */
   software: string;
 }
@@ -26,12 +28,13 @@ export function runContext(
   dependencies: RunDependencies,
   worker: string,
 ): RunContext {
-  const { clock, random, logger, openStorage, openFile } = dependencies;
+  const { clock, random, logger, openStorage, inputs } = dependencies;
   return {
     storage: openStorage(location.directory),
     outside: openStorage(location.outside),
+    openStorage,
     plan,
-    openFile,
+    openFile: inputs.open,
     clock,
     random,
     logger,

@@ -1,3 +1,4 @@
+import type { StageState } from "../engines/engine.ts";
 import type { ErrorCode } from "../foundation/error-table.ts";
 import type { ErrorRecord } from "../foundation/errors.ts";
 import type { Usage } from "../foundation/inference.ts";
@@ -51,6 +52,8 @@ export type RunEvent =
       worker: string;
       inFlight: number;
       usage: Usage;
+      /** Of a pipeline, what waits at each stage of this worker, and what it did so far. */
+      stages?: readonly StageState[];
     } & TaskCounts)
   | ({
       type: "task-end";
@@ -59,7 +62,9 @@ export type RunEvent =
       outcome: TaskOutcome;
       usage: Usage;
       error?: ErrorRecord;
+      /** What the worker's engine chose, where that has changed since it was told last. */
       choices?: Record<string, Json>;
+      stages?: readonly StageState[];
     } & TaskCounts)
   | { type: "row-error"; code: ErrorCode; message: string; count: number }
   /** What a run with a budget has spent of it in all its calls. */
@@ -91,7 +96,15 @@ export interface RunSummary {
   /** What all calls cost, where the job names prices. */
   usd?: number;
   seed: number;
-  rows: { total: number; answered: number; failed: number; resumed: number };
+  rows: {
+    total: number;
+    answered: number;
+    failed: number;
+    resumed: number;
+    /** Of a pipeline: rows that were left out, and rows that came out. */
+    filtered?: number;
+    results?: number;
+  };
   /** Failed rows by error code. */
   errors: Record<string, number>;
   /** The first message of each of these codes. */

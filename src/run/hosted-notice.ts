@@ -17,6 +17,10 @@ export async function hostedNotice(context: RunContext): Promise<string | undefi
   const hosts = servers.map((address) => new URL(address).hostname);
   const hosted = hosts.find((hostname) => !ownHosts.test(hostname));
   if (hosted === undefined) return undefined;
+  if (describeEngine(job.model).givesRows) {
+    const rows = context.plan.rows.toLocaleString("en");
+    return `a stage is about to ask ${hosted}, for ${rows} rows (set budget to silence this)`;
+  }
   const { requests, tokens, usd } = estimateFrom(job, context.plan, await sampleRequests(context));
   const [asked, prompt, completion] = [
     requests.estimated,

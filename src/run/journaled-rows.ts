@@ -4,7 +4,7 @@ import { GrowingLines } from "./growing-lines.ts";
 import { attemptPaths } from "./layout.ts";
 import type { Plan } from "./plan.ts";
 
-const answered = /^\{"index":\d+,"outcome":"answered"/;
+const answered = /^\{"index":\d+,"outcome":"(answered|filtered)"/;
 
 /**
  * Counts answers of tasks without a commit, which stand in journals alone; asked again, it reads

@@ -22,6 +22,7 @@ export const workerPrefix = "_sluice/workers/";
 export const cancelPrefix = "_sluice/cancel/";
 export const probePrefix = "_sluice/probe/";
 export const generationPrefix = "_sluice/generations/";
+export const outputsPrefix = "_sluice/outputs-";
 export const attemptPrefix = "_sluice/attempts/";
 
 /** Digits in the names of parts: enough for the last task, never below five. */
@@ -29,9 +30,9 @@ export function partWidth(tasks: number): number {
   return Math.max(5, String(Math.max(0, tasks - 1)).length);
 }
 
-/** `part-00007.jsonl`. */
-export function partPath(task: number, width: number): string {
-  return `${partPrefix}${String(task).padStart(width, "0")}.jsonl`;
+/** `part-00007.jsonl`, or with the ending of another format. */
+export function partPath(task: number, width: number, ending = ".jsonl"): string {
+  return `${partPrefix}${String(task).padStart(width, "0")}${ending}`;
 }
 
 /** `_dead-letters/part-00007.jsonl`. */
@@ -93,9 +94,17 @@ export function attemptPaths(task: number, of: Generation, attempt: string) {
   return {
     journal: `${folder}journal.jsonl`,
     part: `${folder}part.jsonl`,
+    /** The part in the format that results are published in. */
+    encoded: (ending: string) => `${folder}part${ending}`,
+    /** The same with columns that only other tasks have. */
+    widened: (ending: string) => `${folder}part.widened${ending}`,
+    columns: `${folder}columns.json`,
     deadLetters: `${folder}dead-letters.jsonl`,
     ids: `${folder}ids.bin`,
     cutRows: `${folder}cut-rows.txt`,
+    lineCounts: `${folder}line-counts.json`,
+    /** What a coordinator is to commit, where a store cannot create once. */
+    proposal: `${folder}proposal.json`,
   };
 }
 
@@ -104,11 +113,24 @@ export function retryPaths(generation: number) {
   const folder = `${generationPrefix}${generation}/`;
   return {
     part: (task: number) => `${folder}part-${task}.jsonl`,
+    /** The part in the format that results are published in. */
+    encoded: (task: number, ending: string) => `${folder}encoded-${task}${ending}`,
     deadLetters: (task: number) => `${folder}dead-letters-${task}.jsonl`,
+    lineCounts: (task: number) => `${folder}line-counts-${task}.json`,
     merged: `${folder}merged.jsonl`,
+    /** The merged file in the format that it is published in. */
+    encodedMerged: (ending: string) => `${folder}encoded-merged${ending}`,
     /** Written when all of them are complete: from then on they are only published. */
     ready: `${folder}ready.json`,
   };
+}
+
+/** Names of result files by row, written before the files. */
+export const begunOutputsPath = `${outputsPrefix}begun.jsonl`;
+
+/** All result files by input or by row, as a seal found them. */
+export function outputsPathOf(generation: number): string {
+  return `${outputsPrefix}g${generation}.jsonl`;
 }
 
 /** Record of coordinator N, and the file it keeps changing while it lives. */

@@ -79,6 +79,7 @@ export async function measureRows(
         }, reject);
       }
       if (inFlight === 0) resolve();
+      else if (inFlight < engine.capacity) engine.flush?.();
     };
     fill();
   });

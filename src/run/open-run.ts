@@ -10,14 +10,18 @@ import { effectiveJob } from "./effective-job.ts";
 import type { RunEvent } from "./events.ts";
 import { identifiedJob } from "./identified-job.ts";
 import { differingAnswers } from "./job/kinds.ts";
+import { suffixed } from "./job/paths.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { planPath } from "./layout.ts";
 import { locateRun, type RunLocation } from "./locate.ts";
 import { errorFileOf } from "./openai-batch/error-file.ts";
+import { planOutputs } from "./output/plan-outputs.ts";
+import { plannedColumns } from "./output/planned-columns.ts";
 import { type Plan, planBytes } from "./plan.ts";
 import { probeStore } from "./probe.ts";
 import { createOnce, readJson } from "./records.ts";
 import { removeRun, stdinPrefix } from "./remove-run.ts";
+import { assertStagesAskable } from "./row-model.ts";
 import type { RunContext } from "./run-context.ts";
 import { cameToNothing, holdsOutcomes, runDiffers } from "./standing-run.ts";
 
@@ -52,6 +56,7 @@ export async function openOrPlan(
   options: OpenRunOptions,
 ): Promise<OpenedRun> {
   assertAskable(given);
+  assertStagesAskable(given);
   const job = await identifiedJob(given);
   const worker = sortableId(dependencies.clock, dependencies.random);
   for (let copy = 1; ; copy++) {
@@ -65,7 +70,7 @@ export async function openOrPlan(
     if (!plan || replaces) await options.beforePlan?.(wanted);
     if (plan && replaces) {
       // A mistyped path must not cost the results that are there.
-      await findInput(wanted);
+      await findInput(wanted, dependencies.inputs);
       const assertRemovable = options.overwrite ? undefined : () => assertNoOutcome(storage);
       await removeRun(dependencies, location, plan, assertRemovable);
       plan = undefined;
@@ -148,7 +153,8 @@ function forkedOutput(output: JobSpec["output"], copy: number): JobSpec["output"
 }
 
 function forkedPath(path: string, copy: number): string {
-  return path.replace(/(\.(?:jsonl|ndjson))?\/*$/, (extension) => `-${copy}${extension}`);
+  const bare = path.replace(/(?<=.)\/+$/, "");
+  return suffixed(bare, `-${copy}`);
 }
 
 async function matches(
@@ -169,11 +175,16 @@ async function matches(
     seed: plan.seed,
     workers: 1,
     uniqueId: sortableId(dependencies.clock, dependencies.random),
-    openFile: dependencies.openFile,
+    openFile: dependencies.inputs.open,
     onEvent: options.onEvent,
   };
   try {
-    await assertSameInput(plan.input, { ...plan.tasks }, await findInput(job), scan);
+    await assertSameInput(
+      plan.input,
+      { ...plan.tasks },
+      await findInput(job, dependencies.inputs),
+      scan,
+    );
     return true;
   } catch (error) {
     if (options.fork && asSluiceError(error).code === "INPUT_CHANGED") return false;
@@ -228,20 +239,26 @@ async function planRun(
   dependencies: RunDependencies,
   options: OpenRunOptions,
 ): Promise<{ plan: Plan; isOurs: boolean }> {
-  const { clock, random, software, openFile } = dependencies;
+  const { clock, random, software, inputs } = dependencies;
+  const { open: openFile } = inputs;
   const uniqueId = sortableId(clock, random);
   // The probe waits for the disk, the scan for the processor.
   const probing = probeStore(storage, uniqueId);
   probing.catch(() => {});
-  const found = await findInput(job);
+  const found = await findInput(job, inputs);
+  const outside = dependencies.openStorage(location.outside);
+  const { openStorage } = dependencies;
+  const place = { location, storage, outside, openStorage };
+  const outputs = await planOutputs(found.files, { job, ...place, openFile, uniqueId });
   const seed = job.generation.seed ?? randomInteger(random, 2 ** 31);
   const errorFile = errorFileOf(job, location);
   const workers = await options.workersFor(job, Math.ceil(found.bytes / 100));
   const { onEvent } = options;
   const scan = { storage, job, seed, workers, uniqueId, openFile, onEvent };
   const order = await plannedOrder(found, job, openFile);
-  const rowsPerTask = await shardRows(found, job, workers, order);
+  const rowsPerTask = await shardRows(found, job, workers, order, openFile);
   const { tasks, input } = await scanInput(found, scan, rowsPerTask);
+  const columns = await plannedColumns(found.files, job, openFile);
   await probing;
   const plan: Plan = {
     format: 1,
@@ -256,6 +273,8 @@ async function planRun(
     input,
     order,
     mergedFile: location.mergedFile,
+    ...(columns && { columns }),
+    ...(outputs && { outputs }),
     ...(errorFile === null ? {} : { errorFile }),
   };
   planBytes(plan);

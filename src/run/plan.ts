@@ -1,4 +1,6 @@
+import type { Column } from "../data/columns.ts";
 import type { Slice } from "../data/row.ts";
+import type { ReadOptions } from "../data/slices.ts";
 import type { RandomReader, Storage } from "../data/storage/storage.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { sha256Hex, sha256Stream } from "../foundation/hashing.ts";
@@ -53,8 +55,25 @@ export interface Plan extends Generation {
   order: RowOrder;
   /** Where one merged file is asked for: its name, beside the run directory. */
   mergedFile: string | null;
+  /** Where results go to files of their own, by input or by row. */
+  outputs?: PlannedOutputs;
+  /** What the input says of the columns of results, where these are written as tables. */
+  columns?: readonly Column[];
   /** Where failed rows are to be in a file of their own: its name, beside the run directory. */
   errorFile?: string;
+}
+
+/** The result files of a run, one for each input file or for each row. */
+export interface PlannedOutputs {
+  /** `OutputFile`s, a line for each input file, in the order of the input. */
+  list: PlannedFile;
+  files: number;
+  /** What their paths start from: the run directory, the folder beside it, or another place. */
+  base: "run" | "outside" | (string & {});
+  /** True where each row has a file of its own. */
+  isPerRow: boolean;
+  /** True where some are tables, of which each has all columns. */
+  needsColumns: boolean;
 }
 
 /** The input as it was planned. */
@@ -62,7 +81,12 @@ export interface InputSummary {
   files: number;
   bytes: number;
   rows: number;
+  /** Rows that a task was to have. */
   rowsPerTask: number;
+  /** Rows of the largest task, where that has more: what cannot be cut lies in one. */
+  largestTaskRows?: number;
+  /** Files that are compressed as a whole; each is one shard. */
+  compressedFiles?: number;
   /** Digest of paths and sizes. */
   digest: string;
   /** Digest of modification times: only a hint that a checksum is worth the reading. */
@@ -147,9 +171,14 @@ export function planBytes(plan: Plan): Buffer {
   return bytes;
 }
 
-/** The longest line that any input of the job allows. */
-export function longestLineBytes(plan: Plan): number {
-  return Math.max(...plan.job.input.map((source) => source.maxLineBytes));
+/** How the rows of a plan's tasks are read. */
+export function readOptionsOf(plan: Plan): ReadOptions {
+  return readOptionsFor(plan.job);
+}
+
+/** How the rows of a job's input are read. */
+export function readOptionsFor({ input }: JobSpec): ReadOptions {
+  return { maxLineBytes: Math.max(...input.map((source) => source.maxLineBytes)), sources: input };
 }
 
 /** Finds any task of a plan by one small read. */

@@ -9,6 +9,7 @@ import { digestOf } from "../foundation/hashing.ts";
 import type { InferenceRequest } from "../foundation/inference.ts";
 import type { JsonObject } from "../foundation/json.ts";
 import type { PromptSet } from "../prompt/prompt-set.ts";
+import { type Speed, speedOf } from "./advise/speed.ts";
 import { promptSetOf } from "./askable.ts";
 import type { WorkersChoice } from "./backend.ts";
 import { tokensOf, usdOf } from "./bill/prices.ts";
@@ -24,6 +25,7 @@ import {
   sampleRequests,
 } from "./estimate.ts";
 import type { RunEvent } from "./events.ts";
+import { inputNotices } from "./input-notices.ts";
 import { generationNotices } from "./job/generation.ts";
 import { answersOf, differingAnswers } from "./job/kinds.ts";
 import type { JobSpec } from "./job/schema.ts";
@@ -111,6 +113,8 @@ export interface RunPreview extends Estimate {
   tasks: number;
   /** Rows that were rendered for the estimates, spread over the input. */
   sampledRows: number;
+  /** How fast one worker is; null where nothing was measured. */
+  speed: Speed | null;
   workers: number;
   /** The seed; null = it will be drawn. */
   seed: number | null;
@@ -146,7 +150,7 @@ export async function previewJob(
   const facts = { job, plan, sampled };
   const estimate = options.measure
     ? await measured(facts, promptSet, workers, options.measure, dependencies.clock)
-    : standing.estimated(estimateFrom(job, plan, sampled), facts);
+    : { ...standing.estimated(estimateFrom(job, plan, sampled), facts), speed: null };
   return {
     digest: digestOf([answersOf(job), plan.tasks.file.sha256]),
     output: job.output.path,
@@ -159,9 +163,11 @@ export async function previewJob(
     workers,
     seed: job.generation.seed ?? null,
     notices: [
+      ...inputNotices(plan),
       ...generationNotices(job.generation),
       ...sampleNotices(job, sampled),
       ...notices,
+      ...(describeEngine(job.model).notices?.(job.model) ?? []),
       ...standing.notices,
     ],
     warnings: warningsOf(sampled),
@@ -223,7 +229,7 @@ async function measured(
   workers: number,
   { rows, openEngine, signal }: MeasureRequest,
   clock: Clock,
-): Promise<Estimate> {
+): Promise<Estimate & { speed: Speed }> {
   const { job, plan, sampled } = facts;
   const startedMs = clock.monotonic();
   const engine = await openEngine(plan.job);
@@ -236,7 +242,8 @@ async function measured(
     const engines = describeEngine(job.model).isShared ? 1 : workers;
     const pace = paceOf(found, startSeconds, engine.capacity, engines);
     const byCharacters = estimateFrom(job, plan, sampled);
-    return estimateFromCosts(byCharacters, facts, found.costs, pace, "measured");
+    const estimate = estimateFromCosts(byCharacters, facts, found.costs, pace, "measured");
+    return { ...estimate, speed: speedOf(found, startSeconds, engine.capacity, plan.rows) };
   } finally {
     await engine.close();
   }

@@ -14,6 +14,9 @@ import {
   successPath,
 } from "./layout.ts";
 import type { RunLocation } from "./locate.ts";
+import { madeOutputs } from "./output/made-outputs.ts";
+import { outputStorage } from "./output/plan-outputs.ts";
+import { publishedForm } from "./output/published-form.ts";
 import type { Plan } from "./plan.ts";
 import { readJson } from "./records.ts";
 
@@ -47,6 +50,10 @@ export async function removeRun(
     const outside = openStorage(location.outside);
     const files = [plan.mergedFile, plan.errorFile].filter((name) => typeof name === "string");
     await coordinator.remove(files, outside);
+    if (plan.outputs) {
+      const target = outputStorage(plan.outputs.base, { storage, outside, openStorage });
+      await coordinator.remove(await madeOutputs(storage, plan), target);
+    }
     const isLast = (path: string) =>
       path === planPath || path.startsWith(coordinatorPrefix) || path.startsWith(stdinPrefix);
     const state = await pathsUnder(storage, "_sluice/");
@@ -84,8 +91,9 @@ async function assertNoWorkers(
 async function resultPaths(storage: Storage, plan: Plan): Promise<string[]> {
   const paths = [...(await pathsUnder(storage, "_manifest")), reportPath];
   const width = partWidth(plan.tasks.count);
+  const { ending } = publishedForm(plan);
   for (let task = 0; task < plan.tasks.count; task++) {
-    paths.push(partPath(task, width), deadLetterPath(task, width));
+    paths.push(partPath(task, width, ending), deadLetterPath(task, width));
   }
   return paths;
 }
@@ -99,11 +107,14 @@ async function pathsUnder(storage: Storage, prefix: string): Promise<string[]> {
 // The new run could not lie beside it, and the old one would be gone for nothing.
 async function assertOnlyOurs(storage: Storage, plan: Plan): Promise<void> {
   const width = partWidth(plan.tasks.count);
+  const { ending } = publishedForm(plan);
+  const outputs = new Set(plan.outputs?.base === "run" ? await madeOutputs(storage, plan) : []);
   for await (const { path } of storage.list("")) {
-    const task = Number(/(\d+)\.jsonl$/.exec(path)?.[1] ?? plan.tasks.count);
+    if (outputs.has(path)) continue;
+    const task = Number(/part-(\d+)\./.exec(path)?.[1] ?? plan.tasks.count);
     const isResult =
       task < plan.tasks.count &&
-      (path === partPath(task, width) || path === deadLetterPath(task, width));
+      (path === partPath(task, width, ending) || path === deadLetterPath(task, width));
     if (isResult || /^(_sluice\/|_manifest(\.g\d+)?\.json$|_report\.json$|_SUCCESS$)/.test(path))
       continue;
     throw new SluiceError("OUTPUT_OCCUPIED", `it holds ${path} beside the run`, {

@@ -76,11 +76,12 @@ async function* publishedChunks(
   first: number,
   { failed, signal }: ResultsOptions,
 ): AsyncGenerator<Uint8Array> {
-  for (const { part, deadLetters } of tasks.slice(first)) {
-    const file = failed ? deadLetters : part;
+  for (const { part, source, deadLetters } of tasks.slice(first)) {
+    const file = failed ? deadLetters : (source ?? part);
     if (file) yield* fileChunks(storage, file.path, signal);
   }
-  if (!merged || failed) return;
+  // What is made of such lines has them in another form.
+  if (!merged || failed || tasks.some(({ source }) => source)) return;
   if (first === 0) return yield* fileChunks(outside, merged.path, signal);
   let earlier = tasks.slice(0, first).reduce((sum, { results }) => sum + results, 0);
   for await (const line of readLines(outside, merged.path)) {

@@ -1,4 +1,5 @@
-import type { RandomReader, Storage } from "../data/storage/storage.ts";
+import type { OpenFile } from "../data/open-files.ts";
+import type { Storage } from "../data/storage/storage.ts";
 import type { Clock } from "../foundation/clock.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
@@ -10,9 +11,11 @@ export interface RunContext {
   storage: Storage;
   /** Rooted where the run directory lies: merged files are written there. */
   outside: Storage;
+  /** Any other place that results go to. */
+  openStorage(location: string): Storage;
   plan: Plan;
   /** Opens an input file by the path that the plan has. */
-  openFile(path: string): Promise<RandomReader>;
+  openFile: OpenFile;
   clock: Clock;
   random: Random;
   logger: Logger;

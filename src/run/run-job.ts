@@ -3,6 +3,7 @@ import { exitCodes } from "../foundation/error-table.ts";
 import { asSluiceError, type SluiceError } from "../foundation/errors.ts";
 import { addUsage } from "../foundation/inference.ts";
 import { type AttemptCounts, addCounts, addErrors, noCounts } from "./attempt/commit.ts";
+import { ProposedCommits } from "./attempt/proposed-commits.ts";
 import { type Backend, isCancellation } from "./backend.ts";
 import { openBudget } from "./bill/open-budget.ts";
 import { usdOf } from "./bill/prices.ts";
@@ -12,6 +13,7 @@ import type { DispatchEnd } from "./dispatch.ts";
 import { EventLog } from "./event-log.ts";
 import type { RunEvent, RunSummary } from "./events.ts";
 import { hostedNotice } from "./hosted-notice.ts";
+import { inputNotices } from "./input-notices.ts";
 import { generationNotices } from "./job/generation.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { manifestPathOf, reportPath } from "./layout.ts";
@@ -120,10 +122,11 @@ export interface PresentRun extends OpenedRun {
  */
 export async function withSharedLimits({ context, job }: OpenedRun, backend: Backend) {
   const chosen = await backend.workersFor(job, context.plan.rows);
-  const { workers, threads } = chosen;
+  const { workers, threads, freeMemoryBytes } = chosen;
   const notices = [...generationNotices(job.generation), ...chosen.notices];
-  const { sharedAmong } = describeEngine(job.model);
-  const model = sharedAmong?.(job.model, workers, threads) ?? job.model;
+  const { sharedAmong, notices: noticesOf } = describeEngine(job.model);
+  const model = sharedAmong?.(job.model, workers, threads, freeMemoryBytes) ?? job.model;
+  notices.push(...(noticesOf?.(model) ?? []));
   return { job: { ...job, model }, workers, notices };
 }
 
@@ -188,6 +191,8 @@ async function dispatch(
 ): Promise<{ end?: DispatchEnd; engine: Manifest["engine"] }> {
   const { context, job } = run;
   if (pending.tasks.length === 0) return { engine: null };
+  const isWeak = context.storage.createsOnce === false;
+  const commits = isWeak ? new ProposedCommits(context, coordinator) : undefined;
   const budget = await openBudget({ context, job, committed: pending.committed }, onEvent);
   const signals = [signal, coordinator.signal, ...(budget ? [budget.signal] : [])];
   try {
@@ -201,9 +206,11 @@ async function dispatch(
     const ended = runPending(run, pending, backend, AbortSignal.any(signals), (event) => {
       onEvent(event);
       budget?.hear(event);
+      commits?.hear(event);
     });
     // Beside the work: it is for people, and the first request must not wait for it.
     const [end] = await Promise.all([ended, tellOfFirstRows(context, onEvent)]);
+    await commits?.settled();
     return end;
   } finally {
     budget?.close();
@@ -214,7 +221,8 @@ async function tellOfFirstRows(
   context: RunContext,
   onEvent: CarryOutOptions["onEvent"],
 ): Promise<void> {
-  for (const message of await firstRowsNotices(context)) onEvent({ type: "notice", message });
+  const notices = [...inputNotices(context.plan), ...(await firstRowsNotices(context))];
+  for (const message of notices) onEvent({ type: "notice", message });
 }
 
 async function runPending(
@@ -236,6 +244,7 @@ async function runPending(
     failedBefore: await failedBefore(context, job, pending.committed),
     onEvent: (event) => {
       if (event.type === "worker-start") engine = { name: event.engine, choices: event.choices };
+      // An engine may go on finding out what suits it, as the limit of requests at once.
       const found = event.type === "task-end" ? event.choices : undefined;
       if (engine && found) engine = { ...engine, choices: found };
       onEvent(event);
@@ -350,9 +359,10 @@ function codeOf(isSuccess: boolean): number {
 }
 
 function placesOf(location: RunLocation, generation: number) {
-  const { directory, outside, mergedFile } = location;
+  const { directory, outside, mergedFile, pattern } = location;
+  const file = mergedFile ?? pattern;
   return {
-    output: mergedFile === null ? directory : `${outside}/${mergedFile}`,
+    output: file === null ? directory : `${outside}/${file}`,
     manifestPath: `${directory}/${manifestPathOf(generation)}`,
   };
 }

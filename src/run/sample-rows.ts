@@ -1,7 +1,7 @@
 import type { InputRow } from "../data/row.ts";
 import { readRows } from "../data/slices.ts";
 import { eachIndex, parseIndexSet } from "../foundation/index-set.ts";
-import { longestLineBytes, TaskTable } from "./plan.ts";
+import { readOptionsOf, TaskTable } from "./plan.ts";
 import type { RunContext } from "./run-context.ts";
 
 /** A row as it stands in the input, read ahead of a run. */
@@ -64,7 +64,7 @@ async function startOf(
   const { slices, firstRow, only } = await table.task(task);
   const wanted = only === undefined ? undefined : new Set(eachIndex(parseIndexSet(only)));
   const found: SampledRow[] = [];
-  const options = { maxLineBytes: longestLineBytes(plan) };
+  const options = readOptionsOf(plan);
   for await (const rows of readRows(slices, firstRow, openFile, options)) {
     for (const { raw: _, ...row } of rows) {
       if (found.length >= count) return found;

@@ -1,4 +1,5 @@
 import { addUsage, noUsage, type Usage } from "../foundation/inference.ts";
+import { isSettled } from "./attempt/journal-line.ts";
 import { addRequests } from "./attempt/replay.ts";
 import { type JournaledRun, journaledAttempts, journaledLines } from "./bill/journaled.ts";
 import { ruleTimes } from "./coordinate/coordinator.ts";
@@ -58,7 +59,7 @@ async function rowCosts(
   const done = new Set<number>();
   for await (const { line } of journaledLines(run, task, attempts)) {
     const cost = costs.get(line.index) ?? { task, usage: { ...noUsage }, seconds: 0 };
-    if (line.outcome === "answered" || line.outcome === "failed") {
+    if (isSettled(line) || line.outcome === "failed") {
       done.add(line.index);
       addRequests(cost.usage, line.requests);
       for (const { seconds, reused } of line.requests) cost.seconds += reused ? 0 : seconds;

@@ -39,6 +39,10 @@ export function sealedSummary(
       answered: rows.answered,
       failed: rows.failed,
       resumed: facts.resumedRows,
+      ...(manifest.engine?.name === "pipeline" && {
+        filtered: rows.filtered,
+        results: rows.results,
+      }),
     },
     ...summaryErrors(errors),
     output: facts.output,

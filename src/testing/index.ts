@@ -1,6 +1,6 @@
 /**
- * `sluice/testing`: what Sluice tests its own parts with, for those who write a storage or an
- * engine of their own, and for tests of programs that use Sluice.
+ * `sluice/testing`: what Sluice tests its own parts with, for those who write a storage, a format
+ * or an engine of their own, and for tests of programs that use Sluice.
  */
 export {
   conformanceRequest,
@@ -23,6 +23,11 @@ export {
   type StorageVisit,
   type VisitStorage,
 } from "./faulty-storage.ts";
+export {
+  type FormatSample,
+  type FormatUnderTest,
+  formatConformance,
+} from "./format-conformance.ts";
 export { SimulatedProcess } from "./simulated-process.ts";
 export { storageConformance, type TestFramework } from "./storage-conformance.ts";
 export { drawStorageFault, fullDiskFault } from "./storage-faults.ts";

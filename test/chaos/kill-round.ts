@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { type Random, randomInteger } from "../../src/foundation/random.ts";
-import { RunFiles } from "./run-files.ts";
+import { type FarOutput, RunFiles } from "./run-files.ts";
 import {
   killQuietly,
   pause,
@@ -12,9 +12,10 @@ import {
   stillRunning,
 } from "./sluice-process.ts";
 
-/** Who is killed. */
-export type KillKind = "worker" | "coordinator" | "group";
+/** Who is killed; `store` is the server that a far output lies in. */
+export type KillKind = "worker" | "coordinator" | "group" | "store";
 
+/** Those of a run on this machine alone. */
 export const killKinds: readonly KillKind[] = ["worker", "coordinator", "group"];
 
 /** What some runs under kills came to. */
@@ -36,6 +37,15 @@ export interface KillOptions {
   /** Where the runs lie; each is removed when nothing is wrong with it. */
   folder: string;
   onProgress?(report: KillReport): void;
+  /** Where runs lie instead of in that folder. */
+  far?: FarStore;
+}
+
+/** A store that runs lie in. */
+export interface FarStore {
+  outputOf(name: string): FarOutput;
+  kill(): Promise<void>;
+  startAgain(): Promise<void>;
 }
 
 const job = {
@@ -59,8 +69,10 @@ export async function runUnderKills(options: KillOptions): Promise<KillReport> {
   };
   const expected = await undisturbedResults(options.folder);
   while (report.kills < options.kills && report.violations.length === 0) {
-    const directory = join(options.folder, `${options.kind}-${report.runs++}`);
-    const run = new KilledRun(new RunFiles(directory, job), options, report);
+    const name = `${options.kind}-${report.runs++}`;
+    const directory = join(options.folder, name);
+    const files = new RunFiles(directory, job, options.far?.outputOf(name));
+    const run = new KilledRun(files, options, report);
     await run.play(expected);
     if (report.violations.length === 0) rmSync(directory, { recursive: true });
     if (report.runs > 10 + 2 * report.kills) report.violations.push("the kills come too late");
@@ -108,19 +120,38 @@ class KilledRun {
 
   async #call() {
     this.#report.calls++;
-    const process = startSluice(command, this.#files.directory);
-    const killing =
-      this.#options.kind === "worker" ? this.#killWorkers(process) : this.#killOnce(process);
+    const { directory, environment } = this.#files;
+    const process = startSluice(command, directory, environment);
+    const killing = this.#killDuring(process);
     const end = await process.ended;
     await killing;
     for (const pid of process.workers) this.#workers.add(pid);
     return end;
   }
 
+  #killDuring(process: SluiceProcess): Promise<void> {
+    if (this.#options.kind === "worker") return this.#killWorkers(process);
+    if (this.#options.kind === "store") return this.#killStore(process);
+    return this.#killOnce(process);
+  }
+
+  /** Nobody of the run dies, so that nothing may be asked again. */
+  async #killStore(process: SluiceProcess): Promise<void> {
+    const { far, random } = this.#options;
+    while (this.#killsLeft > 0) {
+      await pause(random.next() * 800);
+      if (process.hasEnded()) return;
+      await far!.kill();
+      this.#report.kills++;
+      await pause(random.next() * 300);
+      await far!.startAgain();
+    }
+  }
+
   async #killWorkers(process: SluiceProcess): Promise<void> {
     await process.workerStarted;
     while (this.#killsLeft > 0) {
-      await pause(this.#options.random.next() * 500);
+      await this.#untilMoment(process, 500);
       if (process.hasEnded()) return;
       const { workers } = process;
       // The last two are those that live, or the two that were killed last.
@@ -131,10 +162,23 @@ class KilledRun {
 
   async #killOnce(process: SluiceProcess): Promise<void> {
     if (this.#killsLeft === 0) return;
-    await pause(50 + this.#options.random.next() * 1200);
+    await this.#untilMoment(process, 1200);
     if (process.hasEnded()) return;
     const isGroup = this.#options.kind === "group";
     this.#kill(() => (isGroup ? process.killGroup("SIGKILL") : process.kill("SIGKILL")));
+  }
+
+  /**
+   * Waits for the moment of a kill: some time, drawn. To a far store the way to the first row is
+   * long, so that most kills wait for a row that is asked.
+   */
+  async #untilMoment(process: SluiceProcess, spanMs: number): Promise<void> {
+    const { far, random } = this.#options;
+    if (far && random.next() < 0.7) {
+      const before = this.#files.asked().length;
+      while (!process.hasEnded() && this.#files.asked().length === before) await pause(20);
+    }
+    await pause(50 + random.next() * spanMs);
   }
 
   get #killsLeft(): number {
@@ -154,7 +198,8 @@ class KilledRun {
     const problem = this.#files.orderProblem();
     if (problem) this.#violate(problem);
     else if (this.#files.results() !== expected) this.#violate("other results than undisturbed");
-    const { code, stdout, stderr } = await runSluice(["verify", "out"], this.#files.directory);
+    const { directory, environment, output } = this.#files;
+    const { code, stdout, stderr } = await runSluice(["verify", output], directory, environment);
     if (code !== 0) this.#violate(`verify ends with ${code}: ${stdout}${stderr}`);
     const asked = this.#files.asked();
     const again = asked.length - job.rows;

@@ -3,20 +3,29 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { seededRandom } from "../../src/foundation/random.ts";
+import { missingS3Server } from "../s3-server.ts";
 import { type KillReport, killKinds, runUnderKills } from "./kill-round.ts";
+import { startS3Store } from "./s3-store.ts";
 
-/** `npm run chaos -- --kills 1000 --seed 7`: kills of real processes, for as long as you like. */
+/**
+ * `npm run chaos -- --kills 1000 --seed 7`: kills of real processes, for as long as you like; with
+ * `--store s3` the runs lie in a real S3 server, which is killed as well.
+ */
 const { values } = parseArgs({
   options: {
     kills: { type: "string", default: "90" },
     seed: { type: "string", default: String(Date.now() % 2 ** 31) },
+    store: { type: "string", default: "local" },
   },
 });
-const kills = Math.ceil(Number(values.kills) / killKinds.length);
+const isFar = values.store === "s3";
+const kinds = isFar ? ([...killKinds, "store"] as const) : killKinds;
+const kills = Math.ceil(Number(values.kills) / kinds.length);
 const seed = Number(values.seed);
 if (!Number.isSafeInteger(kills) || kills < 1 || !Number.isSafeInteger(seed)) {
-  throw new Error("usage: npm run chaos -- [--kills 1000] [--seed 7]");
+  throw new Error("usage: npm run chaos -- [--kills 1000] [--seed 7] [--store s3]");
 }
+if (isFar && missingS3Server !== undefined) throw new Error(missingS3Server);
 
 function describe({ kills, runs, calls, askedAgain, inFlightAtKills }: KillReport): string {
   const asks = `${askedAgain} rows asked again of ${inFlightAtKills} in flight`;
@@ -25,14 +34,19 @@ function describe({ kills, runs, calls, askedAgain, inFlightAtKills }: KillRepor
 
 console.log(`seed ${seed}, ${kills} kills of each kind`);
 const folder = mkdtempSync(join(tmpdir(), "sluice-chaos-"));
+const far = isFar ? await startS3Store(join(folder, "home")) : undefined;
 let violations = 0;
-for (const kind of killKinds) {
-  const random = seededRandom(seed + killKinds.indexOf(kind));
+for (const kind of kinds) {
+  const random = seededRandom(seed + kinds.indexOf(kind));
   const onProgress = (report: KillReport) => console.log(`${kind}: ${describe(report)}`);
-  const report = await runUnderKills({ kind, kills, random, folder, onProgress });
+  const report = await runUnderKills({
+    ...{ kind, kills, random, folder, onProgress },
+    ...(far && { far }),
+  });
   for (const violation of report.violations) console.log(`VIOLATION ${kind}: ${violation}`);
   violations += report.violations.length;
 }
+await far?.stop();
 if (violations === 0) {
   rmSync(folder, { recursive: true });
   console.log("every row was answered exactly once in every run");

@@ -9,14 +9,39 @@ export interface JobChoices {
   model: Record<string, unknown>;
 }
 
+/** Where the run of a test lies when that is no folder beside its input. */
+export interface FarOutput {
+  /** As the job names it. */
+  path: string;
+  /** Folder in which the store keeps the objects of the run, as files. */
+  folder: string;
+  /** Folder of what is not in the store yet. */
+  spool: string;
+  /** What a program needs to reach the store. */
+  environment: Readonly<Record<string, string>>;
+}
+
 /** A folder with input and job file, and what a run leaves in it. */
 export class RunFiles {
   readonly directory: string;
+  /** What the job calls its output. */
+  readonly output: string;
+  readonly environment: Readonly<Record<string, string>>;
   readonly #rows: number;
+  readonly #out: string;
+  readonly #spool: string | undefined;
 
-  constructor(directory: string, { rows, rowsPerTask, workers, model }: JobChoices) {
+  constructor(
+    directory: string,
+    { rows, rowsPerTask, workers, model }: JobChoices,
+    far?: FarOutput,
+  ) {
     this.directory = directory;
+    this.output = far?.path ?? "out";
+    this.environment = far?.environment ?? {};
     this.#rows = rows;
+    this.#out = far?.folder ?? join(directory, "out");
+    this.#spool = far?.spool;
     mkdirSync(directory, { recursive: true });
     const lines = Array.from({ length: rows }, (_, row) => `{"id":"r${row}","text":"row ${row}"}`);
     writeFileSync(join(directory, "rows.jsonl"), `${lines.join("\n")}\n`);
@@ -26,7 +51,7 @@ export class RunFiles {
       model: { engine: "fake", countFile: "asked.txt", ...model },
       prompt: "Say something of {{ text }}",
       generation: { seed: 1 },
-      output: { path: "out" },
+      output: { path: this.output },
       workers: { max: workers },
     };
     // JSON is YAML as well.
@@ -35,7 +60,7 @@ export class RunFiles {
 
   /** The published results, in order. */
   results(): string {
-    const out = join(this.directory, "out");
+    const out = this.#out;
     const parts = readdirSync(out).filter((name) => name.startsWith("part-"));
     return parts
       .sort()
@@ -58,7 +83,7 @@ export class RunFiles {
   }
 
   deadLetters(): { index: number; code: string }[] {
-    const folder = join(this.directory, "out/_dead-letters");
+    const folder = join(this.#out, "_dead-letters");
     if (!existsSync(folder)) return [];
     return readdirSync(folder)
       .sort()
@@ -72,12 +97,14 @@ export class RunFiles {
   }
 
   get isSealed(): boolean {
-    return existsSync(join(this.directory, "out/_SUCCESS"));
+    return existsSync(join(this.#out, "_SUCCESS"));
   }
 
   /** Rows whose answers stand in journals. They go once the run is sealed. */
   journaled(): Set<number> {
-    return journaledRows(join(this.directory, "out"));
+    // What is put into the store leaves the spool only then.
+    const spooled = this.#spool === undefined ? [] : journaledRows(this.#spool);
+    return new Set([...spooled, ...journaledRows(join(this.#out, "_sluice/attempts"))]);
   }
 }
 
@@ -87,19 +114,30 @@ export function askedRows(countFile: string): number[] {
   return lines.map((line) => Number.parseInt(line, 10));
 }
 
-/** Rows whose answers stand in the journals of a run directory. */
-export function journaledRows(run: string): Set<number> {
+/** Rows whose answers stand in the journals below a folder, whole ones or segments. */
+export function journaledRows(folder: string): Set<number> {
   const rows = new Set<number>();
-  const folder = join(run, "_sluice/attempts");
   if (!existsSync(folder)) return rows;
-  for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" })) {
-    if (!name.endsWith("journal.jsonl")) continue;
+  for (const name of namesBelow(folder)) {
+    if (!/journal\.jsonl(!\/\d+)?$/.test(name)) continue;
     const text = readIfThere(join(folder, name));
     for (const [, row] of text.matchAll(/^\{"index":(\d+),"outcome":"answered".*\}\n/gm)) {
       rows.add(Number(row));
     }
   }
   return rows;
+}
+
+/** A run that goes on removes folders as well, also while they are read. */
+function namesBelow(folder: string): string[] {
+  for (;;) {
+    try {
+      return readdirSync(folder, { recursive: true, encoding: "utf8" });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+      if (!existsSync(folder)) return [];
+    }
+  }
 }
 
 /** A run that goes on removes journals at its seal, and one may have asked nothing yet. */

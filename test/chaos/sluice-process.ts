@@ -28,10 +28,15 @@ export interface SluiceProcess {
   killGroup(signal: NodeJS.Signals): void;
 }
 
-/** Starts `sluice` in a process group of its own. */
-export function startSluice(parameters: readonly string[], directory: string): SluiceProcess {
+/** Starts `sluice` in a process group of its own; it gets `environment` beside ours. */
+export function startSluice(
+  parameters: readonly string[],
+  directory: string,
+  environment: Readonly<Record<string, string>> = {},
+): SluiceProcess {
   const child = spawn(process.execPath, [program, ...parameters], {
     cwd: directory,
+    env: { ...process.env, ...environment },
     detached: true,
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -69,8 +74,12 @@ export function startSluice(parameters: readonly string[], directory: string): S
 }
 
 /** Runs `sluice` to its end. */
-export function runSluice(parameters: readonly string[], directory: string): Promise<ProcessEnd> {
-  return startSluice(parameters, directory).ended;
+export function runSluice(
+  parameters: readonly string[],
+  directory: string,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<ProcessEnd> {
+  return startSluice(parameters, directory, environment).ended;
 }
 
 function workerIn(line: string): number | undefined {

@@ -2,7 +2,10 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { expandInputs, type InputSource } from "../../src/data/inputs.ts";
+import type { InputSource } from "../../src/data/inputs.ts";
+import { localInputs } from "../../src/data/sources/open.ts";
+
+const { expand: expandInputs } = localInputs;
 
 let root = "";
 const files = [
@@ -85,6 +88,15 @@ describe("expandInputs", () => {
       code,
       hint: expect.stringMatching(hint),
     });
+  });
+
+  it("lists all files below a folder, without going round in circles", async () => {
+    const paths: string[] = [];
+    for await (const { path } of localInputs.list(root)) paths.push(path.slice(root.length + 1));
+    expect(paths.sort()).toEqual([...files].sort());
+    await expect(
+      localInputs.list(join(root, "nowhere"))[Symbol.asyncIterator]().next(),
+    ).rejects.toMatchObject({ code: "INPUT_MISSING" });
   });
 
   it("stops at too many files, over all sources", async () => {

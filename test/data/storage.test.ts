@@ -6,9 +6,11 @@ import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { localStorage } from "../../src/data/storage/local.ts";
 import { memoryStorage } from "../../src/data/storage/memory.ts";
-import { openStorage } from "../../src/data/storage/open.ts";
+import { storageOpener } from "../../src/data/storage/open.ts";
 import { SerialQueue } from "../../src/data/storage/serial-queue.ts";
 import type { Leftover, Storage } from "../../src/data/storage/storage.ts";
+import { systemClock } from "../../src/foundation/clock.ts";
+import { systemRandom } from "../../src/foundation/random.ts";
 import { storageConformance } from "../../src/testing/storage-conformance.ts";
 
 let root = "";
@@ -160,16 +162,31 @@ describe("SerialQueue", () => {
   });
 });
 
-describe("openStorage", () => {
+describe("storageOpener", () => {
+  const environment = { AWS_ACCESS_KEY_ID: "key", AWS_SECRET_ACCESS_KEY: "secret" };
+  const spoolDirectory = join(tmpdir(), "never-made");
+  const context = { environment, clock: systemClock, random: systemRandom, spoolDirectory };
+  const openStorage = storageOpener(context);
+
   it("opens paths and file URLs", () => {
     expect(openStorage(root).location).toBe(root);
     expect(openStorage(pathToFileURL(root).href).location).toBe(root);
     expect(openStorage("a:b").location).toBe(join(process.cwd(), "a:b"));
   });
 
-  it("refuses other schemes by name", () => {
-    expect(() => openStorage("s3://bucket/prefix")).toThrow(
-      expect.objectContaining({ code: "UNSUPPORTED", message: expect.stringContaining("s3:") }),
+  it("opens places in buckets, and asks nothing before it is used", () => {
+    expect(openStorage("s3://bucket/a/b/").location).toBe("s3://bucket/a/b");
+    expect(openStorage("S3://bucket").location).toBe("s3://bucket");
+    expect(openStorage("gs://bucket/a").location).toBe("gs://bucket/a");
+  });
+
+  it("refuses other schemes by name, and places in no bucket", () => {
+    expect(() => openStorage("ftp://host/a")).toThrow(
+      expect.objectContaining({ code: "UNSUPPORTED", message: expect.stringContaining("ftp:") }),
+    );
+    expect(() => openStorage("s3:///a")).toThrow(expect.objectContaining({ code: "USAGE" }));
+    expect(() => openStorage("r2://bucket/a")).toThrow(
+      expect.objectContaining({ code: "ENV_MISSING" }),
     );
   });
 });

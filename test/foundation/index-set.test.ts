@@ -5,7 +5,6 @@ import {
   formatIndexSet,
   parseIndexSet,
   rangesOf,
-  shareOf,
 } from "../../src/foundation/index-set.ts";
 
 const indexes = fc.uniqueArray(fc.nat({ max: 200 }), { minLength: 1, maxLength: 60 });
@@ -54,37 +53,5 @@ describe("rangesOf", () => {
         expect(ranges.slice(1).every(({ first }, at) => first > ranges[at]!.last + 1)).toBe(true);
       }),
     );
-  });
-});
-
-describe("shareOf", () => {
-  const totals = fc.nat({ max: 500 });
-  const counts = fc.integer({ min: 1, max: 40 });
-
-  it("partitions all tasks: none left out, none twice, in order", () => {
-    fc.assert(
-      fc.property(totals, counts, (total, count) => {
-        const shares = Array.from({ length: count }, (_, index) => shareOf(total, index, count));
-        const all = [...eachIndex(shares.filter((share) => share !== undefined))];
-        expect(all).toEqual(Array.from({ length: total }, (_, index) => index));
-      }),
-    );
-  });
-
-  it("balances to within one", () => {
-    fc.assert(
-      fc.property(totals, counts, (total, count) => {
-        const sizes = Array.from({ length: count }, (_, index) => {
-          const share = shareOf(total, index, count);
-          return share ? share.last - share.first + 1 : 0;
-        });
-        expect(Math.max(...sizes) - Math.min(...sizes)).toBeLessThanOrEqual(1);
-      }),
-    );
-  });
-
-  it("leaves the last shares empty when tasks are few", () => {
-    expect(shareOf(10, 3, 16)).toEqual({ first: 3, last: 3 });
-    expect(shareOf(10, 10, 16)).toBeUndefined();
   });
 });

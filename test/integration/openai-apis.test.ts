@@ -73,6 +73,18 @@ describe("jobs over a server", () => {
     expect(failed.stdout).toContain(join(folder, "data/no.wav"));
   });
 
+  it("transcribe files that are the input themselves", async () => {
+    const folder = folderWith({ "data/one.wav": "sound one", "data/two.wav": "sound two" });
+    const results = await runJob(folder, {
+      input: "data/*.wav",
+      prompt: { api: "transcription", file: "{{ path }}" },
+    });
+    expect(results.map(({ name, size, answer }) => [name, size, answer])).toEqual([
+      ["one.wav", 9, "heard sound one"],
+      ["two.wav", 9, "heard sound two"],
+    ]);
+  });
+
   it("answer a batch whose lines have all three addresses", async () => {
     const bodies: [string, JsonObject][] = [
       ["/v1/embeddings", { input: "one text" }],

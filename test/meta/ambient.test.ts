@@ -46,6 +46,10 @@ const exceptions: Record<string, { effects: string[]; reason: string }> = {
     effects: ["node:crypto"],
     reason: "names of temporary files must differ between processes, and decide nothing",
   },
+  "src/dataset/print-rows.ts": {
+    effects: ["process"],
+    reason: "show() prints for a program that has no command line to hand its output down",
+  },
   "src/testing/fake-server-main.ts": {
     effects: ["process", "console"],
     reason: "a program: it is started by itself",

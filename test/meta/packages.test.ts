@@ -8,12 +8,18 @@ import { packageOf, parseSource, root, type SourceFile, sourceFiles } from "./so
 /** Which files of src may import which package. A package that is not here is not allowed. */
 const users: Record<string, RegExp> = {
   "@huggingface/jinja": /^src\/(prompt|engines)\//,
+  "@aws-sdk/client-s3": /^src\/data\/s3\//,
   commander: /^src\/cli\//,
+  hyparquet: /^src\/data\/formats\/parquet\//,
+  "hyparquet-compressors": /^src\/data\/formats\/parquet\//,
+  "hyparquet-writer": /^src\/data\/formats\/parquet\//,
+  hysnappy: /^src\/data\/formats\/parquet\//,
+  papaparse: /^src\/data\/formats\/csv/,
   picomatch: /^src\/data\//,
-  undici: /^src\/(engines\/(openai|models)|testing)\//,
+  undici: /^src\/(foundation\/remote-file|engines\/(openai|models)\/|testing\/|data\/sources\/)/,
   yaml: /^src\/(run\/job|cli)\//,
   yauzl: /^src\/engines\/models\//,
-  zod: /(^src\/foundation\/setting|options|schema|records?|plan|\/job\/[^/]+)\.ts$/,
+  zod: /(^src\/(foundation\/setting|dataset\/\w+)|options|schema|records?|plan|\/job\/[^/]+)\.ts$/,
 };
 
 /** Packages that are fetched when they are needed and must never be imported by name. */

@@ -17,10 +17,34 @@ const mirrored = ["src/foundation", "src/data", "src/prompt", "src/engines", "sr
 
 /** Files that are tested through others, each with where. */
 const testedElsewhere: Record<string, string> = {
+  "src/data/column-merge.ts": "test/data/columns.test.ts",
+  "src/data/formats/parquet/group-rows.ts": "test/data/formats/parquet/parquet.test.ts",
+  "src/data/formats/parquet/leaf-pages.ts": "test/data/formats/parquet/parquet.test.ts",
+  "src/data/formats/parquet/leaf-values.ts": "test/data/formats/parquet/parquet.test.ts",
+  "src/data/formats/parquet/read.ts": "test/data/formats/parquet/parquet.test.ts",
+  "src/data/formats/parquet/table.ts": "test/data/formats/parquet/parquet.test.ts",
+  "src/data/formats/parquet/written-schema.ts": "test/data/formats/parquet/encoder.test.ts",
+  "src/data/formats/parquet/written-values.ts": "test/data/formats/parquet/encoder.test.ts",
+  "src/data/formats/csv/header.ts": "test/data/formats/csv/csv.test.ts",
+  "src/data/formats/csv/record-reader.ts": "test/data/formats/csv/csv.test.ts",
+  "src/data/formats/csv/record-rows.ts": "test/data/formats/csv/csv.test.ts",
+  "src/data/formats/csv/record-scanner.ts": "test/data/formats/csv/csv.test.ts",
   "src/data/formats/json-elements.ts": "test/data/formats, through the json format",
   "src/data/formats/line-read.ts": "test/data/formats, through jsonl and text",
   "src/data/formats/line-scan.ts": "test/data/formats, through jsonl and text",
+  "src/data/formats/parse-row.ts": "test/data/formats, through jsonl and csv",
+  "src/data/sources/http-file.ts": "test/data/sources/https.test.ts",
+  "src/data/sources/listed.ts": "test/data/sources/hugging-face.test.ts",
+  "src/data/sources/local.ts": "test/data/inputs.test.ts",
+  "src/data/sources/s3.ts": "test/integration/far-files.test.ts",
+  "src/data/sources/spools.ts": "test/data/sources/https.test.ts",
+  "src/data/s3/sdk-requests.ts": "test/integration/s3-faults.test.ts",
   "src/data/storage/local-files.ts": "test/data/storage.test.ts, by the conformance suite",
+  "src/data/storage/s3/segments.ts": "test/data/storage/s3/s3-storage.test.ts",
+  "src/engines/pipeline/batched-stage.ts": "test/engines/pipeline/engine.test.ts",
+  "src/engines/pipeline/hosted-stages.ts": "test/engines/pipeline/engine.test.ts",
+  "src/engines/pipeline/open-stages.ts": "test/engines/pipeline/engine.test.ts",
+  "src/engines/pipeline/stage-code.ts": "test/engines/pipeline/engine.test.ts",
   "src/engines/transformers/decode/sequence-steps.ts": "test/integration/transformers.test.ts",
   "src/engines/transformers/hosted-transformers.ts": "test/integration/transformers.test.ts",
   "src/engines/transformers/open-task.ts": "test/integration/transformers-hub.test.ts",
@@ -40,6 +64,7 @@ const testedElsewhere: Record<string, string> = {
   "src/prompt/types/conversations.ts": "test/prompt/types/golden.test.ts",
   "src/prompt/types/creative.ts": "test/prompt/types/golden.test.ts",
   "src/prompt/types/row-fields.ts": "test/prompt/types/typed-prompt.test.ts",
+  "src/run/stream-rows.ts": "test/dataset/dataset.test.ts",
 };
 
 /** Lines that hold code: no blank ones, no comments. */

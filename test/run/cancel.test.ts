@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { openStorage } from "../../src/data/storage/open.ts";
+import { localStorage as openStorage } from "../../src/data/storage/local.ts";
 import { cancelRun } from "../../src/run/cancel.ts";
 import { countCancels } from "../../src/run/coordinate/coordinator.ts";
 import { carriedOut, preparedRun, scratchFolder } from "./whole-run.ts";

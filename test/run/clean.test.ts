@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { openStorage } from "../../src/data/storage/open.ts";
+import { localStorage as openStorage } from "../../src/data/storage/local.ts";
 import { cleanRun } from "../../src/run/clean.ts";
 import { verifyRun } from "../../src/run/seal/verify.ts";
 import {

@@ -26,6 +26,16 @@ describe("hostedNotice", () => {
     },
   );
 
+  it("says of a pipeline which server a stage asks, and for how many rows at most", async () => {
+    const server = { engine: "openai", name: "m", baseUrl: "https://api.example.com/v1" };
+    const stages = [{ kind: "generate" as const, model: server, prompt: "{{ text }}" }];
+    const notice = await noticeFor("", {
+      model: { engine: "pipeline", stages },
+      prompt: undefined,
+    });
+    expect(notice).toMatch(/^a stage is about to ask api\.example\.com, for 30 rows/);
+  });
+
   it("is silent where the job has a budget, and for other engines", async () => {
     expect(await noticeFor("https://api.example.com/v1", { budget: {} })).toBeUndefined();
     expect(await noticeFor("", { model: { engine: "fake" } })).toBeUndefined();

@@ -3,7 +3,7 @@ import { locateRun } from "../../src/run/locate.ts";
 
 describe("locateRun", () => {
   it("takes a path without a known ending as the run directory", () => {
-    const location = { directory: "/data/out", outside: "/data", mergedFile: null };
+    const location = { directory: "/data/out", outside: "/data", mergedFile: null, pattern: null };
     expect(locateRun("/data/out")).toEqual(location);
     expect(locateRun("/data/out//")).toEqual(location);
     expect(locateRun("/data/out.v2").directory).toBe("/data/out.v2");
@@ -14,9 +14,24 @@ describe("locateRun", () => {
       directory: "/data/results.jsonl.sluice",
       outside: "/data",
       mergedFile: "results.jsonl",
+      pattern: null,
     };
     expect(locateRun("/data/results.jsonl")).toEqual(location);
-    expect(locateRun("/data/results.ndjson").mergedFile).toBe("results.ndjson");
+    for (const name of ["results.ndjson", "r.csv", "r.parquet", "r.json.zst", "r.tsv.gz"]) {
+      expect(locateRun(`/data/${name}`).mergedFile).toBe(name);
+      expect(locateRun(`/data/${name}.sluice`)).toEqual(locateRun(`/data/${name}`));
+    }
+  });
+
+  it("takes a path with placeholders as many files, below the folder that it begins with", () => {
+    const location = {
+      directory: "/data/out/{dir}/{stem}.new.json.sluice",
+      outside: "/data/out",
+      mergedFile: null,
+      pattern: "{dir}/{stem}.new.json",
+    };
+    expect(locateRun("/data/out/{dir}/{stem}.new.json")).toEqual(location);
+    expect(locateRun(location.directory)).toEqual(location);
   });
 
   it("finds the same run by the directory of its state", () => {
@@ -31,6 +46,7 @@ describe("locateRun", () => {
       directory: "/data/results.jsonl",
       outside: "/data",
       mergedFile: null,
+      pattern: null,
     });
   });
 });

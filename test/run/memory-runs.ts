@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { localBackend } from "../../src/backends/local/local.ts";
-import { openLocalFile } from "../../src/data/open-files.ts";
+import { localInputs } from "../../src/data/sources/open.ts";
 import { memoryStorage } from "../../src/data/storage/memory.ts";
 import type { Storage } from "../../src/data/storage/storage.ts";
 import type { EngineContext } from "../../src/engines/engine.ts";
@@ -83,7 +83,7 @@ export class MemoryRuns {
       logger: silentLogger,
       processes: { self: () => self, look: () => "dead" },
       openStorage: open,
-      openFile: openLocalFile,
+      inputs: localInputs,
       software: "test",
     };
   }

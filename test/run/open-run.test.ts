@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { openStorage } from "../../src/data/storage/open.ts";
+import { localStorage as openStorage } from "../../src/data/storage/local.ts";
 import { SluiceError } from "../../src/foundation/errors.ts";
 import { Coordinator } from "../../src/run/coordinate/coordinator.ts";
 import type { RunDependencies } from "../../src/run/dependencies.ts";

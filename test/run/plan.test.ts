@@ -4,9 +4,9 @@ import { sha256Hex } from "../../src/foundation/hashing.ts";
 import { limits } from "../../src/foundation/limits.ts";
 import { planPath } from "../../src/run/layout.ts";
 import {
-  longestLineBytes,
   type Plan,
   planBytes,
+  readOptionsOf,
   readPlan,
   storeTasks,
   type Task,
@@ -122,6 +122,6 @@ describe("plan", () => {
         { path: "/c", maxLineBytes: 20 },
       ],
     });
-    expect(longestLineBytes({ ...plan, job })).toBe(30);
+    expect(readOptionsOf({ ...plan, job }).maxLineBytes).toBe(30);
   });
 });

@@ -86,6 +86,7 @@ export async function plannedRun(
   const context: RunContext = {
     storage,
     outside: memoryStorage(),
+    openStorage: () => memoryStorage(),
     plan,
     openFile,
     clock,

@@ -1,7 +1,7 @@
 import { appendFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { openStorage } from "../../src/data/storage/open.ts";
+import { localStorage as openStorage } from "../../src/data/storage/local.ts";
 import { systemClock } from "../../src/foundation/clock.ts";
 import { noUsage } from "../../src/foundation/inference.ts";
 import type { RunEvent } from "../../src/run/events.ts";

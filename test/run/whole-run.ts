@@ -11,8 +11,8 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { onTestFinished } from "vitest";
 import { localBackend } from "../../src/backends/local/local.ts";
-import { openLocalFile } from "../../src/data/open-files.ts";
-import { openStorage } from "../../src/data/storage/open.ts";
+import { localInputs } from "../../src/data/sources/open.ts";
+import { localStorage as openStorage } from "../../src/data/storage/local.ts";
 import { channelPair } from "../../src/foundation/channel.ts";
 import { systemClock } from "../../src/foundation/clock.ts";
 import { silentLogger } from "../../src/foundation/logger.ts";
@@ -52,7 +52,7 @@ export function dependenciesOf(changes: Partial<RunDependencies> = {}): RunDepen
     logger: silentLogger,
     processes: processesOf(1),
     openStorage,
-    openFile: openLocalFile,
+    inputs: localInputs,
     software: "test",
     ...changes,
   };
@@ -169,8 +169,8 @@ export function copyOf(run: WholeRun): WholeRun {
   const folder = scratchFolder();
   cpSync(run.folder, folder, { recursive: true });
   const moved = (path: string) => join(folder, relative(run.folder, path));
-  const { directory, outside, mergedFile } = run.location;
-  const location = { directory: moved(directory), outside: moved(outside), mergedFile };
+  const { directory, outside } = run.location;
+  const location = { ...run.location, directory: moved(directory), outside: moved(outside) };
   return { ...run, folder, location };
 }
 

@@ -3,9 +3,12 @@ import type { Json, JsonObject } from "../../src/foundation/json.ts";
 import { limits } from "../../src/foundation/limits.ts";
 import type { DeadLetter } from "../../src/run/attempt/result-lines.ts";
 import { deadLetterPrefix, partPrefix } from "../../src/run/layout.ts";
+import { publishedForm } from "../../src/run/output/published-form.ts";
+import { readPlan } from "../../src/run/plan.ts";
 import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
 import type { Manifest } from "../../src/run/seal/manifest.ts";
 import { verifyRun } from "../../src/run/seal/verify.ts";
+import { formProblem } from "./forms.ts";
 import {
   type AskedGeneration,
   askedGenerations,
@@ -24,12 +27,15 @@ export interface FoundRun {
 export async function checkSealedRun(world: World): Promise<FoundRun> {
   const { location, directory } = world;
   const outside = world.store(location.outside);
-  const { damages, manifest } = await verifyRun(directory, outside);
+  const openStorage = (place: string) => world.store(place);
+  const { damages, manifest } = await verifyRun(directory, outside, openStorage);
   for (const { file, problem } of damages) world.violate(`verify: ${file}: ${problem}`);
-  const results =
-    location.mergedFile === null
-      ? await linesUnder(directory, partPrefix)
-      : await linesUnder(outside, location.mergedFile);
+  const results = await publishedLines(world, manifest);
+  const plan = await readPlan(directory);
+  if (manifest && !publishedForm(plan).isLines) {
+    const problem = await formProblem(world, plan, manifest, results);
+    if (problem) world.violate(problem);
+  }
   const letters = await linesUnder(directory, deadLetterPrefix);
   const generations = await askedGenerations(world, manifest?.generation ?? 1);
   const planned = standingOf(world.scenario, generations);
@@ -38,6 +44,18 @@ export async function checkSealedRun(world: World): Promise<FoundRun> {
   checkDeadLetters(world, letters, standing);
   if (manifest) checkCounts(world, manifest, results.length, letters.length);
   return { generations, standing };
+}
+
+/** Results as lines of JSON: those that are published, or those that these were made of. */
+async function publishedLines(world: World, manifest: Manifest | undefined): Promise<string[]> {
+  const { location, directory } = world;
+  const sources = manifest?.tasks.flatMap(({ source }) => source ?? []) ?? [];
+  if (sources.length > 0) {
+    const lines = await Promise.all(sources.map(({ path }) => linesUnder(directory, path)));
+    return lines.flat();
+  }
+  if (location.mergedFile === null) return await linesUnder(directory, partPrefix);
+  return await linesUnder(world.store(location.outside), location.mergedFile);
 }
 
 async function linesUnder(storage: Storage, prefix: string): Promise<string[]> {
@@ -172,7 +190,10 @@ export function checkRetriedRows(
   { generations }: FoundRun,
   where: RetryWhere,
 ): void {
-  const asked = generations[before.generations.length]?.rows ?? new Set();
+  const planned = generations[before.generations.length];
+  // One that came back from the dead, of a retry before, may have planned the next one.
+  if (planned?.where !== undefined && planned.where !== where) return;
+  const asked = planned?.rows ?? new Set();
   const wanted = before.standing.flatMap((row, index) => {
     const isWanted = "code" in row ? where === "failed" : where !== "failed" && row.isCut;
     return isWanted ? [index] : [];

@@ -61,8 +61,10 @@ function makeLines(shape: number): InputLine[] {
     const chance = random.next();
     if (chance < 0.02) return { raw: `{"id": ${index}, "text":`, broken: "JSON_INVALID" };
     if (chance < 0.04) return { raw: `{"id": ${index}}`, broken: "VARIABLE_MISSING" };
+    // Rows of a table of which some have a column more.
+    const note = index % 5 === shape % 11 ? ', "note": "n,1"' : "";
     const padding = chance > 0.9 ? " of several words".repeat(randomInteger(random, 20)) : "";
-    return { raw: `{"id": ${index}, "text": "row ${index} of ${shape}${padding}"}` };
+    return { raw: `{"id": ${index}, "text": "row ${index} of ${shape}${padding}"${note}}` };
   });
 }
 

@@ -8,7 +8,7 @@ import { readJson } from "../../src/run/records.ts";
 
 const commitName = /^_sluice\/commits\/\d+\.[^/]*\.json$/;
 const journalName = /^_sluice\/attempts\/([^/]+\/g\d+)\/(\d+)\/[^/]+\/journal\.jsonl$/;
-const partName = /^(?:_dead-letters\/)?part-(\d+)\.jsonl$/;
+const partName = /^(?:_dead-letters\/)?part-(\d+)\.[a-z.]+$/;
 const attemptFile = /^_sluice\/attempts\/([^/]+)\/g1\/(\d+)\//;
 const retryFile = /^_sluice\/generations\/(\d+)\//;
 
@@ -28,6 +28,15 @@ interface Published {
   generation: number;
 }
 
+/** What was seen of a store, by whichever way. */
+class Seen {
+  readonly journals = new Map<string, string>();
+  readonly commits = new Map<string, string>();
+  readonly published = new Map<string, Published>();
+  turns = 0;
+  removals = 0;
+}
+
 /**
  * Watches what becomes visible on a store, whoever writes it, and reports what must never be: a
  * part without its commit or of a run that was replaced, a commit that changes, a published part
@@ -38,25 +47,40 @@ export class ObservedStorage implements Storage {
   readonly #inner: Storage;
   readonly #report: (violation: string) => void;
   readonly #onRemoval: () => Promise<void>;
-  readonly #journals = new Map<string, string>();
-  readonly #commits = new Map<string, string>();
-  readonly #published = new Map<string, Published>();
-  /** Rises when the run is replaced and when a retry is published. */
-  turns = 0;
-  /** Times that somebody began to remove the run. */
-  removals = 0;
+  readonly #seen: Seen;
 
   /** @param onRemoval called before the first file of a run is removed. */
-  constructor(inner: Storage, report: (violation: string) => void, onRemoval: () => Promise<void>) {
+  constructor(
+    inner: Storage,
+    report: (violation: string) => void,
+    onRemoval: () => Promise<void>,
+    seen: Seen = new Seen(),
+  ) {
     this.#inner = inner;
     this.#report = report;
     this.#onRemoval = onRemoval;
+    this.#seen = seen;
+  }
+
+  /** The same store by another way, with what was seen of it so far. */
+  through(inner: Storage): ObservedStorage {
+    return new ObservedStorage(inner, this.#report, this.#onRemoval, this.#seen);
+  }
+
+  /** Rises when the run is replaced and when a retry is published. */
+  get turns(): number {
+    return this.#seen.turns;
+  }
+
+  /** Times that somebody began to remove the run. */
+  get removals(): number {
+    return this.#seen.removals;
   }
 
   /** Requests whose answers stand in journals: what an attempt begun now must not ask. */
   requestsOnFile(serves: string, task?: number): Set<string> {
     const requests = new Set<string>();
-    for (const [path, text] of this.#journals) {
+    for (const [path, text] of this.#seen.journals) {
       const journal = journalOf(path)!;
       if (journal.serves !== serves || (task ?? journal.task) !== journal.task) continue;
       for (const request of answeredIn(text)) requests.add(request);
@@ -74,26 +98,27 @@ export class ObservedStorage implements Storage {
   list: Storage["list"] = (prefix) => this.#inner.list(prefix);
 
   async remove(path: string): Promise<void> {
-    if (path === planPath || path === successPath) this.turns++;
+    if (path === planPath || path === successPath) this.#seen.turns++;
     if (path === successPath) {
-      this.removals++;
+      this.#seen.removals++;
       await this.#onRemoval();
     }
-    this.#journals.delete(path);
+    this.#seen.journals.delete(path);
     await this.#inner.remove(path);
-    this.#commits.delete(path);
-    this.#published.delete(path);
+    this.#seen.commits.delete(path);
+    this.#seen.published.delete(path);
   }
 
   async appender(path: string): Promise<Appender> {
     const appender = await this.#inner.appender(path);
     if (!journalOf(path)) return appender;
     return {
-      ...appender,
+      sync: () => appender.sync(),
+      close: () => appender.close(),
       append: async (data) => {
         await appender.append(data);
-        const before = this.#journals.get(path) ?? "";
-        this.#journals.set(path, before + Buffer.from(data).toString());
+        const before = this.#seen.journals.get(path) ?? "";
+        this.#seen.journals.set(path, before + Buffer.from(data).toString());
       },
     };
   }
@@ -105,14 +130,14 @@ export class ObservedStorage implements Storage {
   }
 
   async replace(path: string, data: Uint8Array): Promise<void> {
-    if (path === successPath) this.turns++;
+    if (path === successPath) this.#seen.turns++;
     await this.#inner.replace(path, data);
     await this.#notePart(path);
     await this.#noteCommit(path, data);
   }
 
   async publish(from: string, to: string): Promise<void> {
-    if (retryFile.test(from)) this.turns++;
+    if (retryFile.test(from)) this.#seen.turns++;
     await this.#inner.publish(from, to);
     await this.#notePart(to, from);
   }
@@ -120,7 +145,8 @@ export class ObservedStorage implements Storage {
   async writer(path: string): Promise<Writer> {
     const writer = await this.#inner.writer(path);
     return {
-      ...writer,
+      write: (data) => writer.write(data),
+      abort: () => writer.abort(),
       close: async () => {
         await writer.close();
         await this.#notePart(path);
@@ -130,14 +156,15 @@ export class ObservedStorage implements Storage {
 
   async #noteCommit(path: string, data: Uint8Array): Promise<void> {
     if (!commitName.test(path)) return;
-    const before = this.#commits.get(path);
-    this.#commits.set(path, sha256Hex(data));
+    const before = this.#seen.commits.get(path);
+    this.#seen.commits.set(path, sha256Hex(data));
     if (before !== undefined && before !== sha256Hex(data)) this.#report(`${path} changed`);
-    const { part, deadLetters, ids, run } = JSON.parse(Buffer.from(data).toString()) as Commit;
+    const commit = JSON.parse(Buffer.from(data).toString()) as Commit;
+    const { part, published, columns, deadLetters, ids, run } = commit;
     // A worker that hung may commit for a run that was replaced: nobody reads that any more.
     const plan = await readJson<Plan>(this.#inner, planPath);
     if (plan?.runId !== run) return;
-    for (const file of [part, deadLetters, ids]) {
+    for (const file of [part, published, columns, deadLetters, ids]) {
       if (!file) continue;
       const found = await this.#digestOf(file.path).catch(() => "missing");
       if (found !== file.sha256) this.#report(`${path} names ${file.path}, which is not whole`);
@@ -150,15 +177,17 @@ export class ObservedStorage implements Storage {
     const generation = Number(retryFile.exec(from)?.[1] ?? 1);
     if (generation === 1) await this.#checkOrigin(path, Number(match[1]), from);
     const digest = await this.#digestOf(path);
-    const before = this.#published.get(path);
-    this.#published.set(path, { digest, generation });
+    const before = this.#seen.published.get(path);
+    this.#seen.published.set(path, { digest, generation });
     if (!before || before.digest === digest || generation > before.generation) return;
     this.#report(`${path} changed after it appeared`);
   }
 
   async #checkOrigin(path: string, task: number, from: string): Promise<void> {
     const [, run] = attemptFile.exec(from) ?? [];
-    if (!this.#commits.has(`_sluice/commits/${task}.${run}.json`)) {
+    const commit = `_sluice/commits/${task}.${run}.json`;
+    // Of a store that loses replies, nobody may have heard of it.
+    if (!this.#seen.commits.has(commit) && !(await this.#inner.stat(commit))) {
       this.#report(`${path} appeared before the commit of its task`);
     }
     const plan = await readJson<Plan>(this.#inner, planPath);

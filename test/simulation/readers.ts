@@ -60,7 +60,7 @@ export function startVerifier(world: World): void {
     const { turns } = directory;
     world.note(`verifier ${actor.pid}`);
     const storage = openStorage(location.directory);
-    const { damages } = await verifyRun(storage, openStorage(location.outside));
+    const { damages } = await verifyRun(storage, openStorage(location.outside), openStorage);
     if (directory.turns !== turns) return;
     for (const { file, problem } of damages) {
       world.violate(`verifier ${actor.pid}: ${file}: ${problem}`);

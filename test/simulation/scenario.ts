@@ -2,6 +2,7 @@ import type { ErrorCode } from "../../src/foundation/error-table.ts";
 import { type Random, randomInteger, seededRandom } from "../../src/foundation/random.ts";
 import { type JobInput, type JobSpec, jobSchema } from "../../src/run/job/schema.ts";
 import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
+import { drawForm } from "./forms.ts";
 import type { SimulatedInput, SimulatedInputs } from "./inputs.ts";
 
 /** One thing that is done to a run until it is through; then comes the next. */
@@ -16,6 +17,9 @@ export type Chapter =
 /** What one seed stands for: a job, what is done with it, and what may go wrong. */
 export interface Scenario {
   seed: number;
+  /** Runs lie in an object store, of which this share of requests fails. */
+  isFar: boolean;
+  requestFaultRate: number;
   input: SimulatedInput;
   /** The job of the first chapter. */
   job: JobSpec;
@@ -43,7 +47,7 @@ export interface Scenario {
 }
 
 /** Draws the scenario of a seed. */
-export function drawScenario(seed: number, inputs: SimulatedInputs): Scenario {
+export function drawScenario(seed: number, inputs: SimulatedInputs, isFar = false): Scenario {
   const random = seededRandom(seed);
   const pick = <T>(...choices: readonly T[]): T => choices[randomInteger(random, choices.length)]!;
   const input = inputs.all[randomInteger(random, inputs.all.length)]!;
@@ -52,8 +56,10 @@ export function drawScenario(seed: number, inputs: SimulatedInputs): Scenario {
     choices[randomInteger(chances, choices.length)]!;
   const drawn = drawJob(random, input, pick);
   const isSlow = chances.next() < 0.2;
+  const form = drawForm(seededRandom(seed ^ 0xf0f3), drawn.output as { path: string });
   const job = jobSchema.parse({
     ...drawn,
+    output: form,
     ...drawPrompts(chances),
     ...(isSlow ? { model: { ...drawn.model, latencyMs: { min: 100, max: 2500 } } } : {}),
     generation: {
@@ -64,6 +70,8 @@ export function drawScenario(seed: number, inputs: SimulatedInputs): Scenario {
   const fullFromMs = random.next() * 300;
   return {
     seed,
+    isFar,
+    requestFaultRate: [0, 0.05, 0.2][seed % 3]!,
     input,
     job,
     chapters: drawChapters(chances, job),

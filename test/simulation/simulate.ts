@@ -20,8 +20,9 @@ export async function simulate(
   seed: number,
   inputs: SimulatedInputs,
   plant: PlantInStore = (inner) => inner,
+  isFar = false,
 ): Promise<Simulated> {
-  const world = new World(drawScenario(seed, inputs), inputs, plant, hasFileWork);
+  const world = new World(drawScenario(seed, inputs, isFar), inputs, plant, hasFileWork);
   try {
     await world.clock.run(play(world));
     checkAsks(world);

@@ -26,6 +26,8 @@ export interface AskedGeneration {
   generation: number;
   runId: string;
   job: JobSpec;
+  /** Which rows a retry was to ask. */
+  where: string | undefined;
   rows: ReadonlySet<number>;
   answers: readonly (ExpectedAnswer | undefined)[];
 }
@@ -35,7 +37,7 @@ export async function askedGenerations(world: World, count: number): Promise<Ask
   const generations: AskedGeneration[] = [];
   for (let generation = 1; generation <= count; generation++) {
     const plan = await readPlan(world.directory, generation);
-    const { job, seed, runId } = plan;
+    const { job, seed, runId, where } = plan;
     const table = new TaskTable(world.directory, plan);
     const rows = new Set<number>();
     for await (const { only, firstRow, rows: all } of table.all()) {
@@ -44,7 +46,7 @@ export async function askedGenerations(world: World, count: number): Promise<Ask
     }
     await table.close();
     const answers = await expectedAnswers(world.scenario, job, seed);
-    generations.push({ generation, runId, job, rows, answers });
+    generations.push({ generation, runId, job, where, rows, answers });
   }
   return generations;
 }

@@ -1,3 +1,4 @@
+import { localInputs } from "../../src/data/sources/open.ts";
 import { memoryStorage } from "../../src/data/storage/memory.ts";
 import type { Storage } from "../../src/data/storage/storage.ts";
 import type { Engine, EngineContext } from "../../src/engines/engine.ts";
@@ -21,6 +22,7 @@ import { type Actor, ends, heardBy } from "./actor.ts";
 import { AskLedger } from "./ask-ledger.ts";
 import { Faults } from "./faults.ts";
 import type { SimulatedInputs } from "./inputs.ts";
+import { MemoryS3 } from "./memory-s3.ts";
 import { ObservedStorage } from "./observed-storage.ts";
 import { checkRemoval } from "./removal.ts";
 import type { Scenario } from "./scenario.ts";
@@ -42,6 +44,7 @@ export class World {
   readonly random: Random;
   readonly #inputs: SimulatedInputs;
   readonly #stores = new Map<string, ObservedStorage>();
+  readonly #far = new Map<string, MemoryS3>();
   readonly #plant: PlantInStore;
 
   constructor(
@@ -73,8 +76,11 @@ export class World {
   store(location: string): ObservedStorage {
     let store = this.#stores.get(location);
     if (!store) {
+      const far = this.scenario.isFar ? new MemoryS3() : undefined;
+      if (far) this.#far.set(location, far);
+      const faultless = { location, clock: this.clock, random: this.random, faultRate: () => 0 };
       store = new ObservedStorage(
-        memoryStorage(),
+        far?.storageOf(faultless) ?? memoryStorage(),
         (violation) => this.violate(violation),
         () => checkRemoval(this),
       );
@@ -207,12 +213,23 @@ export class World {
         },
       },
       openStorage: (location) => {
-        const planted = this.#plant(this.store(location), actor, this);
+        const planted = this.#plant(this.#storeOf(actor, location), actor, this);
         return faultyStorage(planted, process, (call) => this.faults.visit(actor, call));
       },
-      openFile: this.#inputs.openFile,
+      inputs: { ...localInputs, open: this.#inputs.openFile },
       software: "simulation",
     };
+  }
+
+  /** A store by the way that a process has to it, which ends with the process. */
+  #storeOf(actor: Actor, location: string): ObservedStorage {
+    const store = this.store(location);
+    const far = this.#far.get(location);
+    if (!far) return store;
+    const { clock } = actor.process;
+    const random = seededRandom(mix32(this.scenario.seed ^ 0xfa2) ^ actor.pid);
+    const faultRate = () => (this.faults.isActive ? this.scenario.requestFaultRate : 0);
+    return store.through(far.storageOf({ location, clock, random, faultRate }));
   }
 
   #countingEngine(engine: Engine, actor: Actor): Engine {

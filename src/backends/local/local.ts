@@ -9,6 +9,8 @@ import type { DeviceGroups } from "./device-pool.ts";
 export interface Machine {
   cores: number;
   memoryBytes: number;
+  /** What of it is free, where that is known. */
+  freeMemoryBytes?: number;
 }
 
 export interface LocalBackendOptions {
@@ -95,7 +97,12 @@ export function localWorkers(
     );
     workers = given;
   }
-  return { workers, notices, threads: Math.max(1, Math.floor(machine.cores / workers)) };
+  const { cores, freeMemoryBytes: free } = machine;
+  return {
+    ...{ workers, notices },
+    threads: Math.max(1, Math.floor(cores / workers)),
+    ...(free !== undefined && { freeMemoryBytes: Math.floor(free / workers) }),
+  };
 }
 
 function workersByEngine({ model }: JobSpec, rows: number, { cores }: Machine): number {

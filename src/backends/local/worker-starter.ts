@@ -1,3 +1,4 @@
+import { storeVariables } from "../../data/s3/store-options.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { WorkerHandle } from "../../run/dispatch.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
@@ -40,10 +41,15 @@ export class WorkerStarter {
     generation: number,
     own: Readonly<Record<string, string>> = {},
   ): WorkerHandle {
-    const environment = workerEnvironment(this.#options.environment, { ...job.env, ...own });
+    const set = {
+      ...storeVariables(job.store ?? {}, this.#options.environment),
+      ...job.env,
+      ...own,
+    };
+    const environment = workerEnvironment(this.#options.environment, set);
     const ahead = this.#ahead;
     this.#ahead = undefined;
-    const changed = Object.values({ ...job.env, ...own }).some((value) => value !== null);
+    const changed = Object.values(set).some((value) => value !== null);
     if (ahead && !changed) {
       ahead.channel.send({ type: "run-open", location, generation });
       return ahead;

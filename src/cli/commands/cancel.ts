@@ -3,11 +3,13 @@ import type { RunLives } from "../../run/coordinate/lives.ts";
 import { type CliIo, write } from "../io.ts";
 import { counted } from "../quantities.ts";
 import { openTarget, runArgument } from "../run-target.ts";
+import { withStoreFlags } from "../store-flags.ts";
 
 const waitMs = 15_000;
 
 /** `sluice cancel DIR`: stops a run, wherever it is running. */
-export function register(command: Command, io: CliIo): void {
+export function register(command: Command, given: CliIo): void {
+  const io = withStoreFlags(command, given);
   command
     .argument(...runArgument)
     .option("--no-wait", `do not wait (up to ${waitMs / 1000} s) until it has stopped`)

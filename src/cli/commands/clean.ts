@@ -2,9 +2,11 @@ import type { Command } from "commander";
 import { type CliIo, write } from "../io.ts";
 import { counted, sized } from "../quantities.ts";
 import { openTarget, runArgument } from "../run-target.ts";
+import { withStoreFlags } from "../store-flags.ts";
 
 /** `sluice clean DIR`: removes what a sealed run no longer needs. */
-export function register(command: Command, io: CliIo): void {
+export function register(command: Command, given: CliIo): void {
+  const io = withStoreFlags(command, given);
   command
     .argument(...runArgument)
     .option("--dry-run", "only say what would be removed")

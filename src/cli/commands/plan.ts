@@ -2,12 +2,15 @@ import type { Command } from "commander";
 import { runDependencies } from "../../api/run-dependencies.ts";
 import type { Engine } from "../../engines/engine.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import type { Advice, AdviceFacts } from "../../run/advise/advise.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
+import type { RunPreview } from "../../run/preview.ts";
 import { type CliIo, write } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
 import { localPool } from "../local-pool.ts";
 import { type Progress, progressMode, showProgress } from "../progress.ts";
 import { counted } from "../quantities.ts";
+import { secondsOf } from "../time-span.ts";
 import { untilSignal } from "../until-signal.ts";
 
 /** One row says nothing of how rows differ. */
@@ -17,6 +20,11 @@ interface PlanFlags {
   show: string;
   write?: string | true;
   measure?: string | true;
+  advise?: boolean;
+  deadline?: string;
+  price?: string;
+  preemptionEvery?: string;
+  machineStart?: string;
   install: boolean;
   json?: boolean;
 }
@@ -29,13 +37,20 @@ export function register(command: Command, io: CliIo): void {
       "--measure [rows]",
       "really ask some rows, to estimate tokens, money and time from them",
     )
+    .option("--advise", "measure some rows, and propose size of shards and number of workers …")
+    .option("--deadline <time>", "… that are done in this time, as 2h or 1h30m")
+    .option("--price <usd>", "… at this price of a machine with one worker, in dollars an hour")
+    .option("--preemption-every <time>", "… of machines that are taken away so often, on average")
+    .option("--machine-start <time>", "… that take so long before a worker starts on them")
     .option("--no-install", "with --measure: fetch neither engine packages nor models")
     .option("--write [output]", "freeze the plan at the output, for sluice worker to work on")
     .option("--json", "print JSON")
     .action((options: PlanFlags & JobOptionValues) => plan(options, io));
 }
 
-async function plan(options: PlanFlags & JobOptionValues, io: CliIo): Promise<void> {
+async function plan(given: PlanFlags & JobOptionValues, io: CliIo): Promise<void> {
+  const wishes = wishesOf(given);
+  const options = given.advise ? { ...given, measure: given.measure ?? true } : given;
   const shownRows = Number(options.show);
   if (!Number.isSafeInteger(shownRows) || shownRows < 0) {
     throw new SluiceError("USAGE", `--show ${options.show} is no number of rows`);
@@ -59,7 +74,7 @@ async function plan(options: PlanFlags & JobOptionValues, io: CliIo): Promise<vo
   const progress = showProgress({ mode, stream, columns: io.columns, clock });
   try {
     if (options.write) await freeze(job, options, io, progress);
-    else await preview(job, { ...options, shownRows, measuredRows }, io, progress);
+    else await preview(job, { ...options, shownRows, measuredRows, wishes }, io, progress);
   } catch (error) {
     const { withJobLine } = await import("../../run/job/problem.ts");
     throw withJobLine(error, originOf);
@@ -68,9 +83,63 @@ async function plan(options: PlanFlags & JobOptionValues, io: CliIo): Promise<vo
   }
 }
 
+/** What a person wishes of a run, where advice is asked for. */
+type Wishes = Omit<AdviceFacts, "rows" | "plannedRowsPerShard" | "speed" | "journal">;
+
+function wishesOf(flags: PlanFlags): Wishes | undefined {
+  const { advise = false, deadline, price, preemptionEvery, machineStart } = flags;
+  if (!advise) {
+    const alone = { deadline, price, preemptionEvery, machineStart };
+    const given = Object.entries(alone).find(([, value]) => value !== undefined);
+    if (!given) return undefined;
+    const flag = given[0].replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    throw new SluiceError("USAGE", `--${flag} goes with --advise`);
+  }
+  const usdPerHour = Number(price);
+  if (price !== undefined && !(usdPerHour > 0 && usdPerHour < Infinity)) {
+    throw new SluiceError("USAGE", `--price ${price} is no price of an hour, as 1.20`);
+  }
+  return {
+    machineStartSeconds: machineStart ? secondsOf("--machine-start", machineStart) : 0,
+    ...(price !== undefined && { usdPerHour }),
+    ...(deadline !== undefined && { deadlineSeconds: secondsOf("--deadline", deadline) }),
+    ...(preemptionEvery !== undefined && {
+      preemptionEverySeconds: secondsOf("--preemption-every", preemptionEvery),
+    }),
+  };
+}
+
+/** Advice for a job that was measured, and a note where it is of servers. */
+async function adviceFor(
+  job: JobSpec,
+  { rows, input, speed }: RunPreview,
+  wishes: Wishes,
+): Promise<Advice> {
+  const [{ advise }, { describeEngine }, { schemeOf }] = await Promise.all([
+    import("../../run/advise/advise.ts"),
+    import("../../engines/registry.ts"),
+    import("../../data/storage/open.ts"),
+  ]);
+  const advice = advise({
+    ...wishes,
+    rows,
+    plannedRowsPerShard: Math.min(rows, input.largestTaskRows ?? input.rowsPerTask),
+    speed: speed!,
+    journal: schemeOf(job.output.path) === undefined ? "disk" : "store",
+  });
+  if (!describeEngine(job.model).isShared) return advice;
+  const note =
+    "the model is a server, measured as it is: a worker here means that server once more";
+  return { ...advice, warnings: [...advice.warnings, note] };
+}
+
 async function preview(
   job: JobSpec,
-  options: PlanFlags & { shownRows: number; measuredRows: number | undefined },
+  options: PlanFlags & {
+    shownRows: number;
+    measuredRows: number | undefined;
+    wishes: Wishes | undefined;
+  },
   io: CliIo,
   progress: Progress,
 ): Promise<void> {
@@ -86,7 +155,7 @@ async function preview(
   const pool = localPool(io, progress.logger);
   const { shownRows, measuredRows: rows } = options;
   const { result: found } = await untilSignal(io, progress.logger, (signal) =>
-    previewJob(job, runDependencies(io, progress.logger), {
+    previewJob(job, runDependencies(io, progress.logger, job.store), {
       shownRows,
       workersFor: (spec, count) => pool.workersFor(spec, count),
       onEvent: progress.onEvent,
@@ -100,8 +169,12 @@ async function preview(
     }),
   );
   progress.close();
-  const text = options.json ? JSON.stringify(found) : previewLines(found).join("\n");
-  await write(io, `${text}\n`);
+  const advice = options.wishes && (await adviceFor(job, found, options.wishes));
+  if (options.json)
+    return write(io, `${JSON.stringify({ ...found, ...(advice && { advice }) })}\n`);
+  const { adviceLines } = await import("../advice-view.ts");
+  const lines = [...previewLines(found), ...(advice ? ["", ...adviceLines(advice)] : [])];
+  await write(io, `${lines.join("\n")}\n`);
 }
 
 /** Fetches what the engine needs, as a run would, and opens it in this process. */
@@ -138,7 +211,7 @@ async function freeze(
       import("../../run/seal/commits.ts"),
       import("../plan-view.ts"),
     ]);
-  const dependencies = runDependencies(io, progress.logger);
+  const dependencies = runDependencies(io, progress.logger, asked.store);
   const pool = localPool(io, progress.logger);
   const { context, location } = await openOrPlan(
     await spoolStdin(asked, dependencies, io),

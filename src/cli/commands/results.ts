@@ -3,6 +3,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import type { RunDependencies } from "../../run/dependencies.ts";
 import { type CliIo, write } from "../io.ts";
 import { openTarget, runArgument } from "../run-target.ts";
+import { withStoreFlags } from "../store-flags.ts";
 
 interface ResultsFlags {
   follow?: boolean;
@@ -10,7 +11,8 @@ interface ResultsFlags {
 }
 
 /** `sluice results DIR`: what is done, in input order, on stdout. */
-export function register(command: Command, io: CliIo): void {
+export function register(command: Command, given: CliIo): void {
+  const io = withStoreFlags(command, given);
   command
     .argument(...runArgument)
     .option("--follow", "wait for what is not done yet, to the end of the run")

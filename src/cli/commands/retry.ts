@@ -1,7 +1,7 @@
-import { resolve } from "node:path";
 import type { Command } from "commander";
 import { Option } from "commander";
 import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
+import { absoluteLocation } from "../../data/storage/open.ts";
 import { changedJob } from "../../run/job/change.ts";
 import { locateRun } from "../../run/locate.ts";
 import type { RetryWhere } from "../../run/retry/plan-retry.ts";
@@ -10,6 +10,7 @@ import { type CliIo, write } from "../io.ts";
 import { localPool } from "../local-pool.ts";
 import { progressMode, showProgress } from "../progress.ts";
 import { report } from "../report.ts";
+import { withStoreFlags } from "../store-flags.ts";
 import { untilSignal } from "../until-signal.ts";
 
 interface RetryOptions {
@@ -23,7 +24,8 @@ interface RetryOptions {
 const collect = (text: string, before: readonly string[] = []) => [...before, text];
 
 /** `sluice retry DIR`: asks the failed rows of a sealed run again. */
-export function register(command: Command, io: CliIo): void {
+export function register(command: Command, given: CliIo): void {
+  const io = withStoreFlags(command, given);
   command
     .argument("<run>", "the run directory, or the results file")
     .addOption(
@@ -43,7 +45,7 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
   const mode = progressMode(options, io.isTerminal);
   const progress = showProgress({ mode, stream, columns: io.columns, clock });
   const dependencies = runDependencies(io, progress.logger);
-  const location = locateRun(resolve(io.workingDirectory, run));
+  const location = locateRun(absoluteLocation(io.workingDirectory, run));
   try {
     const { result, exitCode } = await untilSignal(io, progress.logger, (signal) =>
       runRetry(location, dependencies, {

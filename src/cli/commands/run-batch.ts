@@ -1,5 +1,5 @@
-import { resolve } from "node:path";
 import type { Command } from "commander";
+import { absoluteLocation } from "../../data/storage/open.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { locateRun } from "../../run/locate.ts";
 import type { CliIo } from "../io.ts";
@@ -39,7 +39,7 @@ function batchJob(options: BatchOptions & JobOptionValues, io: CliIo): JobOption
   const isNamed = [inputFile, options.config, config, input].some(Boolean);
   if (!isNamed) throw notGiven("-i, --input-file");
   if (typeof outputFile !== "string") throw notGiven("-o, --output-file");
-  if (locateRun(resolve(io.workingDirectory, outputFile)).mergedFile === null) {
+  if (locateRun(absoluteLocation(io.workingDirectory, outputFile)).mergedFile === null) {
     throw new SluiceError("USAGE", `--output-file ${outputFile} must end in .jsonl`, {
       hint: "its run directory lies beside it, under the same name with .sluice",
     });

@@ -86,7 +86,7 @@ async function runJobOf(
   const notice = (message: string) => progress.onEvent({ type: "notice", message });
   const { job: asked, originOf } = await readJob(options, io, notice);
   const { runDependencies } = await import("../../api/run-dependencies.ts");
-  const dependencies = runDependencies(io, progress.logger);
+  const dependencies = runDependencies(io, progress.logger, asked.store);
   let ended: Awaited<ReturnType<typeof carryOut>>;
   try {
     const { spoolStdin } = await import("../spool.ts");

@@ -2,9 +2,11 @@ import type { Command } from "commander";
 import { type CliIo, write } from "../io.ts";
 import { counted } from "../quantities.ts";
 import { openTarget, runArgument } from "../run-target.ts";
+import { withStoreFlags } from "../store-flags.ts";
 
 /** `sluice seal DIR`: seals a run whose tasks are all committed. */
-export function register(command: Command, io: CliIo): void {
+export function register(command: Command, given: CliIo): void {
+  const io = withStoreFlags(command, given);
   command.argument(...runArgument).action((run: string) => seal(run, io));
 }
 

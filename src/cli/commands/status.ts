@@ -3,6 +3,7 @@ import { sleep } from "../../foundation/clock.ts";
 import type { StatusReport } from "../../run/status.ts";
 import { type CliIo, write } from "../io.ts";
 import { openTarget, runArgument } from "../run-target.ts";
+import { withStoreFlags } from "../store-flags.ts";
 
 interface StatusFlags {
   tasks?: boolean;
@@ -14,7 +15,8 @@ interface StatusFlags {
 const watchIntervalMs = 2000;
 
 /** `sluice status DIR`: how far a run is. */
-export function register(command: Command, io: CliIo): void {
+export function register(command: Command, given: CliIo): void {
+  const io = withStoreFlags(command, given);
   command
     .argument(...runArgument)
     .option("--tasks", "a table of its tasks as well")

@@ -4,9 +4,11 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { type CliIo, write } from "../io.ts";
 import { counted } from "../quantities.ts";
 import { openTarget, runArgument } from "../run-target.ts";
+import { withStoreFlags } from "../store-flags.ts";
 
 /** `sluice verify DIR`: recomputes everything a run claims. */
-export function register(command: Command, io: CliIo): void {
+export function register(command: Command, given: CliIo): void {
+  const io = withStoreFlags(command, given);
   command
     .argument(...runArgument)
     .option("--json", "print JSON")
@@ -15,8 +17,9 @@ export function register(command: Command, io: CliIo): void {
 
 async function verify(run: string, options: { json?: boolean }, io: CliIo): Promise<void> {
   const { verifyRun } = await import("../../run/seal/verify.ts");
-  const { storage, outside } = await openTarget(run, io);
-  const { manifest, damages, checked } = await verifyRun(storage, outside);
+  const { storage, outside, dependencies } = await openTarget(run, io);
+  const { openStorage } = dependencies;
+  const { manifest, damages, checked } = await verifyRun(storage, outside, openStorage);
   if (options.json) {
     const runId = manifest?.runId ?? null;
     await write(

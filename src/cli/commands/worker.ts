@@ -1,6 +1,6 @@
-import { resolve } from "node:path";
 import type { Command } from "commander";
 import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
+import { absoluteLocation } from "../../data/storage/open.ts";
 import { jsonLinesChannel } from "../../foundation/channel.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { textLogger } from "../../foundation/logger.ts";
@@ -9,6 +9,7 @@ import type { FromWorker, ToWorker } from "../../run/worker/protocol.ts";
 import { untilRunOpen } from "../../run/worker/run-open.ts";
 import type { ServeOptions } from "../../run/worker/serve.ts";
 import type { CliIo } from "../io.ts";
+import { withStoreFlags } from "../store-flags.ts";
 
 interface WorkerOptions {
   stdio?: boolean;
@@ -18,7 +19,8 @@ interface WorkerOptions {
 }
 
 /** `sluice worker RUN --stdio | --tasks 1,3-5 | --share 3/16`. */
-export function register(command: Command, io: CliIo): void {
+export function register(command: Command, given: CliIo): void {
+  const io = withStoreFlags(command, given);
   command
     .argument("[run]", "the run directory, or the results file; --stdio can do without")
     .option("--stdio", "obey JSON lines on stdin; docs/worker-contract.md has them")
@@ -45,7 +47,7 @@ async function work(run: string | undefined, options: WorkerOptions, io: CliIo):
 }
 
 const placeOf = (run: string, generation: number, io: CliIo) => ({
-  location: locateRun(resolve(io.workingDirectory, run)),
+  location: locateRun(absoluteLocation(io.workingDirectory, run)),
   generation,
 });
 

@@ -13,9 +13,9 @@ export function markBytes(chunk: Buffer): number {
 
 /**
  * The bytes from `start` to `end` in pieces of `chunkBytes`, each asked for while the one before is
- * being worked on.
+ * being worked on. An infinite `end` is that of the file.
  *
- * @throws SluiceError `INPUT_CHANGED` when the file ends too early.
+ * @throws SluiceError `INPUT_CHANGED` when the file ends before a finite `end`.
  */
 export async function* chunksOf(
   reader: RandomReader,
@@ -35,9 +35,12 @@ export async function* chunksOf(
   for (let offset = range.start; next; ) {
     const bytes = await next;
     const isShort = bytes.length < wantedAt(offset);
-    if (isShort) throw new SluiceError("INPUT_CHANGED", "it has become shorter", { file });
+    if (isShort && Number.isFinite(range.end)) {
+      throw new SluiceError("INPUT_CHANGED", "it has become shorter", { file });
+    }
     offset += bytes.length;
-    next = offset < range.end ? request(offset) : undefined;
+    next = offset < range.end && !isShort ? request(offset) : undefined;
+    if (bytes.length === 0) return;
     yield Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   }
 }

@@ -1,5 +1,5 @@
-import type { InputRow, Slice } from "../row.ts";
-import type { RandomReader } from "../storage/storage.ts";
+import type { JsonObject } from "../../foundation/json.ts";
+import type { Slice } from "../row.ts";
 
 /** Where a format may cut a file into slices. */
 export interface CutRule {
@@ -8,34 +8,31 @@ export interface CutRule {
   /** Records between later cuts. */
   everyRows: number;
   maxLineBytes: number;
+  /**
+   * A range may hold more records than asked, so that it ends at a border of the file's own, as a
+   * row group of Parquet is one. Default false.
+   */
+  atOwnBorders?: boolean;
+}
+
+/** What a job says of one of its inputs: which fields its rows have, and of which types. */
+export interface SourceOptions {
+  /** Fields that rows keep, in this order; default: all. */
+  columns?: readonly string[] | undefined;
+  /**
+   * JSON Schema of a row. Formats whose values are text make of it what the schema asks for; the
+   * rows of all formats are checked against it by `readRows`.
+   */
+  schema?: JsonObject | undefined;
+}
+
+/** How the rows of a slice are read. */
+export interface RowReadOptions extends SourceOptions {
+  /** As when the slice was cut. */
+  maxLineBytes: number;
+  /** False where only `raw` is needed: rows may then have neither `value` nor `error`. */
+  parse?: boolean;
 }
 
 /** What `Slice` says of a range, without the file's name and format. */
 export type SliceRange = Omit<Slice, "file" | "format">;
-
-/** One file format: how it is cut while planning, and how a range of it is read. */
-export interface Format {
-  readonly name: string;
-  /** File name endings, with the dot. */
-  readonly extensions: readonly string[];
-  /**
-   * One streaming pass that counts records and cuts the file. Every byte belongs to exactly one
-   * range; a file without records gives none. Memory stays flat.
-   *
-   * @throws SluiceError `INPUT_UNREADABLE` where the file as a whole is not of this format.
-   */
-  scan(reader: RandomReader, file: string, rule: CutRule): AsyncIterable<SliceRange>;
-  /**
-   * The rows of one range in order, in arrays of bounded size. `firstIndex` is the index of its
-   * first row. Faults of single records are rows with an `error`.
-   *
-   * @throws SluiceError `INPUT_CHANGED` (when the range was read to its end) where the bytes are
-   *   not those that were planned.
-   */
-  read(
-    reader: RandomReader,
-    slice: Slice,
-    firstIndex: number,
-    maxLineBytes: number,
-  ): AsyncIterable<InputRow[]>;
-}

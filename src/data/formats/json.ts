@@ -11,6 +11,7 @@ import { RangeCutter } from "./range-cutter.ts";
 import { RecordHolder } from "./record-holder.ts";
 import { RowBatch } from "./row-batch.ts";
 import type { RowFormat } from "./row-format.ts";
+import { selecting } from "./selecting.ts";
 
 /**
  * JSON: a file that is one array, whose elements are the rows, or else one row. An object that is
@@ -20,13 +21,13 @@ import type { RowFormat } from "./row-format.ts";
  * @param chunkBytes bytes per read; only tests name it.
  */
 export function jsonFormat(chunkBytes: number = limits.readChunkBytes): RowFormat {
-  return {
+  return selecting({
     name: "json",
     extensions: [".json"],
     scan: (reader, file, rule) => scanElements(reader, file, rule, chunkBytes),
-    read: (reader, slice, firstIndex, maxLineBytes) =>
+    read: (reader, slice, firstIndex, { maxLineBytes }) =>
       readElements(reader, { slice, firstIndex, maxLineBytes, chunkBytes }),
-  };
+  });
 }
 
 async function* scanElements(

@@ -3,6 +3,7 @@ import { readLines } from "./line-read.ts";
 import { scanLines } from "./line-scan.ts";
 import { parseRow } from "./parse-row.ts";
 import type { RowFormat } from "./row-format.ts";
+import { selecting } from "./selecting.ts";
 
 /** Bytes per read of a scan: fewer, larger reads than where rows are made of them. */
 const scanChunkBytes = 4 * limits.readChunkBytes;
@@ -14,11 +15,11 @@ const scanChunkBytes = 4 * limits.readChunkBytes;
  * @param chunkBytes bytes per read; only tests name it.
  */
 export function jsonlFormat(chunkBytes?: number): RowFormat {
-  return {
+  return selecting({
     name: "jsonl",
     extensions: [".jsonl", ".ndjson"],
     scan: (reader, file, rule) => scanLines(reader, file, rule, chunkBytes ?? scanChunkBytes),
-    read: (reader, slice, firstIndex, maxLineBytes, parse = true) =>
+    read: (reader, slice, firstIndex, { maxLineBytes, parse = true }) =>
       readLines(reader, {
         slice,
         firstIndex,
@@ -26,5 +27,5 @@ export function jsonlFormat(chunkBytes?: number): RowFormat {
         chunkBytes: chunkBytes ?? limits.readChunkBytes,
         toRow: parse ? parseRow : (raw, index, file, line) => ({ index, file, line, raw }),
       }),
-  };
+  });
 }

@@ -8,6 +8,9 @@ import { jsonFaultAt } from "./json-fault.ts";
 /** Bytes that a row keeps of a record too long to be read. */
 export const keptPrefixBytes = 1024;
 
+/** What decoding puts in the place of bytes that are no UTF-8; a text may hold it as well. */
+const replacement = Buffer.from("\uFFFD");
+
 /** Where a record lies: what every row has. */
 export interface RecordPlace {
   index: number;
@@ -56,8 +59,19 @@ export function faultyRow(
   const row =
     nul >= 0
       ? fail("NUL_BYTE", `byte ${nul + 1} of the row`, bytes.toString())
-      : fail("UTF8_INVALID", "", bytes.toString());
+      : fail("UTF8_INVALID", `byte ${invalidByte(bytes) + 1} of the row`, bytes.toString());
   return isUtf8(bytes) ? row : { ...row, rawBase64: bytes.toString("base64") };
+}
+
+/** The place of the first byte that is no UTF-8. */
+function invalidByte(bytes: Buffer): number {
+  const text = bytes.toString();
+  for (let at = text.indexOf("\uFFFD"); at >= 0; at = text.indexOf("\uFFFD", at + 1)) {
+    const place = Buffer.byteLength(text.slice(0, at));
+    const isOwn = bytes.subarray(place, place + 3).equals(replacement);
+    if (!isOwn) return place;
+  }
+  return 0;
 }
 
 function jsonFault(raw: string, file: string, line: number): SluiceError {

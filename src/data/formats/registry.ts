@@ -1,10 +1,13 @@
-import { basename } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { nearest } from "../../foundation/suggest.ts";
+import { compressionEndings, compressionOf, fileNameOf } from "../decompressing.ts";
+import { csvFormat, tsvFormat } from "./csv/csv.ts";
 import { jsonFormat } from "./json.ts";
 import { jsonlFormat } from "./jsonl.ts";
+import { parquetFormat } from "./parquet/parquet.ts";
 import type { RowFormat } from "./row-format.ts";
 import { textFormat } from "./text.ts";
+import { filesFormat, textFileFormat } from "./whole-file.ts";
 
 /** Lines of an OpenAI batch file: JSONL whose rows are requests, so that no ending tells it. */
 const openaiBatchFormat: RowFormat = { ...jsonlFormat(), name: "openai-batch", extensions: [] };
@@ -12,7 +15,12 @@ const openaiBatchFormat: RowFormat = { ...jsonlFormat(), name: "openai-batch", e
 const formats: readonly RowFormat[] = [
   jsonlFormat(),
   jsonFormat(),
+  csvFormat(),
+  tsvFormat(),
   textFormat(),
+  textFileFormat(),
+  filesFormat(),
+  parquetFormat(),
   openaiBatchFormat,
 ];
 
@@ -20,23 +28,50 @@ const formats: readonly RowFormat[] = [
 export const formatNames: readonly string[] = formats.map((format) => format.name);
 
 /**
- * The format of a file: the named one, else that of its ending.
+ * The format of a file: the named one, else that of its ending, before that of a compression.
  *
  * @throws SluiceError `INPUT_FORMAT` with the nearest known name or ending.
  * @example
  * formatFor("data/reviews.jsonl").name; // "jsonl"
+ * formatFor("data/reviews.jsonl.gz").name; // "jsonl"
  * formatFor("data/reviews.log", "text").name; // "text"
  */
 export function formatFor(path: string, namedFormat?: string): RowFormat {
   if (namedFormat !== undefined) return formatNamed(namedFormat, path);
-  const name = basename(path).toLowerCase();
+  const name = nameInside(path);
   const found = formats.find(({ extensions }) => extensions.some((end) => name.endsWith(end)));
   if (found) return found;
   const dot = name.lastIndexOf(".");
   const ending = dot > 0 ? name.slice(dot) : "";
+  if (otherCompressions.includes(ending)) {
+    const hint = `decompress it, or compress it to ${compressionEndings.join(", ")}`;
+    throw new SluiceError("INPUT_FORMAT", `ending ${ending}`, { file: path, hint });
+  }
+  if (arrowEndings.includes(ending)) {
+    const hint = "Arrow is not read: make Parquet of it, as docs/formats.md shows";
+    throw new SluiceError("INPUT_FORMAT", `ending ${ending}`, { file: path, hint });
+  }
   const endings = formats.flatMap((format) => format.extensions);
   const detail = ending === "" ? "its name has no ending" : `ending ${ending}`;
   throw unknownFormat(detail, path, nearest(ending, endings));
+}
+
+/** True for a file that is compressed as a whole: nobody can begin to read in its middle. */
+export function isUncut({ path, format }: { path: string; format: string }): boolean {
+  return compressionOf(path) !== undefined && !formatFor(path, format).takesBytesAsTheyAre;
+}
+
+/** Arrow's own files: tables as they lie in memory, of which its libraries make Parquet. */
+const arrowEndings: readonly string[] = [".arrow", ".feather", ".ipc"];
+
+/** Compressions and archives that are not read. */
+const otherCompressions: readonly string[] = [".bz2", ".xz", ".lz4", ".zip", ".7z", ".tgz", ".tar"];
+
+/** The name of what a file holds: without the ending of a compression. */
+function nameInside(path: string): string {
+  const name = fileNameOf(path);
+  const compression = compressionOf(path);
+  return compression ? name.slice(0, -compression.ending.length) : name;
 }
 
 function formatNamed(name: string, path: string): RowFormat {

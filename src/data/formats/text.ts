@@ -2,6 +2,7 @@ import { limits } from "../../foundation/limits.ts";
 import { readLines } from "./line-read.ts";
 import { scanLines } from "./line-scan.ts";
 import type { RowFormat } from "./row-format.ts";
+import { selecting } from "./selecting.ts";
 
 /**
  * Plain text: each line that is not blank is a row `{text: line}`.
@@ -9,11 +10,11 @@ import type { RowFormat } from "./row-format.ts";
  * @param chunkBytes bytes per read; only tests name it.
  */
 export function textFormat(chunkBytes: number = limits.readChunkBytes): RowFormat {
-  return {
+  return selecting({
     name: "text",
     extensions: [".txt", ".text"],
     scan: (reader, file, rule) => scanLines(reader, file, rule, chunkBytes),
-    read: (reader, slice, firstIndex, maxLineBytes) =>
+    read: (reader, slice, firstIndex, { maxLineBytes }) =>
       readLines(reader, {
         slice,
         firstIndex,
@@ -24,5 +25,5 @@ export function textFormat(chunkBytes: number = limits.readChunkBytes): RowForma
           return { index, file, line, raw: JSON.stringify(value), value };
         },
       }),
-  };
+  });
 }

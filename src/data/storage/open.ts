@@ -1,6 +1,12 @@
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SluiceError } from "../../foundation/errors.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
+import { openS3Bucket, type S3Context } from "../s3/open.ts";
+import { bucketSettings, isObjectScheme, parseObjectLocation } from "../s3/settings.ts";
 import { localStorage } from "./local.ts";
+import { S3Storage } from "./s3/s3-storage.ts";
+import { FileSpool } from "./s3/spool.ts";
 import type { Storage } from "./storage.ts";
 
 // Two letters at least and a slash, so that neither C:/ nor a name with a colon is a scheme.
@@ -11,18 +17,56 @@ export function schemeOf(location: string): string | undefined {
   return schemePattern.exec(location)?.[1]?.toLowerCase();
 }
 
+/** A location as it is wherever a program runs: a path is made absolute, any other kept. */
+export function absoluteLocation(workingDirectory: string, location: string): string {
+  return schemeOf(location) === undefined ? resolve(workingDirectory, location) : location;
+}
+
+/** What opening storages needs of the outside world. */
+export interface StorageContext extends S3Context {
+  /** Folder of this machine for what is appended and not in an object store yet. */
+  spoolDirectory: string;
+}
+
+/** Opens the storage at a location. */
+export type OpenStorage = (location: string) => Storage;
+
 /**
- * The storage at `location`: a path (relative ones from the working directory) or a `file:` URL.
+ * Opens storages: a path (relative ones from the working directory), a `file:` URL, or
+ * `s3://BUCKET/PREFIX`, `r2://…`, `gs://…`. Nothing is asked of a store before it is used.
  *
- * @throws SluiceError `UNSUPPORTED` for any other scheme.
+ * @throws (what it returns) SluiceError `UNSUPPORTED` for any other scheme.
  * @example
+ * const openStorage = storageOpener(context);
  * openStorage("out").location; // the absolute path of ./out
  */
-export function openStorage(location: string): Storage {
-  const scheme = schemeOf(location);
-  if (scheme === undefined) return localStorage(location);
-  if (scheme === "file") return localStorage(fileURLToPath(location));
-  throw new SluiceError("UNSUPPORTED", `storage of the scheme ${scheme}: in ${location}`, {
-    hint: "give a path of this machine, or a file: URL",
+export function storageOpener(context: StorageContext): OpenStorage {
+  return (location) => {
+    const scheme = schemeOf(location);
+    if (scheme === undefined) return localStorage(location);
+    if (scheme === "file") return localStorage(fileURLToPath(location));
+    if (isObjectScheme(scheme)) return objectStorage(location, context);
+    throw new SluiceError("UNSUPPORTED", `storage of the scheme ${scheme}: in ${location}`, {
+      hint: "give a path of this machine, a file: URL, or s3://BUCKET/PREFIX",
+    });
+  };
+}
+
+function objectStorage(given: string, context: StorageContext): Storage {
+  const { scheme, bucket: name, key } = parseObjectLocation(given);
+  const { clock, environment, store = {}, spoolDirectory } = context;
+  const path = key.replace(/\/+$/, "");
+  const prefix = path === "" ? "" : `${path}/`;
+  const location = path === "" ? `${scheme}://${name}` : `${scheme}://${name}/${path}`;
+  const { endpoint = "" } = bucketSettings(scheme, store, environment);
+  // The same name at another address is another place.
+  const place = sha256Hex(`${endpoint} ${location}`).slice(0, 32);
+  return new S3Storage({
+    location,
+    bucket: openS3Bucket(location, context),
+    prefix,
+    spool: new FileSpool(join(spoolDirectory, place)),
+    clock,
+    isConditional: store.conditional !== "none",
   });
 }

@@ -13,6 +13,7 @@ export interface Leftover extends StoredFile {
 
 /** Reads at any place of one stored object. */
 export interface RandomReader {
+  /** Infinite where the length is not known until the end was read. */
   readonly bytes: number;
   /** Up to `length` bytes from `offset`; fewer only at the end of the object. */
   read(offset: number, length: number): Promise<Uint8Array>;
@@ -45,6 +46,8 @@ export interface Writer {
 export interface Storage {
   /** Where it is, as a person writes it: a directory, `s3://bucket/prefix`, `memory:`. */
   readonly location: string;
+  /** False where of two creators of one object both may be told that they made it. */
+  readonly createsOnce?: boolean;
   /** The whole object. */
   read(path: string): Promise<Uint8Array>;
   open(path: string): Promise<RandomReader>;

@@ -20,7 +20,7 @@ serveHost({
   channel,
   open: (kind, options) => {
     // The others compute beside the event loop, and hear at once that the channel has closed.
-    if (kind === "predictor" || kind === "module") endWithParent(process.ppid);
+    if (kind !== "llama" && kind !== "transformers") endWithParent(process.ppid);
     return openHosted(kind, options);
   },
   onFatal(error) {

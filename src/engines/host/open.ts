@@ -12,6 +12,10 @@ export async function openHosted(kind: HostedKind, options: Json): Promise<Hoste
     const { openHostedPredictor } = await import("../predictor/hosted-predictor.ts");
     return openHostedPredictor(options);
   }
+  if (kind === "stages") {
+    const { openHostedStages } = await import("../pipeline/hosted-stages.ts");
+    return openHostedStages(options);
+  }
   if (kind === "transformers") {
     const { openHostedTransformers } = await import("../transformers/hosted-transformers.ts");
     return openHostedTransformers(options);

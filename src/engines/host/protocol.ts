@@ -10,7 +10,7 @@ export const hostProtocol = 3;
 export const hostChannelDescriptor = 3;
 
 /** Which implementation a host runs; `module` is one that is named by its address. */
-export type HostedKind = "llama" | "predictor" | "transformers" | "module";
+export type HostedKind = "llama" | "predictor" | "stages" | "transformers" | "module";
 
 /** What a worker tells its engine host. */
 export type ToHost =

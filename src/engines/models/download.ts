@@ -2,9 +2,6 @@ import { readFile, writeFile } from "node:fs/promises";
 import type { Dispatcher } from "undici";
 import { sleep } from "../../foundation/clock.ts";
 import { limits } from "../../foundation/limits.ts";
-import { backoffMs, parseRetryAfter } from "../../foundation/retry.ts";
-import { checkFetched, type FetchOutcome, type FetchTask, failed } from "./fetch-outcome.ts";
-import { discardPart, PartFile } from "./part-file.ts";
 import {
   askRemote,
   downloadDispatcher,
@@ -12,7 +9,10 @@ import {
   type RemoteAnswer,
   type RemoteQuery,
   single,
-} from "./remote-file.ts";
+} from "../../foundation/remote-file.ts";
+import { backoffMs, parseRetryAfter } from "../../foundation/retry.ts";
+import { checkFetched, type FetchOutcome, type FetchTask, failed } from "./fetch-outcome.ts";
+import { discardPart, PartFile } from "./part-file.ts";
 
 /** Beside a part file: which file of which server it is the beginning of. */
 interface PartNote {
@@ -26,6 +26,11 @@ type Step =
   | { next: "retry"; reason: string; retryAfterMs?: number; noConnection?: boolean }
   | { next: "restart"; reason: string };
 
+const downloadTimes = {
+  connectTimeoutMs: limits.modelConnectTimeoutMs,
+  stallTimeoutMs: limits.modelStallTimeoutMs,
+};
+
 /** How a connection ends that had been made. */
 const brokenCodes: ReadonlySet<string> = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]);
 
@@ -36,7 +41,7 @@ const brokenCodes: ReadonlySet<string> = new Set(["UND_ERR_SOCKET", "ECONNRESET"
  */
 export async function download(query: RemoteQuery, task: FetchTask): Promise<FetchOutcome> {
   const { context } = task;
-  const dispatcher = context.dispatcher ?? downloadDispatcher(context.environment);
+  const dispatcher = context.dispatcher ?? downloadDispatcher(context.environment, downloadTimes);
   const part = await PartFile.open(task.part);
   try {
     return await downloadInto(part, query, task, dispatcher);

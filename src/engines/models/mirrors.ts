@@ -1,5 +1,6 @@
 import { join, resolve } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
+import { hubEndpoint, hubPath, isHubOffline } from "../../foundation/hub.ts";
 import { type CachePlace, type CacheRecord, publish, type RemoteReference } from "./cache.ts";
 import type { Mirror } from "./catalog.ts";
 import { download } from "./download.ts";
@@ -98,12 +99,11 @@ function sourceOf(mirror: Mirror, file: string, context: ModelContext): Source {
   }
   const url = hubFileUrl(mirror, environment);
   const token = environment.HF_TOKEN;
-  const offline = /^(1|true|yes|on)$/i.test(environment.HF_HUB_OFFLINE ?? "");
   return {
     kind: "hub",
     location: new URL(url).host,
     fetch: async (task) =>
-      offline
+      isHubOffline(environment)
         ? failed("HF_HUB_OFFLINE is set")
         : download({ url, ...(token ? { token } : {}) }, task),
   };
@@ -127,18 +127,11 @@ async function copyNamed(
   return failed(`there is no ${file}`);
 }
 
-/** Origin of the hub: `HF_ENDPOINT` where it is set. */
-export function hubEndpoint(environment: ModelContext["environment"]): string {
-  return (environment.HF_ENDPOINT || "https://huggingface.co").replace(/\/+$/, "");
-}
-
 function hubFileUrl(
   { repository, file, revision = "main" }: Extract<Mirror, { kind: "hub" }>,
   environment: ModelContext["environment"],
 ): string {
-  const path = file.split("/").map(encodeURIComponent).join("/");
-  const endpoint = hubEndpoint(environment);
-  return `${endpoint}/${repository}/resolve/${encodeURIComponent(revision)}/${path}`;
+  return `${hubEndpoint(environment)}/${repository}/resolve/${hubPath(revision, file)}`;
 }
 
 function downloadError(

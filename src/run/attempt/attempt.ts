@@ -1,12 +1,11 @@
 import type { InputRow } from "../../data/row.ts";
 import { readRows } from "../../data/slices.ts";
-import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import { SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import type { Usage } from "../../foundation/inference.ts";
-import type { Json } from "../../foundation/json.ts";
 import { attemptPaths, commitPath, successPath } from "../layout.ts";
 import { resultsHoldFailed } from "../openai-batch/batch-lines.ts";
-import { longestLineBytes, type Task } from "../plan.ts";
+import { readOptionsOf, type Task } from "../plan.ts";
 import { readJson } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
 import { type AttemptCounts, type Commit, createCommit, type PreparedCounts } from "./commit.ts";
@@ -17,10 +16,13 @@ import {
   type JournalLine,
   type RequestRecord,
   type RequestReply,
+  type RowFailure,
 } from "./journal-line.ts";
 import { OutcomeTable } from "./outcomes.ts";
 import { type PartFiles, PartWriter } from "./part-writer.ts";
+import { proposeCommit } from "./proposed-commits.ts";
 import { publishTask } from "./publish.ts";
+import { removeLostFiles } from "./remove-lost.ts";
 import { type Replayed, type RowReplies, replayJournals } from "./replay.ts";
 import { asTheyLie, type RowArrangement } from "./row-arrangement.ts";
 import type { EarlierEnds } from "./suspects.ts";
@@ -42,17 +44,6 @@ export interface AttemptListener extends JournalListener {
 export interface UpcomingRows {
   /** Up to `most` of them, in the order of asking. */
   upcoming(most: number): { readonly index: number }[];
-}
-
-/** A row that could not be answered, as the executor knows it. */
-export interface RowFailure {
-  error: SluiceError;
-  attempts: number;
-  requests: readonly RequestRecord[];
-  planned: number;
-  partial?: Json;
-  /** Text of the answer that was not taken. */
-  lastAnswer?: string;
 }
 
 /**
@@ -201,7 +192,7 @@ export class TaskAttempt {
   ): AsyncGenerator<InputRow[]> {
     const { openFile, plan } = this.#context;
     const { slices, firstRow } = this.task;
-    const options = { maxLineBytes: longestLineBytes(plan), parse: true };
+    const options = readOptionsOf(plan);
     let rest = most;
     for await (const rows of readRows(slices, firstRow, openFile, options)) {
       const open = rows.filter(({ index }) => this.#outcomes.isOpen(index) && isWanted(index));
@@ -244,14 +235,16 @@ export class TaskAttempt {
    * Notes that a row was answered.
    *
    * @param row where it is at hand: it need not be read again if its turn in the part has come.
+   * @param results of a row that became rows, how many: `answerJson` is the list of them.
    */
   settleAnswered(
     index: number,
     requests: readonly RequestRecord[],
     answerJson: string,
     row?: InputRow,
+    results?: number,
   ): void {
-    const head = answeredHead(index, requests);
+    const head = answeredHead(index, requests, results);
     const place = this.#journal.appendAnswer(head, answerJson);
     if (!this.#outcomes.settle(index, "answered", place)) throw twice(index);
     if (row && this.#part.isNext(index)) {
@@ -259,7 +252,16 @@ export class TaskAttempt {
     }
     this.#asked.delete(index);
     if (isCut(requests)) this.#outcomes.cut.push(index);
-    this.#tally.answered(requests);
+    this.#tally.answered(requests, results ?? 1);
+  }
+
+  /** Notes that a stage left a row out of the results; `row` as for `settleAnswered`. */
+  settleFiltered(index: number, requests: readonly RequestRecord[], row?: InputRow): void {
+    const line: JournalLine = { index, outcome: "filtered", requests: [...requests] };
+    if (!this.#outcomes.settle(index, "filtered", this.#journal.append(line))) throw twice(index);
+    if (row && this.#part.isNext(index)) this.#part.filtered(row);
+    this.#asked.delete(index);
+    this.#tally.filtered(requests);
   }
 
   /** Notes that a row failed for good; `row` as for `settleAnswered`. */
@@ -328,8 +330,12 @@ export class TaskAttempt {
     const files = await this.#writeFiles();
     if ("attempt" in files) return { outcome: "already-committed", commit: files };
     const record = this.#commitRecord(files);
+    if (storage.createsOnce === false) {
+      await proposeCommit(storage, plan, record);
+      return { outcome: "committed", commit: record };
+    }
     const { won, record: standing } = await createCommit(storage, plan, record);
-    if (!won) await this.#removeFiles();
+    if (!won) await removeLostFiles(this.#context, this.task.task, this.id);
     // A sealed run is published, and a retry may have changed its parts since this commit.
     else if (!(await storage.stat(successPath))) await publishTask(this.#context, standing);
     return { outcome: won ? "committed" : "already-committed", commit: standing };
@@ -371,16 +377,6 @@ export class TaskAttempt {
       committedAt: new Date(clock.now()).toISOString(),
       busySeconds: (clock.monotonic() - this.#startedMs) / 1000,
     };
-  }
-
-  // Only after another attempt's id was read from the commit: see DESIGN, "Primitive".
-  async #removeFiles(): Promise<void> {
-    const paths = attemptPaths(this.task.task, this.#context.plan, this.id);
-    for (const path of [paths.part, paths.deadLetters, paths.ids, paths.cutRows]) {
-      await this.#context.storage.remove(path).catch((error: unknown) => {
-        this.#context.logger.log("debug", asSluiceError(error).message);
-      });
-    }
   }
 }
 

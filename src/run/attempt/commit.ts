@@ -57,6 +57,12 @@ export interface Commit extends AttemptCounts {
   earlierAttempts?: number;
   worker: string;
   part: PlannedFile;
+  /** The part in the format that results are published in; absent where that is the part. */
+  published?: PlannedFile;
+  /** Columns of the part, where results are written as tables. */
+  columns?: PlannedFile;
+  /** Rows with another number of lines than one, where there are any: `[row, lines]` pairs. */
+  lineCounts?: PlannedFile;
   deadLetters: PlannedFile | null;
   /** Sorted (id hash, row) pairs, where the job names an id field. */
   ids: PlannedFile | null;

@@ -1,4 +1,5 @@
 import type { ErrorCode } from "../../foundation/error-table.ts";
+import type { SluiceError } from "../../foundation/errors.ts";
 import type {
   InferenceResponse,
   SpanOffsets,
@@ -31,9 +32,29 @@ export interface RequestReply {
   attempts: number;
 }
 
+/** A row that could not be answered, as the executor knows it. */
+export interface RowFailure {
+  error: SluiceError;
+  attempts: number;
+  requests: readonly RequestRecord[];
+  planned: number;
+  partial?: Json;
+  /** Text of the answer that was not taken. */
+  lastAnswer?: string;
+}
+
 /** One line of a journal. The row itself is never in it: it is read again from the input. */
 export type JournalLine =
-  | { index: number; outcome: "answered"; requests: RequestRecord[]; answer: Json }
+  | {
+      index: number;
+      outcome: "answered";
+      /** Of a row that became rows, how many: `answer` is the list of them. */
+      results?: number;
+      requests: RequestRecord[];
+      answer: Json;
+    }
+  /** A stage left it out of the results. */
+  | { index: number; outcome: "filtered"; requests: RequestRecord[] }
   /** One request of a row with several, kept because the row has more to ask. */
   | ({ index: number; outcome: "partly-answered"; request: number } & RequestReply)
   /** An answer that was paid for and not taken, because its form was wrong. */
@@ -52,6 +73,14 @@ export type JournalLine =
   | { index: number; outcome: "asked"; together: number }
   /** It came back without an outcome and is to be asked again: it did not end its engine. */
   | { index: number; outcome: "returned" };
+
+/** A row's line that stays: it is not asked again. */
+export type SettledLine = Extract<JournalLine, { outcome: "answered" | "filtered" }>;
+
+/** True where the line settles its row for this attempt and those to come. */
+export function isSettled(line: JournalLine): line is SettledLine {
+  return line.outcome === "answered" || line.outcome === "filtered";
+}
 
 /** The record of one answered request. */
 export function requestRecord(response: InferenceResponse, attempts: number): RequestRecord {
@@ -80,7 +109,15 @@ export function isCut(requests: readonly RequestRecord[]): boolean {
 }
 
 /** Text of a line up to its answer, all ASCII; `"answer":` is always its last member. */
-export function answeredHead(index: number, requests: readonly RequestRecord[]): string {
+export function answeredHead(
+  index: number,
+  requests: readonly RequestRecord[],
+  results?: number,
+): string {
+  if (results !== undefined) {
+    const facts = `"results":${results},"requests":${asciiJson(requests)}`;
+    return `{"index":${index},"outcome":"answered",${facts},"answer":`;
+  }
   const only = requests.length === 1 ? plainRecord(requests[0]!) : undefined;
   if (only === undefined) {
     return `{"index":${index},"outcome":"answered","requests":${asciiJson(requests)},"answer":`;

@@ -5,9 +5,11 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
 import { attemptPaths } from "../layout.ts";
-import { longestLineBytes, type PlannedFile, type Task } from "../plan.ts";
+import { type PlannedFile, readOptionsOf, type Task } from "../plan.ts";
+import { recordBytes } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Commit } from "./commit.ts";
+import { encodePart } from "./encode-part.ts";
 import { hashOfId, sortedIds } from "./id-hashes.ts";
 import type { JournalLine } from "./journal-line.ts";
 import { JournalText } from "./journal-text.ts";
@@ -16,7 +18,10 @@ import type { OutcomeTable, RowOutcome } from "./outcomes.ts";
 import { ResultLines } from "./result-lines.ts";
 
 /** The files of an attempt that its commit names. */
-export type PartFiles = Pick<Commit, "part" | "deadLetters" | "ids" | "cutRows">;
+export type PartFiles = Pick<
+  Commit,
+  "part" | "published" | "columns" | "lineCounts" | "deadLetters" | "ids" | "cutRows"
+>;
 
 type FailedLine = Extract<JournalLine, { outcome: "failed" }>;
 
@@ -34,6 +39,8 @@ export class PartWriter {
   readonly #deadLetters: LineFile;
   /** Hash and index of each row with an id. */
   readonly #ids: bigint[] = [];
+  /** Rows that may have another number of lines than one, where they are answered. */
+  readonly #lineCounts: [row: number, lines: number][] = [];
   /** The row whose line comes next. */
   #next: number;
   #rows = 0;
@@ -68,7 +75,15 @@ export class PartWriter {
 
   /** Writes the line of the next row: `text` is its answer or its line, as journals have it. */
   answered(row: InputRow, text: string): void {
-    this.#part.add(this.#lines.answered(row, text));
+    const lines = this.#lines.answered(row, text);
+    this.#part.add(lines);
+    if (this.#lines.givesRows) this.#lineCounts.push([row.index, linesIn(lines)]);
+    this.#count(row);
+  }
+
+  /** Passes over the next row, which has no line. */
+  filtered(row: InputRow): void {
+    this.#lineCounts.push([row.index, 0]);
     this.#count(row);
   }
 
@@ -92,8 +107,11 @@ export class PartWriter {
     try {
       await this.#joinRest(outcomes);
       this.#assertComplete();
+      const part = await this.#part.close();
       return {
-        part: await this.#part.close(),
+        part,
+        ...(await encodePart(this.#context, this.#paths, part)),
+        ...(await this.#storeLineCounts()),
         deadLetters: this.#deadLetters.isEmpty ? null : await this.#deadLetters.close(),
         ids: this.#lines.haveIds
           ? await storeFile(storage, this.#paths.ids, sortedIds(this.#ids))
@@ -115,7 +133,7 @@ export class PartWriter {
     const { slices, firstRow, rows: planned } = this.#task;
     const { storage, plan, openFile } = this.#context;
     const options = {
-      maxLineBytes: longestLineBytes(plan),
+      ...readOptionsOf(plan),
       parse: outcomes.failures > 0 || this.#lines.needValues,
     };
     // Opened though nothing may be left to join: it is gone where others sealed the run meanwhile
@@ -141,7 +159,14 @@ export class PartWriter {
   #join(row: InputRow, outcome: RowOutcome, text: string): void {
     if (outcome === "answered") this.answered(row, text);
     else if (outcome === "failed") this.failed(row, JSON.parse(text) as FailedLine);
-    else this.#count(row);
+    else this.filtered(row);
+  }
+
+  async #storeLineCounts(): Promise<Pick<Commit, "lineCounts">> {
+    const counts = this.#lineCounts.filter(([, lines]) => lines !== 1);
+    if (counts.length === 0) return {};
+    const { lineCounts: path } = this.#paths;
+    return { lineCounts: await storeFile(this.#context.storage, path, recordBytes(counts)) };
   }
 
   #count(row: InputRow): void {
@@ -161,6 +186,10 @@ export class PartWriter {
       `task ${this.#task.task}: ${planned} rows planned, ${this.#rows} read`,
     );
   }
+}
+
+function linesIn(text: string): number {
+  return text.split("\n").length;
 }
 
 async function storeCutRows(

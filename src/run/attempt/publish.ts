@@ -1,5 +1,6 @@
 import { asSluiceError } from "../../foundation/errors.ts";
 import { deadLetterPath, partPath, partWidth } from "../layout.ts";
+import { publishedForm } from "../output/published-form.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Commit } from "./commit.ts";
 
@@ -12,9 +13,11 @@ export async function publishTask(context: RunContext, commit: Commit): Promise<
   const { storage, plan } = context;
   if (plan.generation !== 1) return;
   const width = partWidth(plan.tasks.count);
+  const form = publishedForm(plan);
   const wanted: [from: string, to: string][] = [];
-  // A merged file is made of the attempts' parts; parts beside it would hold every row twice.
-  if (plan.mergedFile === null) wanted.push([commit.part.path, partPath(commit.task, width)]);
+  // A merged file is made of the attempts' parts; parts beside it would hold every row twice. What
+  // is encoded is published by the seal alone, which knows all columns.
+  if (form.isParts && form.isLines) wanted.push([commit.part.path, partPath(commit.task, width)]);
   if (commit.deadLetters) {
     wanted.push([commit.deadLetters.path, deadLetterPath(commit.task, width)]);
   }

@@ -6,7 +6,14 @@ import { createOnce } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
 import { type AttemptCounts, addErrors, countInvalid, noCounts } from "./commit.ts";
 import { type JournalWriter, readJournal } from "./journal.ts";
-import { isCut, type JournalLine, type RequestRecord, type RequestReply } from "./journal-line.ts";
+import {
+  isCut,
+  isSettled,
+  type JournalLine,
+  type RequestRecord,
+  type RequestReply,
+  type SettledLine,
+} from "./journal-line.ts";
 import type { OutcomeTable } from "./outcomes.ts";
 import { type EarlierEnds, type SuspectedRows, SuspectSearch } from "./suspects.ts";
 
@@ -50,13 +57,10 @@ export async function replayJournals(
     const path = attemptPaths(task.task, context.plan, attempt).journal;
     for await (const { line, text } of readJournal(context.storage, path)) {
       search.read(line, attempt);
-      if (line.outcome === "answered" && outcomes.isOpen(line.index)) {
-        copyAnswer(line.index, text, outcomes, journal);
+      if (isSettled(line) && outcomes.isOpen(line.index)) {
+        takeOver(line, text, outcomes, journal, counts.rows);
         search.answered(line.index);
         replies.delete(line.index);
-        if (isCut(line.requests)) outcomes.cut.push(line.index);
-        counts.rows.answered++;
-        counts.rows.results++;
         counts.requests.planned += line.requests.length;
         counts.requests.answered += line.requests.length;
         addReused(counts, line.requests);
@@ -70,7 +74,7 @@ export async function replayJournals(
       }
     }
   }
-  const resumed = counts.rows.answered;
+  const resumed = counts.rows.answered + counts.rows.filtered;
   for (const index of search.spare()) journal.append({ index, outcome: "returned" });
   condemn(search, outcomes, journal, counts);
   // Whoever comes next must not blame them either; told only once.
@@ -107,6 +111,25 @@ function noteReply(
   const ofRow = replies.get(index) ?? new Map<number, RequestReply>();
   if (!ofRow.has(request)) ofRow.set(request, { response, attempts });
   replies.set(index, ofRow);
+}
+
+/** Copies the line into this attempt's journal, and counts its row. */
+function takeOver(
+  line: SettledLine,
+  text: string,
+  outcomes: OutcomeTable,
+  journal: JournalWriter,
+  rows: AttemptCounts["rows"],
+): void {
+  if (isCut(line.requests)) outcomes.cut.push(line.index);
+  if (line.outcome === "filtered") {
+    outcomes.settle(line.index, "filtered", journal.append(line));
+    rows.filtered++;
+    return;
+  }
+  copyAnswer(line.index, text, outcomes, journal);
+  rows.answered++;
+  rows.results += line.results ?? 1;
 }
 
 function copyAnswer(

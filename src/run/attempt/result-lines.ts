@@ -1,5 +1,6 @@
 import type { InputRow } from "../../data/row.ts";
 import { spliceField } from "../../data/splice.ts";
+import { describeEngine } from "../../engines/registry.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import { BatchLines, resultsHoldFailed, writesBatchLines } from "../openai-batch/batch-lines.ts";
 import type { Task } from "../plan.ts";
@@ -37,6 +38,8 @@ export class ResultLines {
   readonly #fieldJson: string;
   readonly #batchLines: BatchLines | undefined;
   readonly #resultsHoldFailed: boolean;
+  /** Answers are lists of rows, which take the place of the row. */
+  readonly givesRows: boolean;
   /** The id field of each input file that has one; undefined where none has. */
   readonly #idFields: ReadonlyMap<string, string> | undefined;
 
@@ -45,6 +48,7 @@ export class ResultLines {
     this.#fieldJson = JSON.stringify(plan.job.output.field);
     this.#batchLines = writesBatchLines(plan.job) ? new BatchLines(plan) : undefined;
     this.#resultsHoldFailed = resultsHoldFailed(plan.job);
+    this.givesRows = describeEngine(plan.job.model).givesRows === true;
     const fields = new Map<string, string>();
     for (const { file, id } of slices) if (id !== undefined) fields.set(file, id);
     this.#idFields = fields.size === 0 ? undefined : fields;
@@ -56,9 +60,14 @@ export class ResultLines {
     return this.#idFields !== undefined;
   }
 
-  /** @param text the answer's JSON; where the job includes more beside it, its journal line. */
+  /**
+   * The row's line; of a row that became rows theirs, one after another.
+   *
+   * @param text the answer's JSON; where the job includes more beside it, its journal line.
+   */
   answered(row: InputRow, text: string): string {
     const { index, value, dataset } = row;
+    if (this.givesRows) return linesOfRows(text);
     if (this.#batchLines) {
       return this.#batchLines.answered({ index, row: value, id: this.idOf(row) }, text);
     }
@@ -82,7 +91,9 @@ export class ResultLines {
       ...(line.lastAnswer === undefined ? {} : { lastAnswer: line.lastAnswer }),
     };
     // The row's own text: numbers that JavaScript would round stay as they are.
-    const rowJson = row.value === undefined ? JSON.stringify(row.raw) : row.raw;
+    // What does not fit a schema is JSON all the same.
+    const isJson = row.value !== undefined || row.error?.code === "ROW_SCHEMA";
+    const rowJson = isJson ? row.raw : JSON.stringify(row.raw);
     return `{"row":${rowJson},${JSON.stringify(facts).slice(1)}`;
   }
 
@@ -109,6 +120,10 @@ export class ResultLines {
     const metadata = line.requests.map((request) => metadataOf(request, include));
     return spliceField(withAnswer, JSON.stringify(`${field}Metadata`), JSON.stringify(metadata));
   }
+}
+
+function linesOfRows(text: string): string {
+  return (JSON.parse(text) as JsonObject[]).map((row) => JSON.stringify(row)).join("\n");
 }
 
 type Included = RunContext["plan"]["job"]["output"]["include"];

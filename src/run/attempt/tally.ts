@@ -34,11 +34,21 @@ export class AttemptTally {
     countInvalid(this.counts, usage);
   }
 
-  /** A row that was answered. */
-  answered(requests: readonly RequestRecord[]): void {
-    const { rows, requests: asked } = this.counts;
-    rows.answered++;
-    rows.results++;
+  /** A row that was answered, with so many results. */
+  answered(requests: readonly RequestRecord[], results: number): void {
+    this.counts.rows.answered++;
+    this.counts.rows.results += results;
+    this.#asked(requests);
+  }
+
+  /** A row that a stage left out. */
+  filtered(requests: readonly RequestRecord[]): void {
+    this.counts.rows.filtered++;
+    this.#asked(requests);
+  }
+
+  #asked(requests: readonly RequestRecord[]): void {
+    const { requests: asked } = this.counts;
     asked.planned += requests.length;
     asked.answered += requests.length;
     this.#paid(requests);

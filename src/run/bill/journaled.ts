@@ -3,7 +3,7 @@ import { asSluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import { type JournalEntry, readJournal } from "../attempt/journal.ts";
-import type { JournalLine } from "../attempt/journal-line.ts";
+import { isSettled, type JournalLine } from "../attempt/journal-line.ts";
 import { addRequests } from "../attempt/replay.ts";
 import { attemptPaths, generationAttemptsPrefix, taskAttemptsPrefix } from "../layout.ts";
 import type { RunContext } from "../run-context.ts";
@@ -43,7 +43,7 @@ export async function* journaledLines(
   for (const attempt of attempts) {
     const { journal } = attemptPaths(task, plan, attempt);
     for await (const { line, text } of readStanding(storage, journal)) {
-      if (line.outcome !== "answered" || attempts.length === 1) {
+      if (!isSettled(line) || attempts.length === 1) {
         yield { attempt, line, isAgain: false };
         continue;
       }
@@ -75,7 +75,7 @@ export async function journaledUsage(
   let usage: Usage = { ...noUsage };
   const partly = new Map<number, Map<number, Usage>>();
   for await (const { line } of journaledLines(run, task, attempts)) {
-    if (line.outcome === "answered") {
+    if (isSettled(line)) {
       addRequests(usage, line.requests);
       partly.delete(line.index);
     } else if (line.outcome === "invalid") {
@@ -106,7 +106,7 @@ export async function lostAnswers(
   let lost = noPaidAnswers;
   for await (const found of journaledLines(run, task, [committed, ...others])) {
     const { attempt, line, isAgain } = found;
-    if (line.outcome === "answered" && isAgain) {
+    if (isSettled(line) && isAgain) {
       const usage: Usage = { ...noUsage };
       addRequests(usage, line.requests);
       const answers = line.requests.filter(({ reused }) => !reused).length;

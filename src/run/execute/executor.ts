@@ -107,6 +107,7 @@ export class Executor {
     this.#isolation.clear();
     for (const cancel of this.#timers) cancel();
     this.#timers.clear();
+    this.#options.engine.flush?.();
     await new Promise<void>((resolve) => {
       this.#onIdle = resolve;
       this.#settleIdle();
@@ -130,9 +131,17 @@ export class Executor {
       // Filling may have come upon suspected rows; with nothing in flight nobody else would ask.
       if (this.#isolation.isActive) this.#pumpIsolated();
       this.#checkSources();
+      if (this.#inFlight > 0 && !this.#isMoreComing()) this.#options.engine.flush?.();
     } finally {
       this.#isPumping = false;
     }
+  }
+
+  /** Whether more is asked though nothing is answered: rows are at hand, or are being read. */
+  #isMoreComing(): boolean {
+    if (this.#isolation.isActive) return false;
+    if (this.#begun.length > 0 || this.#again.length > 0) return true;
+    return [...this.#open.values()].some(({ isExhausted }) => !isExhausted);
   }
 
   #fill(): void {
@@ -256,6 +265,7 @@ export class Executor {
     if (!this.#left(asking.job.source)) return this.#pump();
     const error = asSluiceError(thrown);
     const { job, at } = asking;
+    if (error.paid) job.attempt.noteInvalid(job.index, error.paid);
     if (error.scope === "engine") {
       job.forgetTry(at);
       this.#isolation.fell(asking, error);
@@ -306,11 +316,8 @@ export class Executor {
       return this.#options.onFailure(attempt, asSluiceError(error));
     }
     if (job.failure && this.#options.failOnRowError) {
-      const { place } = job.failure;
-      const error = new SluiceError("ROW_FAILED", job.failure.message, {
-        ...place,
-        file: undefined,
-      });
+      const place = { ...job.failure.place, file: undefined };
+      const error = new SluiceError("ROW_FAILED", job.failure.message, place);
       return this.#options.onFailure(attempt, error);
     }
     if (attempt.complete) this.#leave(attempt);
@@ -327,14 +334,8 @@ export class Executor {
   }
 
   #checkSources(): void {
-    for (const source of this.#open.values()) {
-      const { attempt, rowsInPlay } = source;
-      if (source.error) {
-        this.#options.onFailure(attempt, source.error);
-      } else if (source.isExhausted && rowsInPlay === 0 && !attempt.complete) {
-        const detail = `task ${attempt.task.task}: the input has fewer rows than were planned`;
-        this.#options.onFailure(attempt, new SluiceError("INPUT_CHANGED", detail));
-      }
+    for (const { attempt, fault } of this.#open.values()) {
+      if (fault) this.#options.onFailure(attempt, fault);
     }
   }
 

@@ -1,6 +1,7 @@
 import type { InputRow } from "../../data/row.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import type { JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import { withWholePaths } from "../asked-files.ts";
@@ -144,6 +145,8 @@ export class RowJob {
   settle(promptSet: PromptSet): void {
     const records = this.#records();
     if (!this.failure) {
+      const [response] = this.#responses;
+      if (response?.rows) return this.#settleRows(response.rows, records);
       const answer = promptSet.answer(this.requests, this.#responses as InferenceResponse[]);
       this.attempt.settleAnswered(this.index, records, JSON.stringify(answer), this.#row);
       return;
@@ -161,6 +164,13 @@ export class RowJob {
         : {}),
     };
     this.attempt.settleFailed(this.index, failure, this.#row);
+  }
+
+  /** The row became rows: they are its results, and without any it is filtered. */
+  #settleRows(rows: readonly JsonObject[], records: readonly RequestRecord[]): void {
+    const { attempt, index } = this;
+    if (rows.length === 0) return attempt.settleFiltered(index, records, this.#row);
+    attempt.settleAnswered(index, records, JSON.stringify(rows), this.#row, rows.length);
   }
 }
 

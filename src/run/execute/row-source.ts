@@ -1,5 +1,5 @@
 import type { InputRow } from "../../data/row.ts";
-import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
+import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { TaskAttempt, UpcomingRows } from "../attempt/attempt.ts";
 import type { RowArrangement } from "../attempt/row-arrangement.ts";
@@ -54,6 +54,14 @@ export class RowSource implements UpcomingRows {
   /** True when every row has been taken. */
   get isExhausted(): boolean {
     return this.#hasEnded && this.buffered === 0;
+  }
+
+  /** Why the attempt cannot go on: reading failed, or there are too few rows. */
+  get fault(): SluiceError | undefined {
+    const { attempt, rowsInPlay } = this;
+    if (this.error || !this.isExhausted || rowsInPlay > 0 || attempt.complete) return this.error;
+    const detail = `task ${attempt.task.task}: the input has fewer rows than were planned`;
+    return new SluiceError("INPUT_CHANGED", detail);
   }
 
   /** Rows at hand. */

@@ -33,10 +33,13 @@ export function jobFromValue(
 
 /** A value of the job with its schemas as data, which is all that a plan can hold. */
 function withJsonSchemas(value: unknown, path: readonly string[]): unknown {
-  // schema, prompt.schema, prompts.NAME.schema.
+  // schema, prompt.schema, prompts.NAME.schema, input.schema, input.0.schema.
   if (isZodSchema(value)) return jsonSchemaOf(value, path.join("."));
-  const depth = path[0] === "prompts" ? 2 : path[0] === "prompt" ? 1 : 0;
-  if (path.length > depth || !isJsonObject(value)) return value;
+  const depth = { prompts: 2, input: 2, prompt: 1 }[path[0] ?? ""] ?? 0;
+  if (path.length > depth) return value;
+  if (Array.isArray(value))
+    return value.map((each, at) => withJsonSchemas(each, [...path, `${at}`]));
+  if (!isJsonObject(value)) return value;
   const entries = Object.entries(value).map(
     ([name, inner]) => [name, withJsonSchemas(inner, [...path, name])] as const,
   );

@@ -20,7 +20,8 @@ export const reservedVariables: readonly string[] = Object.freeze([
 
 /**
  * What was given on a command line, by flag name without dashes: a short flag (`model`, `input`,
- * `prompt`, `output`, `base-url`, `limit`, `sample`, `seed`, `env`) or a dotted key of the schema.
+ * `input-list`, `prompt`, `output`, `base-url`, `limit`, `sample`, `seed`, `env`) or a dotted key
+ * of the schema.
  */
 export type JobFlags = Readonly<Record<string, string | boolean | readonly string[] | undefined>>;
 
@@ -84,6 +85,8 @@ export async function applyFlags(
     const texts = [given].flat().map(String);
     if (name === "env") applyEnv(draft, texts);
     else if (name === "dataset" && texts.length > 1) draft.set(["dataset"], texts, origin);
+    else if (name === "input-list") applyLists(draft, texts, flags.input);
+    else if (name === "input" && flags["input-list"] !== undefined) continue;
     else if (name === "input" && texts.length > 1) {
       draft.set(
         ["input"],
@@ -97,6 +100,16 @@ export async function applyFlags(
   }
   for (const text of sets) problems.push(...(await applySet(draft, text)));
   return problems;
+}
+
+/** Lists of files, after the files that are named one by one. */
+function applyLists(draft: JobDraft, lists: readonly string[], input: JobFlags[string]): void {
+  const files = input === undefined ? [] : [input].flat().map(String);
+  const sources = [
+    ...files.map((path) => ({ path })),
+    ...lists.map((path) => ({ path, list: true })),
+  ];
+  draft.set(["input"], sources, { from: "flag", name: "--input-list" });
 }
 
 function applyEnv(draft: JobDraft, texts: readonly string[]): void {

@@ -1,4 +1,5 @@
 import { join, resolve } from "node:path";
+import { withoutEnding } from "../../data/formats/result-format.ts";
 import { describeEngine } from "../../engines/registry.ts";
 import { datasetInputs, withAbsoluteFiles } from "./dataset.ts";
 import type { JobSpec } from "./schema.ts";
@@ -56,6 +57,14 @@ export function withAbsolutePaths(job: JobSpec, rules: PathRules): JobSpec {
  * `results-limit20.jsonl`, so that a look at some rows never meets the real run.
  */
 export function trialOutput(path: string, suffix: string): string {
-  const [, stem = path, ending = ""] = /^(.*[^/])(\.[a-z0-9]+)$/i.exec(path) ?? [];
-  return `${stem.replace(/\/+$/, "")}-${suffix}${ending}`;
+  const bare = path.replace(/\/+$/, "");
+  const [, stem, ending] = /^(.*[^/])(\.[a-z0-9]+)$/i.exec(bare) ?? [];
+  const isOther = withoutEnding(bare) === bare && stem !== undefined;
+  return isOther ? `${stem}-${suffix}${ending}` : suffixed(bare, `-${suffix}`);
+}
+
+/** A path with something put behind its name: before the ending where that tells a format. */
+export function suffixed(path: string, suffix: string): string {
+  const stem = withoutEnding(path);
+  return `${stem}${suffix}${path.slice(stem.length)}`;
 }

@@ -1,21 +1,50 @@
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
+import { resultFormatOf } from "../../data/formats/result-format.ts";
+import { schemaFault } from "../../data/row-schema.ts";
 import { modelOptions } from "../../engines/model-options.ts";
 import { describeEngine } from "../../engines/registry.ts";
 import { limits } from "../../foundation/limits.ts";
 import { setting } from "../../foundation/setting.ts";
 import { answerSchema, promptOptions } from "../../prompt/prompt-options.ts";
+import { outputProblem } from "../output/output-form.ts";
 import { type DatasetEntry, datasetInputs, datasetOptions } from "./dataset.ts";
 import { generationOptions } from "./generation.ts";
 
 const count = z.int().min(1);
 
 const inputSource = z.strictObject({
-  path: z.string().describe("A file, a glob, or - for standard input"),
+  path: z
+    .string()
+    .describe("A file or a glob, here, at s3://, r2://, gs://, https:// or hf://; - = stdin"),
+  list: z
+    .boolean()
+    .optional()
+    .describe("`path` is a list of files, one a line, with `;OUTPUT` after those that want it"),
+  prefixes: z
+    .record(z.string(), z.string())
+    .optional()
+    .describe("With `list`: beginnings of its paths, and what stands for them here"),
   format: z
-    .enum(["jsonl", "json", "text", "openai-batch"])
+    .enum(["jsonl", "json", "csv", "tsv", "parquet", "text", "text-file", "files", "openai-batch"])
     .optional()
     .describe("Default: by the file's ending; rows of `openai-batch` are requests already"),
+  columns: z
+    .union([
+      z.string().transform((names) => names.split(",").map((name) => name.trim())),
+      z.array(z.string()).min(1),
+    ])
+    .optional()
+    .describe("Fields that rows keep, in this order: a list, or names with commas; default: all"),
+  schema: answerSchema
+    .superRefine((schema, context) => {
+      const message = schemaFault(schema);
+      if (message !== undefined) context.addIssue({ code: "custom", message });
+    })
+    .optional()
+    .describe(
+      "JSON Schema of a row: texts become what it asks for; a row that differs fails alone",
+    ),
   servedModelName: z
     .union([z.string().transform((name) => [name]), z.array(z.string())])
     .optional()
@@ -27,23 +56,44 @@ const inputSource = z.strictObject({
 });
 
 /** Endings of files that results are not written as: a directory so named is hardly meant. */
-const otherFormats = /\.(json|csv|tsv|txt|parquet|arrow|xlsx?|gz|zst)$/i;
-const resultPath = z.string().refine((path) => !otherFormats.test(path), {
-  message:
-    "names a file of another format: results are JSON lines, as results.jsonl or a directory",
-});
+const otherFormats = /\.(txt|arrow|feather|avro|orc|xlsx?|gz|zst|br|bz2|lz4|xz)$/i;
+const resultPath = z
+  .string()
+  .refine((path) => !otherFormats.test(path) || resultFormatOf(path) !== undefined, {
+    message:
+      "names a file of another format: results are .jsonl, .json, .csv, .tsv or .parquet, " +
+      "also with .gz, .zst or .br behind it, or a directory",
+  });
 
 const output = z.strictObject({
-  path: setting("layout", "Directory, or a file such as results.jsonl", resultPath.default("out")),
+  path: setting(
+    "layout",
+    "Directory; a file as results.csv; or many, by {stem}, {dir}, {index}, {id}",
+    resultPath.default("out"),
+  ),
   field: z.string().min(1).default("answer").describe("Column that gets the answer"),
   include: z
     .array(z.enum(["usage", "finishReason", "seconds", "attempts", "logprobs", "spans"]))
     .default([])
     .describe("Facts of each answer to keep in a second column, named FIELD + Metadata"),
   format: z
-    .enum(["jsonl", "openai-batch"])
+    .enum(["jsonl", "json", "csv", "tsv", "parquet", "openai-batch"])
     .optional()
-    .describe("`openai-batch`: responses of the OpenAI Batch API, failed rows among them"),
+    .describe(
+      "Default: by the ending of path, else jsonl; `openai-batch`: responses of the OpenAI Batch " +
+        "API, failed rows among them",
+    ),
+  compression: z
+    .enum(["none", "gzip", "zstd", "brotli", "snappy"])
+    .optional()
+    .describe(
+      "Of whole files of text; default: by the ending of path, else none. Of Parquet, within the " +
+        "file: snappy (default), gzip, zstd, none",
+    ),
+  perInputFile: z
+    .boolean()
+    .optional()
+    .describe("A file for each input file, of its name: part_0.jsonl gives PATH/part_0.jsonl"),
   stripWhitespace: z
     .boolean()
     .optional()
@@ -54,9 +104,36 @@ const output = z.strictObject({
     .describe("With `openai-batch`: the file that failed rows go to instead of the results"),
 });
 
+type Output = z.output<typeof output>;
+
+function checkOutput(given: Output, context: z.RefinementCtx): void {
+  const [key, message] = outputProblem(given) ?? [];
+  if (key !== undefined) context.addIssue({ code: "custom", path: [key], message: message! });
+}
+
 const answerCache = z.strictObject({
   path: z.string().describe("Folder; any number of runs may share it"),
   maxBytes: count.default(limits.maxCacheBytes).describe("Beyond it, answers are removed"),
+});
+
+const store = z.strictObject({
+  endpoint: z
+    .url({ protocol: /^https?$/ })
+    .refine(
+      (url) => new URL(url).username === "",
+      "holds credentials: give them by the environment",
+    )
+    .optional()
+    .describe("Address of the service; default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, else AWS"),
+  region: z.string().min(1).optional().describe("Default: AWS_REGION, the profile's, us-east-1"),
+  pathStyle: z
+    .boolean()
+    .optional()
+    .describe("Buckets in the path of addresses; default: at an endpoint, not at AWS"),
+  conditional: z
+    .enum(["if-none-match", "none"])
+    .optional()
+    .describe("How creating is conditional; `none`: not at all, and one coordinator commits"),
 });
 
 const budget = z.strictObject({
@@ -123,12 +200,18 @@ const plainJob = z.strictObject({
     "How the input is cut into tasks",
     z.strictObject({
       rows: count.optional().describe("Rows a task; default: from size and workers"),
+      count: count.optional().describe("Tasks, instead of their rows: rows are divided evenly"),
     }),
   ).default({}),
   cache: setting(
     "operation",
     "Folder of answers to keep for other runs: a path, or an object",
     z.union([z.string().transform((path) => answerCache.parse({ path })), answerCache]).optional(),
+  ),
+  store: setting(
+    "operation",
+    "Where object stores are (s3://, r2://, gs://), and what they can",
+    store.optional(),
   ),
   order: setting(
     "layout",
@@ -159,7 +242,10 @@ const plainJob = z.strictObject({
   output: setting(
     "answers",
     "Where results go: a path, or an object that also says under which name",
-    z.union([z.string().transform((path) => output.parse({ path })), output]).prefault({}),
+    z
+      .union([z.string().transform((path) => output.parse({ path })), output])
+      .superRefine(checkOutput)
+      .prefault({}),
   ),
   workers: setting("operation", "How many workers, and what each needs", workers.prefault({})),
   retries: setting(
@@ -248,6 +334,11 @@ export const jobSchema = plainJob
     const { input = [], dataset, prompt, prompts, schema, budget, prices } = job;
     const refuse = (key: string, message: string) =>
       context.addIssue({ code: "custom", path: key.split("."), message });
+    for (const [at, { path, list, prefixes }] of input.entries()) {
+      if (list && path === "-") refuse(`input.${at}.path`, "a list is read from a file, not stdin");
+      if (prefixes === undefined || list) continue;
+      refuse(`input.${at}.prefixes`, "they are of a list: set input.list too");
+    }
     if (schema !== undefined && prompt === undefined && dataset === undefined) {
       const isOfPrompts = "it goes with prompt; each of prompts has its own: prompts.NAME.schema";
       refuse("schema", prompts === undefined ? "it goes with prompt" : isOfPrompts);

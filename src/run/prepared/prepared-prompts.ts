@@ -1,4 +1,4 @@
-import type { InputRow } from "../../data/row.ts";
+import type { InputRow, Slice } from "../../data/row.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import type { Engine, PromptWords } from "../../engines/engine.ts";
 import { SluiceError } from "../../foundation/errors.ts";
@@ -237,13 +237,27 @@ function charsOf({ messages = [], prompt = "" }: InferenceRequest): number {
   return messages.reduce((sum, { content }) => sum + content.length, prompt.length);
 }
 
+/** All that the rows of a slice follow from. */
+function rowsKey(slice: Slice, { input }: JobSpec): Json[] {
+  const { sha256, format, dataset, header, skipRows, rows, source } = slice;
+  const { columns, schema } = input[source ?? -1] ?? {};
+  // Rows of these formats hold the path of their file.
+  const file = format === "files" || format === "text-file" ? slice.file : undefined;
+  const others = { header: header?.sha256, skipRows, columns, schema, file };
+  const named = Object.entries(others).filter(([, value]) => value !== undefined);
+  // How many rows of its bytes are those of the slice.
+  if (skipRows !== undefined || format === "parquet") named.push(["rows", rows]);
+  const key: Json[] = [sha256, format, dataset ?? null];
+  return named.length === 0 ? key : [...key, Object.fromEntries(named) as JsonObject];
+}
+
 /** Where the prompts of a shard are kept. */
 function preparedPath({ slices, only }: Task, job: JobSpec, tokenizer: string | undefined): string {
   const { dataset, prompt, prompts, schema, truncateFeatures, sequenceLen, model } = job;
   const entries = dataset?.map(({ path: _, data_files: __, ...entry }) => entry);
   const digest = digestOf({
     format: 3,
-    rows: slices.map(({ sha256, format, dataset: name }) => [sha256, format, name ?? null]),
+    rows: slices.map((slice) => rowsKey(slice, job)),
     only: only ?? null,
     prompts: JSON.parse(
       JSON.stringify({ entries, prompt, prompts, schema, truncateFeatures }),

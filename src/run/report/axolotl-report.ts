@@ -14,7 +14,7 @@ import { promptSetOf } from "../askable.ts";
 import type { RunSummary } from "../events.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { reportPath } from "../layout.ts";
-import { longestLineBytes, type Plan, readPlan, TaskTable } from "../plan.ts";
+import { type Plan, readOptionsOf, readPlan, TaskTable } from "../plan.ts";
 import { resultChunks } from "../results.ts";
 import type { RunContext } from "../run-context.ts";
 
@@ -89,7 +89,7 @@ async function* reportedPrompts(context: RunContext): AsyncGenerator<ReportedPro
 
 async function* plannedRows(context: RunContext, plan: Plan): AsyncGenerator<InputRow> {
   const table = new TaskTable(context.storage, plan);
-  const options = { maxLineBytes: longestLineBytes(plan) };
+  const options = readOptionsOf(plan);
   try {
     for await (const { slices, firstRow, only } of table.all()) {
       const wanted = only === undefined ? undefined : new Set(eachIndex(parseIndexSet(only)));

@@ -1,11 +1,13 @@
 import type { Hash } from "node:crypto";
 import type { Storage, Writer } from "../../data/storage/storage.ts";
+import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Stream } from "../../foundation/hashing.ts";
 import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
 import type { Commit } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
 import { readLines } from "../lines.ts";
 import type { PlannedFile, Task } from "../plan.ts";
+import { readJson } from "../records.ts";
 
 /** One task of the run before a retry, and what the retry made of it. */
 export interface MergeSource {
@@ -14,6 +16,8 @@ export interface MergeSource {
   /** Its results as they stand, in input order. */
   results: AsyncIterator<string>;
   deadLetters: PlannedFile | null;
+  /** How many lines of `results` its rows have, where that is not one each. */
+  lineCounts?: PlannedFile | undefined;
   /** The retry's task and commit; absent where no row of it was asked again. */
   retried?: { task: Task; commit: Commit };
   /** Results have lines of failed rows too, beside their dead letters. */
@@ -26,7 +30,16 @@ export interface MergedTask {
   failed: number;
   /** Rows that failed before and are answered now. */
   recovered: number;
+  /** Rows that a stage left out. */
+  filtered: number;
   deadLetters: PlannedFile | null;
+  lineCounts: PlannedFile | null;
+}
+
+/** Where what a merge makes beside the results goes. */
+export interface MergePaths {
+  deadLetters: string;
+  lineCounts: string;
 }
 
 /**
@@ -37,46 +50,71 @@ export async function mergeTask(
   storage: Storage,
   source: MergeSource,
   results: Pick<LineSink, "add">,
-  deadLettersPath: string,
+  paths: MergePaths,
 ): Promise<MergedTask> {
   const { task, retried, resultsHoldFailed } = source;
   const before = await deadLettersOf(storage, source.deadLetters);
   const again = await deadLettersOf(storage, retried?.commit.deadLetters ?? null);
   const asked = new Set(retried ? eachIndex(parseIndexSet(retried.task.only!)) : []);
   const answers = retried ? readLines(storage, retried.commit.part.path) : undefined;
-  const merged = { results: 0, failed: 0, recovered: 0 };
+  const oldCounts = await readLineCounts(storage, source.lineCounts);
+  const newCounts = await readLineCounts(storage, retried?.commit.lineCounts);
+  const counts: [row: number, lines: number][] = [];
+  const merged = { results: 0, failed: 0, recovered: 0, filtered: 0 };
   const letters: string[] = [];
   for (const index of plannedRows(task)) {
     const wasAnswered = !before.has(index);
     const isAnswered = asked.has(index) && !again.has(index);
     const hadLine = wasAnswered || resultsHoldFailed;
     const hasLine = isAnswered || (asked.has(index) && resultsHoldFailed);
-    const old: string | undefined = hadLine ? (await source.results.next()).value : undefined;
-    const renewed: string | undefined = hasLine ? (await answers!.next()).value : undefined;
-    if (isAnswered) {
-      await results.add(renewed!);
-      merged.results++;
-      if (!wasAnswered) merged.recovered++;
-    } else if (wasAnswered) {
-      await results.add(old!);
-      merged.results++;
-    } else {
-      const line = again.get(index) ?? before.get(index)!;
-      letters.push(line);
+    const old = await nextLines(source.results, hadLine ? (oldCounts.get(index) ?? 1) : 0);
+    const renewed = await nextLines(answers, hasLine ? (newCounts.get(index) ?? 1) : 0);
+    const isFailed = !isAnswered && !wasAnswered;
+    const standing = isAnswered || (isFailed && hasLine) ? renewed : old;
+    for (const line of standing) await results.add(line);
+    merged.results += standing.length;
+    if (isAnswered && !wasAnswered) merged.recovered++;
+    if (isFailed) {
+      letters.push(again.get(index) ?? before.get(index)!);
       merged.failed++;
-      if (!resultsHoldFailed) continue;
-      await results.add(renewed ?? old!);
-      merged.results++;
+    } else if (standing.length !== 1) {
+      counts.push([index, standing.length]);
+      if (standing.length === 0) merged.filtered++;
     }
   }
   // Nobody reads on to the file's end, which would close it.
   await answers?.return(undefined);
   const deadLetters =
-    letters.length === 0 ? null : await writeLines(storage, deadLettersPath, letters);
-  return { ...merged, deadLetters };
+    letters.length === 0 ? null : await writeLines(storage, paths.deadLetters, letters);
+  const lineCounts =
+    counts.length === 0
+      ? null
+      : await writeLines(storage, paths.lineCounts, [JSON.stringify(counts)]);
+  return { ...merged, deadLetters, lineCounts };
 }
 
-function* plannedRows({ firstRow, rows, only }: Task): Generator<number> {
+/** How many lines rows have that have another number of them than one. */
+export async function readLineCounts(
+  storage: Storage,
+  file: PlannedFile | null | undefined,
+): Promise<Map<number, number>> {
+  if (!file) return new Map();
+  const counts = await readJson<[row: number, lines: number][]>(storage, file.path);
+  if (counts) return new Map(counts);
+  throw new SluiceError("RUN_DAMAGED", "the numbers of lines are missing", { file: file.path });
+}
+
+async function nextLines(
+  lines: AsyncIterator<string> | undefined,
+  count: number,
+): Promise<string[]> {
+  const next: string[] = [];
+  while (next.length < count) next.push((await lines!.next()).value);
+  return next;
+}
+
+/** Indexes of the rows that a task gives an outcome. */
+export function* plannedRows({ firstRow, rows, only }: Task): Generator<number> {
   if (only !== undefined) yield* eachIndex(parseIndexSet(only));
   else for (let index = firstRow; index < firstRow + rows; index++) yield index;
 }

@@ -1,4 +1,5 @@
 import type { Storage } from "../../data/storage/storage.ts";
+import { describeEngine } from "../../engines/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { digestOf } from "../../foundation/hashing.ts";
 import { sortableId } from "../../foundation/ids.ts";
@@ -43,8 +44,19 @@ export async function retriedJob(
   }
   const job = await identifiedJob(await change((await readPlan(storage, base.generation)).job));
   assertAskable(job);
+  assertOneResult(job);
   assertSameForm((await readPlan(storage)).job, job);
   return { base, job };
+}
+
+/** Nothing tells afterwards which results of a task are of which row. */
+function assertOneResult({ model }: JobSpec): void {
+  if (!describeEngine(model).givesRows) return;
+  throw new SluiceError("UNSUPPORTED", "rows of a pipeline may have become any number of rows", {
+    hint:
+      "read its failed rows (sluice results --failed), and run those as a dataset of their own, " +
+      "or run all again with --overwrite",
+  });
 }
 
 /** Results of a retry go among those that stand: both must have one form. */

@@ -18,13 +18,16 @@ import {
 import { readLines } from "../lines.ts";
 import { resultsHoldFailed } from "../openai-batch/batch-lines.ts";
 import { writeErrorFile } from "../openai-batch/error-file.ts";
+import { publishedForm } from "../output/published-form.ts";
+import { writeOutputs } from "../output/write-outputs.ts";
 import { type Plan, type PlannedFile, readPlan, type Task, TaskTable } from "../plan.ts";
 import { readJson, recordBytes } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
 import { committedTasks, readCommit } from "../seal/commits.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
 import { removeJournals, type SealOptions, writeSeal } from "../seal/seal.ts";
-import { LineSink, type MergedTask, mergeTask } from "./merge-task.ts";
+import { LineSink, type MergedTask, type MergePaths, mergeTask } from "./merge-task.ts";
+import { type RemadeResults, remakeResults } from "./remake-results.ts";
 
 /** The retry's part in one task of the first generation. */
 interface Retried {
@@ -33,9 +36,11 @@ interface Retried {
 }
 
 /** What the merge made, written down once all of it is on storage. */
-interface Ready {
+export interface Ready {
   tasks: Record<string, MergedTask & { part: PlannedFile | null }>;
   merged: PlannedFile | null;
+  /** Where results are made of the tasks' lines. */
+  made?: RemadeResults;
 }
 
 /**
@@ -59,14 +64,19 @@ export async function sealRetry(
   const paths = retryPaths(plan.generation);
   let ready = await readJson<Ready>(storage, paths.ready);
   if (!ready) {
+    const { isLines } = publishedForm(first);
     ready =
-      first.mergedFile === null
-        ? await mergeIntoParts(storage, first, base, retried, plan)
-        : await mergeIntoFile(context, first, base, retried);
+      isLines && first.mergedFile !== null
+        ? await mergeIntoFile(context, first, base, retried)
+        : await mergeIntoParts(storage, first, base, retried, plan);
+    if (!isLines) {
+      const made = await remakeResults(context, first, base, ready, retried);
+      ready = { ...ready, merged: made.merged, made };
+    }
     await storage.replace(paths.ready, recordBytes(ready));
   }
   await options.assertRules();
-  await publish(context, first, ready);
+  await publish(context, first, ready, options);
   const commits = [...retried.values()].map(({ commit }) => commit);
   const known = new Set(commits.filter(mayRepeat).map(({ task }) => task));
   const repeated = await repeatedTasks(context, commits, known);
@@ -78,6 +88,12 @@ export async function sealRetry(
     retried,
     options,
   );
+  if (first.outputs) {
+    // Files of their own are as they should be only once they are all written anew.
+    const { tasks, columns = [] } = manifest;
+    const { assertRules } = options;
+    manifest.outputs = await writeOutputs(context, first, { tasks, columns, assertRules });
+  }
   const sealed = await writeSeal(context, manifest);
   if (!plan.job.keepJournals) await removeJournals(context, commits, repeated);
   return sealed;
@@ -109,12 +125,13 @@ async function mergeIntoParts(
   const holds = resultsHoldFailed(first.job);
   try {
     for (const [of, changed] of retried) {
-      const { part, deadLetters } = base.tasks[of]!;
-      const results = readLines(storage, part!.path);
+      const { part, source: lines = part!, deadLetters, lineCounts } = base.tasks[of]!;
+      const results = readLines(storage, lines.path);
       const sink = await LineSink.open(storage, paths.part(of));
       const task = await table.task(of);
-      const source = { task, results, deadLetters, retried: changed, resultsHoldFailed: holds };
-      const merged = await mergeTask(storage, source, sink, paths.deadLetters(of));
+      const standing = { task, results, deadLetters, lineCounts };
+      const source = { ...standing, retried: changed, resultsHoldFailed: holds };
+      const merged = await mergeTask(storage, source, sink, besideOf(paths, of));
       await results.return(undefined);
       ready.tasks[of] = { ...merged, part: await sink.end() };
     }
@@ -139,13 +156,14 @@ async function mergeIntoFile(
   try {
     for await (const task of table.all()) {
       const changed = retried.get(task.task);
-      const { deadLetters } = base.tasks[task.task]!;
+      const { deadLetters, lineCounts } = base.tasks[task.task]!;
       if (!changed) {
         await copyLines(results, sink, base.tasks[task.task]!.results);
         continue;
       }
-      const source = { task, results, deadLetters, retried: changed, resultsHoldFailed: holds };
-      const merged = await mergeTask(storage, source, sink, paths.deadLetters(task.task));
+      const standing = { task, results, deadLetters, lineCounts };
+      const source = { ...standing, retried: changed, resultsHoldFailed: holds };
+      const merged = await mergeTask(storage, source, sink, besideOf(paths, task.task));
       ready.tasks[task.task] = { ...merged, part: null };
     }
   } finally {
@@ -153,6 +171,10 @@ async function mergeIntoFile(
     await table.close();
   }
   return { ...ready, merged: await sink.end() };
+}
+
+function besideOf(paths: ReturnType<typeof retryPaths>, task: number): MergePaths {
+  return { deadLetters: paths.deadLetters(task), lineCounts: paths.lineCounts(task) };
 }
 
 async function copyLines(
@@ -163,11 +185,20 @@ async function copyLines(
   for (let line = 0; line < count; line++) await sink.add((await lines.next()).value!);
 }
 
-async function publish({ storage, outside }: RunContext, first: Plan, ready: Ready): Promise<void> {
+async function publish(
+  { storage, outside }: RunContext,
+  first: Plan,
+  ready: Ready,
+  { assertRules }: SealOptions,
+): Promise<void> {
   const width = partWidth(first.tasks.count);
+  const { isLines, ending } = publishedForm(first);
+  for (const [of, part] of Object.entries(ready.made?.parts ?? {})) {
+    await storage.publish(part.path, partPath(Number(of), width, ending));
+  }
   for (const [of, { part, deadLetters }] of Object.entries(ready.tasks)) {
     const task = Number(of);
-    if (part) await storage.publish(part.path, partPath(task, width));
+    if (part && isLines) await storage.publish(part.path, partPath(task, width));
     if (deadLetters) await storage.publish(deadLetters.path, deadLetterPath(task, width));
     else await storage.remove(deadLetterPath(task, width));
   }
@@ -178,6 +209,7 @@ async function publish({ storage, outside }: RunContext, first: Plan, ready: Rea
     for (let offset = 0; offset < reader.bytes; offset += limits.readChunkBytes) {
       await writer.write(await reader.read(offset, limits.readChunkBytes));
     }
+    await assertRules();
     await writer.close();
   } catch (error) {
     await writer.abort();
@@ -196,8 +228,10 @@ async function retryManifest(
 ): Promise<Manifest> {
   const { storage, plan, clock } = context;
   const tasks = base.tasks.map((entry) => mergedEntry(entry, plan, ready, retried));
-  const sum = (key: "results" | "failed") => tasks.reduce((all, entry) => all + entry[key], 0);
-  const failed = sum("failed");
+  const sum = (key: "results" | "failed" | "filtered") =>
+    tasks.reduce((all, entry) => all + (entry[key] ?? 0), 0);
+  const [failed, filtered] = [sum("failed"), sum("filtered")];
+  const answered = base.rows.total - failed - filtered;
   const commits = [...retried.values()].map(({ commit }) => commit);
   const planFile = await storage.read(planPathOf(plan.generation));
   const planned = {
@@ -213,12 +247,13 @@ async function retryManifest(
     seed: plan.seed,
     retries: [...(base.retries ?? []), { generation: plan.generation, plan: planned }],
     engine: options.engine,
-    rows: { ...base.rows, answered: base.rows.total - failed, failed, results: sum("results") },
+    rows: { ...base.rows, answered, filtered, failed, results: sum("results") },
     requests: { ...base.requests, answered: answeredRequests(base, commits) },
     usage: commits.reduce((all, { usage }) => addUsage(all, usage), base.usage),
     errors: await errorsOf(storage, tasks),
     busySeconds: commits.reduce((all, commit) => all + commit.busySeconds, base.busySeconds),
     tasks,
+    ...(ready.made?.columns && { columns: ready.made.columns }),
     merged: ready.merged ? { ...ready.merged, path: base.merged!.path } : base.merged,
     ...(base.errorFile && { errorFile: await writeErrorFile(context, base.errorFile.path, tasks) }),
   };
@@ -255,20 +290,27 @@ function mergedEntry(
 ): ManifestTask {
   const merged = ready.tasks[entry.task];
   const changed = retried.get(entry.task);
-  if (!merged || !changed) return entry;
-  const { results, failed, recovered, part, deadLetters } = merged;
+  const made = ready.made?.parts[entry.task];
+  const published: ManifestTask = made
+    ? { ...entry, part: { ...made, path: entry.part!.path }, encoded: made.path }
+    : entry;
+  if (!merged || !changed) return published;
+  const { results, failed, recovered, filtered, part, deadLetters } = merged;
   const bytes = recordBytes(changed.commit);
   const commit = {
     path: commitPath(changed.task.task, plan),
     sha256: sha256Hex(bytes),
     bytes: bytes.length,
   };
+  const { filtered: _filtered, lineCounts: _counts, ...rest } = published;
   return {
-    ...entry,
+    ...rest,
     results,
     failed,
+    ...(filtered > 0 ? { filtered } : {}),
+    ...(merged.lineCounts && { lineCounts: merged.lineCounts }),
     // A retry adds neither parts nor dead letters where there were none.
-    part: part && { ...part, path: entry.part!.path },
+    ...(entry.source ? { source: part! } : { part: part && { ...part, path: entry.part!.path } }),
     deadLetters: deadLetters && { ...deadLetters, path: entry.deadLetters!.path },
     retried: [...(entry.retried ?? []), { commit, generation: plan.generation, recovered }],
   };

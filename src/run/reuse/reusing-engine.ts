@@ -1,4 +1,4 @@
-import type { Engine } from "../../engines/engine.ts";
+import type { Engine, StageState } from "../../engines/engine.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import { canonicalJson, type Json } from "../../foundation/json.ts";
@@ -56,6 +56,14 @@ class ReusingEngine implements Engine {
 
   get choices(): Readonly<Record<string, Json>> {
     return this.#engine.choices ?? {};
+  }
+
+  get stages(): readonly StageState[] | undefined {
+    return this.#engine.stages;
+  }
+
+  flush(): void {
+    this.#engine.flush?.();
   }
 
   async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
@@ -161,8 +169,9 @@ function reused(response: InferenceResponse): InferenceResponse {
   return { ...response, seconds: 0, reused: true };
 }
 
-function charsOf({ answers }: InferenceResponse): number {
+function charsOf({ answers, rows }: InferenceResponse): number {
+  const ofRows = rows === undefined ? 0 : JSON.stringify(rows).length;
   return answers.reduce((sum, { text, value }) => {
     return sum + text.length + (value === undefined ? 0 : JSON.stringify(value).length);
-  }, 0);
+  }, ofRows);
 }

@@ -1,6 +1,8 @@
 import type { Storage } from "../../data/storage/storage.ts";
+import { asSluiceError } from "../../foundation/errors.ts";
 import { sha256Stream } from "../../foundation/hashing.ts";
 import { limits } from "../../foundation/limits.ts";
+import type { PlannedFile } from "../plan.ts";
 
 /** A stretch of a file that must have this checksum. */
 export interface Segment {
@@ -46,6 +48,42 @@ export async function fingerprint(
   } finally {
     await reader.close();
   }
+}
+
+/**
+ * Compares a stored file with what is stated of it.
+ *
+ * @param lines how many it must have; undefined where it holds rows in another form than a line
+ *   each.
+ * @param segments stretches of it by the task that they are of.
+ * @returns the bytes that were read, and what is wrong, for people.
+ */
+export async function lookAtFile(
+  storage: Storage,
+  file: PlannedFile,
+  lines?: number,
+  segments?: readonly Segment[],
+): Promise<{ bytes: number; problem?: string }> {
+  let found: Fingerprint;
+  try {
+    found = await fingerprint(storage, file.path, segments);
+  } catch (error) {
+    const { code, message } = asSluiceError(error);
+    return { bytes: 0, problem: code === "NOT_FOUND" ? "the file is missing" : message };
+  }
+  const { bytes } = found;
+  const task = found.wrongSegment;
+  const where = task === undefined ? "" : `; rows of task ${task} are not as committed`;
+  if (lines !== undefined && found.lines !== lines) {
+    return { bytes, problem: `it has ${found.lines} rows, ${lines} were sealed${where}` };
+  }
+  if (bytes !== file.bytes) {
+    return { bytes, problem: `it has ${bytes} bytes, ${file.bytes} were sealed${where}` };
+  }
+  if (found.sha256 !== file.sha256) {
+    return { bytes, problem: `its content is not what was sealed (checksum differs)${where}` };
+  }
+  return task === undefined ? { bytes } : { bytes, problem: where.slice(2) };
 }
 
 class SegmentCheck {

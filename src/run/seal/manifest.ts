@@ -1,3 +1,4 @@
+import type { Column } from "../../data/columns.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
@@ -16,8 +17,16 @@ export interface ManifestTask {
   failed: number;
   attempt: string;
   commit: PlannedFile;
-  /** Null where the results are in the merged file. */
+  /** Null where the results are in the merged file, or in files of their own. */
   part: PlannedFile | null;
+  /** The rows of its results as lines of JSON, where what is published is made of them. */
+  source?: PlannedFile;
+  /** Under which name the part was made of them, and lies a second time. */
+  encoded?: string;
+  /** Rows that a stage left out; absent = none. */
+  filtered?: number;
+  /** Rows with another number of lines than one, where there are any. */
+  lineCounts?: PlannedFile;
   deadLetters: PlannedFile | null;
   /** What retries did to it, oldest first. */
   retried?: { commit: PlannedFile; generation: number; recovered: number }[];
@@ -45,6 +54,10 @@ export interface Manifest extends Omit<AttemptCounts, "invalid"> {
   tasks: ManifestTask[];
   /** The merged file, by its name beside the run directory. */
   merged: PlannedFile | null;
+  /** Columns of the results, where these are tables. */
+  columns?: readonly Column[];
+  /** Result files by input or by row: a list with a line for each. */
+  outputs?: { list: PlannedFile; files: number };
   /** The file of failed rows, by its name beside the run directory, where one was asked for. */
   errorFile?: PlannedFile;
   /** Ids that stand on more than one row; null where the job names no id field. */

@@ -19,6 +19,8 @@ import {
   successPath,
 } from "../layout.ts";
 import { writeErrorFile } from "../openai-batch/error-file.ts";
+import { type EncodedTask, type MadeResults, publishResults } from "../output/publish-results.ts";
+import { publishedForm } from "../output/published-form.ts";
 import { type PlannedFile, type Task, TaskTable } from "../plan.ts";
 import { createOnce, recordBytes } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
@@ -74,8 +76,7 @@ export async function sealRun(context: RunContext, options: SealOptions): Promis
     busySeconds: gathered.busySeconds,
     bill: await gathered.bill.bill(context, repeated, options.prices),
     tasks: gathered.tasks,
-    merged:
-      plan.mergedFile === null ? null : await mergeParts(context, plan.mergedFile, gathered.tasks),
+    ...(await results(context, gathered, options)),
     ...(plan.errorFile === undefined
       ? {}
       : { errorFile: await writeErrorFile(context, plan.errorFile, gathered.tasks) }),
@@ -85,6 +86,18 @@ export async function sealRun(context: RunContext, options: SealOptions): Promis
   const sealed = await writeSeal(context, manifest);
   if (!plan.job.keepJournals) await removeJournals(context, gathered.tasks, repeated);
   return sealed;
+}
+
+/** What is published beside the parts, or in their place. */
+async function results(
+  context: RunContext,
+  { tasks, encoded }: Gathered,
+  { assertRules }: SealOptions,
+): Promise<MadeResults> {
+  const { plan } = context;
+  if (encoded) return await publishResults(context, tasks, encoded, assertRules);
+  if (plan.mergedFile === null) return { merged: null };
+  return { merged: await mergeParts(context, plan.mergedFile, tasks, assertRules) };
 }
 
 /** @throws SluiceError `ROWS_UNBALANCED` when tasks lack their commit; else what went wrong. */
@@ -124,6 +137,8 @@ interface Gathered {
   bill: BillTally;
   tasks: ManifestTask[];
   ids: PlannedFile[];
+  /** Where results are made of the attempts' lines: what was made already. */
+  encoded: EncodedTask[] | undefined;
   /** Tasks that more than one attempt may have worked on, as far as commits tell. */
   mayRepeat: Set<number>;
 }
@@ -139,6 +154,7 @@ async function gather(context: RunContext): Promise<Gathered> {
     bill: new BillTally(),
     tasks: [],
     ids: [],
+    encoded: publishedForm(plan).isLines ? undefined : [],
     mayRepeat: new Set(),
   };
   const published = await publishedParts(context);
@@ -160,6 +176,8 @@ async function gather(context: RunContext): Promise<Gathered> {
     gathered.busySeconds += commit.busySeconds;
     gathered.bill.add(commit);
     gathered.tasks.push(entry);
+    const { task: number, attempt, published: own, columns } = commit;
+    gathered.encoded?.push({ task: number, attempt, published: own, columns });
     if (commit.ids) gathered.ids.push(commit.ids);
     if (mayRepeat(commit)) gathered.mayRepeat.add(commit.task);
   }
@@ -174,7 +192,8 @@ async function gather(context: RunContext): Promise<Gathered> {
  */
 async function publishedParts({ storage, plan }: RunContext): Promise<Map<string, number>> {
   const parts = new Map<string, number>();
-  if (plan.mergedFile !== null) return parts;
+  const { isLines, isParts } = publishedForm(plan);
+  if (!isLines || !isParts) return parts;
   for await (const { path, bytes } of storage.list(partPrefix)) parts.set(path, bytes);
   return parts;
 }
@@ -201,8 +220,9 @@ function assertBalanced({ rows }: Commit, { task, rows: all, onlyRows = all }: T
 }
 
 function manifestTask({ plan }: RunContext, { commit, bytes }: StoredCommit): ManifestTask {
-  const { task, rows, attempt, part, deadLetters } = commit;
+  const { task, rows, attempt, part, lineCounts, deadLetters } = commit;
   const width = partWidth(plan.tasks.count);
+  const { isLines, isParts } = publishedForm(plan);
   return {
     task,
     rows: rows.total,
@@ -210,7 +230,10 @@ function manifestTask({ plan }: RunContext, { commit, bytes }: StoredCommit): Ma
     failed: rows.failed,
     attempt,
     commit: { path: commitPath(task, plan), sha256: sha256Hex(bytes), bytes: bytes.length },
-    part: plan.mergedFile === null ? { ...part, path: partPath(task, width) } : null,
+    part: isLines && isParts ? { ...part, path: partPath(task, width) } : null,
+    ...(isLines ? {} : { source: part }),
+    ...(rows.filtered > 0 ? { filtered: rows.filtered } : {}),
+    ...(lineCounts && { lineCounts }),
     deadLetters: deadLetters && { ...deadLetters, path: deadLetterPath(task, width) },
   };
 }
@@ -220,6 +243,7 @@ async function mergeParts(
   { storage, outside, plan }: RunContext,
   name: string,
   tasks: readonly ManifestTask[],
+  assertRules: () => Promise<void>,
 ): Promise<PlannedFile> {
   const writer = await outside.writer(name);
   const digest = sha256Stream();
@@ -238,6 +262,8 @@ async function mergeParts(
         await reader.close();
       }
     }
+    // Others may have ruled meanwhile, and a retry changed the file.
+    await assertRules();
     await writer.close();
   } catch (error) {
     await writer.abort();

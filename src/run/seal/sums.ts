@@ -41,7 +41,9 @@ export async function sealedSums(
   }
   const failed = tasks.reduce((sum, entry) => sum + entry.failed, 0);
   const results = tasks.reduce((sum, entry) => sum + entry.results, 0);
-  const rows = { ...counts.rows, answered: counts.rows.total - failed, failed, results };
+  const filtered = tasks.reduce((sum, entry) => sum + (entry.filtered ?? 0), 0);
+  const answered = counts.rows.total - failed - filtered;
+  const rows = { ...counts.rows, answered, filtered, failed, results };
   const errors = await errorsOf(storage, tasks);
   return { rows, requests, usage, ...(invalid && { invalid }), errors, busySeconds };
 }

@@ -17,11 +17,14 @@ import {
 } from "../layout.ts";
 import { readLines } from "../lines.ts";
 import { resultsHoldFailed } from "../openai-batch/batch-lines.ts";
-import type { Plan, PlannedFile, Task } from "../plan.ts";
+import { type OutputPlaces, outputStorage } from "../output/plan-outputs.ts";
+import { publishedForm } from "../output/published-form.ts";
+import type { WholeOutput } from "../output/write-outputs.ts";
+import type { Plan, PlannedFile, PlannedOutputs, Task } from "../plan.ts";
 import { recordBytes } from "../records.ts";
 import { committedTasks } from "./commits.ts";
 import { findDuplicateIds } from "./duplicate-ids.ts";
-import { fingerprint, type Segment } from "./fingerprint.ts";
+import { lookAtFile, type Segment } from "./fingerprint.ts";
 import type { Manifest, ManifestTask, Success } from "./manifest.ts";
 import { type SealedCommits, sealedSums } from "./sums.ts";
 
@@ -49,15 +52,25 @@ const tasksAtOnce = 16;
  * commit, the checksum, size and lines of each part and dead letter file, every sum. Each damage is
  * named; none stops the search.
  *
+ * @param openStorage opens other places that results went to.
  * @throws SluiceError `NOT_A_RUN` where there is no run.
  */
-export async function verifyRun(storage: Storage, outside: Storage): Promise<Verification> {
+export async function verifyRun(
+  storage: Storage,
+  outside: Storage,
+  openStorage: (location: string) => Storage = unreachable,
+): Promise<Verification> {
   const traces = await Promise.all([planPath, successPath].map((path) => storage.stat(path)));
   if (!traces.some(Boolean)) throw new SluiceError("NOT_A_RUN", storage.location);
-  return new Verifier(storage, outside).run();
+  return new Verifier({ storage, outside, openStorage }).run();
+}
+
+function unreachable(location: string): never {
+  throw new SluiceError("UNSUPPORTED", `results at ${location} cannot be looked at from here`);
 }
 
 class Verifier {
+  readonly #places: OutputPlaces;
   readonly #storage: Storage;
   readonly #outside: Storage;
   readonly #damages: Damage[] = [];
@@ -65,10 +78,15 @@ class Verifier {
   readonly #commits: SealedCommits = { first: new Map(), retries: new Map() };
   #manifestPath = manifestPathOf(1);
   #resultsHoldFailed = false;
+  /** False where files hold rows in another form than a line each. */
+  #hasLines = true;
+  #ending = ".jsonl";
+  #plannedOutputs: PlannedOutputs | undefined;
 
-  constructor(storage: Storage, outside: Storage) {
-    this.#storage = storage;
-    this.#outside = outside;
+  constructor(places: OutputPlaces) {
+    this.#places = places;
+    this.#storage = places.storage;
+    this.#outside = places.outside;
   }
 
   async run(): Promise<Verification> {
@@ -80,6 +98,7 @@ class Verifier {
       await this.#guarded(() => this.#sums(manifest));
       await this.#guarded(() => this.#ids(manifest));
       await this.#guarded(() => this.#merged(manifest));
+      await this.#guarded(() => this.#outputs(manifest));
       await this.#guarded(() => this.#strangers(manifest));
     }
     const damages = this.#damages.sort((a, b) => (a.file < b.file ? -1 : a.file > b.file ? 1 : 0));
@@ -157,6 +176,10 @@ class Verifier {
     if (!first || !last) return;
     const { runId, input, mergedFile, job, rows } = first;
     this.#resultsHoldFailed = resultsHoldFailed(job);
+    const form = publishedForm(first);
+    this.#hasLines = form.isLines;
+    this.#ending = form.ending;
+    this.#plannedOutputs = first.outputs;
     this.#compare("errorFile", manifest.errorFile?.path, first.errorFile, "the plan");
     this.#compare("runId", manifest.runId, runId, "the plan");
     this.#compare("name", manifest.name, job.name, "the plan");
@@ -212,7 +235,10 @@ class Verifier {
         if (file) await this.#file(this.#storage, file);
       }
     }
-    if (entry.part) await this.#file(this.#storage, entry.part, entry.results);
+    const { part, source } = entry;
+    if (part) await this.#file(this.#storage, part, this.#hasLines ? entry.results : undefined);
+    if (source) await this.#file(this.#storage, source, entry.results);
+    if (entry.lineCounts) await this.#file(this.#storage, entry.lineCounts);
     if (entry.deadLetters) await this.#file(this.#storage, entry.deadLetters, entry.failed);
     this.#checked.tasks++;
     this.#checked.rows += entry.rows;
@@ -238,7 +264,7 @@ class Verifier {
   }
 
   #compareTask(entry: ManifestTask, commit: Commit, recovered: number): void {
-    const { task, part, deadLetters, rows, retried = [] } = entry;
+    const { task, part, source: lines = part, deadLetters, rows, retried = [] } = entry;
     const what = (key: string) => `${key} of task ${task}`;
     const source = "its commit";
     // A row that had a line when it failed has one still.
@@ -247,14 +273,16 @@ class Verifier {
     this.#compare(what("number"), task, commit.task, source);
     this.#compare(what("attempt"), entry.attempt, commit.attempt, source);
     this.#compare(what("rows"), rows, commit.rows.total, source);
-    this.#compare(what("results"), entry.results, results, source);
+    // Of retried rows that became several, or none, the lines alone tell.
+    const isTold = retried.length === 0 || !entry.lineCounts;
+    if (isTold) this.#compare(what("results"), entry.results, results, source);
     this.#compare(what("failed"), entry.failed, failed, source);
     const { answered, filtered } = commit.rows;
     const outcomes = answered + filtered + commit.rows.failed;
     this.#compare(what("outcomes"), rows, outcomes, source);
     this.#compare(what("dead letters"), deadLetters !== null, failed > 0, source);
     if (retried.length > 0) return;
-    if (part) this.#compare(what("part"), part.sha256, commit.part.sha256, source);
+    if (lines) this.#compare(what("part"), lines.sha256, commit.part.sha256, source);
     this.#compare(what("dead letters"), deadLetters?.sha256, commit.deadLetters?.sha256, source);
   }
 
@@ -293,7 +321,25 @@ class Verifier {
     // Of tasks that were asked again the merged file holds more than their commits know.
     const isPlain = tasks.every(({ retried }) => !retried) && !commits.includes(undefined);
     const segments = isPlain ? commits.map((commit) => commit!.part) : [];
-    await this.#file(this.#outside, merged, rows.results, segments);
+    if (this.#hasLines) await this.#file(this.#outside, merged, rows.results, segments);
+    else await this.#file(this.#outside, merged);
+  }
+
+  /** The result files by input or by row, from the list of them. */
+  async #outputs({ outputs, rows }: Manifest): Promise<void> {
+    const planned = this.#plannedOutputs;
+    this.#compare("outputs", outputs !== undefined, planned !== undefined, "the plan");
+    if (!outputs || !planned) return;
+    await this.#file(this.#storage, planned.list, planned.files);
+    await this.#file(this.#storage, outputs.list, outputs.files);
+    const target = outputStorage(planned.base, this.#places);
+    let results = 0;
+    for await (const line of readLines(this.#storage, outputs.list.path)) {
+      const file = JSON.parse(line) as WholeOutput;
+      results += file.results;
+      await this.#file(target, file);
+    }
+    this.#compare("rows.results", rows.results, results, outputs.list.path);
   }
 
   /** Result files that no commit knows: readers of the directory would take their rows twice. */
@@ -303,11 +349,14 @@ class Verifier {
       if (part) known.add(part.path);
       if (deadLetters) known.add(deadLetters.path);
     }
-    const last = partPath(manifest.tasks.length - 1, partWidth(manifest.tasks.length));
+    const { length } = manifest.tasks;
+    const last = partPath(length - 1, partWidth(length), this.#ending);
     const problem = manifest.merged
       ? "no commit knows this file: results are merged"
       : `no commit knows this file (the last part is ${last})`;
-    for (const prefix of [partPrefix, deadLetterPrefix]) {
+    // Names of files by input or by row may begin as those of parts do.
+    const prefixes = manifest.outputs ? [deadLetterPrefix] : [partPrefix, deadLetterPrefix];
+    for (const prefix of prefixes) {
       for await (const { path } of this.#storage.list(prefix)) {
         if (!known.has(path)) this.#report(path, problem);
       }
@@ -321,24 +370,9 @@ class Verifier {
     lines?: number,
     segments?: readonly Segment[],
   ): Promise<void> {
-    try {
-      const found = await fingerprint(storage, file.path, segments);
-      this.#checked.bytes += found.bytes;
-      const task = found.wrongSegment;
-      const where = task === undefined ? "" : `; rows of task ${task} are not as committed`;
-      if (lines !== undefined && found.lines !== lines) {
-        this.#report(file.path, `it has ${found.lines} rows, ${lines} were sealed${where}`);
-      } else if (found.bytes !== file.bytes) {
-        this.#report(file.path, `it has ${found.bytes} bytes, ${file.bytes} were sealed${where}`);
-      } else if (found.sha256 !== file.sha256) {
-        this.#report(file.path, `its content is not what was sealed (checksum differs)${where}`);
-      } else if (task !== undefined) {
-        this.#report(file.path, `rows of task ${task} are not as committed`);
-      }
-    } catch (error) {
-      const { code, message } = asSluiceError(error);
-      this.#report(file.path, code === "NOT_FOUND" ? "the file is missing" : message);
-    }
+    const { bytes, problem } = await lookAtFile(storage, file, lines, segments);
+    this.#checked.bytes += bytes;
+    if (problem !== undefined) this.#report(file.path, problem);
   }
 
   async #read(path: string, absent = "the file is missing"): Promise<Buffer | undefined> {

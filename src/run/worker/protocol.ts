@@ -1,3 +1,4 @@
+import type { StageState } from "../../engines/engine.ts";
 import type { ErrorRecord } from "../../foundation/errors.ts";
 import type { Usage } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
@@ -61,6 +62,8 @@ export type FromWorker =
       usage: Usage;
       /** Requests its engine can hold from now on, where that has changed. */
       capacity?: number;
+      /** Where the rows of all its tasks are, of an engine with several stages. */
+      stages?: readonly StageState[];
     } & TaskCounts)
   /** It has no task to report on, and lives. */
   | { type: "worker-beat" }
@@ -70,5 +73,7 @@ export type FromWorker =
       outcome: TaskOutcome;
       usage: Usage;
       error?: ErrorRecord;
+      /** What its engine chose, where that has changed since it was told last. */
       choices?: Record<string, Json>;
+      stages?: readonly StageState[];
     } & TaskCounts);

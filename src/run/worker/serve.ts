@@ -22,6 +22,7 @@ import { PreparedPrompts } from "../prepared/prepared-prompts.ts";
 import { recordBytes } from "../records.ts";
 import { AnswerCache } from "../reuse/answer-cache.ts";
 import { reusing } from "../reuse/reusing-engine.ts";
+import { rowModelOpener } from "../row-model.ts";
 import type { RunContext } from "../run-context.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 import { Worker } from "./worker.ts";
@@ -59,7 +60,7 @@ export async function serveWorker(options: ServeOptions): Promise<SluiceError | 
     const context = await openContext(options);
     const { job } = context.plan;
     const asked = promptSetOf(job, context.plan.seed);
-    const opened = await (options.openEngine ?? openEngine)(job.model, engineContext);
+    const opened = await openedEngine(options, context);
     const prompts = preparedPrompts(context, dependencies, asked, opened);
     const promptSet = prompts?.promptSet ?? asked;
     const engine = withReuse(opened, promptSet, context, dependencies);
@@ -80,6 +81,15 @@ export async function serveWorker(options: ServeOptions): Promise<SluiceError | 
     channel.close();
     return error;
   }
+}
+
+function openedEngine(
+  { openEngine: open = openEngine, engineContext }: ServeOptions,
+  { plan: { job, seed } }: RunContext,
+): Promise<Engine> {
+  if (job.model.engine !== "pipeline") return open(job.model, engineContext);
+  const openRowModel = rowModelOpener(job, seed, open);
+  return open(job.model, { ...engineContext, openRowModel });
 }
 
 function preparedPrompts(
@@ -106,7 +116,7 @@ function withReuse(
   { openStorage }: RunDependencies,
 ): Engine {
   const { cache, model } = job;
-  const isOfIndex = model.engine === "fake" || model.engine === "predictor";
+  const isOfIndex = ["fake", "predictor", "pipeline"].includes(model.engine);
   if (cache === undefined && isOfIndex) return engine;
   return reusing(engine, {
     model: modelIdentity(job, engine),

@@ -1,7 +1,8 @@
-import type { Engine } from "../../engines/engine.ts";
+import type { Engine, StageState } from "../../engines/engine.ts";
 import type { Channel } from "../../foundation/channel.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { noUsage } from "../../foundation/inference.ts";
+import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import { TaskAttempt } from "../attempt/attempt.ts";
@@ -49,6 +50,8 @@ export class Worker {
   #cancelProgress: (() => void) | undefined;
   #isStopping = false;
   #toldCapacity = 0;
+  /** As JSON, to be compared. */
+  #toldChoices = "";
   /** Why the conversation could not go on, where the other end broke its rules. */
   fault: SluiceError | undefined;
   #resolveStopped!: () => void;
@@ -81,6 +84,8 @@ export class Worker {
   start(): void {
     const { channel, engine, context, pid } = this.#options;
     this.#toldCapacity = engine.capacity;
+    const choices = { ...engine.choices };
+    this.#toldChoices = JSON.stringify(choices);
     channel.send({
       type: "worker-ready",
       worker: context.worker,
@@ -88,7 +93,7 @@ export class Worker {
       protocol: protocolVersion,
       capacity: this.#toldCapacity,
       engine: engine.name,
-      choices: { ...engine.choices },
+      choices,
     });
     this.#scheduleProgress();
     // Last: what came while the engine was opened, a stop or the close, is heard now and ends this.
@@ -241,7 +246,8 @@ export class Worker {
       outcome,
       ...countsOf(open.attempt),
       ...(open.error ? { error: open.error.toJSON() } : {}),
-      choices: { ...this.#options.engine.choices },
+      ...this.#changedChoices(),
+      ...this.#stages(),
     });
   }
 
@@ -270,7 +276,7 @@ export class Worker {
       const waiting = this.#executor.waitingOf(attempt);
       const inFlight = this.#executor.inFlightOf(attempt);
       const facts = { waiting, inFlight, ...countsOf(attempt), ...this.#changedCapacity() };
-      this.#send({ type: "task-progress", task, ...facts });
+      this.#send({ type: "task-progress", task, ...facts, ...this.#stages() });
     }
     return told;
   }
@@ -281,6 +287,20 @@ export class Worker {
     if (capacity === this.#toldCapacity) return {};
     this.#toldCapacity = capacity;
     return { capacity };
+  }
+
+  #stages(): { stages?: readonly StageState[] } {
+    const { stages } = this.#options.engine;
+    return stages ? { stages } : {};
+  }
+
+  /** The same of what the engine chose. */
+  #changedChoices(): { choices?: Record<string, Json> } {
+    const choices = { ...this.#options.engine.choices };
+    const text = JSON.stringify(choices);
+    if (text === this.#toldChoices) return {};
+    this.#toldChoices = text;
+    return { choices };
   }
 
   #send(message: FromWorker): void {

@@ -45,6 +45,14 @@ describe("localWorkers", () => {
     });
   });
 
+  it("divides the memory that is free, where that is known", () => {
+    const job = jobSchema.parse({
+      ...{ input: "/in.jsonl", model: { engine: "fake" }, prompt: "p", workers: { max: 4 } },
+    });
+    const free = localWorkers(job, 10, { ...machine, freeMemoryBytes: 8e9 });
+    expect(free.freeMemoryBytes).toBe(2e9);
+  });
+
   it("starts one where the machine has less than one worker asks for, and says so", () => {
     const { workers, notices } = workersFor({ max: 3, cpu: 24, memory: "120G" });
     expect(workers).toBe(1);

@@ -100,7 +100,7 @@ describe("json rows", () => {
   it("notices that a slice has changed", async () => {
     const [, slice] = await scanAll(json, '[{"a":1},{"a":2}]', { everyRows: 1 });
     const readAs = async (now: string) => {
-      for await (const _ of json.read(readerOf(now), slice!, 1, 1000));
+      for await (const _ of json.read(readerOf(now), slice!, 1, { maxLineBytes: 1000 }));
     };
     await readAs('[{"a":3},{"a":2}]');
     await expect(readAs('[{"a":1},{"a":3}]')).rejects.toMatchObject({ code: "INPUT_CHANGED" });

@@ -43,6 +43,7 @@ describe("jsonl rows", () => {
       [6, 7, "NUL_BYTE"],
       [7, 8, { a: 2 }],
     ]);
+    expect(rows[5]?.error?.message).toContain("byte 7 of the row");
     expect(rows[5]?.raw).toBe('{"a":"\uFFFD\uFFFD"}');
     const kept = rows.map(({ rawBase64 = "" }) =>
       Buffer.from(rawBase64, "base64").toString("latin1"),
@@ -80,7 +81,10 @@ describe("jsonl rows", () => {
 
   it("reads rows unparsed where only their text is wanted", async () => {
     const [slice] = await scanAll(jsonl, '{"a":1}\nbroken\n');
-    for await (const rows of jsonl.read(readerOf('{"a":1}\nbroken\n'), slice!, 5, 1000, false)) {
+    for await (const rows of jsonl.read(readerOf('{"a":1}\nbroken\n'), slice!, 5, {
+      maxLineBytes: 1000,
+      parse: false,
+    })) {
       expect(rows).toEqual([
         { index: 5, file: "in", line: 1, raw: '{"a":1}' },
         { index: 6, file: "in", line: 2, raw: "broken" },
@@ -92,7 +96,7 @@ describe("jsonl rows", () => {
     const content = '{"a":1}\n'.repeat(600);
     const [slice] = await scanAll(jsonl, content, { everyRows: 5000 });
     const lengths: number[] = [];
-    for await (const rows of jsonl.read(readerOf(content), slice!, 0, 1000)) {
+    for await (const rows of jsonl.read(readerOf(content), slice!, 0, { maxLineBytes: 1000 })) {
       lengths.push(rows.length);
     }
     expect(lengths).toEqual([250, 250, 100]);
@@ -113,7 +117,7 @@ describe("jsonl slices", () => {
     const content = '{"a":1}\n{"a":2}\n';
     const slices = await scanAll(jsonl, content, { everyRows: 1 });
     const readAs = async (now: string, slice = slices[1]!) => {
-      for await (const _ of jsonl.read(readerOf(now), slice, 1, 1000));
+      for await (const _ of jsonl.read(readerOf(now), slice, 1, { maxLineBytes: 1000 }));
     };
     await readAs(content);
     await readAs('{"a":3}\n{"a":2}\n');

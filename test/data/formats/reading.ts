@@ -46,7 +46,7 @@ export async function rowsOf(
     end = slice.end;
     const before = rows.length;
     const { maxLineBytes = 1_000_000 } = cut;
-    for await (const batch of format.read(readerOf(content), slice, before, maxLineBytes)) {
+    for await (const batch of format.read(readerOf(content), slice, before, { maxLineBytes })) {
       rows.push(...batch);
     }
     if (rows.length - before !== slice.rows) throw new Error("a slice has other rows than cut");

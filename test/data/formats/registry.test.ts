@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { formatFor } from "../../../src/data/formats/registry.ts";
+import { formatFor, formatNames, isUncut } from "../../../src/data/formats/registry.ts";
 
 describe("formatFor", () => {
   it("goes by the ending, unless a format is named", () => {
@@ -8,9 +8,20 @@ describe("formatFor", () => {
     expect(formatFor("x.json").name).toBe("json");
     expect(formatFor("x.txt").name).toBe("text");
     expect(formatFor("x.json", "jsonl").name).toBe("jsonl");
+    expect(formatFor("x.csv").name).toBe("csv");
+    expect(formatFor("a/photo.JPG").name).toBe("files");
+  });
+
+  it("looks before the ending of a compression", () => {
+    expect(formatFor("x.JSONL.GZ").name).toBe("jsonl");
+    expect(formatFor("https://there/x.tsv.zst?token=a.b").name).toBe("tsv");
+    expect(isUncut({ path: "x.tsv.br", format: "tsv" })).toBe(true);
+    expect(isUncut({ path: "x.tsv", format: "tsv" })).toBe(false);
+    expect(isUncut({ path: "x.gz", format: "files" })).toBe(false);
   });
 
   it("names what is known and what was likely meant", () => {
+    const known = `set input.format to one of ${formatNames.join(", ")}`;
     const error = (...call: Parameters<typeof formatFor>) => {
       try {
         return formatFor(...call);
@@ -21,11 +32,16 @@ describe("formatFor", () => {
     expect(error("data/x.jsn")).toMatchObject({
       code: "INPUT_FORMAT",
       message: expect.stringContaining("data/x.jsn"),
-      hint: "did you mean .json? Else set input.format to one of jsonl, json, text, openai-batch",
+      hint: `did you mean .json? Else ${known}`,
     });
     expect(error("x", "jsnl")).toMatchObject({ hint: expect.stringContaining("jsonl?") });
-    expect(error("x.parquet")).toMatchObject({
-      hint: "set input.format to one of jsonl, json, text, openai-batch",
+    expect(error("x.xlsx")).toMatchObject({ hint: known });
+    expect(error("x.csv.bz2")).toMatchObject({
+      message: expect.stringContaining("ending .bz2"),
+      hint: "decompress it, or compress it to .gz, .zst, .br",
+    });
+    expect(error("x.feather")).toMatchObject({
+      hint: "Arrow is not read: make Parquet of it, as docs/formats.md shows",
     });
     expect(error("README")).toMatchObject({ message: expect.stringContaining("no ending") });
   });

@@ -106,6 +106,24 @@ describe("batched", () => {
     expect(clock.monotonic() - startMs).toBe(10);
   });
 
+  it("waits for full batches where it is to, until it hears that nothing more comes", async () => {
+    const clock = virtualClock();
+    const { batches, model } = recorded(clock);
+    const engine = over(clock, [model], { fillsBatches: true });
+    const asked = range(6).map((item) => engine.infer(item, {}, signal));
+    await clock.run(asked[3]!);
+    expect(batches).toEqual([[0, 1, 2, 3]]);
+    expect(engine.waiting).toBe(2);
+    engine.flush();
+    // It came after: what was flushed waits for it no longer.
+    const later = engine.infer(6, {}, signal);
+    await clock.run(Promise.all(asked));
+    expect(batches[1]!.slice(0, 2)).toEqual([4, 5]);
+    engine.flush();
+    await clock.run(later);
+    expect(engine.waiting).toBe(0);
+  });
+
   it("puts requests of one length together where it looks ahead", async () => {
     const clock = virtualClock();
     const { batches, model } = recorded(clock);

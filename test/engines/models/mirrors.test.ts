@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { hubEndpoint } from "../../../src/engines/models/mirrors.ts";
 import { resolveModel } from "../../../src/engines/models/models.ts";
 import { sha256Hex } from "../../../src/foundation/hashing.ts";
 import { ggufBytes, modelContext } from "./context.ts";
@@ -7,13 +6,6 @@ import { sendFile, serve } from "./serve.ts";
 
 const file = ggufBytes(100_000);
 const download = true;
-
-describe("hubEndpoint", () => {
-  it("is the hub, or what HF_ENDPOINT names", () => {
-    expect(hubEndpoint({})).toBe("https://huggingface.co");
-    expect(hubEndpoint({ HF_ENDPOINT: "http://127.0.0.1:9/x//" })).toBe("http://127.0.0.1:9/x");
-  });
-});
 
 describe("resolveModel from the hub by name", () => {
   it("sends HF_TOKEN to the hub and checks what the hub says of the file", async () => {

@@ -1,5 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { loadPapa } from "../../../src/data/formats/csv/parse-fields.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { sha256Hex } from "../../../src/foundation/hashing.ts";
 import { limits } from "../../../src/foundation/limits.ts";
@@ -8,7 +9,7 @@ import { OutcomeTable } from "../../../src/run/attempt/outcomes.ts";
 import { PartWriter } from "../../../src/run/attempt/part-writer.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
 import { attemptPaths } from "../../../src/run/layout.ts";
-import { memoryRuns } from "../memory-runs.ts";
+import { memoryRuns, willing } from "../memory-runs.ts";
 import { errorOf, inputPath, type PlannedRun, plannedRun, rowsOf } from "../run-fixture.ts";
 import { answer, deaf, fail, openAttempt, request } from "./open-attempt.ts";
 
@@ -36,6 +37,22 @@ describe("PartWriter", () => {
       '{"answer":"answer 2", "text":"x", "b":0.10}',
       '{"answer":"answer 3"}',
     ]);
+  });
+
+  it("keeps the text of what cannot be read, and the row that does not fit a schema", async () => {
+    // A library that is loaded meanwhile is no work that the virtual clock knows of.
+    await loadPapa();
+    const runs = memoryRuns(["id,text", "007,x", "8", "y,z"]);
+    const schema = { properties: { id: { type: "integer" } } };
+    const job = runs.job({ input: { path: runs.input, format: "csv", schema } });
+    await runs.run(willing(), job);
+    const letters = await runs.letters(job);
+    expect(letters.map(({ row, code, line }) => [row, code, line])).toEqual([
+      ["8", "CSV_INVALID", 3],
+      [{ id: "y", text: "z" }, "ROW_SCHEMA", 4],
+    ]);
+    const results = await runs.results(job);
+    expect(results).toEqual([{ id: 7, text: "x", answer: "answer 0" }]);
   });
 
   it("states checksum and size of what it wrote", async () => {

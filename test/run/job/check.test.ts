@@ -54,6 +54,19 @@ onRowError: dead-leter
     );
   });
 
+  it("refuses a list from standard input, whose paths would start from nowhere", async () => {
+    const flags = { "input-list": ["-"], model: "fake", prompt: "p" };
+    expect((await fail(undefined, { flags })).message).toContain("a list is read from a file");
+  });
+
+  it("refuses prefixes of what is no list", async () => {
+    const input = (more: string) =>
+      `input: {path: a.txt, prefixes: {/in/: /data/}${more}}\nmodel: {engine: fake}\nprompt: p\n`;
+    expect((await fail(input(""))).message).toContain("set input.list too");
+    const { job } = await load(input(", list: true"));
+    expect(job.input[0]?.prefixes).toEqual({ "/in/": "/data/" });
+  });
+
   it("refuses a variable whose name no environment can hold", async () => {
     for (const env of ["=x", "A B=x", ""]) {
       const error = await fail(small(), { flags: { env: [env] } });
@@ -66,15 +79,34 @@ onRowError: dead-leter
   });
 
   it("refuses an output that looks like a file of another format", async () => {
-    for (const path of ["results.json", "b/results.CSV", "results.jsonl.gz"]) {
+    for (const path of ["results.txt", "b/results.XLSX", "results.arrow.gz", "results.gz"]) {
       const error = await fail(small(), { flags: { output: path } });
       expect(error.message, path).toContain(
-        "names a file of another format: results are JSON lines",
+        "names a file of another format: results are .jsonl, .json, .csv, .tsv or .parquet",
       );
     }
-    for (const path of ["results.jsonl", "results.ndjson", "out.v2", "results.json/"]) {
+    const known = ["results.jsonl", "b/results.CSV", "results.parquet", "results.json.zst"];
+    for (const path of [...known, "results.ndjson", "out.v2", "out/{stem}.new.json"]) {
       expect((await load(small(), { flags: { output: path } })).job.output.path).toContain("/");
     }
+  });
+
+  it("refuses forms of output that contradict one another", async () => {
+    const wrong: [output: string, message: string][] = [
+      ["{ path: r.csv, format: json }", "output.format: the path's ending is another: r.csv says"],
+      ["{ path: r.csv.gz, compression: none }", "output.compression: the path's ending"],
+      ["{ path: out, format: parquet, compression: brotli }", "compressed within the file"],
+      ["{ path: out, format: csv, compression: snappy }", "snappy is for Parquet"],
+      ["{ path: r.csv, perInputFile: true }", "output.perInputFile: the path must be a directory"],
+      ["{ path: out, perInputFile: true, format: openai-batch }", "openai-batch is one file"],
+      ['"out/{steam}.json"', "did you mean {stem}? there are {stem} {dir} {index} {id}"],
+      ['"out/{stem.json"', "has a brace alone"],
+      ['"out/{stem}"', "must end as the files are written"],
+    ];
+    for (const [output, message] of wrong) {
+      expect((await fail(small(`output: ${output}`))).message, output).toContain(message);
+    }
+    expect((await fail(small("output: { path: out, format: cvs }"))).message).toContain("csv");
   });
 
   it("names file, line and field of a single one", async () => {

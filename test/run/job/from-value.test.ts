@@ -20,6 +20,11 @@ describe("jobFromValue", () => {
     const several = jobFromValue({ ...least, prompts }, "/data");
     expect(several.prompts!["a.b"]!.schema).toMatchObject(json);
     expect(JSON.parse(JSON.stringify(several))).toEqual(several);
+    const input = { path: "rows.csv", schema: zod };
+    const [of] = jobFromValue({ ...least, prompt: "x", input }, "/data").input;
+    expect(of?.schema).toMatchObject(json);
+    const listed = jobFromValue({ ...least, prompt: "x", input: [{ path: "a.csv" }, input] }, "/");
+    expect(listed.input[1]?.schema).toMatchObject(json);
   });
 
   it("leaves JSON Schema as it is, nulls and the order of its keys included", () => {

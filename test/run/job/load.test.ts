@@ -79,6 +79,23 @@ describe("loadJob", () => {
     });
   });
 
+  it("takes lists of files from flags, after the files that are named one by one", async () => {
+    const flags = {
+      input: "a",
+      "input-list": ["b.txt", "s3://x/c.txt"],
+      model: "fake",
+      prompt: "p",
+    };
+    const { job } = await load(undefined, { flags });
+    expect(job.input).toMatchObject([
+      { path: join(folder, "a") },
+      { path: join(folder, "b.txt"), list: true },
+      { path: "s3://x/c.txt", list: true },
+    ]);
+    const alone = await load(undefined, { flags: { ...flags, input: undefined } });
+    expect(alone.job.input).toHaveLength(2);
+  });
+
   it("says how a job is given when there is none", async () => {
     const error = await fail(undefined);
     expect(error.code).toBe("USAGE");

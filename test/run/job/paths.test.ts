@@ -38,5 +38,7 @@ describe("trialOutput", () => {
     expect(trialOutput("/a/out", "limit5")).toBe("/a/out-limit5");
     expect(trialOutput("/a/out/", "limit5")).toBe("/a/out-limit5");
     expect(trialOutput("/a/r.jsonl", "sample3")).toBe("/a/r-sample3.jsonl");
+    expect(trialOutput("/a/r.csv.gz", "sample3")).toBe("/a/r-sample3.csv.gz");
+    expect(trialOutput("/a/{stem}.new.json", "limit5")).toBe("/a/{stem}.new-limit5.json");
   });
 });

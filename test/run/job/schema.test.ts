@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { formatNames } from "../../../src/data/formats/registry.ts";
 import { jobSchema } from "../../../src/run/job/schema.ts";
 
 const least = { input: "rows.jsonl", model: { engine: "fake" }, prompt: "Say {{ text }}" };
@@ -22,6 +23,20 @@ describe("jobSchema", () => {
     const job = jobSchema.parse({ ...least, generation: { stop: "END" } });
     expect(job.generation.stop).toEqual(["END"]);
     expect(jobSchema.parse(JSON.parse(JSON.stringify(job)))).toEqual(job);
+  });
+
+  it("takes the formats that there are, and columns and schemas of rows", () => {
+    const parsed = (input: object) => jobSchema.safeParse({ ...least, input });
+    for (const format of formatNames) {
+      const isBatch = format === "openai-batch";
+      const job = { ...least, input: { path: "x", format }, ...(isBatch && { prompt: undefined }) };
+      expect(jobSchema.safeParse(job).success, format).toBe(true);
+    }
+    const read = parsed({ path: "x.csv", columns: "id, the text", schema: { required: ["id"] } });
+    expect(read.data?.input[0]?.columns).toEqual(["id", "the text"]);
+    expect(parsed({ path: "x.csv", columns: [] }).success).toBe(false);
+    const wrong = parsed({ path: "x.csv", schema: { properties: { id: { type: "int" } } } });
+    expect(JSON.stringify(wrong.error?.issues)).toContain("no JSON Schema of a row");
   });
 
   it("takes memory as people write it, and shares below one", () => {

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { openStorage } from "../../../src/data/storage/open.ts";
+import { localStorage as openStorage } from "../../../src/data/storage/local.ts";
 import { loadJob } from "../../../src/run/job/load.ts";
 import { errorFileOf } from "../../../src/run/openai-batch/error-file.ts";
 import { removeRun } from "../../../src/run/remove-run.ts";

@@ -15,6 +15,9 @@ interface Situation {
   failedAgain?: number[];
   /** Failed rows have lines too: one for each in `results`, and in `answers` for each asked. */
   resultsHoldFailed?: boolean;
+  /** Rows with another number of lines than one, before the retry and in it. */
+  counts?: [row: number, lines: number][];
+  countsAgain?: [row: number, lines: number][];
 }
 
 async function merge(situation: Situation) {
@@ -32,10 +35,13 @@ async function merge(situation: Situation) {
           rows.map((index) => JSON.stringify({ index, code })),
         )
       : null;
+  const countsOf = async (path: string, counts: Situation["counts"]) =>
+    counts && { lineCounts: await store(path, [JSON.stringify(counts)]) };
   const planned: Task = { task: 1, firstRow: 10, rows: 4, slices: [], ...task };
   const commit = {
     part: await store("again", answers ?? []),
     deadLetters: await lettersOf("again-letters", failedAgain, "again"),
+    ...(await countsOf("again-counts", situation.countsAgain)),
   } as Commit;
   const sink = await LineSink.open(storage, "merged");
   async function* lines() {
@@ -45,15 +51,25 @@ async function merge(situation: Situation) {
     task: planned,
     results: lines(),
     deadLetters: await lettersOf("letters", letters, "before"),
+    ...(await countsOf("counts", situation.counts)),
     resultsHoldFailed: situation.resultsHoldFailed ?? false,
     ...(asked === undefined ? {} : { retried: { task: { ...planned, only: asked }, commit } }),
   };
-  const merged = await mergeTask(storage, source, sink, "merged-letters");
+  const merged = await mergeTask(storage, source, sink, {
+    deadLetters: "merged-letters",
+    lineCounts: "merged-counts",
+  });
   const { bytes } = await sink.end();
   const text = Buffer.from(await storage.read("merged")).toString();
   expect(bytes).toBe(text.length);
   const left = merged.deadLetters && Buffer.from(await storage.read("merged-letters")).toString();
-  return { ...merged, lines: text.split("\n").slice(0, -1), left: left && linesOf(left) };
+  const counts = merged.lineCounts && Buffer.from(await storage.read("merged-counts")).toString();
+  return {
+    ...merged,
+    lines: text.split("\n").slice(0, -1),
+    left: left && linesOf(left),
+    counts: counts && (JSON.parse(counts) as unknown),
+  };
 }
 
 describe("mergeTask", () => {
@@ -120,6 +136,31 @@ describe("mergeTask", () => {
       answers: ["a10"],
     });
     expect(merged.lines).toEqual(["a10", "b12"]);
+  });
+
+  it("keeps the lines of rows together that became several, or none", async () => {
+    const merged = await merge({
+      results: ["b10.1", "b10.2", "b13.1", "b13.2", "b13.3"],
+      letters: [12],
+      counts: [
+        [10, 2],
+        [11, 0],
+        [13, 3],
+      ],
+      asked: "10-12",
+      answers: ["a11.1", "a11.2", "a12"],
+      countsAgain: [
+        [10, 0],
+        [11, 2],
+      ],
+    });
+    expect(merged.lines).toEqual(["a11.1", "a11.2", "a12", "b13.1", "b13.2", "b13.3"]);
+    expect(merged).toMatchObject({ results: 6, failed: 0, recovered: 1, filtered: 1 });
+    expect(merged.counts).toEqual([
+      [10, 0],
+      [11, 2],
+      [13, 3],
+    ]);
   });
 
   it("changes nothing where nothing was asked", async () => {

@@ -2,8 +2,8 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { localStorage as openStorage } from "../../../src/data/storage/local.ts";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
-import { openStorage } from "../../../src/data/storage/open.ts";
 import { sha256Hex } from "../../../src/foundation/hashing.ts";
 import type { Manifest } from "../../../src/run/seal/manifest.ts";
 import { verifyRun } from "../../../src/run/seal/verify.ts";
@@ -99,7 +99,7 @@ describe("verifyRun passes", () => {
     ["a retried run", () => again],
   ])("%s, where they were made and moved", async (_name, run) => {
     for (const { location } of [run(), copyOf(run())]) {
-      const storages = [location.directory, location.outside].map(openStorage);
+      const storages = [location.directory, location.outside].map((it) => openStorage(it));
       const { damages, checked, manifest } = await verifyRun(storages[0]!, storages[1]!);
       expect(damages).toEqual([]);
       expect(checked).toMatchObject({ tasks: 5, rows: 23 });

@@ -1,12 +1,20 @@
-import { Agent, type Dispatcher, EnvHttpProxyAgent, request } from "undici";
-import { limits } from "../../foundation/limits.ts";
-import type { ModelContext } from "./model-context.ts";
+import {
+  Agent,
+  type buildConnector,
+  type Dispatcher,
+  EnvHttpProxyAgent,
+  Pool,
+  request,
+} from "undici";
+import { limits } from "./limits.ts";
 
 /** A file on a server, as the server answered for it. */
 export interface RemoteAnswer {
   status: number;
   headers: Readonly<Record<string, string | string[] | undefined>>;
   body: Dispatcher.ResponseData["body"];
+  /** The address that gave this answer, after all redirects. */
+  url: string;
   /** True when the address that was asked first gave this answer, not one it redirected to. */
   isFirstHost: boolean;
   /** What the hub says the file's content is, if it said so. */
@@ -22,19 +30,58 @@ export interface RemoteQuery {
   headers?: Readonly<Record<string, string>>;
 }
 
-/** A dispatcher for downloads: short connect timeouts, the proxies that the environment names. */
-export function downloadDispatcher(environment: ModelContext["environment"]): Dispatcher {
+/** How long a server may take, and how many connections it gets. */
+export interface RemoteTimes {
+  connectTimeoutMs: number;
+  /** Longest time without a byte. */
+  stallTimeoutMs: number;
+  /** To one server; default: as many as are needed. */
+  connections?: number;
+}
+
+/** A dispatcher for downloads, through the proxies that the environment names. */
+export function downloadDispatcher(
+  environment: Readonly<Record<string, string | undefined>>,
+  { connectTimeoutMs, stallTimeoutMs, connections }: RemoteTimes,
+): Dispatcher {
   const options = {
-    connect: { timeout: limits.modelConnectTimeoutMs },
-    headersTimeout: limits.modelStallTimeoutMs,
-    bodyTimeout: limits.modelStallTimeoutMs,
+    connect: { timeout: connectTimeoutMs },
+    headersTimeout: stallTimeoutMs,
+    bodyTimeout: stallTimeoutMs,
+    ...(connections !== undefined && { connections }),
   };
   const value = (name: string) => environment[name.toLowerCase()] || environment[name] || "";
   const httpProxy = value("HTTP_PROXY");
   const httpsProxy = value("HTTPS_PROXY");
   if (!httpProxy && !httpsProxy) return new Agent(options);
   const noProxy = value("NO_PROXY");
-  return new EnvHttpProxyAgent({ ...options, httpProxy, httpsProxy, noProxy });
+  // Many a proxy makes tunnels for https only.
+  const proxied = { proxyTunnel: false, factory: poolOf };
+  return new EnvHttpProxyAgent({ ...options, ...proxied, httpProxy, httpsProxy, noProxy });
+}
+
+/**
+ * The pool of a server. Undici takes a tunnel that is refused for a broken connection and dials
+ * again without end; under another code it gives up.
+ */
+function poolOf(origin: string | URL, options: object): Dispatcher {
+  const { connect } = options as { connect?: buildConnector.connector | object };
+  if (typeof connect !== "function") return new Pool(origin, options);
+  const dial = connect as buildConnector.connector;
+  return new Pool(origin, {
+    ...options,
+    connect(target, callback) {
+      dial(target, (error, socket) => {
+        if (error === null) return callback(null, socket);
+        const { code } = error as NodeJS.ErrnoException;
+        const renamed = code?.startsWith("UND_ERR_") ? "ERR_PROXY_TUNNEL" : code;
+        callback(
+          Object.assign(new Error(error.message, { cause: error }), { code: renamed }),
+          null,
+        );
+      });
+    },
+  });
 }
 
 /**
@@ -54,12 +101,15 @@ export async function askRemote(
     const isFirstHost = url.origin === origin;
     const headers: Record<string, string> = { "accept-encoding": "identity", ...query.headers };
     if (query.token !== undefined && isFirstHost) headers.authorization = `Bearer ${query.token}`;
-    const answer = await request(url, { method: "GET", headers, dispatcher, signal });
+    const options = { headers, dispatcher, signal, highWaterMark: limits.maxBodyBufferBytes };
+    const answer = await request(url, { method: "GET", ...options });
     if (isFirstHost) linked = { ...linked, ...linkedFile(answer.headers) };
     const location = single(answer.headers.location);
     if (![301, 302, 303, 307, 308].includes(answer.statusCode) || location === undefined) {
       const { statusCode: status, headers: received, body } = answer;
-      return { status, headers: received, body, isFirstHost, ...linked };
+      // Who reads it meets its failure; one that nobody reads to its end would end the process.
+      body.on("error", () => {});
+      return { status, headers: received, body, url: url.href, isFirstHost, ...linked };
     }
     await answer.body.dump();
     const next = new URL(location, url);
@@ -69,6 +119,28 @@ export async function askRemote(
     url = next;
   }
   throw new Error(`redirected more than ${limits.maxRedirects} times`);
+}
+
+/**
+ * Hands a body over as it comes. Undici 7 ends the process where a server closes the connection
+ * while it waits for who reads: so nothing here ever waits.
+ *
+ * @throws what `onChunk` throws, or the network's error.
+ */
+export function readBody({ body }: RemoteAnswer, onChunk: (chunk: Buffer) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    body.on("error", reject);
+    body.on("end", resolve);
+    body.on("close", () => reject(new Error("the connection was closed")));
+    body.on("data", (chunk: Buffer) => {
+      try {
+        onChunk(chunk);
+      } catch (error) {
+        reject(error);
+        body.destroy();
+      }
+    });
+  });
 }
 
 /** The hub names a file's sha256 and size on the redirect to where the bytes lie. */

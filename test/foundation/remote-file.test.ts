@@ -1,7 +1,9 @@
+import { once } from "node:events";
+import { createServer, type Socket } from "node:net";
 import { Agent } from "undici";
-import { describe, expect, it } from "vitest";
-import { askRemote, networkReason } from "../../../src/engines/models/remote-file.ts";
-import { serve } from "./serve.ts";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { askRemote, networkReason, readBody } from "../../src/foundation/remote-file.ts";
+import { serve } from "../engines/models/serve.ts";
 
 const sha256 = "ab".repeat(32);
 
@@ -47,5 +49,38 @@ describe("networkReason", () => {
     expect(networkReason(new Error("proxy http://user:pass@host failed"))).toBe(
       "proxy http://host failed",
     );
+  });
+});
+
+describe("readBody", () => {
+  it("gives what came while nobody read, though the server has closed since", async () => {
+    const content = Buffer.alloc(3_000_000, "sluice");
+    const head = `HTTP/1.0 200 OK\r\ncontent-length: ${content.length}\r\n\r\n`;
+    const server = createServer((socket) => {
+      socket.once("data", () => socket.end(Buffer.concat([Buffer.from(head), content])));
+    }).listen(0, "127.0.0.1");
+    onTestFinished(() => void server.close());
+    await once(server, "listening");
+    const { port } = server.address() as { port: number };
+    const connected = once(server, "connection") as Promise<[Socket]>;
+    const answer = await askRemote({ url: `http://127.0.0.1:${port}/a` }, new Agent());
+    const [socket] = await connected;
+    if (!socket.closed) await once(socket, "close");
+    const chunks: Buffer[] = [];
+    await readBody(answer, (chunk) => void chunks.push(chunk));
+    expect(Buffer.compare(Buffer.concat(chunks), content)).toBe(0);
+  });
+
+  it("ends with what its reader throws, or with the connection", async () => {
+    const server = await serve((request, response) => {
+      response.writeHead(200, { "content-length": "100" });
+      response.write("half", () => request.url === "/torn" && request.socket.destroy());
+    });
+    const ask = (path: string) => askRemote({ url: server.origin + path }, new Agent());
+    const refuse = () => {
+      throw new Error("no more");
+    };
+    await expect(readBody(await ask("/a"), refuse)).rejects.toThrow("no more");
+    await expect(readBody(await ask("/torn"), () => {})).rejects.toThrow();
   });
 });

@@ -1,0 +1,86 @@
+import { thisMachine, workerEnvironment } from "../backends/open.ts";
+import type { StageState } from "../engines/engine.ts";
+import { prepareEngine } from "../engines/prepare-engine.ts";
+import { describeEngine, openEngine } from "../engines/registry.ts";
+import type { Json, JsonObject } from "../foundation/json.ts";
+import { silentLogger } from "../foundation/logger.ts";
+import { findInput } from "../run/create-plan.ts";
+import type { JobInput } from "../run/job/schema.ts";
+import { assertStagesAskable, rowModelOpener } from "../run/row-model.ts";
+import { inputRows, streamRows } from "../run/stream-rows.ts";
+import { jobOf, type RunOptions, surroundingsOf } from "./run.ts";
+import { engineContext, runDependencies } from "./run-dependencies.ts";
+
+/** A job that is not asked for results: what is read, and what becomes of it. */
+export type InputJob = Pick<JobInput, "input" | "model" | "limit">;
+
+/** The rows of an input as JSON, a line each. @throws SluiceError the fault of a broken row. */
+export async function* inputLines(input: InputJob, options: StreamOptions): AsyncGenerator<string> {
+  const surroundings = surroundingsOf(options);
+  const job = await jobOf(input, surroundings);
+  const dependencies = runDependencies(surroundings, silentLogger, job.store);
+  for await (const { raw, value, error } of inputRows(job, dependencies, 0)) {
+    if (error) throw error;
+    // Only JSON that was written over several lines is written anew.
+    yield raw.includes("\n") ? JSON.stringify(value) : raw;
+  }
+}
+
+/** What tells the input of a job from another one, as far as a listing of its files can. */
+export async function inputFacts(input: InputJob, options: StreamOptions): Promise<Json> {
+  const surroundings = surroundingsOf(options);
+  const job = await jobOf(input, surroundings);
+  const { inputs } = runDependencies(surroundings, silentLogger, job.store);
+  const { digest, modifiedDigest } = await findInput(job, inputs);
+  return [digest, modifiedDigest];
+}
+
+/** How a program looks at what the rows of a job become. */
+export interface StreamOptions
+  extends Pick<
+    RunOptions,
+    "install" | "signal" | "logger" | "workingDirectory" | "environment" | "onEvent"
+  > {
+  /** Rows that are asked ahead of the reader, at most. */
+  ahead?(): number;
+  /** Told at the end what each stage did. */
+  onEnd?(stages: readonly StageState[]): void;
+}
+
+/**
+ * What the rows of a job become, in input order, with no run directory: nothing is kept. Reading no
+ * further ends it.
+ *
+ * @param functions those of this program that stages name by their place.
+ * @throws SluiceError the failure of the first row that fails; whatever prevents a start.
+ */
+export async function* streamJob(
+  input: JobInput,
+  options: StreamOptions,
+  functions: readonly unknown[],
+): AsyncGenerator<JsonObject> {
+  const { install = true, logger = silentLogger } = options;
+  const given = surroundingsOf(options);
+  const job = await jobOf(input, given);
+  assertStagesAskable(job);
+  const surroundings = { ...given, environment: workerEnvironment(given.environment, job.env) };
+  const signal = options.signal ?? new AbortController().signal;
+  const context = { ...engineContext(surroundings, logger), functions, signal };
+  await prepareEngine(job.model, context, { install });
+  const { cores, freeMemoryBytes } = thisMachine();
+  const known = describeEngine(job.model);
+  const model = known.sharedAmong?.(job.model, 1, cores, freeMemoryBytes) ?? job.model;
+  for (const message of known.notices?.(model) ?? [])
+    options.onEvent?.({ type: "notice", message });
+  const seed = job.generation.seed ?? 0;
+  const openRowModel = rowModelOpener(job, seed, openEngine);
+  const engine = await openEngine(model, { ...context, openRowModel });
+  try {
+    const dependencies = runDependencies(surroundings, logger, job.store);
+    const { ahead } = options;
+    yield* streamRows(job, { engine, dependencies, seed, signal, ...(ahead && { ahead }) });
+    options.onEnd?.(engine.stages ?? []);
+  } finally {
+    await engine.close();
+  }
+}

@@ -1,0 +1,66 @@
+import type { Advice, AdviceOption } from "../run/advise/advise.ts";
+import type { Interval } from "../run/bill/interval.ts";
+import { duration } from "./progress-view.ts";
+import { counted, dollars, grouped } from "./quantities.ts";
+import { type Column, table } from "./table.ts";
+
+const right = { align: "right" } as const;
+
+/** Advice as lines for people: a table, what is proposed, and what speaks against it. */
+export function adviceLines(advice: Advice): string[] {
+  const { proposed, options, meetsDeadline, warnings } = advice;
+  const { workers, shards, rowsPerShard, shardSeconds, seconds, usd } = proposed;
+  const columns: Column[] = [
+    { title: "" },
+    { title: "workers", ...right },
+    { title: "shards", ...right },
+    { title: "rows each", ...right },
+    { title: "a shard", ...right },
+    { title: "time", ...right },
+    ...(usd ? [{ title: "machines", ...right }] : []),
+    { title: "lost", ...right },
+  ];
+  const cut = `${counted(shards, "shard")} of ${counted(rowsPerShard, "row")}`;
+  const end = meetsDeadline === false ? ", which is too late" : "";
+  return [
+    ...table(
+      columns,
+      options.map((option) => cellsOf(option, option.workers === workers)),
+    ),
+    "",
+    `proposed  ${counted(workers, "worker")}, ${cut}: ${span(shardSeconds)} each`,
+    `time      about ${span(seconds.estimated)}, up to ${span(seconds.high)}${end}`,
+    ...(usd ? [`machines  about ${dollars(usd.estimated)} (${bounds(usd)})`] : []),
+    `start     ${span(advice.startSeconds)} until a machine asks its first row`,
+    `preempted ${lossText(advice)}`,
+    `flags     --shard.rows ${rowsPerShard} --workers.max ${workers}`,
+    ...warnings.map((warning) => `warning: ${warning}`),
+  ];
+}
+
+function cellsOf(option: AdviceOption, isProposed: boolean): string[] {
+  const { workers, shards, rowsPerShard, shardSeconds, seconds, usd, lostShare } = option;
+  return [
+    isProposed ? "→" : "",
+    grouped(workers),
+    grouped(shards),
+    grouped(rowsPerShard),
+    span(shardSeconds),
+    span(seconds.estimated),
+    ...(usd ? [dollars(usd.estimated)] : []),
+    `${(lostShare * 100).toFixed(1)} %`,
+  ];
+}
+
+function bounds({ low, high }: Interval): string {
+  return `${dollars(low)} to ${dollars(high)}`;
+}
+
+function span(seconds: number): string {
+  return seconds < 1 ? "<1s" : duration(seconds);
+}
+
+function lossText({ lostSecondsPerPreemption, lostSecondsWithoutJournal }: Advice): string {
+  const kept = `costs ${span(lostSecondsPerPreemption)} of work`;
+  return `${kept}, where the journal is lost as well ${span(lostSecondsWithoutJournal)}`;
+}

@@ -1,0 +1,53 @@
+import Papa from "papaparse";
+import { type ExactJson, type ExactRow, exactText, parseExactly } from "../exact-json.ts";
+import type { EncoderOptions, RowEncoder } from "./encoder.ts";
+
+/** A value of CSV: null is an empty field, and an empty text a quoted one. */
+type Field = string | null;
+
+/**
+ * CSV with a header (RFC 4180), lines ending in `\n`. Objects and lists are JSON text, whole
+ * numbers keep every digit, and null or a missing field is empty, where an empty text is `""`.
+ *
+ * @param delimiter a tab for TSV.
+ * @throws of `add`: where a row has a field that is no column.
+ */
+export function csvEncoder({ columns }: EncoderOptions, delimiter = ","): RowEncoder {
+  const names = columns.map(({ name }) => name);
+  const known = new Set(names);
+  let isBegun = false;
+  const begin = (): Uint8Array[] => {
+    if (isBegun) return [];
+    isBegun = true;
+    return names.length === 0 ? [] : [textOf([names], delimiter)];
+  };
+  return {
+    add: async (lines) => {
+      if (lines.length === 0) return [];
+      const rows = lines.map((line) => fieldsOf(parseExactly(line) as ExactRow, names, known));
+      return [...begin(), textOf(rows, delimiter)];
+    },
+    end: async () => begin(),
+  };
+}
+
+function fieldsOf(row: ExactRow, names: readonly string[], known: ReadonlySet<string>): Field[] {
+  for (const name of Object.keys(row)) {
+    if (!known.has(name)) throw new Error(`column ${name} is in a row and not in the header`);
+  }
+  return names.map((name) => fieldOf(Object.hasOwn(row, name) ? row[name]! : null));
+}
+
+function fieldOf(value: ExactJson): Field {
+  if (value === null || typeof value === "string") return value;
+  return typeof value === "object" ? exactText(value) : String(value);
+}
+
+function textOf(rows: readonly Field[][], delimiter: string): Uint8Array {
+  // Readers skip an empty line, which a lone null would be.
+  const isLone = rows[0]!.length === 1;
+  const quotes = (field: Field) => field === "" || (isLone && field === null);
+  const data = isLone ? rows.map(([field]) => [field ?? ""]) : rows;
+  const text = Papa.unparse(data as string[][], { delimiter, newline: "\n", quotes });
+  return Buffer.from(`${text}\n`);
+}

@@ -1,0 +1,97 @@
+import { isJsonObject, type Json, type JsonObject } from "../../../foundation/json.ts";
+
+/**
+ * The JSON text that a field's text stands for, or undefined where the field has no value. Text
+ * that is nothing of what is asked for stays text: the check of the row will name it.
+ */
+export type FieldReader = (text: string) => string | undefined;
+
+/**
+ * Reads fields as what a JSON Schema asks for; without a property of that name, as text. Where
+ * text is allowed beside other types it stays text. Whole numbers keep every digit. Empty text is
+ * null where null is allowed, and no value where neither null nor text is.
+ *
+ * @example
+ * fieldReader({ properties: { n: { type: "integer" } } }, "n")("007"); // "7"
+ */
+export function fieldReader(schema: JsonObject, name: string): FieldReader {
+  const properties = isJsonObject(schema.properties) ? schema.properties : {};
+  const property = Object.hasOwn(properties, name) ? properties[name]! : {};
+  const types = typesOf(property, schema, 0);
+  const isText = types.size === 0 || types.has("string");
+  const empty = types.has("null") ? "null" : isText ? '""' : undefined;
+  if (isText) return (text) => (text === "" ? empty : JSON.stringify(text));
+  const readers = [...types].flatMap((type) => readerOfType[type] ?? []);
+  return (text) => {
+    const trimmed = text.trim();
+    if (trimmed === "") return empty;
+    for (const read of readers) {
+      const json = read(trimmed);
+      if (json !== undefined) return json;
+    }
+    return JSON.stringify(text);
+  };
+}
+
+const readerOfType: Readonly<Record<string, FieldReader>> = {
+  boolean: (text) => (/^(true|false)$/i.test(text) ? text.toLowerCase() : undefined),
+  // Tables with gaps write whole numbers as 1.0.
+  integer: (text) =>
+    /^[+-]?\d+(\.0*)?$/.test(text) ? plainNumber(text.replace(/\..*/, "")) : undefined,
+  number: (text) =>
+    /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? plainNumber(text) : undefined,
+  object: jsonText,
+  array: jsonText,
+};
+
+/** A number as JSON writes it: no plus, no zeros before it, digits on both sides of the point. */
+function plainNumber(text: string): string {
+  return text
+    .replace(/^\+/, "")
+    .replace(/^(-?)0+(?=\d)/, "$1")
+    .replace(/^(-?)\./, "$10.")
+    .replace(/\.(?=$|e)/i, "");
+}
+
+function jsonText(text: string): string | undefined {
+  if (text[0] !== "{" && text[0] !== "[") return undefined;
+  try {
+    JSON.parse(text);
+    return text;
+  } catch {
+    return undefined;
+  }
+}
+
+/** References that lie in one another no deeper. */
+const maxDepth = 16;
+
+/** The JSON types that a schema allows, as far as it names any. */
+function typesOf(given: Json, root: JsonObject, depth: number): Set<string> {
+  const types = new Set<string>();
+  if (!isJsonObject(given) || depth > maxDepth) return types;
+  const schema = typeof given.$ref === "string" ? referred(root, given.$ref) : given;
+  const named = Array.isArray(schema.type) ? schema.type : [schema.type];
+  for (const type of named) if (typeof type === "string") types.add(type);
+  for (const constant of [schema.enum ?? [], "const" in schema ? [schema.const] : []].flat()) {
+    types.add(typeOfValue(constant as Json));
+  }
+  for (const alternative of [schema.anyOf ?? [], schema.oneOf ?? []].flat()) {
+    for (const type of typesOf(alternative as Json, root, depth + 1)) types.add(type);
+  }
+  return types;
+}
+
+function typeOfValue(value: Json): string {
+  if (value === null) return "null";
+  return Array.isArray(value) ? "array" : typeof value;
+}
+
+function referred(root: JsonObject, reference: string): JsonObject {
+  let found: Json = root;
+  for (const part of reference.replace(/^#\/?/, "").split("/").filter(Boolean)) {
+    const key = part.replaceAll("~1", "/").replaceAll("~0", "~");
+    found = isJsonObject(found) && Object.hasOwn(found, key) ? found[key]! : {};
+  }
+  return isJsonObject(found) ? found : {};
+}

@@ -1,0 +1,19 @@
+import type { Column } from "../columns.ts";
+
+export interface EncoderOptions {
+  /** Columns of the whole file; formats without a header look at none of it. */
+  columns: readonly Column[];
+  /** Of JSON: a file of one row is that row, and no list of it. */
+  isObject?: boolean | undefined;
+}
+
+/**
+ * Turns rows into the bytes of one file. Bytes come as soon as they are ready, so that memory does
+ * not grow with the file.
+ */
+export interface RowEncoder {
+  /** Takes rows as JSON texts of objects; gives what of the file is complete. */
+  add(lines: readonly string[]): Promise<Uint8Array[]>;
+  /** The rest of the file. No call follows it. */
+  end(): Promise<Uint8Array[]>;
+}

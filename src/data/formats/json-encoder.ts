@@ -1,0 +1,39 @@
+import type { RowEncoder } from "./encoder.ts";
+
+/**
+ * One JSON array, a row a line; each row as it stands.
+ *
+ * @param isObject a file of one row is that row alone.
+ */
+export function jsonEncoder(isObject = false): RowEncoder {
+  return isObject ? objectEncoder() : arrayEncoder();
+}
+
+/** Holds what it is given: such a file is of one row of the input. */
+function objectEncoder(): RowEncoder {
+  const held: string[] = [];
+  return {
+    add: async (lines) => {
+      held.push(...lines);
+      return [];
+    },
+    end: async () => {
+      if (held.length === 1) return [Buffer.from(`${held[0]}\n`)];
+      const list = arrayEncoder();
+      return [...(await list.add(held)), ...(await list.end())];
+    },
+  };
+}
+
+function arrayEncoder(): RowEncoder {
+  let isEmpty = true;
+  return {
+    add: async (lines) => {
+      if (lines.length === 0) return [];
+      const before = isEmpty ? "[\n" : ",\n";
+      isEmpty = false;
+      return [Buffer.from(before + lines.join(",\n"))];
+    },
+    end: async () => [Buffer.from(isEmpty ? "[]\n" : "\n]\n")],
+  };
+}

@@ -1,0 +1,61 @@
+import type { CutRule } from "../format.ts";
+import type { GroupPlace } from "./footer.ts";
+
+/** Some rows of consecutive row groups. */
+export interface GroupRange {
+  groups: GroupPlace[];
+  /** Rows of the first group that lie before the range. */
+  skipRows: number;
+  rows: number;
+  /** Number of its first group's first row in the file, from 1. */
+  firstRow: number;
+}
+
+/** Times the asked rows that a row group may have and stay whole. */
+const maxGroupShare = 4;
+
+/**
+ * Cuts a file's rows into ranges. At own borders, a range ends where a row group does, and only
+ * large groups are divided, into equal parts: each part reads its group whole.
+ */
+export function cutGroups(groups: readonly GroupPlace[], rule: CutRule): GroupRange[] {
+  const cutter = new GroupCutter();
+  let firstRow = 1;
+  for (const group of groups) {
+    const isDivided = rule.atOwnBorders === true && group.rows > maxGroupShare * rule.everyRows;
+    if (isDivided) cutter.close();
+    for (let taken = 0; taken < group.rows; ) {
+      const wanted = cutter.ranges.length === 0 ? rule.firstCutRows : rule.everyRows;
+      const rest = group.rows - taken;
+      const equal = Math.ceil(group.rows / Math.ceil(group.rows / rule.everyRows));
+      const most = isDivided ? equal : rule.atOwnBorders ? rest : wanted - cutter.openRows;
+      taken += cutter.take(group, taken, Math.min(rest, most), firstRow);
+      if (isDivided || cutter.openRows >= wanted) cutter.close();
+    }
+    firstRow += group.rows;
+  }
+  cutter.close();
+  return cutter.ranges;
+}
+
+class GroupCutter {
+  readonly ranges: GroupRange[] = [];
+  #open: GroupRange | undefined;
+
+  get openRows(): number {
+    return this.#open?.rows ?? 0;
+  }
+
+  /** Adds rows to the open range, or to a new one that begins after `taken` rows of the group. */
+  take(group: GroupPlace, taken: number, rows: number, firstRow: number): number {
+    this.#open ??= { groups: [], skipRows: taken, rows: 0, firstRow };
+    this.#open.groups.push(group);
+    this.#open.rows += rows;
+    return rows;
+  }
+
+  close(): void {
+    if (this.#open) this.ranges.push(this.#open);
+    this.#open = undefined;
+  }
+}

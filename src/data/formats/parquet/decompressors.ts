@@ -1,0 +1,27 @@
+import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from "node:zlib";
+import type { CompressionCodec, Compressors } from "hyparquet";
+import { snappyUncompressor } from "hysnappy";
+
+/** Every compression of pages but LZO, which no writer of today makes. */
+export const supportedCodecs: readonly CompressionCodec[] = [
+  "UNCOMPRESSED",
+  "SNAPPY",
+  "GZIP",
+  "ZSTD",
+  "BROTLI",
+  "LZ4",
+  "LZ4_RAW",
+];
+
+/** What decompresses pages of these codecs; Node's own where it has one. */
+export async function decompressorsOf(codecs: ReadonlySet<CompressionCodec>): Promise<Compressors> {
+  const own: Compressors = {
+    ...(codecs.has("SNAPPY") && { SNAPPY: snappyUncompressor() }),
+    GZIP: (input) => gunzipSync(input),
+    ZSTD: (input) => zstdDecompressSync(input),
+    BROTLI: (input) => brotliDecompressSync(input),
+  };
+  if (!codecs.has("LZ4") && !codecs.has("LZ4_RAW")) return own;
+  const { decompressLz4, decompressLz4Raw } = await import("hyparquet-compressors");
+  return { ...own, LZ4: decompressLz4, LZ4_RAW: decompressLz4Raw };
+}

@@ -1,0 +1,140 @@
+import type { ColumnMetaData, FileMetaData, RowGroup } from "hyparquet";
+import { parquetMetadata } from "hyparquet";
+import { SluiceError } from "../../../foundation/errors.ts";
+import { limits } from "../../../foundation/limits.ts";
+import type { RandomReader } from "../../storage/storage.ts";
+import { supportedCodecs } from "./decompressors.ts";
+
+/** What a Parquet file says of itself at its end. */
+export interface Footer {
+  metadata: FileMetaData;
+  groups: GroupPlace[];
+  /** The footer as it lies in the file. */
+  bytes: Uint8Array;
+}
+
+/** Where a row group lies. */
+export interface GroupPlace {
+  /** From 1, as people count. */
+  number: number;
+  start: number;
+  end: number;
+  rows: number;
+  columns: ColumnMetaData[];
+}
+
+/** The length of the metadata and the mark `PAR1` end every file. */
+const trailerBytes = 8;
+/** Read at once, so that most footers take one read. */
+const tailBytes = 64 * 1024;
+
+/** Statistics are not used, and a shortened one may not be what its type asks for. */
+const asTheyAre = (value: unknown): unknown => value;
+const rawStatistics = {
+  stringFromBytes: asTheyAre,
+  dateFromDays: asTheyAre,
+  timestampFromMilliseconds: asTheyAre,
+  timestampFromMicroseconds: asTheyAre,
+  timestampFromNanoseconds: asTheyAre,
+  uuidFromBytes: asTheyAre,
+};
+
+/**
+ * Reads the footer and checks that the row groups it names lie within the file.
+ *
+ * @throws SluiceError `INPUT_UNREADABLE` where the file is truncated, damaged, or no Parquet.
+ */
+export async function readFooter(reader: RandomReader, file: string): Promise<Footer> {
+  if (!Number.isFinite(reader.bytes)) {
+    const hint = "decompress it first: Parquet compresses its own pages";
+    throw unreadable(file, "a Parquet file cannot be read within another compression", { hint });
+  }
+  const bytes = await footerBytes(reader, file);
+  let metadata: FileMetaData;
+  try {
+    metadata = parquetMetadata(bytes, { parsers: rawStatistics, geoparquet: false });
+  } catch (cause) {
+    const place = `its footer, bytes ${reader.bytes - bytes.length} to the end`;
+    throw unreadable(file, `${place}, is damaged: ${messageOf(cause)}`, { cause });
+  }
+  return { metadata, groups: placesOf(metadata, reader.bytes - bytes.length, file), bytes };
+}
+
+async function footerBytes(reader: RandomReader, file: string): Promise<Uint8Array> {
+  if (reader.bytes < trailerBytes + 4) {
+    throw unreadable(file, `it has ${reader.bytes} bytes: it is truncated, or no Parquet file`);
+  }
+  const tailStart = Math.max(0, reader.bytes - tailBytes);
+  const tail = Buffer.from(await reader.read(tailStart, reader.bytes - tailStart));
+  const mark = tail.toString("latin1", tail.length - 4);
+  if (mark === "PARE") throw unreadable(file, "it is encrypted", { hint: "decrypt it first" });
+  if (mark !== "PAR1" || tail.length < Math.min(tailBytes, reader.bytes)) {
+    const where = `no footer ends at byte ${reader.bytes}`;
+    throw unreadable(file, `${where}: it is truncated, or no Parquet file`);
+  }
+  const length = tail.readUInt32LE(tail.length - trailerBytes) + trailerBytes;
+  if (length > reader.bytes - 4) {
+    throw unreadable(file, `its footer says it has ${length} bytes, the file ${reader.bytes}`);
+  }
+  if (length > limits.maxParquetFooterBytes) {
+    throw unreadable(file, `its footer of ${length} bytes exceeds the limit of Sluice`);
+  }
+  if (length <= tail.length) return tail.subarray(tail.length - length);
+  return await reader.read(reader.bytes - length, length);
+}
+
+function placesOf(metadata: FileMetaData, dataEnd: number, file: string): GroupPlace[] {
+  const groups = metadata.row_groups.map((group, at) => placeOf(group, at + 1, file));
+  const filled = groups.filter(({ rows }) => rows > 0);
+  let before = 0;
+  for (const { number, start, end } of filled) {
+    const place = `row group ${number}, bytes ${start} to ${end}`;
+    if (end > dataEnd) throw unreadable(file, `${place}, lies beyond the data: it is truncated`);
+    if (start < before) throw unreadable(file, `${place}, overlaps the one before it`);
+    before = end;
+  }
+  return filled;
+}
+
+function placeOf(group: RowGroup, number: number, file: string): GroupPlace {
+  const columns = group.columns.map(({ meta_data, file_path, crypto_metadata }, at) => {
+    const place = `row group ${number}, column ${at + 1}`;
+    if (file_path) throw unreadable(file, `${place} lies in another file, ${file_path}`);
+    if (!meta_data || crypto_metadata) throw unreadable(file, `${place} is encrypted`);
+    const { codec, path_in_schema: path } = meta_data;
+    if (!supportedCodecs.includes(codec)) {
+      const hint = "write it with snappy, gzip or zstd";
+      throw unreadable(file, `column ${path.join(".")} is compressed by ${codec}`, { hint });
+    }
+    return meta_data;
+  });
+  const starts = columns.map((column) => chunkPlace(column).start);
+  const ends = columns.map((column) => chunkPlace(column).end);
+  // A row group without columns has no place of its own.
+  const start = starts.length > 0 ? Math.min(...starts) : 0;
+  return { number, start, end: Math.max(start, ...ends), rows: Number(group.num_rows), columns };
+}
+
+/** Where the pages of one column of one row group lie. */
+export function chunkPlace(column: ColumnMetaData): { start: number; end: number } {
+  const { dictionary_page_offset: dictionary, data_page_offset: data } = column;
+  // Some writers say 0 where there is no dictionary.
+  const start = Number(dictionary && dictionary < data ? dictionary : data);
+  return { start, end: start + Number(column.total_compressed_size) };
+}
+
+/** The error of a file that is not as Parquet should be. */
+export function unreadable(
+  file: string,
+  detail: string,
+  options: { hint?: string; cause?: unknown } = {},
+): SluiceError {
+  const hint = "get the file again, or leave it out";
+  return new SluiceError("INPUT_UNREADABLE", detail, { file, hint, ...options });
+}
+
+/** What a library said, without its name before it. */
+export function messageOf(thrown: unknown): string {
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  return message.replace(/^parquet /, "");
+}

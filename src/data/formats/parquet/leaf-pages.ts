@@ -1,0 +1,127 @@
+import { crc32 } from "node:zlib";
+import type { DecodedArray, PageHeader } from "hyparquet";
+import { parquetHeader, readPage } from "hyparquet/src/column.js";
+import { convert } from "hyparquet/src/convert.js";
+import { isFlatColumn } from "hyparquet/src/schema.js";
+import type { ColumnDecoder } from "hyparquet/src/types.js";
+
+/**
+ * The values of one column of one row group, decoded page by page as rows are taken. Of a nested
+ * column's leaf each row's values come in the lists that it lies in.
+ */
+export class LeafPages {
+  readonly #decoder: ColumnDecoder;
+  readonly #reader: { view: DataView; offset: number };
+  readonly #isFlat: boolean;
+  #dictionary: DecodedArray | undefined;
+  /** Rows decoded and not yet taken begin at `#at`. */
+  #rows: DecodedArray = [];
+  #at = 0;
+  #page = 0;
+
+  /** @param bytes the pages of the column, one after another. */
+  constructor(decoder: ColumnDecoder, bytes: Uint8Array) {
+    this.#decoder = decoder;
+    this.#reader = {
+      view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength),
+      offset: 0,
+    };
+    this.#isFlat = isFlatColumn(decoder.schemaPath);
+  }
+
+  /** Number of the page that was read last, from 1. */
+  get page(): number {
+    return this.#page;
+  }
+
+  /** Leaves out rows, pages of a flat column without decoding them. */
+  skip(count: number): void {
+    for (let left = count; left > 0; ) {
+      const step = Math.min(left, this.#wholeRows);
+      this.#at += step;
+      left -= step;
+      if (left > 0) left -= this.#nextPage(left);
+    }
+  }
+
+  /**
+   * The values of the next `count` rows.
+   *
+   * @throws Error where the pages hold fewer, or are damaged.
+   */
+  take(count: number): DecodedArray {
+    if (!this.#isFlat) return this.#takeNested(count);
+    const parts: DecodedArray[] = [];
+    for (let left = count; left > 0; ) {
+      const part = this.#rows.slice(this.#at, this.#at + left);
+      this.#at += part.length;
+      left -= part.length;
+      if (part.length > 0) parts.push(part);
+      if (left > 0) this.#nextPage(0);
+    }
+    return parts.length === 1 ? parts[0]! : parts.flatMap((part) => Array.from(part));
+  }
+
+  #takeNested(count: number): DecodedArray {
+    while (this.#wholeRows < count) this.#nextPage(0);
+    this.#at += count;
+    return this.#rows.slice(this.#at - count, this.#at);
+  }
+
+  /** Rows at hand; the last one of a nested column may go on in the next page. */
+  get #wholeRows(): number {
+    const rows = this.#rows.length - this.#at;
+    return this.#isFlat || this.#isAtEnd || rows === 0 ? rows : rows - 1;
+  }
+
+  get #isAtEnd(): boolean {
+    return this.#reader.offset >= this.#reader.view.byteLength;
+  }
+
+  /** Reads one page; of up to `skippable` rows it may only tell how many it has. */
+  #nextPage(skippable: number): number {
+    if (this.#isAtEnd) throw new Error("its pages hold fewer rows than the row group");
+    const header = parquetHeader(this.#reader);
+    const isRows = header.type === "DATA_PAGE" || header.type === "DATA_PAGE_V2";
+    if (isRows) this.#page++;
+    this.#check(header);
+    if (header.type === "DICTIONARY_PAGE") {
+      const { data } = readPage(this.#reader, header, this.#decoder, undefined, undefined, 0);
+      if (data) this.#dictionary = convert(data, this.#decoder);
+      return 0;
+    }
+    const rows = this.#isFlat ? rowsOf(header) : undefined;
+    if (!isRows || (rows !== undefined && rows <= skippable)) {
+      this.#reader.offset += header.compressed_page_size;
+      return rows ?? 0;
+    }
+    this.#decode(header);
+    return 0;
+  }
+
+  #decode(header: PageHeader): void {
+    // Nested rows are added to those there are, for one may reach over two pages.
+    const before = this.#isFlat ? undefined : Array.from(this.#rows).slice(this.#at);
+    const page = readPage(this.#reader, header, this.#decoder, this.#dictionary, before, 0);
+    const data = page.data ?? [];
+    this.#rows = before && data !== before ? [...before, ...data] : data;
+    this.#at = 0;
+  }
+
+  /** A damaged header would have the library read anywhere. */
+  #check(header: PageHeader): void {
+    const { view, offset } = this.#reader;
+    const size = header.compressed_page_size;
+    if (!(size >= 0) || offset + size > view.byteLength) {
+      throw new Error("the header of a page is damaged");
+    }
+    if (header.crc === undefined) return;
+    const bytes = new Uint8Array(view.buffer, view.byteOffset + offset, size);
+    if (crc32(bytes) !== header.crc >>> 0) throw new Error("a page has another checksum");
+  }
+}
+
+/** Rows of a page of a flat column. */
+function rowsOf(header: PageHeader): number | undefined {
+  return header.data_page_header?.num_values ?? header.data_page_header_v2?.num_rows;
+}

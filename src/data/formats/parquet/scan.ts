@@ -1,0 +1,51 @@
+import { sha256Stream } from "../../../foundation/hashing.ts";
+import { limits } from "../../../foundation/limits.ts";
+import type { RandomReader } from "../../storage/storage.ts";
+import { chunksOf } from "../chunks.ts";
+import type { CutRule, SliceRange } from "../format.ts";
+import { cutGroups } from "./cut.ts";
+import { type GroupPlace, readFooter, unreadable } from "./footer.ts";
+import { digestOfGroups } from "./group-digest.ts";
+import { tableOf } from "./table.ts";
+
+/** Bytes per read of a scan, which only takes their checksum. */
+const scanChunkBytes = 4 * limits.readChunkBytes;
+
+/**
+ * Cuts a file by its footer. The row groups' bytes are read once, for their checksums.
+ *
+ * @throws SluiceError `INPUT_UNREADABLE`
+ */
+export async function* scanParquet(
+  reader: RandomReader,
+  file: string,
+  rule: CutRule,
+): AsyncGenerator<SliceRange> {
+  const footer = await readFooter(reader, file);
+  tableOf(footer.metadata, file);
+  const mark = Buffer.from(await reader.read(0, 4)).toString("latin1");
+  if (mark !== "PAR1") throw unreadable(file, "it does not begin with the mark PAR1");
+  let last: { group: GroupPlace; digest: Uint8Array } | undefined;
+  for (const { groups, skipRows, rows, firstRow } of cutGroups(footer.groups, rule)) {
+    const digests: Uint8Array[] = [];
+    for (const group of groups) {
+      // Ranges of one group follow each other.
+      if (last?.group !== group) last = { group, digest: await digestOf(reader, file, group) };
+      digests.push(last.digest);
+    }
+    yield {
+      start: groups[0]!.start,
+      end: groups.at(-1)!.end,
+      rows,
+      ...(skipRows > 0 && { skipRows }),
+      firstLine: firstRow,
+      sha256: digestOfGroups(footer, digests, { skipRows, rows }),
+    };
+  }
+}
+
+async function digestOf(reader: RandomReader, file: string, group: GroupPlace): Promise<Buffer> {
+  const hash = sha256Stream();
+  for await (const chunk of chunksOf(reader, file, group, scanChunkBytes)) hash.update(chunk);
+  return hash.digest();
+}

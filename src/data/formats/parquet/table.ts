@@ -1,0 +1,159 @@
+import type { FileMetaData } from "hyparquet";
+import type { Json } from "../../../foundation/json.ts";
+import type { Column, ColumnType, ColumnValue } from "../../column-types.ts";
+import { type ExactJson, exactText } from "../../exact-json.ts";
+import { unreadable } from "./footer.ts";
+import { leafWriter, type ValueWriter } from "./leaf-values.ts";
+import { isList, isMap, type SchemaNode, schemaNodes } from "./raw-schema.ts";
+
+/** A column of a file: its type, its place in the schema, and how its values become JSON. */
+export interface TableColumn {
+  column: Column;
+  node: SchemaNode;
+  /** Its name as JSON, and the colon behind it. */
+  prefix: string;
+  /** The JSON text of a value as the library gives it. */
+  text(value: unknown): string;
+  /** What `JSON.parse` makes of that text, where it can be told without. */
+  json?: (value: unknown) => Json;
+}
+
+/**
+ * The columns of a file, in the file's order.
+ *
+ * @throws SluiceError `INPUT_UNREADABLE` where two have one name.
+ */
+export function tableOf(metadata: FileMetaData, file: string): TableColumn[] {
+  const names = new Set<string>();
+  return schemaNodes(metadata).children.map((node) => {
+    const { name } = node.element;
+    if (names.has(name)) throw unreadable(file, `two columns are named ${name}`);
+    names.add(name);
+    const { type, nullable, text } = partOf(node);
+    const json = plainValue(type);
+    const prefix = `${JSON.stringify(name)}:`;
+    return { column: { name, type, nullable }, node, prefix, text, ...(json && { json }) };
+  });
+}
+
+/** Of types whose values come as they are in JSON, or nearly. */
+function plainValue(type: ColumnType): ((value: unknown) => Json) | undefined {
+  if (type.kind === "string" || type.kind === "boolean") return (value) => (value as Json) ?? null;
+  if (type.kind !== "integer" || !type.isSigned) return undefined;
+  return (value) => (value === null || value === undefined ? null : Number(value));
+}
+
+/** A node's type and whether it may be null, and the text of its value, null included. */
+interface Part extends ColumnValue {
+  text(value: unknown): string;
+}
+
+function partOf(node: SchemaNode): Part {
+  const { element } = node;
+  const writer = element.num_children ? groupWriter(node) : leafWriter(element);
+  if (element.repetition_type !== "REPEATED") {
+    return { ...nullSafe(writer), nullable: element.repetition_type === "OPTIONAL" };
+  }
+  const list = listWriter({ ...nullSafe(writer), nullable: false });
+  return { ...nullSafe(list), nullable: false };
+}
+
+function nullSafe({ type, text }: ValueWriter): ValueWriter {
+  return { type, text: (value) => (value === null || value === undefined ? "null" : text(value)) };
+}
+
+function groupWriter(node: SchemaNode): ValueWriter {
+  const { element, children } = node;
+  if (element.logical_type?.type === "VARIANT") return { type: { kind: "json" }, text: anyText };
+  const repeated = children[0];
+  const isWrapper = children.length === 1 && repeated?.element.repetition_type === "REPEATED";
+  if (isWrapper && isList(element)) return wrappedList(repeated);
+  if (isWrapper && isMap(element) && repeated.children.length === 2) return mapWriter(repeated);
+  return structWriter(children);
+}
+
+/** A list: its elements are what its repeated group has, or, in older files, that group. */
+function wrappedList(repeated: SchemaNode): ValueWriter {
+  const { children, element } = repeated;
+  if (children.length === 1) return listWriter(partOf(children[0]!));
+  if (children.length === 0) return listWriter({ ...leafPart(repeated), nullable: false });
+  const list = listWriter({ ...nullSafe(structWriter(children)), nullable: false });
+  // The library takes it for a struct of one repeated field.
+  return { ...list, text: (value) => list.text(fieldOf(value, element.name)) };
+}
+
+function leafPart({ element }: SchemaNode): ValueWriter {
+  return nullSafe(leafWriter(element));
+}
+
+function listWriter(element: Part): ValueWriter {
+  const { type, nullable, text } = element;
+  return {
+    type: { kind: "list", element: { type, nullable } },
+    text(value) {
+      const texts = Array.from(value as unknown[], text);
+      return `[${texts.join(",")}]`;
+    },
+  };
+}
+
+function structWriter(children: readonly SchemaNode[]): ValueWriter {
+  const fields = children.map((child) => {
+    const { type, nullable, text } = partOf(child);
+    const { name } = child.element;
+    return { name, prefix: `${JSON.stringify(name)}:`, type, nullable, text };
+  });
+  return {
+    type: {
+      kind: "struct",
+      fields: fields.map(({ name, type, nullable }) => ({ name, type, nullable })),
+    },
+    text(value) {
+      const texts = fields.map(({ name, prefix, text }) => prefix + text(fieldOf(value, name)));
+      return `{${texts.join(",")}}`;
+    },
+  };
+}
+
+function fieldOf(value: unknown, name: string): unknown {
+  return (value as Record<string, unknown>)[name];
+}
+
+/** The entries of a map, as the library gives them of a schema that does not say it is one. */
+function mapWriter(entries: SchemaNode): ValueWriter {
+  const [keyNode, valueNode] = entries.children as [SchemaNode, SchemaNode];
+  const key = partOf(keyNode);
+  const value = partOf(valueNode);
+  const listOf = (map: unknown) => fieldOf(map, entries.element.name) as unknown[];
+  const [keyName, valueName] = [keyNode.element.name, valueNode.element.name];
+  const isObject = key.type.kind === "string";
+  const entryText = (entry: unknown) => {
+    const [keyText, valueText] = [
+      key.text(fieldOf(entry, keyName)),
+      value.text(fieldOf(entry, valueName)),
+    ];
+    return isObject ? `${keyText}:${valueText}` : `{"key":${keyText},"value":${valueText}}`;
+  };
+  return {
+    type: { kind: "map", key: key.type, value: { type: value.type, nullable: value.nullable } },
+    text(map) {
+      const texts = Array.from(listOf(map) ?? [], entryText).join(",");
+      return isObject ? `{${texts}}` : `[${texts}]`;
+    },
+  };
+}
+
+/** The JSON text of what the library makes of a VARIANT. */
+function anyText(value: unknown): string {
+  return exactText(plainOf(value));
+}
+
+function plainOf(value: unknown): ExactJson {
+  if (value === undefined) return null;
+  if (value instanceof Date) return value.toISOString();
+  if (value instanceof Uint8Array) return Buffer.from(value).toString("base64");
+  if (Array.isArray(value)) return value.map(plainOf);
+  if (typeof value !== "object" || value === null) return value as ExactJson;
+  const members = Object.entries(value).map(([name, member]) => [name, plainOf(member)]);
+  return Object.fromEntries(members) as ExactJson;
+}

@@ -1,0 +1,248 @@
+import type { Clock } from "../../foundation/clock.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { sortableId } from "../../foundation/ids.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { Random } from "../../foundation/random.ts";
+import { retry } from "../../foundation/retry.ts";
+import { ReadAheadBudget, readAhead } from "../read-ahead.ts";
+import type { RandomReader, Writer } from "../storage/storage.ts";
+import { faultOf, isTransient, storeErrorOf } from "./faults.ts";
+import {
+  type BegunUpload,
+  type ByteRange,
+  type ObjectFacts,
+  type OpenUpload,
+  type S3Requests,
+  type StoredPart,
+  type UploadedPart,
+  uploadNameKey,
+} from "./requests.ts";
+import { Upload, type UploadSteps } from "./upload.ts";
+
+/** What a bucket needs to be reached, and to be patient. */
+export interface BucketParts {
+  /** As a person writes it: `s3://bucket`. */
+  location: string;
+  /** Loads the library and connects; called when the first request is made, and once. */
+  connect(): Promise<S3Requests>;
+  clock: Clock;
+  random: Random;
+}
+
+/**
+ * One bucket of an object store. Keys are whole, without a leading slash. Requests that a later
+ * try may let through are tried again, with full jitter; then all methods throw SluiceError:
+ * `NOT_FOUND` where a named object is absent, `STORE_FULL`, else `STORE_FAILED`.
+ *
+ * @example
+ * const bucket = openS3Bucket("s3://bucket", context);
+ * for await (const { key, bytes } of bucket.list("input/")) console.log(key, bytes);
+ */
+export class S3Bucket {
+  readonly location: string;
+  readonly #parts: BucketParts;
+  readonly #aheadBudget = new ReadAheadBudget();
+  #connecting: Promise<S3Requests> | undefined;
+
+  constructor(parts: BucketParts) {
+    this.location = parts.location;
+    this.#parts = parts;
+  }
+
+  /** Size and ETag of an object, or undefined where there is none. */
+  async head(key: string): Promise<ObjectFacts | undefined> {
+    return await this.#absentAsUndefined(key, (requests) => requests.head(key));
+  }
+
+  /** The object, or a range of it; `etag`: refused once its content is another one. */
+  async get(key: string, range?: ByteRange, etag?: string): Promise<Uint8Array> {
+    return await this.#send(key, (requests) => requests.get(key, range, etag));
+  }
+
+  /** Objects whose key begins with `prefix`, in the order of their keys' UTF-8 bytes. */
+  async *list(prefix: string): AsyncGenerator<ObjectFacts> {
+    const page = (after: string | undefined) =>
+      this.#send(prefix, (requests) => requests.list(prefix, after));
+    let coming = page(undefined);
+    for (;;) {
+      const { objects, next } = await coming;
+      if (next !== undefined) {
+        coming = page(next);
+        coming.catch(() => {});
+      }
+      yield* objects;
+      if (next === undefined) return;
+    }
+  }
+
+  /** Makes or replaces an object. */
+  async put(key: string, data: Uint8Array): Promise<void> {
+    await this.#send(key, (requests) => requests.put(key, data, false));
+  }
+
+  /**
+   * Makes an object if there is none. `"unclear"` where an earlier try may have been carried out:
+   * a lost reply, a reset, or a refusal that came after one of these.
+   */
+  async putIfAbsent(key: string, data: Uint8Array): Promise<"created" | "exists" | "unclear"> {
+    let isUnclear = false;
+    try {
+      await this.#retry(async (requests) => {
+        try {
+          await requests.put(key, data, true);
+        } catch (error) {
+          if (isTransient(error)) isUnclear = true;
+          throw error;
+        }
+      });
+      return "created";
+    } catch (error) {
+      const fault = faultOf(error);
+      if (fault === "condition") return isUnclear ? "unclear" : "exists";
+      if (fault === "conflict" || fault === "transient") return "unclear";
+      throw this.#error(error, key);
+    }
+  }
+
+  /** Makes `to` a copy of an object, within the store. */
+  async copy(from: ObjectFacts, to: string): Promise<void> {
+    if (from.bytes > limits.maxStoreCopyBytes) return await this.#copyByParts(from, to);
+    await this.#send(from.key, (requests) => requests.copy(from.key, to));
+  }
+
+  /** Removes an object; absent is fine. */
+  async remove(key: string): Promise<void> {
+    await this.#absentAsUndefined(key, (requests) => requests.remove(key));
+  }
+
+  /**
+   * Reads at any place of an object, ahead of who reads on. Every range is of the content that was
+   * there when it was opened.
+   *
+   * @throws SluiceError `STORE_FAILED` by a read, once the object has been replaced.
+   */
+  async reader(key: string): Promise<RandomReader> {
+    return this.readerOf(await this.#send(key, (requests) => requests.head(key)));
+  }
+
+  /** The same of an object that was listed. */
+  readerOf({ key, bytes, etag }: ObjectFacts): RandomReader {
+    const fetch = async (start: number, end: number) => {
+      try {
+        return await this.#retry((requests) => requests.get(key, { start, end }, etag));
+      } catch (error) {
+        if (faultOf(error) !== "condition") throw this.#error(error, key);
+        const file = this.#pathOf(key);
+        throw new SluiceError("STORE_FAILED", "it was replaced while it was read", { file });
+      }
+    };
+    return readAhead({ bytes, fetch }, this.#aheadBudget);
+  }
+
+  /**
+   * Writes an object from its start, by parts where it is large.
+   *
+   * @param begun what is there of it already: the writer takes what comes after its parts.
+   */
+  writer(key: string, begun?: BegunUpload): Writer {
+    const name = sortableId(this.#parts.clock, this.#parts.random);
+    const steps: UploadSteps = {
+      put: (data) => this.put(key, data),
+      begin: () => this.#send(key, (requests) => requests.beginUpload(key, name)),
+      putPart: (uploadId, number, data) =>
+        this.#send(key, (requests) => requests.uploadPart({ key, uploadId, number }, data)),
+      complete: (uploadId, parts) => this.#complete(key, { uploadId, name, parts }),
+      abort: (uploadId) => this.abortUpload(key, uploadId),
+    };
+    return new Upload(steps, begun);
+  }
+
+  /** Uploads below a prefix that are neither complete nor aborted. */
+  async uploads(prefix: string): Promise<OpenUpload[]> {
+    return await this.#send(prefix, (requests) => requests.listUploads(prefix));
+  }
+
+  /** The parts that an open upload has, by number. */
+  async parts(key: string, uploadId: string): Promise<StoredPart[]> {
+    return await this.#send(key, (requests) => requests.listParts(key, uploadId));
+  }
+
+  /** Ends an upload and removes its parts; one that is over is fine. */
+  async abortUpload(key: string, uploadId: string): Promise<void> {
+    await this.#absentAsUndefined(key, (requests) => requests.abortUpload(key, uploadId));
+  }
+
+  async #complete(
+    key: string,
+    { uploadId, name, parts }: { uploadId: string; name: string; parts: readonly UploadedPart[] },
+  ): Promise<void> {
+    await this.#send(key, async (requests) => {
+      try {
+        await requests.completeUpload(key, uploadId, parts);
+      } catch (error) {
+        // The reply to an earlier try may be lost, and the upload gone for it is complete.
+        if (faultOf(error) !== "absent") throw error;
+        const { metadata } = await requests.head(key);
+        if (metadata[uploadNameKey] !== name) throw error;
+      }
+    });
+  }
+
+  async #copyByParts({ key: from, bytes }: ObjectFacts, to: string): Promise<void> {
+    const name = sortableId(this.#parts.clock, this.#parts.random);
+    const uploadId = await this.#send(to, (requests) => requests.beginUpload(to, name));
+    try {
+      const parts: UploadedPart[] = [];
+      for (let start = 0; start < bytes; start += limits.maxStoreCopyBytes) {
+        const range = { start, end: Math.min(start + limits.maxStoreCopyBytes, bytes) };
+        const part = { key: to, uploadId, number: parts.length + 1 };
+        parts.push(await this.#send(to, (requests) => requests.copyPart(part, from, range)));
+      }
+      await this.#complete(to, { uploadId, name, parts });
+    } catch (error) {
+      await this.abortUpload(to, uploadId).catch(() => {});
+      throw error;
+    }
+  }
+
+  async #absentAsUndefined<T>(
+    key: string,
+    action: (requests: S3Requests) => Promise<T>,
+  ): Promise<T | undefined> {
+    try {
+      return await this.#retry(action);
+    } catch (error) {
+      if (faultOf(error) === "absent") return undefined;
+      throw this.#error(error, key);
+    }
+  }
+
+  async #send<T>(key: string, action: (requests: S3Requests) => Promise<T>): Promise<T> {
+    try {
+      return await this.#retry(action);
+    } catch (error) {
+      throw this.#error(error, key);
+    }
+  }
+
+  async #retry<T>(action: (requests: S3Requests) => Promise<T>): Promise<T> {
+    const { clock, random } = this.#parts;
+    this.#connecting ??= this.#parts.connect();
+    const requests = await this.#connecting;
+    return await retry(() => action(requests), {
+      clock,
+      random,
+      maxAttempts: limits.maxStoreAttempts,
+      backoff: { baseMs: limits.storeRetryBaseMs, maxMs: limits.storeRetryMaxMs },
+      isRetryable: isTransient,
+    });
+  }
+
+  #error(thrown: unknown, key: string): SluiceError {
+    return storeErrorOf(thrown, this.#pathOf(key));
+  }
+
+  #pathOf(key: string): string {
+    return `${this.location}/${key}`;
+  }
+}

@@ -1,0 +1,45 @@
+/** What a job says of its object stores: `store` in the job file. */
+export interface StoreOptions {
+  /** Address of the service; default: `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, else AWS. */
+  endpoint?: string | undefined;
+  /** Default: `AWS_REGION`, `AWS_DEFAULT_REGION`, the profile's, else `us-east-1`. */
+  region?: string | undefined;
+  /** True: `endpoint/bucket/key`; false: `bucket.endpoint/key`. Default: true at an endpoint. */
+  pathStyle?: boolean | undefined;
+  /** `none`: the store knows no conditional writes. Default: it does, and is probed. */
+  conditional?: "if-none-match" | "none" | undefined;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const variables = {
+  endpoint: "SLUICE_STORE__ENDPOINT",
+  region: "SLUICE_STORE__REGION",
+  pathStyle: "SLUICE_STORE__PATH_STYLE",
+  conditional: "SLUICE_STORE__CONDITIONAL",
+} as const;
+
+/** The same options as a job takes them from its environment, for commands that read no job. */
+export function storeFromEnvironment(environment: Environment): StoreOptions {
+  const { endpoint, region, pathStyle, conditional } = variables;
+  const isPathStyle = environment[pathStyle];
+  return {
+    endpoint: environment[endpoint] || undefined,
+    region: environment[region] || undefined,
+    pathStyle: isPathStyle ? isPathStyle === "true" : undefined,
+    conditional: environment[conditional] === "none" ? "none" : undefined,
+  };
+}
+
+/** Options as variables that `storeFromEnvironment` reads; those alone that say something new. */
+export function storeVariables(
+  store: StoreOptions,
+  environment: Environment,
+): Record<string, string> {
+  const changed: Record<string, string> = {};
+  for (const [key, name] of Object.entries(variables)) {
+    const value = store[key as keyof StoreOptions];
+    if (value !== undefined && environment[name] !== String(value)) changed[name] = String(value);
+  }
+  return changed;
+}

@@ -1,0 +1,103 @@
+import { limits } from "../../foundation/limits.ts";
+import { SerialQueue } from "../storage/serial-queue.ts";
+import type { Writer } from "../storage/storage.ts";
+import type { BegunUpload, UploadedPart } from "./requests.ts";
+
+/** What a writer needs of its bucket; each is tried as often as the bucket tries. */
+export interface UploadSteps {
+  /** Makes the whole object in one request. */
+  put(data: Uint8Array): Promise<void>;
+  begin(): Promise<string>;
+  putPart(uploadId: string, number: number, data: Uint8Array): Promise<UploadedPart>;
+  complete(uploadId: string, parts: readonly UploadedPart[]): Promise<void>;
+  abort(uploadId: string): Promise<void>;
+}
+
+/** Parts of one size before the next ones are twice as large: 10,000 may be 5 TB together. */
+const partsOfOneSize = 1000;
+
+/**
+ * Writes one object: small ones in one request, larger ones by parts, of which some are under way
+ * at once while more is written.
+ */
+export class Upload implements Writer {
+  readonly #steps: UploadSteps;
+  readonly #queue = new SerialQueue();
+  #pieces: Uint8Array[] = [];
+  #pieceBytes = 0;
+  #uploadId: string | undefined;
+  #partsBegun: number;
+  readonly #parts: UploadedPart[];
+  readonly #underWay = new Set<Promise<void>>();
+  #hasEnded = false;
+
+  /** @param begun an upload to go on with, behind its parts. */
+  constructor(steps: UploadSteps, begun?: BegunUpload) {
+    this.#steps = steps;
+    this.#uploadId = begun?.uploadId;
+    this.#parts = [...(begun?.parts ?? [])];
+    this.#partsBegun = this.#parts.length;
+  }
+
+  write(data: Uint8Array): Promise<void> {
+    // Callers may use their bytes again.
+    const copy = Uint8Array.from(data);
+    return this.#queue.run(async () => {
+      this.#pieces.push(copy);
+      this.#pieceBytes += copy.length;
+      if (this.#pieceBytes >= this.#partBytes) await this.#beginPart();
+    });
+  }
+
+  async close(): Promise<void> {
+    try {
+      await this.#queue.run(() => this.#finish());
+      this.#hasEnded = true;
+    } catch (error) {
+      await this.abort();
+      throw error;
+    }
+  }
+
+  async abort(): Promise<void> {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    await this.#queue.run(async () => {}).catch(() => {});
+    await Promise.allSettled(this.#underWay);
+    this.#pieces = [];
+    // The caller gives up already; a second failure would hide the first.
+    if (this.#uploadId !== undefined) await this.#steps.abort(this.#uploadId).catch(() => {});
+  }
+
+  get #partBytes(): number {
+    return limits.storePartBytes * 2 ** Math.floor(this.#partsBegun / partsOfOneSize);
+  }
+
+  async #finish(): Promise<void> {
+    if (this.#uploadId === undefined) return await this.#steps.put(this.#taken());
+    if (this.#pieceBytes > 0) await this.#beginPart();
+    await Promise.all(this.#underWay);
+    const parts = this.#parts.toSorted((a, b) => a.number - b.number);
+    await this.#steps.complete(this.#uploadId, parts);
+  }
+
+  async #beginPart(): Promise<void> {
+    this.#uploadId ??= await this.#steps.begin();
+    while (this.#underWay.size >= limits.storePartsAtOnce) await Promise.race(this.#underWay);
+    const number = ++this.#partsBegun;
+    const sending = this.#steps.putPart(this.#uploadId, number, this.#taken()).then((part) => {
+      this.#parts.push(part);
+      this.#underWay.delete(sending);
+    });
+    // A failure is met by the next part, or at the end.
+    sending.catch(() => {});
+    this.#underWay.add(sending);
+  }
+
+  #taken(): Uint8Array {
+    const data = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces);
+    this.#pieces = [];
+    this.#pieceBytes = 0;
+    return data;
+  }
+}

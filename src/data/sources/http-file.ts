@@ -1,0 +1,212 @@
+import type { Dispatcher } from "undici";
+import { SluiceError } from "../../foundation/errors.ts";
+import { askRemote, type RemoteAnswer, readBody, single } from "../../foundation/remote-file.ts";
+import type { SourceContext } from "./source-store.ts";
+import { askedAgain, dropBody, failureOf, Interrupted } from "./tries.ts";
+
+/** A file on a web server, and how it is asked for. */
+export interface HttpFileOptions {
+  /** As plans and messages name it. */
+  path: string;
+  url: string;
+  /** Sent to the origin of `url` alone. */
+  token?: string;
+  dispatcher: Dispatcher;
+  context: SourceContext;
+  /** What an answer says of the file's content; default: its ETag or its date. */
+  tagOf?(answer: RemoteAnswer): string | undefined;
+}
+
+/** What a server says of a file before its bytes are asked for. */
+export interface HttpFacts {
+  /** Undefined where the server does not say. */
+  bytes: number | undefined;
+  modifiedMs: number;
+  etag: string | undefined;
+  /** True where any range of it can be asked for. */
+  hasRanges: boolean;
+}
+
+/**
+ * A file of a web server. Requests that break, or that the server wants later, are made again with
+ * growing waits, or after the time that it asks for.
+ */
+export class HttpFile {
+  readonly #options: HttpFileOptions;
+  /** Where redirects led the last time. */
+  #direct: string | undefined;
+
+  constructor(options: HttpFileOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Asks for one byte, for not every server, and no signed address, allows HEAD.
+   *
+   * @throws SluiceError `NOT_FOUND`, `INPUT_UNREADABLE`, `INPUT_UNREACHABLE`.
+   */
+  facts(): Promise<HttpFacts> {
+    return this.#retried(async () => {
+      const answer = await this.#ask({ range: "bytes=0-0" });
+      await dropBody(answer);
+      const { status, headers } = answer;
+      this.#assertPlain(answer);
+      const modified = Date.parse(single(headers["last-modified"]) ?? "");
+      const facts = {
+        etag: this.#tagOf(answer),
+        modifiedMs: Number.isNaN(modified) ? 0 : modified,
+      };
+      const total = /\/(\d+)\s*$/.exec(single(headers["content-range"]) ?? "")?.[1];
+      if (status === 206 && total !== undefined) {
+        return { ...facts, bytes: Number(total), hasRanges: true };
+      }
+      // Of an empty file there is no first byte.
+      if (status === 416 && total === "0") return { ...facts, bytes: 0, hasRanges: true };
+      if (status !== 200 && status !== 206) throw this.#failure(answer);
+      const length = single(headers["content-length"]);
+      const bytes = status === 200 && length !== undefined ? Number(length) : undefined;
+      return { ...facts, bytes, hasRanges: false };
+    });
+  }
+
+  /**
+   * The bytes of a range, of the content that `etag` stands for.
+   *
+   * @throws SluiceError as `facts`, and `INPUT_CHANGED`.
+   */
+  range(
+    start: number,
+    end: number,
+    { bytes, etag }: Pick<HttpFacts, "bytes" | "etag">,
+    signal: AbortSignal,
+  ): Promise<Uint8Array> {
+    const asked: Record<string, string> = { range: `bytes=${start}-${end - 1}` };
+    if (etag !== undefined && isStrong(etag)) asked["if-range"] = etag;
+    return this.#retried(async () => {
+      const answer = await this.#ask(asked, signal);
+      const { status, headers } = answer;
+      const range = /^bytes (\d+)-\d+\/(\d+)/.exec(single(headers["content-range"]) ?? "");
+      const isAsked = Number(range?.[1]) === start && Number(range?.[2]) === bytes;
+      const isSame = this.#isSame(etag, answer);
+      if (status === 206 && isAsked && isSame) return await bytesOf(answer, end - start);
+      await dropBody(answer);
+      if ([200, 206, 412, 416].includes(status)) throw this.#changed(isSame && status === 200);
+      throw this.#failure(answer);
+    }, signal);
+  }
+
+  /** The whole file, from its start, in pieces; `restart` is called before it begins once more. */
+  whole(
+    etag: string | undefined,
+    write: (chunk: Uint8Array) => void,
+    restart: () => void,
+  ): Promise<void> {
+    return this.#retried(async () => {
+      restart();
+      const answer = await this.#ask({});
+      if (answer.status !== 200 || !this.#isSame(etag, answer)) {
+        await dropBody(answer);
+        throw answer.status === 200 ? this.#changed(false) : this.#failure(answer);
+      }
+      this.#assertPlain(answer);
+      await readWhole(answer, write);
+    });
+  }
+
+  async #ask(
+    headers: Readonly<Record<string, string>>,
+    signal?: AbortSignal,
+  ): Promise<RemoteAnswer> {
+    const { url, token, dispatcher } = this.#options;
+    const direct = this.#direct;
+    const query = direct === undefined ? { url, ...(token && { token }) } : { url: direct };
+    const answer = await askRemote({ ...query, headers }, dispatcher, signal);
+    if (direct === undefined) {
+      if (answer.url !== new URL(url).href) this.#direct = answer.url;
+    } else if (answer.status >= 400 && answer.status < 500 && answer.status !== 416) {
+      // Where it redirected to is for a while only.
+      this.#direct = undefined;
+      await dropBody(answer);
+      return this.#ask(headers, signal);
+    }
+    return answer;
+  }
+
+  #retried<T>(action: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    return askedAgain(shownAddress(this.#options.path), this.#options.context, action, signal);
+  }
+
+  #tagOf(answer: RemoteAnswer): string | undefined {
+    if (this.#options.tagOf) return this.#options.tagOf(answer);
+    return single(answer.headers.etag) ?? single(answer.headers["last-modified"]);
+  }
+
+  /** A server that says nothing of a content's identity is judged by sizes and checksums alone. */
+  #isSame(etag: string | undefined, answer: RemoteAnswer): boolean {
+    const now = this.#tagOf(answer);
+    return etag === undefined || now === undefined || now === etag;
+  }
+
+  #assertPlain({ headers }: RemoteAnswer): void {
+    const coding = single(headers["content-encoding"]) ?? "identity";
+    const { path } = this.#options;
+    if (coding === "identity" || /\.(gz|br|zst|lz4)(\?|$)/i.test(path)) return;
+    throw new SluiceError("INPUT_UNREADABLE", `the server sends it as ${coding}, unasked`, {
+      file: shownAddress(path),
+      hint: "let the server give the file as it is, or fetch it by hand",
+    });
+  }
+
+  #failure(answer: RemoteAnswer): Error {
+    const { path, context, token } = this.#options;
+    const { status, isFirstHost } = answer;
+    const isRefused = isFirstHost && (status === 401 || status === 403);
+    const who = token === undefined ? "this address without credentials" : "it to this token";
+    const hint = `the server does not give ${who}: check who may read it`;
+    return failureOf(answer, shownAddress(path), context, isRefused ? { hint } : {});
+  }
+
+  #changed(lostRanges: boolean): SluiceError {
+    const file = shownAddress(this.#options.path);
+    const detail = lostRanges
+      ? "the server gave ranges of it, and does so no longer"
+      : "the server has another content now";
+    return new SluiceError("INPUT_CHANGED", detail, { file });
+  }
+}
+
+/** An address as messages show it: a query may hold a signature. */
+export function shownAddress(address: string): string {
+  return /^https?:/i.test(address) ? address.replace(/[?#].*$/s, "") : address;
+}
+
+/** A weak tag must not be sent as a condition of a range; a date may. */
+function isStrong(etag: string): boolean {
+  return etag.startsWith('"') || /^[A-Z][a-z]{2}, \d\d /.test(etag);
+}
+
+async function readWhole(
+  answer: RemoteAnswer,
+  onChunk: (chunk: Uint8Array) => void,
+): Promise<void> {
+  const length = single(answer.headers["content-length"]);
+  let bytes = 0;
+  await readBody(answer, (chunk) => {
+    bytes += chunk.length;
+    onChunk(chunk);
+  });
+  if (length === undefined || Number(length) === bytes) return;
+  throw new Interrupted(`ended after ${bytes} of ${length} bytes`);
+}
+
+async function bytesOf(answer: RemoteAnswer, length: number): Promise<Uint8Array> {
+  const data = Buffer.allocUnsafe(length);
+  let filled = 0;
+  await readBody(answer, (chunk) => {
+    if (filled + chunk.length > length) throw new Interrupted("more bytes came than were asked");
+    data.set(chunk, filled);
+    filled += chunk.length;
+  });
+  if (filled < length) throw new Interrupted(`ended after ${filled} of ${length} bytes`);
+  return data;
+}

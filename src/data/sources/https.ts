@@ -1,0 +1,122 @@
+import type { Dispatcher } from "undici";
+import { SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
+import { downloadDispatcher } from "../../foundation/remote-file.ts";
+import type { OpenHints } from "../open-files.ts";
+import { type ReadAheadBudget, readAhead } from "../read-ahead.ts";
+import type { RandomReader } from "../storage/storage.ts";
+import { isGlob } from "./glob.ts";
+import { type HttpFacts, HttpFile, type HttpFileOptions, shownAddress } from "./http-file.ts";
+import type { SourceContext, SourceFile, SourceStore } from "./source-store.ts";
+import { Spools } from "./spools.ts";
+
+/** Opens files of web servers, whatever names them. */
+export class HttpFiles {
+  readonly #context: SourceContext;
+  readonly #budget: ReadAheadBudget;
+  readonly #dispatcher: Dispatcher;
+  readonly #spools: Spools;
+
+  constructor(context: SourceContext, budget: ReadAheadBudget) {
+    this.#context = context;
+    this.#budget = budget;
+    this.#spools = new Spools(context);
+    this.#dispatcher = downloadDispatcher(context.environment, {
+      connectTimeoutMs: limits.sourceConnectTimeoutMs,
+      stallTimeoutMs: limits.sourceStallTimeoutMs,
+      connections: limits.maxSourceConnections,
+    });
+  }
+
+  get dispatcher(): Dispatcher {
+    return this.#dispatcher;
+  }
+
+  file(options: Omit<HttpFileOptions, "dispatcher" | "context">): HttpFile {
+    return new HttpFile({ ...options, dispatcher: this.#dispatcher, context: this.#context });
+  }
+
+  /** Its size too where the server does not say it: then the file is fetched to be measured. */
+  async facts(path: string, file: HttpFile): Promise<HttpFacts & { bytes: number }> {
+    const facts = await file.facts();
+    if (facts.bytes !== undefined) return { ...facts, bytes: facts.bytes };
+    const copy = await this.#copyOf(path, file, facts.etag);
+    await copy.close();
+    return { ...facts, bytes: copy.bytes };
+  }
+
+  /** @throws SluiceError `INPUT_CHANGED` where the file is not the one that `etag` stands for. */
+  async open(path: string, file: HttpFile, { etag, end }: OpenHints): Promise<RandomReader> {
+    if (etag !== undefined && this.#spools.has(keyOf(path, etag))) {
+      return await this.#copyOf(path, file, etag);
+    }
+    const facts = await file.facts();
+    if (etag !== undefined && facts.etag !== undefined && etag !== facts.etag) {
+      const detail = "the server has another content now";
+      throw new SluiceError("INPUT_CHANGED", detail, { file: shownAddress(path) });
+    }
+    const { bytes, hasRanges } = facts;
+    if (!hasRanges || bytes === undefined) return await this.#copyOf(path, file, facts.etag);
+    return readAhead(
+      {
+        bytes,
+        ...(end !== undefined && { aheadEnd: end }),
+        fetch: (from, to, signal) => file.range(from, to, facts, signal),
+      },
+      this.#budget,
+    );
+  }
+
+  #copyOf(path: string, file: HttpFile, etag: string | undefined): Promise<RandomReader> {
+    const fill = file.whole.bind(file, etag);
+    return this.#spools.open(keyOf(path, etag), fill);
+  }
+}
+
+/** What a copy is kept under: a path, and which content of it. */
+function keyOf(path: string, etag = ""): string {
+  return `${path} ${etag}`;
+}
+
+/** Files of web servers: `https://` and `http://`. */
+export function httpsSource(files: HttpFiles): SourceStore {
+  return {
+    async find(path) {
+      assertAddress(path);
+      try {
+        const { bytes, modifiedMs, etag } = await files.facts(
+          path,
+          files.file({ path, url: path }),
+        );
+        const found: SourceFile = { path, bytes, modifiedMs, ...(etag !== undefined && { etag }) };
+        return [found];
+      } catch (error) {
+        throw isAbsent(error) ? missing(path, error) : error;
+      }
+    },
+    open: (path, hints = {}) => files.open(path, files.file({ path, url: path }), hints),
+  };
+}
+
+function isAbsent(error: unknown): error is SluiceError {
+  return error instanceof SluiceError && error.code === "NOT_FOUND";
+}
+
+function missing(path: string, cause: SluiceError): SluiceError {
+  const looksLikeGlob = isGlob(new URL(path).pathname);
+  const hint = looksLikeGlob
+    ? "a web server has no list of its files: name each of them, or give a list file"
+    : "check the address: the server has nothing there";
+  return new SluiceError("INPUT_MISSING", shownAddress(path), { hint, cause });
+}
+
+/** @throws SluiceError `INPUT_UNREADABLE` for what is no address, or holds a password. */
+function assertAddress(path: string): void {
+  const url = URL.canParse(path) ? new URL(path) : undefined;
+  if (!url) throw new SluiceError("INPUT_UNREADABLE", "it is no address", { file: path });
+  if (url.username === "" && url.password === "") return;
+  throw new SluiceError("INPUT_UNREADABLE", "the address holds a password", {
+    file: `${url.protocol}//${url.host}${url.pathname}`,
+    hint: "plans would keep it: give an address without one, or fetch the file by hand",
+  });
+}

@@ -1,0 +1,203 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import { hubEndpoint, hubPath, isHubOffline } from "../../foundation/hub.ts";
+import { limits } from "../../foundation/limits.ts";
+import { askRemote, type RemoteAnswer, readBody, single } from "../../foundation/remote-file.ts";
+import type { HttpFile } from "./http-file.ts";
+import type { HttpFiles } from "./https.ts";
+import { findListed } from "./listed.ts";
+import type { SourceContext, SourceFile, SourceStore } from "./source-store.ts";
+import { askedAgain, dropBody, failureOf } from "./tries.ts";
+
+/** A file or glob of a dataset on the hub. */
+interface HubPath {
+  /** `OWNER/NAME`. */
+  repository: string;
+  revision: string;
+  /** Below the repository. */
+  path: string;
+  /** What stands before `path`, as it was written. */
+  root: string;
+}
+
+/** An entry of the hub's listing of a folder. */
+interface TreeEntry {
+  type: string;
+  path: string;
+  size: number;
+  /** Identity of the content; of a large file, that of the note in its place. */
+  oid: string;
+  /** A large file's own. */
+  lfs?: { oid: string; size: number };
+}
+
+/** Revisions that have slashes in their names. */
+const namedRevision = "refs/(?:convert|pr)/[^/]+";
+const hubAddress = new RegExp(
+  `^(?<root>hf://datasets/(?<repository>[\\w.-]+/[\\w.-]+)` +
+    `(?:@(?<revision>${namedRevision}|[^/]+))?/)(?<path>.*)$`,
+);
+
+/**
+ * Reads `hf://datasets/OWNER/NAME[@REVISION]/PATH`.
+ *
+ * @throws SluiceError `INPUT_UNREADABLE`
+ */
+export function parseHubPath(address: string): HubPath {
+  const groups = hubAddress.exec(address)?.groups;
+  if (!groups) {
+    throw new SluiceError("INPUT_UNREADABLE", "it names no files of a dataset", {
+      file: address,
+      hint: "write it as hf://datasets/OWNER/NAME/*.parquet, with @REVISION after NAME if need be",
+    });
+  }
+  const { repository, revision = "main", path, root } = groups as unknown as HubPath;
+  return { repository, revision: decodeURIComponent(revision), path, root };
+}
+
+/**
+ * Files of datasets on the Hugging Face hub, or on the server that `HF_ENDPOINT` names. `HF_TOKEN`
+ * is sent to that server alone.
+ */
+export function huggingFaceSource(files: HttpFiles, context: SourceContext): SourceStore {
+  const hub = new Hub(files, context);
+  return {
+    async find(address, _baseDirectory, maxFiles) {
+      const { repository, revision, path, root } = parseHubPath(address);
+      const list = (prefix: string, isDeep: boolean) =>
+        hub.list(repository, revision, prefix, isDeep);
+      return await findListed(path, { root, list }, maxFiles);
+    },
+    async *list(address) {
+      const { repository, revision, path, root } = parseHubPath(address.replace(/\/*$/, "/"));
+      // The hub lists folders: to find a single file, the one that it is in.
+      const name = address.endsWith("/") ? path : path.slice(0, -1);
+      for await (const file of hub.list(repository, revision, name, true)) {
+        const isBelow = file.path === name || file.path.startsWith(path === "/" ? "" : path);
+        if (isBelow) yield { ...file, path: root + file.path };
+      }
+    },
+    open: (address, hints = {}) => files.open(address, hub.file(address), hints),
+  };
+}
+
+class Hub {
+  readonly #files: HttpFiles;
+  readonly #context: SourceContext;
+  readonly #endpoint: string;
+  readonly #token: string | undefined;
+
+  constructor(files: HttpFiles, context: SourceContext) {
+    this.#files = files;
+    this.#context = context;
+    this.#endpoint = hubEndpoint(context.environment);
+    this.#token = context.environment.HF_TOKEN || undefined;
+  }
+
+  file(address: string): HttpFile {
+    this.#assertOnline(address);
+    const { repository, revision, path } = parseHubPath(address);
+    return this.#files.file({
+      path: address,
+      url: `${this.#endpoint}/datasets/${repository}/resolve/${hubPath(revision, path)}`,
+      ...(this.#token !== undefined && { token: this.#token }),
+      tagOf: (answer) => this.#contentId(answer),
+    });
+  }
+
+  /** Files whose path begins with `prefix`; folders as well, with a slash, where it is not deep. */
+  async *list(
+    repository: string,
+    revision: string,
+    prefix: string,
+    isDeep: boolean,
+  ): AsyncGenerator<SourceFile> {
+    const shown = `hf://datasets/${repository}@${revision}/${prefix}`;
+    this.#assertOnline(shown);
+    const folder = prefix.slice(0, Math.max(0, prefix.lastIndexOf("/")));
+    const place = folder === "" ? encodeURIComponent(revision) : hubPath(revision, folder);
+    const tree = `${this.#endpoint}/api/datasets/${repository}/tree/${place}`;
+    let url: string | undefined = `${tree}?recursive=${isDeep}`;
+    while (url !== undefined) {
+      const page: { entries: TreeEntry[]; next: string | undefined } = await this.#page(url, shown);
+      for (const { type, path, size, oid, lfs } of page.entries) {
+        if (!path.startsWith(prefix)) continue;
+        if (type === "file") {
+          yield { path, bytes: lfs?.size ?? size, modifiedMs: 0, etag: lfs?.oid ?? oid };
+        } else if (!isDeep) yield { path: `${path}/`, bytes: 0, modifiedMs: 0 };
+      }
+      url = page.next;
+    }
+  }
+
+  #page(url: string, shown: string): Promise<{ entries: TreeEntry[]; next: string | undefined }> {
+    return askedAgain(shown, this.#context, async () => {
+      const query = { url, ...(this.#token !== undefined && { token: this.#token }) };
+      const answer = await askRemote(query, this.#files.dispatcher);
+      if (answer.status !== 200) {
+        await dropBody(answer);
+        const code = single(answer.headers["x-error-code"]);
+        if (code === "EntryNotFound") return { entries: [], next: undefined };
+        throw this.#refusal(answer, code, shown);
+      }
+      const entries = JSON.parse(await textOf(answer, shown)) as TreeEntry[];
+      return { entries, next: this.#nextPage(answer, shown) };
+    });
+  }
+
+  #nextPage({ headers }: RemoteAnswer, file: string): string | undefined {
+    const link = /<([^>]+)>\s*;[^,]*rel="?next"?/.exec(single(headers.link) ?? "")?.[1];
+    if (link === undefined) return undefined;
+    const next = new URL(link, this.#endpoint);
+    // It is asked with the token.
+    if (next.origin === new URL(this.#endpoint).origin) return next.href;
+    const detail = `the hub's listing goes on at another server, ${next.host}`;
+    throw new SluiceError("INPUT_UNREADABLE", detail, { file });
+  }
+
+  #refusal(answer: RemoteAnswer, code: string | undefined, file: string): Error {
+    const { status } = answer;
+    const isAbsent = status === 404 || code === "RepoNotFound";
+    if (!isAbsent && status !== 401 && status !== 403) {
+      return failureOf(answer, file, this.#context);
+    }
+    const account = this.#token ? "the account that HF_TOKEN belongs to" : "an account of yours";
+    const page = `${this.#endpoint}/datasets/${parseHubPath(file).repository}`;
+    if (code === "GatedRepo") {
+      const then = this.#token ? "" : ", and set HF_TOKEN to a token of it";
+      const hint = `ask for access at ${page} with ${account}${then}`;
+      return new SluiceError("INPUT_UNREADABLE", "the hub gives it to who asked", { file, hint });
+    }
+    if (code === "RevisionNotFound") {
+      const hint = `see its branches and tags at ${page}`;
+      return new SluiceError("INPUT_MISSING", `${file}: no such revision`, { hint });
+    }
+    const secret = this.#token ? "and what HF_TOKEN may read" : "or set HF_TOKEN if it is private";
+    const hint = `check owner and name, ${secret}: see ${page}`;
+    return new SluiceError("INPUT_MISSING", `${file}: HTTP ${status} from the hub`, { hint });
+  }
+
+  /** What the hub says that a file is: not every server it redirects to says the same. */
+  #contentId({ url, headers, linkedSha256 }: RemoteAnswer): string | undefined {
+    if (linkedSha256 !== undefined) return linkedSha256;
+    if (new URL(url).origin !== new URL(this.#endpoint).origin) return undefined;
+    return /^(?:W\/)?"?([0-9a-f]{40}|[0-9a-f]{64})"?$/.exec(single(headers.etag) ?? "")?.[1];
+  }
+
+  #assertOnline(file: string): void {
+    if (!isHubOffline(this.#context.environment)) return;
+    const hint = "unset it, or name files of this machine";
+    throw new SluiceError("INPUT_UNREACHABLE", "HF_HUB_OFFLINE is set", { file, hint });
+  }
+}
+
+async function textOf(answer: RemoteAnswer, file: string): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  await readBody(answer, (chunk) => {
+    chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes <= limits.maxListingBytes) return;
+    throw new SluiceError("INPUT_UNREADABLE", "the hub's listing has pages without end", { file });
+  });
+  return Buffer.concat(chunks).toString();
+}

@@ -1,0 +1,113 @@
+import { dirname, resolve } from "node:path";
+import { type ErrorCode, errorTable } from "../../foundation/error-table.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
+import { schemeOf } from "../storage/open.ts";
+import type { RandomReader } from "../storage/storage.ts";
+
+/** One line of a list of files. */
+export interface ListEntry {
+  /** Absolute, or an address: a file or a glob. */
+  path: string;
+  /** Where its results are to go, as the line says. */
+  output?: string;
+  /** From 1. */
+  line: number;
+}
+
+/** Bytes that a path may have, and the place of its results with it. */
+const maxEntryBytes = 16 * 1024;
+
+/**
+ * The entries of a list of files: one path a line, with `;` and a place for its results after it
+ * where the line has one. Blank lines are left out, as are those that begin with `#`. Relative
+ * paths start from the list's folder.
+ *
+ * @param prefixes beginnings of paths, and what stands for them here; the longest that fits counts.
+ * @throws SluiceError `INPUT_UNREADABLE` with the line.
+ */
+export async function* listEntries(
+  list: string,
+  reader: RandomReader,
+  prefixes: Readonly<Record<string, string>> = {},
+): AsyncGenerator<ListEntry> {
+  const froms = Object.keys(prefixes).sort((a, b) => b.length - a.length);
+  const mapped = (path: string) => {
+    const from = froms.find((prefix) => path.startsWith(prefix));
+    return from === undefined ? path : prefixes[from]! + path.slice(from.length);
+  };
+  for await (const { text, line } of linesOf(list, reader)) {
+    const entry = text.trim();
+    if (entry === "" || entry.startsWith("#")) continue;
+    const [, path = entry, output] = /^(.*?)\s*;\s*(.*)$/.exec(entry) ?? [];
+    if (path === "" || output === "") {
+      throw new SluiceError("INPUT_UNREADABLE", "no path stands before or after the ;", {
+        file: list,
+        line,
+        hint: "write PATH, or PATH;OUTPUT",
+      });
+    }
+    const found = { path: besideList(list, mapped(path)), line };
+    yield output === undefined ? found : { ...found, output: mapped(output) };
+  }
+}
+
+/** A path of a list, from the folder that the list lies in. */
+function besideList(list: string, path: string): string {
+  if (schemeOf(path) !== undefined || path.startsWith("/")) return path;
+  if (schemeOf(list) === undefined) return resolve(dirname(list), path);
+  const address = /^https?:/i.test(list) ? list.replace(/[?#].*$/s, "") : list;
+  const [, root, folder] = /^([^:]+:\/\/[^/]+\/)(.*?)[^/]*$/.exec(address)!;
+  return root! + resolve("/", folder!, path).slice(1);
+}
+
+/**
+ * An error about an entry, which says where the entry stands.
+ *
+ * @example
+ * catch (error) { throw inList(error, list, entry.line); }
+ */
+export function inList(error: unknown, file: string, line: number): unknown {
+  if (!(error instanceof SluiceError)) return error;
+  const { code, message, hint } = error;
+  const detail = withoutTitle(message, code);
+  return new SluiceError(code, detail, { file, line, hint, cause: error });
+}
+
+function withoutTitle(message: string, code: ErrorCode): string {
+  const title = errorTable[code].message;
+  return message.startsWith(title)
+    ? message.slice(title.length).replace(/^: | (?=\()/, "")
+    : message;
+}
+
+async function* linesOf(
+  file: string,
+  reader: RandomReader,
+): AsyncGenerator<{ text: string; line: number }> {
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  const decoded = (bytes: Uint8Array) => {
+    try {
+      return decoder.decode(bytes, { stream: bytes.length > 0 });
+    } catch (cause) {
+      throw new SluiceError("INPUT_UNREADABLE", "it is no UTF-8 text", { file, cause });
+    }
+  };
+  let pending = "";
+  let line = 0;
+  for (let offset = 0; ; ) {
+    const bytes = await reader.read(offset, limits.readChunkBytes);
+    offset += bytes.length;
+    const lines = (pending + decoded(bytes)).split(/\r?\n/);
+    if (bytes.length > 0) pending = lines.pop()!;
+    for (const text of lines) yield { text, line: ++line };
+    if (pending.length > maxEntryBytes) {
+      throw new SluiceError("INPUT_UNREADABLE", "a line is too long to be a path", {
+        file,
+        line: line + 1,
+        hint: "is it a list of paths? Rows are read without input.list",
+      });
+    }
+    if (bytes.length === 0) return;
+  }
+}

@@ -1,0 +1,109 @@
+import picomatch from "picomatch";
+import { SluiceError } from "../../foundation/errors.ts";
+import { isGlob } from "./glob.ts";
+import { missingInput, tooManyFiles } from "./missing.ts";
+import type { SourceFile } from "./source-store.ts";
+
+/** A place whose files can be listed by the beginnings of their names. */
+export interface Listing {
+  /** The address that names are below, which ends with a slash: `s3://bucket/`. */
+  root: string;
+  /**
+   * Files whose names begin with `prefix`, in any order; their `path` is below the root. With
+   * `isDeep` false a folder may stand, with its slash, for what is in it.
+   */
+  list(prefix: string, isDeep: boolean): AsyncIterable<SourceFile>;
+}
+
+/** Names that are looked at to say what is there instead. */
+const maxNeighbours = 1000;
+
+/**
+ * The files of a listing that a name or a glob below its root means, sorted by path.
+ *
+ * @throws SluiceError `INPUT_MISSING` with the nearest name, `INPUT_UNREADABLE` for a folder,
+ *   `INPUT_TOO_MANY_FILES`.
+ */
+export async function findListed(
+  pattern: string,
+  listing: Listing,
+  maxFiles: number,
+): Promise<SourceFile[]> {
+  const found = isGlob(pattern)
+    ? await matching(pattern, listing, maxFiles)
+    : await named(pattern, listing);
+  if (found.length === 0) throw await missing(pattern, listing);
+  const files = found.map((file) => ({ ...file, path: listing.root + file.path }));
+  return files.sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+async function matching(
+  pattern: string,
+  listing: Listing,
+  maxFiles: number,
+): Promise<SourceFile[]> {
+  const isMatch = picomatch(pattern, { dot: /(^|\/)\./.test(pattern) });
+  const found: SourceFile[] = [];
+  for await (const file of listing.list(fixedFolder(pattern), true)) {
+    // A name such as `part[1].jsonl` is itself before it is a glob.
+    if (file.path === pattern) return [file];
+    // One that ends with a slash stands for a folder.
+    if (file.path.endsWith("/") || !isMatch(file.path)) continue;
+    found.push(file);
+    if (found.length > maxFiles) throw tooManyFiles(listing.root + pattern);
+  }
+  return found;
+}
+
+/** The folder, with its slash, that everything a glob matches lies in. */
+function fixedFolder(pattern: string): string {
+  const { base } = picomatch.scan(pattern);
+  return base === "" ? "" : `${base}/`;
+}
+
+async function named(name: string, listing: Listing): Promise<SourceFile[]> {
+  let isFolder = name === "" || name.endsWith("/");
+  if (!isFolder) {
+    for await (const file of listing.list(name, false)) {
+      if (file.path === name) return [file];
+      isFolder ||= file.path.startsWith(`${name}/`);
+    }
+  }
+  if (!isFolder) return [];
+  const folder = listing.root + name.replace(/\/*$/, name === "" ? "" : "/");
+  throw new SluiceError("INPUT_UNREADABLE", "it is a folder", {
+    file: listing.root + name,
+    hint: `name its files by a glob, as ${folder}*.jsonl`,
+  });
+}
+
+async function missing(pattern: string, listing: Listing): Promise<SluiceError> {
+  const fixed = isGlob(pattern) ? fixedFolder(pattern) : pattern;
+  let folder = folderOf(fixed);
+  let names = await namesIn(folder, listing);
+  while (names.length === 0 && folder !== "") {
+    folder = folderOf(folder.slice(0, -1));
+    names = await namesIn(folder, listing);
+  }
+  return missingInput(listing.root + pattern, {
+    folder: listing.root + folder,
+    name: pattern.slice(folder.length).split("/")[0]!,
+    names,
+    join: (place, name) => place + name,
+  });
+}
+
+/** The folder that a name lies in, with its slash; empty for those at the top. */
+function folderOf(name: string): string {
+  return name.slice(0, name.lastIndexOf("/") + 1);
+}
+
+async function namesIn(folder: string, listing: Listing): Promise<string[]> {
+  const names = new Set<string>();
+  let seen = 0;
+  for await (const { path } of listing.list(folder, false)) {
+    names.add(path.slice(folder.length).split("/")[0]!);
+    if (++seen >= maxNeighbours) break;
+  }
+  return [...names].sort();
+}

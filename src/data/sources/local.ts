@@ -1,0 +1,108 @@
+import type { Stats } from "node:fs";
+import { stat } from "node:fs/promises";
+import { basename, dirname, extname, join, resolve } from "node:path";
+import { SluiceError } from "../../foundation/errors.ts";
+import { formatFor } from "../formats/registry.ts";
+import type { Storage } from "../storage/storage.ts";
+import { entriesOf, isGlob, matchFiles } from "./glob.ts";
+import { missingInput, tooManyFiles } from "./missing.ts";
+import type { SourceFile, SourceStore } from "./source-store.ts";
+
+/** Sizes asked for at once. */
+const statBatch = 64;
+
+/** Files of this machine, of which `root` is the storage. */
+export const localSource = (root: Storage): SourceStore => ({
+  async find(path, baseDirectory, maxFiles) {
+    const paths = await pathsOf(path, baseDirectory, maxFiles);
+    const files: SourceFile[] = [];
+    for (let start = 0; start < paths.length; start += statBatch) {
+      const batch = paths.slice(start, start + statBatch);
+      files.push(...(await Promise.all(batch.map((each) => sourceFile(each, path)))));
+    }
+    return files;
+  },
+  async *list(place) {
+    for await (const path of filesOf(place)) yield await sourceFile(path, place);
+  },
+  open: (path) => root.open(path),
+});
+
+async function* filesOf(place: string): AsyncGenerator<string> {
+  const status = await statusOf(place);
+  if (!status) throw await missing(place, place);
+  if (status.isDirectory()) yield* filesBelow(place);
+  else yield place;
+}
+
+/** Files of a folder, by name. Links to folders are left out: they may form a circle. */
+async function* filesBelow(folder: string): AsyncGenerator<string> {
+  const entries = await entriesOf(folder);
+  for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) yield* filesBelow(path);
+    else if ((await statusOf(path))?.isFile()) yield path;
+  }
+}
+
+async function pathsOf(path: string, baseDirectory: string, maxFiles: number): Promise<string[]> {
+  const literal = resolve(baseDirectory, path);
+  // A name such as `part[1].jsonl` is itself before it is a glob.
+  const paths = isGlob(path) && !(await statusOf(literal)) ? [] : [literal];
+  if (paths.length === 0) {
+    for await (const found of matchFiles(path, baseDirectory)) {
+      paths.push(found);
+      if (paths.length > maxFiles) break;
+    }
+  }
+  if (paths.length > maxFiles) throw tooManyFiles(path);
+  if (paths.length === 0) throw await missing(path, literal);
+  return paths.sort();
+}
+
+async function sourceFile(path: string, pattern: string): Promise<SourceFile> {
+  const status = await statusOf(path);
+  if (!status) throw await missing(pattern, path);
+  if (status.isDirectory()) throw await directoryNamed(path);
+  if (!status.isFile()) throw new SluiceError("INPUT_UNREADABLE", "no plain file", { file: path });
+  const { size: bytes, mtimeMs: modifiedMs } = status;
+  return { path, bytes, modifiedMs };
+}
+
+async function statusOf(path: string): Promise<Stats | undefined> {
+  try {
+    return await stat(path);
+  } catch (cause) {
+    const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
+    if (code === "ENOENT" || code === "ENOTDIR") return undefined;
+    throw new SluiceError("INPUT_UNREADABLE", String(code), { file: path, cause });
+  }
+}
+
+/** Says what is there instead: the name nearest to the one that was meant, or a few names. */
+async function missing(pattern: string, literal: string): Promise<SluiceError> {
+  let directory = dirname(literal);
+  let name = basename(literal);
+  while (isGlob(directory) || !(await statusOf(directory))) {
+    name = basename(directory);
+    directory = dirname(directory);
+  }
+  const names = (await entriesOf(directory)).map((entry) => entry.name).sort();
+  return missingInput(pattern, { folder: directory, name, names, join });
+}
+
+async function directoryNamed(path: string): Promise<SluiceError> {
+  const endings = (await entriesOf(path)).map((entry) => extname(entry.name));
+  const known = endings.find((ending) => isKnownEnding(ending)) ?? ".jsonl";
+  const hint = `name its files by a glob, as ${join(path, `*${known}`)}`;
+  return new SluiceError("INPUT_UNREADABLE", "it is a directory", { file: path, hint });
+}
+
+function isKnownEnding(ending: string): boolean {
+  try {
+    formatFor(`file${ending}`);
+    return true;
+  } catch {
+    return false;
+  }
+}

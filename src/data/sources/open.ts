@@ -1,0 +1,102 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
+import { expandInputs, type InputFile, type InputSource } from "../inputs.ts";
+import type { OpenFile } from "../open-files.ts";
+import { ReadAheadBudget } from "../read-ahead.ts";
+import { localStorage } from "../storage/local.ts";
+import { schemeOf } from "../storage/open.ts";
+import { localSource } from "./local.ts";
+import type { SourceContext, SourceFile, SourceStore } from "./source-store.ts";
+
+/** The inputs of jobs, wherever they lie. */
+export interface InputStores {
+  /**
+   * The files of all sources, in the order of the sources.
+   *
+   * @param baseDirectory what relative paths of this machine start from.
+   * @throws SluiceError `INPUT_MISSING`, `INPUT_UNREADABLE`, `INPUT_UNREACHABLE`, `INPUT_FORMAT`,
+   *   `INPUT_TOO_MANY_FILES`; `UNSUPPORTED` for other schemes.
+   */
+  expand(
+    sources: readonly InputSource[],
+    baseDirectory: string,
+    maxFiles?: number,
+  ): Promise<InputFile[]>;
+  /**
+   * All files below a folder, or the file of that name.
+   *
+   * @throws SluiceError `UNSUPPORTED` for places that cannot be listed.
+   */
+  list(place: string): AsyncIterable<SourceFile>;
+  /** Opens a file by the path that `expand` or `list` gave. */
+  open: OpenFile;
+}
+
+const thisMachine = localSource(localStorage("/"));
+
+/** Inputs of this machine alone. */
+export const localInputs: InputStores = inputsOf(async (path) => {
+  const scheme = schemeOf(path);
+  if (scheme === undefined) return thisMachine;
+  throw new SluiceError("UNSUPPORTED", `input of the scheme ${scheme}: in ${path}`, {
+    hint: "give paths of this machine",
+  });
+});
+
+/**
+ * Inputs by the schemes of their paths: files of this machine, `s3://`, `r2://`, `gs://`,
+ * `https://`, `http://` and `hf://`. What a scheme needs is loaded when it is first met.
+ *
+ * @example
+ * const inputs = inputStores({ clock, random, environment, temporaryDirectory: "/tmp" });
+ * const [file] = await inputs.expand([{ path: "hf://datasets/o/n/*.jsonl", maxLineBytes }], "/");
+ * const reader = await inputs.open(file.path, { etag: file.etag });
+ */
+export function inputStores(context: SourceContext): InputStores {
+  const budget = new ReadAheadBudget();
+  const known = new Map<string, Promise<SourceStore>>();
+  let files: Promise<import("./https.ts").HttpFiles> | undefined;
+  const httpFiles = () => {
+    files ??= import("./https.ts").then(({ HttpFiles }) => new HttpFiles(context, budget));
+    return files;
+  };
+  const https = async () => (await import("./https.ts")).httpsSource(await httpFiles());
+  const s3 = async () => (await import("./s3.ts")).s3Source(context, budget);
+  const makers: Record<string, () => Promise<SourceStore>> = {
+    s3,
+    r2: s3,
+    gs: s3,
+    https,
+    http: https,
+    hf: async () =>
+      (await import("./hugging-face.ts")).huggingFaceSource(await httpFiles(), context),
+  };
+  return inputsOf(async (path) => {
+    const scheme = schemeOf(path);
+    if (scheme === undefined) return thisMachine;
+    const make = makers[scheme];
+    if (!make) {
+      throw new SluiceError("UNSUPPORTED", `input of the scheme ${scheme}: in ${path}`, {
+        hint: `give a path of this machine, or one of ${Object.keys(makers).join("://, ")}://`,
+      });
+    }
+    const store = known.get(scheme) ?? make();
+    known.set(scheme, store);
+    return await store;
+  });
+}
+
+function inputsOf(storeOf: (path: string) => Promise<SourceStore>): InputStores {
+  return {
+    expand: (sources, baseDirectory, maxFiles = limits.maxInputFiles) =>
+      expandInputs(sources, { storeOf, baseDirectory, maxFiles }),
+    async *list(place) {
+      const store = await storeOf(place);
+      if (store.list) return yield* store.list(place);
+      throw new SluiceError("UNSUPPORTED", `nobody lists ${place}`, {
+        hint: "name a folder of this machine, of a bucket or of a dataset on the hub",
+      });
+    },
+    open: async (path, hints) => (await storeOf(path)).open(path, hints),
+  };
+}

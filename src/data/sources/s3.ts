@@ -1,0 +1,67 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import { type ReadAheadBudget, readAhead } from "../read-ahead.ts";
+import type { S3Bucket } from "../s3/bucket.ts";
+import { openS3Bucket } from "../s3/open.ts";
+import { parseObjectLocation } from "../s3/settings.ts";
+import { findListed } from "./listed.ts";
+import type { SourceContext, SourceStore } from "./source-store.ts";
+
+/** Objects of stores that speak S3: `s3://`, `r2://`, `gs://`. */
+export function s3Source(context: SourceContext, budget: ReadAheadBudget): SourceStore {
+  const buckets = new Map<string, S3Bucket>();
+  const bucketOf = (address: string) => {
+    const { scheme, bucket, key } = parseObjectLocation(address);
+    const root = `${scheme}://${bucket}/`;
+    const known = buckets.get(root) ?? openS3Bucket(address, context);
+    buckets.set(root, known);
+    return { bucket: known, root, key };
+  };
+  return {
+    async find(address, _baseDirectory, maxFiles) {
+      const { bucket, root, key } = bucketOf(address);
+      return await findListed(key, { root, list: (prefix) => listed(bucket, prefix) }, maxFiles);
+    },
+    async *list(address) {
+      const { bucket, root, key } = bucketOf(address);
+      const folder = key === "" || key.endsWith("/") ? key : `${key}/`;
+      for await (const file of listed(bucket, key)) {
+        const isBelow = file.path === key || file.path.startsWith(folder);
+        if (isBelow) yield { ...file, path: root + file.path };
+      }
+    },
+    async open(address, { etag, end } = {}) {
+      const { bucket, key } = bucketOf(address);
+      const found = await bucket.head(key);
+      if (!found) throw new SluiceError("NOT_FOUND", "", { file: address });
+      if (etag !== undefined && etag !== found.etag) throw changed(address);
+      const { bytes } = found;
+      const pinned = found.etag || undefined;
+      const aheadEnd = end ?? bytes;
+      const fetch = async (start: number, end: number) => {
+        try {
+          return await bucket.get(key, { start, end }, pinned);
+        } catch (error) {
+          throw (await hasChanged(bucket, key, found.etag)) ? changed(address) : error;
+        }
+      };
+      return readAhead({ bytes, aheadEnd, fetch }, budget);
+    },
+  };
+}
+
+async function* listed(bucket: S3Bucket, prefix: string) {
+  for await (const { key: path, bytes, etag } of bucket.list(prefix)) {
+    // What was put below a gateway by other ways has none.
+    yield { path, bytes, modifiedMs: 0, ...(etag && { etag }) };
+  }
+}
+
+/** Why a range was refused: only another look tells a new content from a failure of the store. */
+async function hasChanged(bucket: S3Bucket, key: string, etag: string): Promise<boolean> {
+  const now = await bucket.head(key).catch(() => undefined);
+  return now !== undefined && now.etag !== etag;
+}
+
+function changed(file: string): SluiceError {
+  return new SluiceError("INPUT_CHANGED", "the store has another content now", { file });
+}

@@ -1,0 +1,200 @@
+import type { Clock } from "../../../foundation/clock.ts";
+import { asSluiceError, SluiceError } from "../../../foundation/errors.ts";
+import type { S3Bucket } from "../../s3/bucket.ts";
+import type { Appender, Leftover, RandomReader, Storage, StoredFile, Writer } from "../storage.ts";
+import { SegmentAppender } from "./segment-appender.ts";
+import { segmentOf, segmentPath, uploadOf, uploadPath, wholePath } from "./segment-names.ts";
+import { Segments } from "./segments.ts";
+import type { Spool } from "./spool.ts";
+
+export interface S3StorageOptions {
+  /** As a person writes it: `s3://bucket/prefix`. */
+  location: string;
+  bucket: S3Bucket;
+  /** What all keys begin with: empty, or ending in a slash. */
+  prefix: string;
+  /** Keeps what is appended and not in the store yet. */
+  spool: Spool;
+  clock: Clock;
+  /** False: the store knows no conditional writes, and of two creators both may win. */
+  isConditional: boolean;
+}
+
+/**
+ * Storage below a prefix of an object store. Creating is a conditional write, publishing a copy,
+ * and what is appended to is stored in segments that readers see as one object.
+ */
+export class S3Storage implements Storage {
+  readonly location: string;
+  readonly createsOnce: boolean;
+  readonly #options: S3StorageOptions;
+  readonly #bucket: S3Bucket;
+  readonly #segments: Segments;
+
+  constructor(options: S3StorageOptions) {
+    const { location, bucket, prefix, spool } = options;
+    this.location = location;
+    this.createsOnce = options.isConditional;
+    this.#options = options;
+    this.#bucket = bucket;
+    this.#segments = new Segments(bucket, prefix, spool);
+  }
+
+  async read(path: string): Promise<Uint8Array> {
+    try {
+      return await this.#bucket.get(this.#keyOf(path));
+    } catch (error) {
+      const reader = await this.#appended(path, error);
+      try {
+        return await reader.read(0, reader.bytes);
+      } finally {
+        await reader.close();
+      }
+    }
+  }
+
+  async open(path: string): Promise<RandomReader> {
+    try {
+      return await this.#bucket.reader(this.#keyOf(path));
+    } catch (error) {
+      return await this.#appended(path, error);
+    }
+  }
+
+  async stat(path: string): Promise<StoredFile | undefined> {
+    const found = await this.#bucket.head(this.#keyOf(path));
+    if (found) return { path, bytes: found.bytes };
+    const reader = await this.#segments.open(path);
+    await reader?.close();
+    return reader && { path, bytes: reader.bytes };
+  }
+
+  async *list(prefix: string): AsyncIterable<StoredFile> {
+    let held: { path: string; bytes: number; lastSegment: number } | undefined;
+    for await (const { key, bytes } of this.#bucket.list(this.#keyOf(prefix))) {
+      const path = this.#pathOf(key);
+      // What some programs make for a folder.
+      if (path.endsWith("/") || path === "") continue;
+      const segment = segmentOf(path);
+      if (held && wholePath(path) === held.path) {
+        if (held.lastSegment < 0 || !segment) continue;
+        held.bytes += bytes;
+        held.lastSegment = segment.number;
+        continue;
+      }
+      if (held) yield await this.#listed(held);
+      held = { path: wholePath(path), bytes, lastSegment: segment?.number ?? -1 };
+    }
+    if (held) yield await this.#listed(held);
+  }
+
+  async createIfAbsent(path: string, data: Uint8Array): Promise<"created" | "exists" | "unclear"> {
+    const key = this.#keyOf(path);
+    if (this.#options.isConditional) return await this.#bucket.putIfAbsent(key, data);
+    if (await this.#bucket.head(key)) return "exists";
+    await this.#bucket.put(key, data);
+    // Of two at once the last one stands, and the other one sees it unless he looks too early.
+    const standing = await this.#bucket.get(key);
+    return Buffer.from(data).equals(standing) ? "created" : "exists";
+  }
+
+  async replace(path: string, data: Uint8Array): Promise<void> {
+    await this.#bucket.put(this.#keyOf(path), data);
+  }
+
+  async appender(path: string): Promise<Appender> {
+    const { clock } = this.#options;
+    const { spool } = this.#segments;
+    const put = (number: number, data: Uint8Array) =>
+      this.#bucket.put(this.#keyOf(segmentPath(path, number)), data);
+    const stored = await this.#asSegments(path);
+    let next = stored.length === 0 ? 0 : segmentOf(stored.at(-1)!.key)!.number + 1;
+    let putCostMs = 0;
+    if (next === 0) {
+      const begunMs = clock.monotonic();
+      await put(next++, new Uint8Array(0));
+      putCostMs = clock.monotonic() - begunMs;
+    }
+    // Of a process that died here.
+    for (const number of await spool.numbers(path)) {
+      const data = number < next ? undefined : await spool.read(path, number);
+      if (data) await put(number, data);
+      await spool.remove(path, number);
+      next = Math.max(next, number + 1);
+    }
+    return new SegmentAppender({ path, firstNumber: next, spool, clock, put, putCostMs });
+  }
+
+  async writer(path: string): Promise<Writer> {
+    return this.#bucket.writer(this.#keyOf(path));
+  }
+
+  async publish(from: string, to: string): Promise<void> {
+    const [source, target] = await Promise.all([
+      this.#bucket.head(this.#keyOf(from)),
+      this.#bucket.head(this.#keyOf(to)),
+    ]);
+    if (!source) throw new SluiceError("NOT_FOUND", "", { file: `${this.location}/${from}` });
+    // Published before, perhaps by a process that died.
+    if (target?.etag === source.etag && target.bytes === source.bytes) return;
+    await this.#bucket.copy(source, this.#keyOf(to));
+  }
+
+  async remove(path: string): Promise<void> {
+    const upload = uploadOf(path);
+    if (upload) return await this.#bucket.abortUpload(this.#keyOf(upload.path), upload.uploadId);
+    const [stored, spooled] = await Promise.all([
+      this.#segments.stored(path),
+      this.#segments.spool.numbers(path),
+      this.#bucket.remove(this.#keyOf(path)),
+    ]);
+    // The last first: what a kill leaves is a beginning.
+    for (const { key } of stored.toReversed()) await this.#bucket.remove(key);
+    for (const number of spooled) await this.#segments.spool.remove(path, number);
+    if (spooled.length > 0) await this.#segments.spool.tidy(path);
+  }
+
+  async *leftovers(prefix: string): AsyncIterable<Leftover> {
+    const nowMs = this.#options.clock.now();
+    for (const { key, uploadId, begunMs } of await this.#bucket.uploads(this.#keyOf(prefix))) {
+      const path = uploadPath(this.#pathOf(key), uploadId);
+      yield { path, bytes: 0, idleMs: nowMs - begunMs };
+    }
+  }
+
+  /** The segments of a path to append to; a plain object becomes the first of them. */
+  async #asSegments(path: string) {
+    const key = this.#keyOf(path);
+    const [plain, stored] = await Promise.all([
+      this.#bucket.head(key),
+      this.#segments.stored(path),
+    ]);
+    if (!plain) return stored;
+    // Until the plain object goes, it is the whole, whatever a kill leaves beside it.
+    for (const segment of stored) await this.#bucket.remove(segment.key);
+    await this.#bucket.copy(plain, this.#keyOf(segmentPath(path, 0)));
+    await this.#bucket.remove(key);
+    return await this.#segments.stored(path);
+  }
+
+  async #appended(path: string, error: unknown): Promise<RandomReader> {
+    if (asSluiceError(error).code !== "NOT_FOUND") throw error;
+    const reader = await this.#segments.open(path);
+    if (!reader) throw error;
+    return reader;
+  }
+
+  async #listed(held: { path: string; bytes: number; lastSegment: number }): Promise<StoredFile> {
+    const { path, bytes, lastSegment } = held;
+    if (lastSegment < 0) return { path, bytes };
+    return { path, bytes: bytes + (await this.#segments.spooledBytes(path, lastSegment)) };
+  }
+
+  #keyOf(path: string): string {
+    return this.#options.prefix + path;
+  }
+
+  #pathOf(key: string): string {
+    return key.slice(this.#options.prefix.length);
+  }
+}

@@ -1,0 +1,111 @@
+import type { Clock } from "../../../foundation/clock.ts";
+import { limits } from "../../../foundation/limits.ts";
+import { SerialQueue } from "../serial-queue.ts";
+import type { Appender } from "../storage.ts";
+import type { Spool } from "./spool.ts";
+
+export interface SegmentAppenderOptions {
+  path: string;
+  /** Number of the first segment that it writes. */
+  firstNumber: number;
+  spool: Spool;
+  clock: Clock;
+  /** Puts a segment into the store. */
+  put(number: number, data: Uint8Array): Promise<void>;
+  /** What putting the one before it took, in milliseconds. */
+  putCostMs: number;
+}
+
+/**
+ * How long appended bytes may wait on this machine before they are put into the store:
+ * √(2 · cost of putting · mean time between two losses of a machine), at most 30 s.
+ *
+ * Source: Young, "A first order approximation to the optimum checkpoint interval", CACM 1974.
+ */
+export function flushIntervalMs(putCostMs: number): number {
+  const derived = Math.sqrt(2 * Math.max(1, putCostMs) * limits.meanTimeBetweenPreemptionsMs);
+  return Math.min(derived, limits.maxSegmentAgeMs);
+}
+
+/**
+ * Appends to a file of this machine, of which the store gets a segment when it is large or old
+ * enough. A killed process loses nothing, a lost machine what came after the last segment.
+ */
+export class SegmentAppender implements Appender {
+  readonly #options: SegmentAppenderOptions;
+  readonly #queue = new SerialQueue();
+  readonly #puts = new SerialQueue();
+  #segment: Appender | undefined;
+  #number: number;
+  #bytes = 0;
+  #putCostMs: number;
+  /** Segments that are complete and not in the store. */
+  #waiting = 0;
+  #lastPut: Promise<void> = Promise.resolve();
+  #cancelFlush: (() => void) | undefined;
+
+  constructor(options: SegmentAppenderOptions) {
+    this.#options = options;
+    this.#number = options.firstNumber;
+    this.#putCostMs = options.putCostMs;
+  }
+
+  append(data: Uint8Array): Promise<void> {
+    return this.#queue.run(async () => {
+      if (this.#waiting >= limits.maxWaitingSegments) await this.#lastPut;
+      this.#segment ??= await this.#begin();
+      await this.#segment.append(data);
+      this.#bytes += data.length;
+      if (this.#bytes >= limits.maxSegmentBytes) await this.#end();
+    });
+  }
+
+  /** Resolves when all survives a power loss of this machine. */
+  sync(): Promise<void> {
+    return this.#queue.run(async () => this.#segment?.sync());
+  }
+
+  /** Resolves when all is in the store. */
+  async close(): Promise<void> {
+    await this.#queue.run(() => this.#end()).finally(() => this.#segment?.close());
+    await this.#lastPut;
+    await this.#options.spool.tidy(this.#options.path);
+  }
+
+  async #begin(): Promise<Appender> {
+    const { spool, path, clock } = this.#options;
+    const segment = await spool.create(path, this.#number);
+    this.#cancelFlush = clock.schedule(flushIntervalMs(this.#putCostMs), () => {
+      // A failure is met by the next append, or at the end.
+      this.#queue.run(() => this.#end()).catch(() => {});
+    });
+    return segment;
+  }
+
+  /** Completes the segment, and puts it into the store while others are written. */
+  async #end(): Promise<void> {
+    this.#cancelFlush?.();
+    const segment = this.#segment;
+    if (segment === undefined) return;
+    this.#segment = undefined;
+    await segment.close();
+    const number = this.#number++;
+    this.#bytes = 0;
+    this.#waiting++;
+    this.#lastPut = this.#puts.run(() => this.#put(number));
+    this.#lastPut.catch(() => {});
+  }
+
+  async #put(number: number): Promise<void> {
+    const { spool, path, clock, put } = this.#options;
+    const data = await spool.read(path, number);
+    // The run is over and somebody removed its journals.
+    if (data !== undefined) {
+      const begunMs = clock.monotonic();
+      await put(number, data);
+      this.#putCostMs = clock.monotonic() - begunMs;
+      await spool.remove(path, number);
+    }
+    this.#waiting--;
+  }
+}

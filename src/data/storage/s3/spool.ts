@@ -1,0 +1,124 @@
+import { type FileHandle, mkdir, open, readdir, readFile, rm, rmdir } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { isAbsent, withStoreErrors } from "../local-errors.ts";
+import { LocalAppender, LocalReader } from "../local-files.ts";
+import type { Appender, RandomReader } from "../storage.ts";
+import { segmentName, segmentPrefix } from "./segment-names.ts";
+
+/** Times that a folder is made while what is above it goes. */
+const maxTries = 5;
+
+/**
+ * Segments that are not in the store yet: what was appended survives the process, and whoever comes
+ * after it on this machine reads it.
+ */
+export interface Spool {
+  /** Numbers of the segments of a path that are here, in order. */
+  numbers(path: string): Promise<number[]>;
+  /** A new, empty segment to append to. */
+  create(path: string, number: number): Promise<Appender>;
+  /** The content of a segment, or undefined where it is gone. */
+  read(path: string, number: number): Promise<Uint8Array | undefined>;
+  /** A reader that stays good when the segment is removed, or undefined where it is gone. */
+  open(path: string, number: number): Promise<RandomReader | undefined>;
+  remove(path: string, number: number): Promise<void>;
+  /** Clears away what a path's last segment left. */
+  tidy(path: string): Promise<void>;
+}
+
+/** A spool in a folder of this machine, a file a segment. */
+export class FileSpool implements Spool {
+  readonly #root: string;
+
+  constructor(root: string) {
+    this.#root = root;
+  }
+
+  async numbers(path: string): Promise<number[]> {
+    const folder = this.#folderOf(path);
+    if (folder === undefined) return [];
+    const names = await withStoreErrors(folder, async () => {
+      try {
+        return await readdir(folder);
+      } catch (error) {
+        if (isAbsent(error)) return [];
+        throw error;
+      }
+    });
+    return names
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number)
+      .sort((a, b) => a - b);
+  }
+
+  async create(path: string, number: number): Promise<Appender> {
+    const file = this.#fileOf(path, number);
+    return await withStoreErrors(file, async () => {
+      for (let triesLeft = maxTries; ; triesLeft--) {
+        try {
+          await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+          const handle = await open(file, "ax", 0o600);
+          return new LocalAppender(handle, file, (it) => it.datasync());
+        } catch (error) {
+          // Others tidy up the folders above it.
+          if (triesLeft === 1 || !isAbsent(error)) throw error;
+        }
+      }
+    });
+  }
+
+  async read(path: string, number: number): Promise<Uint8Array | undefined> {
+    const file = this.#fileOf(path, number);
+    return await withStoreErrors(file, async () => {
+      try {
+        return await readFile(file);
+      } catch (error) {
+        if (isAbsent(error)) return undefined;
+        throw error;
+      }
+    });
+  }
+
+  async open(path: string, number: number): Promise<RandomReader | undefined> {
+    const file = this.#fileOf(path, number);
+    return await withStoreErrors(file, async () => {
+      let handle: FileHandle;
+      try {
+        handle = await open(file, "r");
+      } catch (error) {
+        if (isAbsent(error)) return undefined;
+        throw error;
+      }
+      const { size } = await handle.stat();
+      return new LocalReader(handle, file, size);
+    });
+  }
+
+  async remove(path: string, number: number): Promise<void> {
+    const file = this.#fileOf(path, number);
+    await withStoreErrors(file, () => rm(file, { force: true }));
+  }
+
+  async tidy(path: string): Promise<void> {
+    let folder = this.#folderOf(path);
+    while (folder !== undefined && folder.length >= this.#root.length) {
+      const isRemoved = await rmdir(folder).then(
+        () => true,
+        // Others have their segments below it, or removed it first.
+        () => false,
+      );
+      if (!isRemoved) return;
+      folder = dirname(folder);
+    }
+  }
+
+  #fileOf(path: string, number: number): string {
+    return join(this.#folderOf(path) ?? this.#root, segmentName(number));
+  }
+
+  // A key may hold what would lead out of the folder: nothing of that name is ever appended to.
+  #folderOf(path: string): string | undefined {
+    if (path.split("/").some((part) => part === ".." || part === ".")) return undefined;
+    return join(this.#root, segmentPrefix(path));
+  }
+}

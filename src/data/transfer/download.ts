@@ -1,0 +1,148 @@
+import { link, mkdir, open, rename, rm, stat } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { SluiceError } from "../../foundation/errors.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { InputStores } from "../sources/open.ts";
+import type { SourceFile } from "../sources/source-store.ts";
+import { isLinkUnsupported, systemCode, withStoreErrors } from "../storage/local-errors.ts";
+import { hasSameContent } from "./same-content.ts";
+import {
+  eachAtOnce,
+  type FileOutcome,
+  type TransferOptions,
+  type TransferSummary,
+  TransferTally,
+} from "./transfer.ts";
+
+/** Ending of what is not whole yet. */
+const partEnding = ".sluice-part";
+
+/**
+ * Copies all files below a far place into a folder of this machine, several at once. A file appears
+ * under its name when it is whole and its checksum right; what an earlier call left of it is gone
+ * on with. What is there with the same content is left alone. Nothing is ever deleted.
+ *
+ * @param to absolute.
+ * @throws SluiceError `INPUT_MISSING` where there is nothing, `INPUT_CHANGED` for a file that
+ *   changed meanwhile, `STORE_FULL`, `STORE_FAILED`, and what reading throws.
+ */
+export async function download(
+  from: string,
+  to: string,
+  inputs: InputStores,
+  options: TransferOptions,
+): Promise<TransferSummary> {
+  const tally = new TransferTally(options);
+  let found = 0;
+  const move = async (file: SourceFile): Promise<void> => {
+    options.signal.throwIfAborted();
+    found++;
+    const target = join(to, nameBelow(from, file.path));
+    const outcome = await withStoreErrors(target, () =>
+      fetchFile(file, target, { inputs, options, tally }),
+    );
+    tally.ended(outcome, target, file.bytes);
+  };
+  await eachAtOnce(inputs.list(from), move);
+  if (found === 0) throw new SluiceError("INPUT_MISSING", from, { hint: "nothing lies there" });
+  return tally.summary;
+}
+
+/** The path of a far file below the place that was named. */
+function nameBelow(place: string, path: string): string {
+  const folder = place.replace(/\/*$/, "/");
+  const name = path.startsWith(folder) ? path.slice(folder.length) : basename(path);
+  const steps = name.split("/");
+  const isOutside = steps.some((step) => step === "" || step === "." || step === "..");
+  if (!isOutside && !name.includes("\0")) return join(...steps);
+  throw new SluiceError("UNSUPPORTED", "its name is no path below a folder", {
+    file: path,
+    hint: "rename the object, or download the others by their own prefixes",
+  });
+}
+
+interface Download {
+  inputs: InputStores;
+  options: TransferOptions;
+  tally: TransferTally;
+}
+
+async function fetchFile(file: SourceFile, target: string, to: Download): Promise<FileOutcome> {
+  const { inputs, options } = to;
+  if (await exists(target)) {
+    if (await hasSameContent(target, file, inputs.open)) return "skipped";
+    if (!options.overwrite) return "different";
+  }
+  await mkdir(dirname(target), { recursive: true });
+  const identity = sha256Hex(`${file.path} ${file.bytes} ${file.etag ?? ""}`).slice(0, 8);
+  const part = `${target}.${identity}${partEnding}`;
+  await fill(part, file, to);
+  if (!(await hasSameContent(part, file, inputs.open))) {
+    // What an earlier call left was torn.
+    await rm(part);
+    await fill(part, file, to);
+    if (!(await hasSameContent(part, file, inputs.open))) throw changed(file.path);
+  }
+  if (options.overwrite) await rename(part, target);
+  else if (await linked(part, target)) await rm(part, { force: true });
+  else return "different";
+  return "moved";
+}
+
+async function fill(
+  part: string,
+  { path, etag, bytes }: SourceFile,
+  { inputs, options, tally }: Download,
+): Promise<void> {
+  const handle = await open(part, "a");
+  try {
+    let { size: offset } = await handle.stat();
+    if (offset > bytes) {
+      await handle.truncate(0);
+      offset = 0;
+    }
+    tally.moved(offset);
+    const reader = await inputs.open(path, { etag });
+    try {
+      while (offset < bytes) {
+        options.signal.throwIfAborted();
+        const chunk = await reader.read(offset, limits.transferChunkBytes);
+        if (chunk.length === 0) throw changed(path);
+        await handle.writeFile(chunk);
+        offset += chunk.length;
+        tally.moved(chunk.length);
+      }
+    } finally {
+      await reader.close();
+    }
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Gives the file its name, unless something has it: false then. */
+async function linked(part: string, target: string): Promise<boolean> {
+  try {
+    await link(part, target);
+    return true;
+  } catch (error) {
+    if (systemCode(error) === "EEXIST") return false;
+    if (!isLinkUnsupported(error)) throw error;
+    if (await exists(target)) return false;
+    await rename(part, target);
+    return true;
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined)) !== undefined;
+}
+
+function changed(file: string): SluiceError {
+  return new SluiceError("INPUT_CHANGED", "what came is not what the store says it is", {
+    file,
+    hint: "run the same command again",
+  });
+}

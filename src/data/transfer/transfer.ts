@@ -1,0 +1,91 @@
+import { limits } from "../../foundation/limits.ts";
+
+/** How a transfer is done. */
+export interface TransferOptions {
+  /** Replace files of other content; default: leave them and say so. */
+  overwrite: boolean;
+  signal: AbortSignal;
+  onProgress(done: TransferCounts): void;
+}
+
+/** How far a transfer is. */
+export interface TransferCounts {
+  /** Files that were moved, and their bytes; of one under way those that are through. */
+  files: number;
+  bytes: number;
+  /** Files that were there already, with the same content, and their bytes. */
+  skippedFiles: number;
+  skippedBytes: number;
+  /** Files that were left because another content is there. */
+  differentFiles: number;
+}
+
+/** How a transfer ended. */
+export interface TransferSummary extends TransferCounts {
+  /** Targets that have another content: the first of them. */
+  different: string[];
+}
+
+/** What has become of one file. */
+export type FileOutcome = "moved" | "skipped" | "different";
+
+/** Counts what becomes of files, and tells of each step. */
+export class TransferTally {
+  readonly #options: TransferOptions;
+  readonly #counts: TransferCounts = {
+    ...{ files: 0, bytes: 0, skippedFiles: 0, skippedBytes: 0, differentFiles: 0 },
+  };
+  readonly #different: string[] = [];
+
+  constructor(options: TransferOptions) {
+    this.#options = options;
+  }
+
+  /** Bytes of a file went through. */
+  moved(bytes: number): void {
+    this.#counts.bytes += bytes;
+    this.#options.onProgress(this.#counts);
+  }
+
+  ended(outcome: FileOutcome, target: string, bytes: number): void {
+    if (outcome === "moved") this.#counts.files++;
+    else if (outcome === "skipped") {
+      this.#counts.skippedFiles++;
+      this.#counts.skippedBytes += bytes;
+    } else {
+      this.#counts.differentFiles++;
+      if (this.#different.length < limits.maxShownDifferences) this.#different.push(target);
+    }
+    this.#options.onProgress(this.#counts);
+  }
+
+  get summary(): TransferSummary {
+    return { ...this.#counts, different: [...this.#different].sort() };
+  }
+}
+
+/**
+ * Handles items, some at once. After a failure no more are begun, and it is thrown when those that
+ * were under way have ended.
+ */
+export async function eachAtOnce<T>(
+  items: AsyncIterable<T>,
+  handle: (item: T) => Promise<void>,
+  atOnce: number = limits.transferredFilesAtOnce,
+): Promise<void> {
+  const underWay = new Set<Promise<void>>();
+  const failures: unknown[] = [];
+  try {
+    for await (const item of items) {
+      const handling = handle(item)
+        .catch((error) => void failures.push(error))
+        .finally(() => underWay.delete(handling));
+      underWay.add(handling);
+      if (underWay.size >= atOnce) await Promise.race(underWay);
+      if (failures.length > 0) break;
+    }
+  } finally {
+    await Promise.all(underWay);
+  }
+  if (failures.length > 0) throw failures[0];
+}

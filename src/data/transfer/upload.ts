@@ -1,0 +1,136 @@
+import { stat } from "node:fs/promises";
+import { relative, sep } from "node:path";
+import { SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { S3Bucket } from "../s3/bucket.ts";
+import { openS3Bucket, type S3Context } from "../s3/open.ts";
+import type { BegunUpload, StoredPart } from "../s3/requests.ts";
+import { parseObjectLocation } from "../s3/settings.ts";
+import type { InputStores } from "../sources/open.ts";
+import type { SourceFile } from "../sources/source-store.ts";
+import { chunksOf, hasSameContent, md5Of } from "./same-content.ts";
+import {
+  eachAtOnce,
+  type FileOutcome,
+  type TransferOptions,
+  type TransferSummary,
+  TransferTally,
+} from "./transfer.ts";
+
+/** What a transfer needs of the outside world. */
+export interface TransferContext {
+  inputs: InputStores;
+  stores: S3Context;
+}
+
+/**
+ * Copies a folder, or one file, of this machine below a prefix of a bucket, several files at once.
+ * What is there with the same content is left alone, and parts that are there of a large file are
+ * gone on with, so that the same call goes on after a kill.
+ * Each request carries a checksum, which the store compares. Nothing is ever deleted.
+ *
+ * @param from absolute.
+ * @param to as `s3://BUCKET/PREFIX`; a single file gets exactly this name, or with a slash at the
+ *   end its own name below it.
+ * @throws SluiceError `INPUT_MISSING`, `INPUT_CHANGED` for a file that changed meanwhile,
+ *   `STORE_FAILED`.
+ */
+export async function upload(
+  from: string,
+  to: string,
+  { inputs, stores }: TransferContext,
+  options: TransferOptions,
+): Promise<TransferSummary> {
+  const { scheme, bucket: name, key: prefix } = parseObjectLocation(to);
+  const root = `${scheme}://${name}/`;
+  const bucket = openS3Bucket(to, stores);
+  const tally = new TransferTally(options);
+  const keyOf = await keysBelow(from, prefix);
+  const moveFile = async ({ path, bytes }: SourceFile): Promise<void> => {
+    options.signal.throwIfAborted();
+    const key = keyOf(path);
+    const target = `${root}${key}`;
+    const standing = await bucket.head(key);
+    const far = standing && {
+      path: target,
+      bytes: standing.bytes,
+      etag: standing.etag || undefined,
+    };
+    let outcome: FileOutcome = "moved";
+    if (far && (await hasSameContent(path, { modifiedMs: 0, ...far }, inputs.open))) {
+      outcome = "skipped";
+    } else if (far && !options.overwrite) outcome = "different";
+    else {
+      const begun = await begunUpload(path, bytes, bucket, key);
+      tally.moved(begun.bytes);
+      const writer = bucket.writer(key, begun.upload);
+      for await (const chunk of chunksOf(path, begun.bytes)) {
+        options.signal.throwIfAborted();
+        await writer.write(chunk);
+        tally.moved(chunk.length);
+      }
+      await writer.close();
+      const stored = await bucket.head(key);
+      if (stored?.bytes !== bytes) throw changed(path);
+    }
+    tally.ended(outcome, target, bytes);
+  };
+  await eachAtOnce(inputs.list(from), moveFile);
+  return tally.summary;
+}
+
+async function keysBelow(from: string, prefix: string): Promise<(path: string) => string> {
+  const isFile = (await stat(from).catch(() => undefined))?.isFile() === true;
+  if (isFile && prefix !== "" && !prefix.endsWith("/")) return () => prefix;
+  const folder = prefix === "" || prefix.endsWith("/") ? prefix : `${prefix}/`;
+  const top = isFile ? from.slice(0, from.lastIndexOf(sep)) : from;
+  return (path) => folder + relative(top, path).split(sep).join("/");
+}
+
+/** What an earlier call left of the upload of a large file, and how many bytes that are. */
+async function begunUpload(
+  path: string,
+  bytes: number,
+  bucket: S3Bucket,
+  key: string,
+): Promise<{ upload?: BegunUpload; bytes: number }> {
+  if (bytes <= limits.storePartBytes) return { bytes: 0 };
+  // Who may write need not be allowed to look at uploads.
+  const open = await bucket.uploads(key).catch(() => []);
+  const own = open.filter((upload) => upload.key === key);
+  for (const { uploadId } of own.sort((a, b) => b.begunMs - a.begunMs)) {
+    const stored = await bucket.parts(key, uploadId).catch(() => []);
+    const right = await rightParts(path, bytes, stored);
+    if (right.parts.length > 0) {
+      return { upload: { uploadId, parts: right.parts }, bytes: right.bytes };
+    }
+  }
+  return { bytes: 0 };
+}
+
+/** The first parts, as far as they are what the file holds in their places. */
+async function rightParts(
+  path: string,
+  fileBytes: number,
+  stored: readonly StoredPart[],
+): Promise<{ parts: StoredPart[]; bytes: number }> {
+  const parts: StoredPart[] = [];
+  let bytes = 0;
+  for (const part of stored) {
+    const end = bytes + part.bytes;
+    // Only the last part of an object may be small.
+    const isUsable = part.bytes >= limits.storePartBytes || end === fileBytes;
+    if (part.number !== parts.length + 1 || !isUsable || end > fileBytes) break;
+    if (part.etag.replaceAll('"', "") !== (await md5Of(path, bytes, end))) break;
+    parts.push(part);
+    bytes = end;
+  }
+  return { parts, bytes };
+}
+
+function changed(file: string): SluiceError {
+  return new SluiceError("INPUT_CHANGED", "it changed while it was uploaded", {
+    file,
+    hint: "run the same command again with --overwrite, once nobody writes to it",
+  });
+}

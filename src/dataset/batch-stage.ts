@@ -1,0 +1,46 @@
+import { isDeepStrictEqual } from "node:util";
+import { parseMemory } from "../backends/open.ts";
+import { SluiceError } from "../foundation/errors.ts";
+import type { JsonObject } from "../foundation/json.ts";
+import { nearest } from "../foundation/suggest.ts";
+import type { BatchOptions } from "./types.ts";
+
+const optionNames = [
+  "batchSize",
+  "batchFormat",
+  "concurrency",
+  "numCpus",
+  "numGpus",
+  "memory",
+  "constructorArgs",
+  "timeoutMs",
+  "name",
+] as const satisfies readonly (keyof BatchOptions)[];
+
+/**
+ * The stage of a `mapBatches` as a job has it.
+ *
+ * @throws SluiceError `OPTION_UNKNOWN`, naming the nearest option.
+ */
+export function batchStage(options: BatchOptions): JsonObject {
+  for (const name of Object.keys(options)) {
+    if ((optionNames as readonly string[]).includes(name)) continue;
+    const meant = nearest(name, optionNames);
+    const instead = meant ? `did you mean ${meant}?` : `it has ${optionNames.join(", ")}`;
+    throw new SluiceError("OPTION_UNKNOWN", `mapBatches: ${name}; ${instead}`);
+  }
+  const { memory, ...others } = options;
+  const memoryBytes = typeof memory === "string" ? parseMemory(memory) : memory;
+  const stage = {
+    kind: "mapBatches",
+    ...others,
+    ...(memoryBytes !== undefined && { memoryBytes }),
+  };
+  const written = JSON.parse(JSON.stringify(stage)) as JsonObject;
+  if (!isDeepStrictEqual(written.constructorArgs, others.constructorArgs)) {
+    throw new SluiceError("USAGE", "constructorArgs hold what JSON does not have", {
+      hint: "give texts, numbers, lists and objects: they are written into the plan",
+    });
+  }
+  return written;
+}

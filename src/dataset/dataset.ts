@@ -1,0 +1,303 @@
+import type { Column } from "../data/columns.ts";
+import type { StageState } from "../engines/engine.ts";
+import { SluiceError } from "../foundation/errors.ts";
+import type { JobInput } from "../run/job/schema.ts";
+import type { RunPreview } from "../run/preview.ts";
+import { batchStage } from "./batch-stage.ts";
+import {
+  countRows,
+  type DatasetRun,
+  jobOfDataset,
+  type Pipeline,
+  planDataset,
+  type ReadDatasetOptions,
+  type RunDatasetOptions,
+  rowsOfDataset,
+  runDataset,
+  schemaOfDataset,
+  statsOfDataset,
+} from "./execution.ts";
+import type { Pipe } from "./generate.ts";
+import { type ModuleReference, moduleOf } from "./module-reference.ts";
+import { printRows } from "./print-rows.ts";
+import type { Source, Step, StepCode } from "./step.ts";
+import type {
+  Awaitable,
+  BatchClass,
+  BatchOptions,
+  BatchResults,
+  Columns,
+  ColumnValues,
+  JsonObject,
+  Renamed,
+  WithColumn,
+} from "./types.ts";
+
+type AnyFunction = (...parameters: never[]) => unknown;
+type Code = AnyFunction | BatchClass<never[], never, unknown> | ModuleReference;
+
+/**
+ * Rows, and what is to become of them. Each call gives a new dataset and does nothing yet; the
+ * calls at the end (`show`, `take`, `run`, `writeJsonl`, …, and `for await`) carry it out. `Row` is
+ * the type of a row as it leaves the last stage.
+ *
+ * A row has one outcome: it is answered, with one result or several, it is filtered, or it fails.
+ *
+ * @example
+ * const texts = dataset.from([{ text: "one" }, { text: "" }]);
+ * const said = texts.filter(({ text }) => text !== "");
+ * await said.withColumn("size", ({ text }) => text.length).show();
+ */
+export class Dataset<Row extends object = JsonObject> implements AsyncIterable<Row> {
+  readonly #source: Source;
+  readonly #steps: readonly Step[];
+
+  constructor(source: Source, steps: readonly Step[] = []) {
+    this.#source = source;
+    this.#steps = steps;
+  }
+
+  /**
+   * Each row becomes another.
+   *
+   * @param code a function, or the module that has one; that runs in processes of its own.
+   */
+  map<Out extends object>(code: (row: Row) => Awaitable<Out>): Dataset<Out>;
+  map<Out extends object = Row>(code: ModuleReference): Dataset<Out>;
+  map<Out extends object>(code: Code): Dataset<Out> {
+    return this.#stage({ kind: "map" }, code, true);
+  }
+
+  /** Keeps the rows of which the function says something true. */
+  filter<Kept extends Row>(code: (row: Row) => row is Kept): Dataset<Kept>;
+  filter(code: ((row: Row) => Awaitable<unknown>) | ModuleReference): Dataset<Row>;
+  filter<Kept extends Row>(code: Code): Dataset<Kept> {
+    return this.#stage({ kind: "filter" }, code, false);
+  }
+
+  /** Each row becomes the rows of a list; of an empty one it is filtered. */
+  flatMap<Out extends object>(code: (row: Row) => Awaitable<Iterable<Out>>): Dataset<Out>;
+  flatMap<Out extends object = Row>(code: ModuleReference): Dataset<Out>;
+  flatMap<Out extends object>(code: Code): Dataset<Out> {
+    return this.#stage({ kind: "flatMap" }, code, false);
+  }
+
+  /** Adds a column, or replaces it. */
+  withColumn<Name extends string, Value>(
+    name: Name,
+    code: (row: Row) => Awaitable<Value>,
+  ): Dataset<WithColumn<Row, Name, Value>>;
+  withColumn<Name extends string, Value = unknown>(
+    name: Name,
+    code: ModuleReference,
+  ): Dataset<WithColumn<Row, Name, Value>>;
+  withColumn<Name extends string, Value>(
+    name: Name,
+    code: Code,
+  ): Dataset<WithColumn<Row, Name, Value>> {
+    return this.#stage({ kind: "map", column: name }, code, true);
+  }
+
+  /** Keeps these columns, in this order. */
+  select<Name extends keyof Row & string>(...names: Name[]): Dataset<Pick<Row, Name>> {
+    return this.#stage({ kind: "select", columns: names }, undefined, true);
+  }
+
+  /** Gives columns other names: `rename({ old: "new" })`. */
+  rename<const Names extends { readonly [Name in keyof Row]?: string }>(
+    names: Names,
+  ): Dataset<Renamed<Row, Names> & object> {
+    return this.#stage({ kind: "rename", columns: { ...names } as JsonObject }, undefined, true);
+  }
+
+  /**
+   * Hands over batches of rows to a function, to an instance of a class, or to what a module has of
+   * either: in processes of their own, one for each replica.
+   *
+   * @throws SluiceError `OPTION_UNKNOWN`, `USAGE`.
+   * @example
+   * dataset.jsonl("rows.jsonl").mapBatches(new URL("./embed.ts", import.meta.url), {
+   *   batchSize: 64,
+   *   concurrency: 2,
+   * });
+   */
+  mapBatches<Out extends object>(
+    code: (batch: Columns<Row>) => Awaitable<ColumnValues<Out>>,
+    options: BatchOptions & { batchFormat: "columns" },
+  ): Dataset<Out>;
+  mapBatches<Out extends object>(
+    code: (batch: Row[]) => Awaitable<BatchResults<Out>>,
+    options?: BatchOptions & { batchFormat?: "rows" },
+  ): Dataset<Out>;
+  mapBatches<Out extends object, const Arguments extends readonly unknown[] = []>(
+    code: BatchClass<Arguments, Row[], BatchResults<Out>>,
+    options?: BatchOptions & { batchFormat?: "rows"; constructorArgs?: Arguments },
+  ): Dataset<Out>;
+  mapBatches<Out extends object, const Arguments extends readonly unknown[] = []>(
+    code: BatchClass<Arguments, Columns<Row>, ColumnValues<Out>>,
+    options: BatchOptions & { batchFormat: "columns"; constructorArgs?: Arguments },
+  ): Dataset<Out>;
+  mapBatches<Out extends object = Row>(code: ModuleReference, options?: BatchOptions): Dataset<Out>;
+  mapBatches<Out extends object>(code: Code, options: BatchOptions = {}): Dataset<Out> {
+    return this.#stage(batchStage(options), code, false);
+  }
+
+  /** Passes rows through a stage that was made elsewhere, such as `generate({…})`. */
+  pipe<Name extends string, Value>(
+    stage: Pipe<Name, Value>,
+  ): Dataset<WithColumn<Row, Name, Value>> {
+    return this.#with(stage.step);
+  }
+
+  /** Keeps the first rows. */
+  limit(rows: number): Dataset<Row> {
+    return this.#with({ kind: "limit", rows: whole("limit", rows, 1) });
+  }
+
+  /**
+   * Keeps some rows, by chance.
+   *
+   * @param size how many; below 1, their share.
+   */
+  sample(size: number, { seed = 0 }: { seed?: number } = {}): Dataset<Row> {
+    if (size > 0 && size < 1) return this.#with({ kind: "sample", share: size, seed });
+    return this.#with({ kind: "sample", rows: whole("sample", size, 1), seed });
+  }
+
+  /** Puts rows into an order by chance, however many there are: beyond memory on disk. */
+  shuffle({ seed = 0 }: { seed?: number } = {}): Dataset<Row> {
+    return this.#with({ kind: "shuffle", seed });
+  }
+
+  /** Cuts the input of a run into so many shards, of one size but for the last. */
+  repartition(shards: number): Dataset<Row> {
+    return this.#with({ kind: "repartition", shards: whole("repartition", shards, 1) });
+  }
+
+  /** Prints the first rows as JSON, a line each. */
+  async show(rows = 20, options: ReadDatasetOptions = {}): Promise<void> {
+    printRows(await this.take(rows, options));
+  }
+
+  /**
+   * The first rows.
+   *
+   * @throws SluiceError the failure of a row that comes before them.
+   */
+  async take(rows: number, options: ReadDatasetOptions = {}): Promise<Row[]> {
+    const taken: Row[] = [];
+    if (whole("take", rows, 0) === 0) return taken;
+    for await (const row of rowsOfDataset(this.#pipeline, options, rows)) {
+      taken.push(row as Row);
+      if (taken.length === rows) break;
+    }
+    return taken;
+  }
+
+  /** How many rows there are at the end. */
+  count(options: ReadDatasetOptions = {}): Promise<number> {
+    return countRows(this.#pipeline, options);
+  }
+
+  /** The columns of rows at the end, from the first 20 of them. */
+  schema(options: ReadDatasetOptions = {}): Promise<Column[]> {
+    return schemaOfDataset(this.#pipeline, options);
+  }
+
+  /** What each stage does when all rows pass through: rows, calls, seconds. Results are dropped. */
+  stats(options: ReadDatasetOptions = {}): Promise<readonly StageState[]> {
+    return statsOfDataset(this.#pipeline, options);
+  }
+
+  /**
+   * Rows as they come out, in order; asked ahead of the loop, and no further than it goes.
+   *
+   * @throws SluiceError the failure of the first row that fails.
+   */
+  async *[Symbol.asyncIterator](): AsyncGenerator<Row> {
+    for await (const row of rowsOfDataset(this.#pipeline, {})) yield row as Row;
+  }
+
+  /**
+   * Carries it out as a run, which goes on where it stopped when this is called again: with plan,
+   * journal, commits and manifest, as `sluice run` does.
+   *
+   * @throws SluiceError for what prevents a start; what stops it later is in the result.
+   * @example
+   * const first = dataset.jsonl("rows.jsonl").limit(100);
+   * const { summary, stages } = await first.run({ output: "out" });
+   */
+  run(options: RunDatasetOptions): Promise<DatasetRun> {
+    return runDataset(this.#pipeline, options);
+  }
+
+  /** The same, with results as JSON lines: in one file `x.jsonl`, or as parts in a directory. */
+  writeJsonl(path: string, options: WriteOptions = {}): Promise<DatasetRun> {
+    return this.#write(path, "jsonl", options);
+  }
+
+  /** The same, with results as CSV. */
+  writeCsv(path: string, options: WriteOptions = {}): Promise<DatasetRun> {
+    return this.#write(path, "csv", options);
+  }
+
+  /** The same, with results as JSON: a list of rows in each file. */
+  writeJson(path: string, options: WriteOptions = {}): Promise<DatasetRun> {
+    return this.#write(path, "json", options);
+  }
+
+  /** The same, with results as Parquet. */
+  writeParquet(path: string, options: WriteOptions = {}): Promise<DatasetRun> {
+    return this.#write(path, "parquet", options);
+  }
+
+  /**
+   * The job that this is, for `run`, `plan` and, as JSON, for `sluice run -c`: any machine can have
+   * it.
+   *
+   * @throws SluiceError `UNSUPPORTED` where a stage is a function of this program, rows come from
+   *   it, or a step has to be carried out before a run can be planned.
+   */
+  job(options: Pick<RunDatasetOptions, "output" | "job" | "resources">): JobInput {
+    return jobOfDataset(this.#pipeline, options);
+  }
+
+  /** What a run would do, as `plan` says it; writes nothing, and asks nothing. */
+  plan(options: RunDatasetOptions): Promise<RunPreview> {
+    return planDataset(this.#pipeline, options);
+  }
+
+  get #pipeline(): Pipeline {
+    return { source: this.#source, steps: this.#steps };
+  }
+
+  #write(path: string, format: OutputFormat, options: WriteOptions): Promise<DatasetRun> {
+    return this.run({ ...options, output: { path, format } });
+  }
+
+  #with<Out extends object>(step: Step): Dataset<Out> {
+    return new Dataset<Out>(this.#source, [...this.#steps, step]);
+  }
+
+  #stage<Out extends object>(
+    stage: JsonObject,
+    code: Code | undefined,
+    isOneToOne: boolean,
+  ): Dataset<Out> {
+    const given = code === undefined ? {} : { code: codeOf(code) };
+    return this.#with({ kind: "stage", stage, ...given, isOneToOne });
+  }
+}
+
+type OutputFormat = "jsonl" | "csv" | "json" | "parquet";
+type WriteOptions = Omit<RunDatasetOptions, "output">;
+
+function codeOf(code: Code): StepCode {
+  if (typeof code === "function") return { function: code as AnyFunction };
+  return moduleOf(code);
+}
+
+function whole(call: string, value: number, least: number): number {
+  if (Number.isSafeInteger(value) && value >= least) return value;
+  throw new SluiceError("USAGE", `${call}: ${value} is no whole number from ${least} up`);
+}

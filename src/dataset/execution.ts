@@ -1,0 +1,208 @@
+import { resolve } from "node:path";
+import { plan, type RunOptions, runWith, surroundingsOf } from "../api/run.ts";
+import { type StreamOptions, streamJob } from "../api/stream.ts";
+import { parseMemory } from "../backends/open.ts";
+import { type Column, ColumnTally } from "../data/columns.ts";
+import type { StageState } from "../engines/engine.ts";
+import { SluiceError } from "../foundation/errors.ts";
+import type { JsonObject } from "../foundation/json.ts";
+import type { RunEvent } from "../run/events.ts";
+import type { JobInput } from "../run/job/schema.ts";
+import type { RunPreview } from "../run/preview.ts";
+import type { RunResult } from "../run/run-job.ts";
+import { jobOfSegment, type Segment, segmentOf, withStep } from "./segment.ts";
+import { StageTally } from "./stage-tally.ts";
+import { type Pipeline, Workshop } from "./workshop.ts";
+
+export type { Pipeline } from "./workshop.ts";
+
+/** What the stages of a run may take of each worker's machine; default: all that it has. */
+export interface Resources {
+  /** Cores, for `numCpus`. */
+  cpus?: number;
+  /** GPUs, for `numGpus`. */
+  gpus?: number;
+  /** Memory, for `memory`: bytes, or as `32G`; default: what is free. */
+  memory?: number | string;
+}
+
+/** How a dataset is read without a run. */
+export interface ReadDatasetOptions
+  extends Pick<
+    RunOptions,
+    "install" | "signal" | "logger" | "workingDirectory" | "environment" | "onEvent"
+  > {
+  resources?: Resources;
+}
+
+/** How a dataset is carried out as a run. */
+export interface RunDatasetOptions extends RunOptions {
+  /** Where results go: a directory, a file such as `out.jsonl`, or an object as in a job. */
+  output: NonNullable<JobInput["output"]>;
+  resources?: Resources;
+  /** Other keys of the job: `name`, `retries`, `maxFailedRows`, `workers`, `budget`, `store`. */
+  job?: Omit<JobInput, "input" | "dataset" | "model" | "output" | "prompt" | "prompts" | "schema">;
+}
+
+/** How a run of a dataset ended. */
+export interface DatasetRun extends RunResult {
+  /** What each stage did in this call, in all workers together. */
+  stages: readonly StageState[];
+}
+
+/** Carries a dataset out as a run. */
+export async function runDataset(
+  pipeline: Pipeline,
+  options: RunDatasetOptions,
+): Promise<DatasetRun> {
+  const workshop = Workshop.beside(outputPath(options), interim(options));
+  const segment = await workshop.lastSegment(pipeline);
+  const tally = new StageTally();
+  const onEvent = (event: RunEvent) => {
+    tally.hear(event);
+    options.onEvent?.(event);
+  };
+  const { job: _, output: __, resources: ___, ...running } = options;
+  const job = jobWith(segment, options);
+  const result = await runWith(job, { ...running, onEvent }, segment.functions);
+  return { ...result, stages: tally.stages() };
+}
+
+/** The job of a dataset that needs nothing of this program. */
+export function jobOfDataset(
+  { source, steps }: Pipeline,
+  options: Pick<RunDatasetOptions, "output" | "job" | "resources">,
+): JobInput {
+  if (source.kind === "rows") throw bound("its rows come from this program");
+  let segment = segmentOf(source.input);
+  for (const step of steps) {
+    const next = withStep(segment, step);
+    if (next === undefined) throw bound(`${step.kind} needs all rows before it`);
+    segment = next;
+  }
+  if (segment.functions.length > 0) throw bound("a stage is a function of this program");
+  return jobWith(segment, options);
+}
+
+function bound(why: string): SluiceError {
+  return new SluiceError("UNSUPPORTED", `this dataset is no job by itself: ${why}`, {
+    hint: "call run(), or give modules in place of functions and files in place of rows",
+  });
+}
+
+/** What a run would do. */
+export async function planDataset(
+  pipeline: Pipeline,
+  options: RunDatasetOptions,
+): Promise<RunPreview> {
+  return withTemporary(options, async (workshop) => {
+    const { job: _, output: __, resources: ___, ...planning } = options;
+    return plan(jobWith(await workshop.lastSegment(pipeline), options), planning);
+  });
+}
+
+/**
+ * Rows as they come out.
+ *
+ * @param most how many are wanted at most: no more are asked ahead than are missing.
+ */
+export async function* rowsOfDataset(
+  pipeline: Pipeline,
+  options: ReadDatasetOptions,
+  most?: number,
+  onEnd?: StreamOptions["onEnd"],
+): AsyncGenerator<JsonObject> {
+  const workshop = await Workshop.temporary(interim(options));
+  let given = 0;
+  try {
+    const segment = await workshop.lastSegment(pipeline);
+    const job = jobOfSegment(segment, written(options.resources));
+    const reading: StreamOptions = {
+      ...options,
+      ...(most !== undefined && { ahead: () => most - given }),
+      ...(onEnd && { onEnd }),
+    };
+    for await (const row of streamJob(job, reading, segment.functions)) {
+      given++;
+      yield row;
+    }
+  } finally {
+    await workshop.close();
+  }
+}
+
+export async function countRows(pipeline: Pipeline, options: ReadDatasetOptions): Promise<number> {
+  let count = 0;
+  for await (const _ of rowsOfDataset(pipeline, options)) count++;
+  return count;
+}
+
+/** Rows from which columns are found. */
+const schemaRows = 20;
+
+export async function schemaOfDataset(
+  pipeline: Pipeline,
+  options: ReadDatasetOptions,
+): Promise<Column[]> {
+  const tally = new ColumnTally();
+  let count = 0;
+  for await (const row of rowsOfDataset(pipeline, options, schemaRows)) {
+    tally.add(row);
+    if (++count >= schemaRows) break;
+  }
+  return tally.columns();
+}
+
+export async function statsOfDataset(
+  pipeline: Pipeline,
+  options: ReadDatasetOptions,
+): Promise<readonly StageState[]> {
+  let found: readonly StageState[] = [];
+  const rows = rowsOfDataset(pipeline, options, undefined, (stages) => {
+    found = stages;
+  });
+  for await (const _ of rows);
+  return found;
+}
+
+function jobWith(
+  segment: Segment,
+  { output, job, resources }: Pick<RunDatasetOptions, "output" | "job" | "resources">,
+): JobInput {
+  const own = jobOfSegment(segment, written(resources));
+  const shard = job?.shard || own.shard ? { shard: { ...own.shard, ...job?.shard } } : {};
+  return { ...job, ...own, ...shard, output };
+}
+
+function outputPath({ output, workingDirectory }: RunDatasetOptions): string {
+  const path = typeof output === "string" ? output : (output.path ?? "out");
+  if (path.includes("://")) return path;
+  return resolve(
+    surroundingsOf({ ...(workingDirectory && { workingDirectory }) }).workingDirectory,
+    path,
+  );
+}
+
+function interim({ resources, ...options }: ReadDatasetOptions) {
+  const own = written(resources);
+  return { ...options, ...(own && { resources: own }) };
+}
+
+function written(resources: Resources | undefined): JsonObject | undefined {
+  if (resources === undefined) return undefined;
+  const { memory, ...others } = resources;
+  const memoryBytes = typeof memory === "string" ? parseMemory(memory) : memory;
+  return { ...others, ...(memoryBytes !== undefined && { memoryBytes }) };
+}
+
+async function withTemporary<T>(
+  options: ReadDatasetOptions,
+  use: (workshop: Workshop) => Promise<T>,
+): Promise<T> {
+  const workshop = await Workshop.temporary(interim(options));
+  try {
+    return await use(workshop);
+  } finally {
+    await workshop.close();
+  }
+}

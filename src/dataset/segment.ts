@@ -1,0 +1,68 @@
+import { sha256Hex } from "../foundation/hashing.ts";
+import type { JsonObject } from "../foundation/json.ts";
+import type { JobInput } from "../run/job/schema.ts";
+import type { Source, Step, StepCode } from "./step.ts";
+
+/** Steps that one job can carry out: an input, and stages that its rows pass through. */
+export interface Segment {
+  input: readonly JsonObject[];
+  stages: readonly JsonObject[];
+  /** Functions of this program that stages name by their place. */
+  functions: readonly unknown[];
+  limit?: number;
+  shards?: number;
+  /** The first n results are those of the first n rows. */
+  isOneToOne: boolean;
+}
+
+/** A step that needs all rows before it, in one place. */
+export type Barrier = Extract<Step, { kind: "limit" | "sample" | "shuffle" }>;
+
+/** A segment that reads an input, with no stages yet. */
+export function segmentOf(input: readonly JsonObject[]): Segment {
+  return { input, stages: [], functions: [], isOneToOne: true };
+}
+
+/** The segment with a further step; undefined where that is a barrier behind it. */
+export function withStep(segment: Segment, step: Step): Segment | undefined {
+  if (step.kind === "repartition") return { ...segment, shards: step.shards };
+  if (step.kind === "limit" && segment.isOneToOne) {
+    return { ...segment, limit: Math.min(step.rows, segment.limit ?? step.rows) };
+  }
+  if (step.kind !== "stage") return undefined;
+  const { stage, code, isOneToOne } = step;
+  const { functions } = segment;
+  const isFunction = code !== undefined && "function" in code;
+  return {
+    ...segment,
+    stages: [...segment.stages, { ...stage, ...codeMembers(code, functions.length) }],
+    functions: isFunction ? [...functions, code.function] : functions,
+    isOneToOne: segment.isOneToOne && isOneToOne,
+  };
+}
+
+/** The job of a segment, but for its output. */
+export function jobOfSegment(segment: Segment, resources: JsonObject | undefined) {
+  const { input, stages, limit, shards } = segment;
+  const model = { engine: "pipeline", stages, ...(resources && { resources }) };
+  return {
+    input,
+    model,
+    ...(limit !== undefined && { limit }),
+    ...(shards !== undefined && { shard: { count: shards } }),
+  } as unknown as Pick<JobInput, "input" | "model" | "limit" | "shard">;
+}
+
+/** Rows of the program as JSON lines. */
+export function* linesOfRows({ rows }: Extract<Source, { kind: "rows" }>): Generator<string> {
+  for (const row of rows) yield JSON.stringify(row);
+}
+
+function codeMembers(code: StepCode | undefined, at: number): JsonObject {
+  if (code === undefined) return {};
+  if ("module" in code) {
+    return { module: code.module, ...(code.export !== undefined && { export: code.export }) };
+  }
+  const { name } = code.function;
+  return { closure: { at, name, sha256: sha256Hex(String(code.function)) } };
+}

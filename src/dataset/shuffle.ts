@@ -1,0 +1,86 @@
+import { once } from "node:events";
+import { createReadStream, createWriteStream } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { finished } from "node:stream/promises";
+import { limits } from "../foundation/limits.ts";
+import { type Random, randomInteger } from "../foundation/random.ts";
+
+/** Files over which lines are spread where memory does not hold them. */
+const buckets = 64;
+
+/** What a shuffle works with. */
+export interface ShuffleOptions {
+  random: Random;
+  /** A folder for files that are gone at the end. */
+  directory: string;
+  /** Characters that are held at once; default `limits.maxShuffleChars`. */
+  maxChars?: number;
+}
+
+/**
+ * Lines in an order by chance, each order as likely as any other. Where memory does not hold them,
+ * they are thrown into files, which are shuffled one by one.
+ */
+export async function* shuffled(
+  lines: AsyncIterable<string>,
+  { random, directory, maxChars = limits.maxShuffleChars }: ShuffleOptions,
+): AsyncGenerator<string> {
+  const held: string[] = [];
+  let chars = 0;
+  const rest = lines[Symbol.asyncIterator]();
+  for (;;) {
+    const { done, value } = await rest.next();
+    if (done) return yield* inMemory(held, random);
+    held.push(value);
+    chars += value.length;
+    if (chars > maxChars && held.length > 1) break;
+  }
+  const scattered = await scatter(both(held, rest), random, directory);
+  for (const path of scattered) {
+    yield* shuffled(linesOf(path), { random, directory, maxChars });
+    await rm(path);
+  }
+}
+
+/** Fisher and Yates. */
+function* inMemory(lines: string[], random: Random): Generator<string> {
+  for (let last = lines.length - 1; last >= 0; last--) {
+    const chosen = randomInteger(random, last + 1);
+    const line = lines[chosen]!;
+    lines[chosen] = lines[last]!;
+    yield line;
+  }
+}
+
+async function* both(held: readonly string[], rest: AsyncIterator<string>): AsyncGenerator<string> {
+  yield* held;
+  for (;;) {
+    const { done, value } = await rest.next();
+    if (done) return;
+    yield value;
+  }
+}
+
+async function scatter(
+  lines: AsyncIterable<string>,
+  random: Random,
+  directory: string,
+): Promise<string[]> {
+  const own = await mkdtemp(join(directory, "scattered-"));
+  const paths = Array.from({ length: buckets }, (_, at) => join(own, `${at}.jsonl`));
+  const files = paths.map((path) => createWriteStream(path));
+  for await (const line of lines) {
+    const file = files[randomInteger(random, buckets)]!;
+    if (!file.write(`${line}\n`)) await once(file, "drain");
+  }
+  for (const file of files) file.end();
+  await Promise.all(files.map((file) => finished(file)));
+  return paths;
+}
+
+/** Lines of a file of this machine. */
+async function* linesOf(path: string): AsyncGenerator<string> {
+  yield* createInterface({ input: createReadStream(path), crlfDelay: Number.POSITIVE_INFINITY });
+}

@@ -1,0 +1,26 @@
+import type { JsonObject } from "../foundation/json.ts";
+
+/** A function or class of the program, or the module that has one. */
+export type StepCode =
+  | { function: (...parameters: never[]) => unknown }
+  | { module: string; export?: string };
+
+/** One call on a dataset, as it is kept until something is asked of it. */
+export type Step =
+  | {
+      kind: "stage";
+      /** As the job has it, but for the code. */
+      stage: JsonObject;
+      code?: StepCode;
+      /** Each row becomes one row, so that the first n of them come of the first n rows. */
+      isOneToOne: boolean;
+    }
+  | { kind: "limit"; rows: number }
+  | { kind: "sample"; rows?: number; share?: number; seed: number }
+  | { kind: "shuffle"; seed: number }
+  | { kind: "repartition"; shards: number };
+
+/** Where the rows of a dataset come from. */
+export type Source =
+  | { kind: "rows"; rows: readonly JsonObject[] }
+  | { kind: "input"; input: readonly JsonObject[] };

@@ -1,0 +1,73 @@
+import type { Json, JsonObject } from "../foundation/json.ts";
+
+/** What a stage may give at once or later. */
+export type Awaitable<T> = T | Promise<T>;
+
+/** A batch by columns: lists of one length. */
+export type Columns<Row> = { [Name in keyof Row]: Row[Name][] };
+
+/** What a column may be made of: lists, typed arrays. */
+export type ColumnValues<Row> = { [Name in keyof Row]: ArrayLike<Row[Name]> };
+
+/**
+ * What a stage makes of each row of a batch, in their order: a row, several (none = it is
+ * filtered), or an `Error`, by which that row fails alone.
+ */
+export type BatchResults<Out> = Iterable<Out | readonly Out[] | Error>;
+
+/** A class whose instance takes batches, one for each replica. */
+export type BatchClass<Arguments extends readonly unknown[], Batch, Result> = new (
+  ...parameters: Arguments
+) => {
+  /** Called once, before the first batch: loads what takes long. */
+  load?(): Awaitable<void>;
+  call(batch: Batch): Awaitable<Result>;
+};
+
+/** A row with other names for some of its columns. */
+export type Renamed<Row, Names> = {
+  [Name in keyof Row as Name extends keyof Names
+    ? Names[Name] extends string
+      ? Names[Name]
+      : Name
+    : Name]: Row[Name];
+};
+
+/** A row with one column more, or another one. */
+export type WithColumn<Row, Name extends string, Value> = Omit<Row, Name> & {
+  [name in Name]: Value;
+};
+
+/** A row as `dataset.from` takes it: an object is one, any other value becomes `{data: value}`. */
+export type RowFrom<Value> = Value extends readonly unknown[]
+  ? { data: Value }
+  : Value extends object
+    ? Value
+    : { data: Value };
+
+export type { Json, JsonObject };
+
+/** How `mapBatches` forms batches, and how many replicas of its code there are. */
+export interface BatchOptions {
+  /**
+   * Rows of each batch, exactly, until a shard ends; shards are planned as multiples of it.
+   * Default: what waits, up to 256 rows, fewer where rows are large.
+   */
+  batchSize?: number;
+  /** `columns` hands over lists by column; default `rows`. */
+  batchFormat?: "rows" | "columns";
+  /** Replicas: each a process of its own where the code is in a module. Default 1, or what fits. */
+  concurrency?: number;
+  /** Cores that a replica takes: no more replicas are started than fit. */
+  numCpus?: number;
+  /** GPUs that a replica takes, as 1 or 0.5; it sees no others. */
+  numGpus?: number;
+  /** Memory that a replica takes, in bytes or as `4G`: no more are started than are free. */
+  memory?: number | string;
+  /** What a class is made with; of code in a module, values that JSON has. */
+  constructorArgs?: readonly unknown[];
+  /** Time a batch may take; then its process is ended. Default 600,000. */
+  timeoutMs?: number;
+  /** What `stats()` and events call it; default: the name of the function or export. */
+  name?: string;
+}

@@ -1,0 +1,99 @@
+import { errorFromRecord } from "../../foundation/errors.ts";
+import type { Json, JsonObject } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
+import { type Batched, type BatchModel, batched } from "../batching/batched.ts";
+import type { EngineContext, StageState } from "../engine.ts";
+import type { HostedClient } from "../host/client.ts";
+import type { StageOptions } from "./options.ts";
+import { rowChars } from "./row-chars.ts";
+import { type RowCall, type Stage, StageCounts } from "./stage.ts";
+import type { BatchFunction } from "./stage-code.ts";
+
+type Rows = readonly JsonObject[];
+
+/** One replica of a stage: a function here, or one in a process of its own. */
+export interface StageReplica {
+  run: BatchFunction;
+  close(): Promise<void>;
+}
+
+/** A replica that lives in an engine host. */
+export function hostedReplica(host: HostedClient, timeoutMs: number): StageReplica {
+  return {
+    async run(rows) {
+      const items = rows as unknown as Json[];
+      const replies = await host.runBatch(items, new AbortController().signal, timeoutMs);
+      return replies.map((reply) =>
+        "error" in reply ? errorFromRecord(reply.error) : (reply.value as JsonObject[]),
+      );
+    },
+    close: () => host.close(),
+  };
+}
+
+/**
+ * A stage whose code is called with batches: of exactly `batchSize` rows until the shard ends or,
+ * where that is not set, of what waits, fewer where rows are large.
+ */
+export class BatchedStage implements Stage {
+  readonly #label: string;
+  readonly #replicas: readonly StageReplica[];
+  readonly #batched: Batched<JsonObject, Rows>;
+  readonly #batchSize: number | undefined;
+  readonly #counts = new StageCounts();
+
+  constructor(
+    label: string,
+    { batchSize }: Pick<StageOptions, "batchSize">,
+    replicas: readonly StageReplica[],
+    context: EngineContext,
+  ) {
+    this.#label = label;
+    this.#replicas = replicas;
+    this.#batchSize = batchSize;
+    const models = replicas.map((replica) => this.#model(replica, context));
+    const size =
+      batchSize === undefined
+        ? { maxBatchRows: limits.defaultStageRows, maxBatchChars: limits.defaultStageChars }
+        : { maxBatchRows: batchSize, fillsBatches: true };
+    this.#batched = batched(models, size, context);
+  }
+
+  get state(): StageState {
+    const { waiting } = this.#batched;
+    return this.#counts.state(this.#label, waiting, this.#replicas.length);
+  }
+
+  get capacity(): number {
+    return this.#batched.capacity;
+  }
+
+  get heldRows(): number {
+    return this.#batchSize ?? 1;
+  }
+
+  take(row: JsonObject, { signal }: RowCall): Promise<Rows> {
+    return this.#counts.through(this.#batched.infer(row, { chars: rowChars(row) }, signal));
+  }
+
+  flush(): void {
+    this.#batched.flush();
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#batched.close(), ...this.#replicas.map((replica) => replica.close())]);
+  }
+
+  #model(replica: StageReplica, { clock }: EngineContext): BatchModel<JsonObject, Rows> {
+    return {
+      run: async (rows) => {
+        const startedMs = clock.monotonic();
+        try {
+          return await replica.run(rows);
+        } finally {
+          this.#counts.called((clock.monotonic() - startedMs) / 1000);
+        }
+      },
+    };
+  }
+}

@@ -1,0 +1,147 @@
+import type { EngineContext } from "../engine.ts";
+import type { EngineDescription, MakeAbsolute } from "../engine-description.ts";
+import type { ModelOptions } from "../model-options.ts";
+import type { PackageContext } from "../packages/packages.ts";
+import { fullSupport } from "../parameter-support.ts";
+import { moduleDigest } from "./load-code.ts";
+import type { PipelineModelOptions, StageOptions } from "./options.ts";
+import { stageReplicas } from "./stage-replicas.ts";
+
+type PipelineOptions = Extract<ModelOptions, { engine: "pipeline" }>;
+type Describe = (model: ModelOptions) => EngineDescription<ModelOptions>;
+
+/** Least common multiple, so that batches of several sizes come out even. */
+const leastCommon = (a: number, b: number): number => (a * b) / greatestCommon(a, b);
+const greatestCommon = (a: number, b: number): number => (b === 0 ? a : greatestCommon(b, a % b));
+
+/** A shard that has to be larger comes out even with the largest batches alone. */
+const maxShardMultiple = 10_000;
+
+/**
+ * What is known of engine `pipeline` without opening it: what its stages and their models need.
+ *
+ * @param describe what is known of the engine of a stage's model.
+ */
+export function pipelineDescription(describe: Describe): EngineDescription<PipelineOptions> {
+  const innerOf = (options: PipelineOptions) =>
+    modelsOf(options).map((model) => ({ model, known: describe(model) }));
+  return {
+    open: async (options, context) =>
+      (await import("./engine.ts")).openPipeline(options as PipelineModelOptions, context),
+    support: () => fullSupport,
+    keepsPrefixes: false,
+    takesRows: true,
+    givesRows: true,
+    usesAllCores: true,
+    shardMultiple,
+    notices: (options) => [...stageReplicas(options).notices, ...closureNotices(options)],
+    servers: (options) =>
+      innerOf(options).flatMap(({ model, known }) => known.servers?.(model) ?? []),
+    devices: (options) => devicesOf(options, describe),
+    withAbsolutePaths: (options, absolute) => withPaths(options, absolute, describe),
+    identified: (options) => mapStages(options, (stage) => identifiedStage(stage, describe)),
+    sharedAmong(options, workers, threads, freeMemoryBytes) {
+      const stages = options.stages.map((stage) =>
+        withModel(
+          stage,
+          (model) => describe(model).sharedAmong?.(model, workers, threads) ?? model,
+        ),
+      );
+      const { cpus = threads, memoryBytes = freeMemoryBytes, gpus } = options.resources;
+      return { ...options, stages, resources: { cpus, gpus, memoryBytes } };
+    },
+    assertEnvironment(options, environment: EngineContext["environment"]) {
+      for (const { model, known } of innerOf(options))
+        known.assertEnvironment?.(model, environment);
+    },
+    async prepare(options, context: PackageContext, prepare) {
+      for (const { model, known } of innerOf(options))
+        await known.prepare?.(model, context, prepare);
+    },
+    async check(options, context: PackageContext) {
+      for (const { model, known } of innerOf(options)) await known.check?.(model, context);
+    },
+  };
+}
+
+function modelsOf({ stages }: PipelineOptions): ModelOptions[] {
+  return stages.flatMap(({ model }) => (model === undefined ? [] : [model as ModelOptions]));
+}
+
+function shardMultiple({ stages }: PipelineOptions): number {
+  const sizes = stages.flatMap(({ batchSize }) => batchSize ?? []);
+  const common = sizes.reduce(leastCommon, 1);
+  return common <= maxShardMultiple ? common : Math.max(...sizes);
+}
+
+function closureNotices({ stages }: PipelineOptions): string[] {
+  const numbers = stages.flatMap(({ closure }, at) => (closure === undefined ? [] : at + 1));
+  if (numbers.length === 0) return [];
+  const which =
+    numbers.length === 1
+      ? `stage ${numbers[0]} is a function`
+      : `stages ${numbers.join(", ")} are functions`;
+  return [
+    `${which} of this program: they run in this process, and no other machine can have this run ` +
+      "(a module in their place can be handed to any)",
+  ];
+}
+
+function devicesOf({ stages }: PipelineOptions, describe: Describe) {
+  const gpus = stages.reduce(
+    (sum, { numGpus = 0, concurrency = 1 }) => sum + numGpus * concurrency,
+    0,
+  );
+  if (gpus > 0) return { perWorker: Math.ceil(gpus) };
+  const models = stages.flatMap(({ model }) =>
+    model === undefined ? [] : [model as ModelOptions],
+  );
+  return models
+    .map((model) => describe(model).devices?.(model))
+    .find((found) => found !== undefined);
+}
+
+function withPaths(
+  options: PipelineOptions,
+  absolute: MakeAbsolute,
+  describe: Describe,
+): PipelineOptions {
+  const stages = options.stages.map((stage) => {
+    const { module } = stage;
+    const placed = withModel(
+      stage,
+      (model) => describe(model).withAbsolutePaths?.(model, absolute) ?? model,
+    );
+    return module === undefined
+      ? placed
+      : { ...placed, module: absolute(module, "model", "stages") };
+  });
+  return { ...options, stages };
+}
+
+async function identifiedStage(stage: StageOptions, describe: Describe): Promise<StageOptions> {
+  const { module, model } = stage;
+  const inner = model as ModelOptions | undefined;
+  const identified = inner && (await describe(inner).identified?.(inner));
+  return {
+    ...stage,
+    ...(module !== undefined && { moduleSha256: await moduleDigest(module) }),
+    ...(identified && { model: identified }),
+  };
+}
+
+async function mapStages(
+  options: PipelineOptions,
+  change: (stage: StageOptions) => Promise<StageOptions>,
+): Promise<PipelineOptions> {
+  const stages = await Promise.all(options.stages.map(change));
+  return { ...options, stages } as PipelineOptions;
+}
+
+function withModel<Stage extends { model?: unknown }>(
+  stage: Stage,
+  change: (model: ModelOptions) => ModelOptions,
+): Stage {
+  if (stage.model === undefined) return stage;
+  return { ...stage, model: change(stage.model as ModelOptions) };
+}

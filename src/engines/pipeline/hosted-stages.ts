@@ -1,0 +1,93 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import type { InferenceResponse } from "../../foundation/inference.ts";
+import type { Json, JsonObject } from "../../foundation/json.ts";
+import type { BatchReply, HostedEngine } from "../host/protocol.ts";
+import { loadStageCode } from "./load-code.ts";
+import {
+  type BatchFunction,
+  batchFunction,
+  type LabelledStage,
+  type RowFunction,
+  rowFunction,
+} from "./stage-code.ts";
+
+/** Stages that run in one process: one of batches, or neighbouring ones of rows. */
+export interface HostedStagesOptions {
+  stages: LabelledStage[];
+}
+
+/**
+ * Loads the code of stages in this process, which is an engine host.
+ *
+ * @throws SluiceError `STAGE_UNUSABLE`, naming the file and what is wrong with it.
+ */
+export async function openHostedStages(options: Json): Promise<HostedEngine> {
+  const { stages } = options as unknown as HostedStagesOptions;
+  return new HostedStages(await functionOf(stages));
+}
+
+async function functionOf(stages: readonly LabelledStage[]): Promise<BatchFunction> {
+  const [first] = stages;
+  if (first?.stage.kind === "mapBatches") {
+    return batchFunction(first, await loadStageCode(first.stage));
+  }
+  const functions: RowFunction[] = [];
+  for (const each of stages) functions.push(rowFunction(each, await loadStageCode(each.stage)));
+  return eachThrough(functions);
+}
+
+/** Passes each row of a batch through functions of rows; rows that fail do so alone. */
+export function eachThrough(functions: readonly RowFunction[]): BatchFunction {
+  return (rows) =>
+    Promise.all(rows.map((row) => through(functions, row).catch((error: Error) => error)));
+}
+
+/** What a row becomes by several functions, one after another. */
+export async function through(
+  functions: readonly RowFunction[],
+  row: JsonObject,
+): Promise<readonly JsonObject[]> {
+  let rows: readonly JsonObject[] = [row];
+  for (const each of functions) {
+    const [only, ...others] = rows;
+    if (only === undefined) return rows;
+    rows = others.length === 0 ? await each(only) : (await Promise.all(rows.map(each))).flat();
+  }
+  return rows;
+}
+
+class HostedStages implements HostedEngine {
+  readonly name = "pipeline";
+  readonly capacity = 1;
+  readonly choices = {};
+  readonly #function: BatchFunction;
+  /** The batch that is computed; one at a time, also where the last one was given up. */
+  #running: Promise<unknown> = Promise.resolve();
+
+  constructor(batch: BatchFunction) {
+    this.#function = batch;
+  }
+
+  async infer(): Promise<InferenceResponse> {
+    throw new SluiceError("PROTOCOL", "stages take batches");
+  }
+
+  runBatch(items: readonly Json[]): Promise<readonly BatchReply[]> {
+    const replies = this.#running.then(() => this.#compute(items as JsonObject[]));
+    this.#running = replies.catch(() => {});
+    return replies;
+  }
+
+  async close(): Promise<void> {
+    await this.#running;
+  }
+
+  async #compute(rows: readonly JsonObject[]): Promise<readonly BatchReply[]> {
+    const results = await this.#function(rows);
+    return results.map((result) =>
+      result instanceof Error
+        ? { error: (result as SluiceError).toJSON() }
+        : { value: result as JsonObject[] },
+    );
+  }
+}

@@ -1,0 +1,155 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import type { Json, JsonObject } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
+import { visibilityVariables } from "../devices.ts";
+import type { EngineContext } from "../engine.ts";
+import { openHostedEngine } from "../host/client.ts";
+import { BatchedStage, hostedReplica, type StageReplica } from "./batched-stage.ts";
+import { GenerateStage } from "./generate-stage.ts";
+import type { HostedStagesOptions } from "./hosted-stages.ts";
+import { type PipelineModelOptions, type StageOptions, stageLabel } from "./options.ts";
+import { devicesOfReplica } from "./replica-devices.ts";
+import { RowStage } from "./row-stage.ts";
+import type { Stage } from "./stage.ts";
+import { batchFunction, type LabelledStage, rowFunction } from "./stage-code.ts";
+import { stageReplicas } from "./stage-replicas.ts";
+
+/** Stages that run together, and in how many replicas. */
+interface StageGroup {
+  stages: LabelledStage[];
+  replicas: number;
+}
+
+/**
+ * Opens the stages of a pipeline. Neighbouring ones of rows are one, in a process of their own
+ * where one of them has a module; each of batches has its replicas.
+ *
+ * @throws SluiceError what the first stage says that cannot be opened; none is left open then.
+ */
+export async function openStages(
+  options: PipelineModelOptions,
+  context: EngineContext,
+): Promise<Stage[]> {
+  const { replicas } = stageReplicas(options);
+  const opened: Stage[] = [];
+  const groups = groupsOf(options.stages, replicas);
+  const opening = groups.map(async (group, at) => {
+    opened[at] = await openGroup(group, context);
+  });
+  const failed = (await Promise.allSettled(opening)).find((each) => each.status === "rejected");
+  if (failed === undefined) return opened;
+  await Promise.all(opened.map((stage) => stage?.close()));
+  throw failed.reason;
+}
+
+function groupsOf(stages: readonly StageOptions[], replicas: readonly number[]): StageGroup[] {
+  const groups: StageGroup[] = [];
+  for (const [at, stage] of stages.entries()) {
+    const labelled = { stage, label: `stage ${stageLabel(stage, at)}` };
+    const last = groups.at(-1)?.stages;
+    const isJoined =
+      last !== undefined && [...last, labelled].every(isOfRows) && arePlacedAlike(last, stage);
+    if (isJoined) last.push(labelled);
+    else groups.push({ stages: [labelled], replicas: replicas[at]! });
+  }
+  return groups;
+}
+
+function isOfRows({ stage }: LabelledStage): boolean {
+  return stage.kind !== "mapBatches" && stage.kind !== "generate";
+}
+
+/** A function of this program and one in a module do not run in one process. */
+function arePlacedAlike(group: readonly LabelledStage[], next: StageOptions): boolean {
+  const all = [...group.map(({ stage }) => stage), next];
+  return !(all.some(({ closure }) => closure) && all.some(({ module }) => module));
+}
+
+async function openGroup(group: StageGroup, context: EngineContext): Promise<Stage> {
+  const [{ stage }] = group.stages as [LabelledStage];
+  const label = labelOf(group.stages);
+  if (stage.kind === "generate") return openGenerate(group.stages[0]!, context);
+  if (group.stages.some(({ stage }) => stage.module !== undefined)) {
+    return new BatchedStage(label, stage, await hostedReplicas(group, context), context);
+  }
+  if (stage.kind === "mapBatches") {
+    return new BatchedStage(label, stage, await replicasHere(group, context), context);
+  }
+  const functions = group.stages.map((each) => rowFunction(each, closureOf(each, context)));
+  return new RowStage(label, functions, context);
+}
+
+/** `1 map clean`; of several `1 map clean, 2 filter`. */
+function labelOf(stages: readonly LabelledStage[]): string {
+  return stages.map(({ label }) => label.replace(/^stage /, "")).join(", ");
+}
+
+async function openGenerate(
+  { stage, label }: LabelledStage,
+  context: EngineContext,
+): Promise<Stage> {
+  if (context.openRowModel === undefined) {
+    throw new SluiceError("PROTOCOL", `${label}: nobody here knows how to ask a model`);
+  }
+  const model = await context.openRowModel(stage as unknown as JsonObject, context);
+  return new GenerateStage(labelOf([{ stage, label }]), model, context);
+}
+
+async function hostedReplicas(
+  { stages, replicas }: StageGroup,
+  context: EngineContext,
+): Promise<StageReplica[]> {
+  const [{ stage }] = stages as [LabelledStage];
+  const hosted: HostedStagesOptions = { stages };
+  const opening = Array.from({ length: replicas }, async (_, replica) => {
+    const host = await openHostedEngine({
+      kind: "stages",
+      options: JSON.parse(JSON.stringify(hosted)) as Json,
+      nativeCalls: limits.predictorNativeCalls,
+      context: { ...context, environment: environmentOf(stage, replica, context) },
+    });
+    return hostedReplica(host, stage.timeoutMs);
+  });
+  const opened = await Promise.allSettled(opening);
+  const failed = opened.find((each) => each.status === "rejected");
+  const open = opened.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
+  if (failed === undefined) return open;
+  await Promise.all(open.map((replica) => replica.close()));
+  throw failed.reason;
+}
+
+function environmentOf(
+  { numGpus }: StageOptions,
+  replica: number,
+  { environment }: EngineContext,
+): EngineContext["environment"] {
+  const shown = environment[visibilityVariables[0]];
+  if (numGpus === undefined || shown === undefined) return environment;
+  const own = devicesOfReplica(shown.split(","), numGpus, replica).join(",");
+  return { ...environment, ...Object.fromEntries(visibilityVariables.map((name) => [name, own])) };
+}
+
+async function replicasHere(
+  { stages, replicas }: StageGroup,
+  context: EngineContext,
+): Promise<StageReplica[]> {
+  const [labelled] = stages as [LabelledStage];
+  const code = closureOf(labelled, context);
+  const opening = Array.from({ length: replicas }, async () => ({
+    run: await batchFunction(labelled, code),
+    close: async () => {},
+  }));
+  return Promise.all(opening);
+}
+
+/** The function of this program that a stage names; undefined where it needs none. */
+function closureOf({ stage, label }: LabelledStage, { functions }: EngineContext): unknown {
+  const { closure } = stage;
+  if (closure === undefined) return undefined;
+  const found = functions?.[closure.at];
+  if (found !== undefined) return found;
+  const detail = `${label} is a function of the program that began this run`;
+  throw new SluiceError("STAGE_UNUSABLE", detail, {
+    hint: "run that program again, or give the function in a module: then any worker can have it",
+  });
+}

@@ -1,0 +1,152 @@
+import { z } from "zod";
+import { limits } from "../../foundation/limits.ts";
+import { setting } from "../../foundation/setting.ts";
+
+const count = z.int().min(1);
+
+/** What stages there are. */
+const stageKinds = [
+  "map",
+  "filter",
+  "flatMap",
+  "select",
+  "rename",
+  "mapBatches",
+  "generate",
+] as const;
+
+export type StageKind = (typeof stageKinds)[number];
+
+/** A function of the program that made the job, which is no part of any file. */
+const closure = z.strictObject({
+  at: z.int().min(0).describe("Its place among the functions of the program"),
+  name: z.string().describe("Its name, or none"),
+  sha256: z.string().describe("SHA-256 of its text: another text is another run"),
+});
+
+const anyObject = z.record(z.string(), z.any()).meta({ additionalProperties: true });
+
+const codeShape = {
+  module: z.string().min(1).optional().describe("The module with the stage's function or class"),
+  moduleSha256: z.string().optional().describe("SHA-256 of its file, which Sluice fills in"),
+  export: z.string().optional().describe("Name of the module's export; default: its default one"),
+  closure: closure.optional().describe("In place of a module, as the TypeScript API writes it"),
+};
+
+const batchesShape = {
+  batchSize: setting(
+    "operation",
+    "mapBatches: rows of each batch, exactly, until a shard ends; default: as rows are large",
+    count.max(65_536).optional(),
+  ),
+  batchFormat: z.enum(["rows", "columns"]).optional().describe("mapBatches: form of a batch"),
+  constructorArgs: z.array(z.any()).optional().describe("mapBatches: what a class is made with"),
+  concurrency: setting(
+    "operation",
+    "Replicas, each in a process of its own; default 1, or as many as numCpus or numGpus allow",
+    count.max(256).optional(),
+  ),
+  numCpus: setting("operation", "Cores that a replica takes", z.number().gt(0).optional()),
+  numGpus: setting(
+    "operation",
+    "GPUs that a replica takes, as 1 or 0.5",
+    z.number().gt(0).optional(),
+  ),
+  memoryBytes: setting("operation", "Memory that a replica takes", count.optional()),
+  timeoutMs: setting(
+    "operation",
+    "Time a batch may take; then its process is ended, and its rows are asked again with care",
+    count.default(limits.requestTimeoutMs),
+  ),
+};
+
+/** `model` of a job with engine `pipeline`, whose `generate` stages have models of `inner`. */
+export function pipelineModelOf<Inner extends z.ZodType>(inner: Inner) {
+  const innerModel = anyObject.transform((value, context): z.output<Inner> => {
+    const { success, data, error } = inner.safeParse(value);
+    if (success) return data;
+    for (const { code: _, path, message } of error.issues) {
+      context.addIssue({ code: "custom", path: [...path], message });
+    }
+    return z.NEVER;
+  });
+  const stage = z
+    .strictObject({
+      kind: z.enum(stageKinds).describe("What the stage does with each row, or batch of rows"),
+      name: setting("operation", "Name of the stage, for people", z.string().optional()),
+      ...codeShape,
+      column: z.string().optional().describe("map: column that gets the result, beside the others"),
+      columns: z
+        .union([z.array(z.string()).min(1), z.record(z.string(), z.string())])
+        .optional()
+        .describe("select: columns to keep; rename: new names by old ones"),
+      ...batchesShape,
+      model: innerModel.optional().describe("generate: the model, as any job has it"),
+      prompt: z.any().optional().describe("generate: one prompt, as any job has it"),
+      prompts: anyObject.optional().describe("generate: several prompts by name"),
+      schema: anyObject.optional().describe("generate: JSON Schema of the answer"),
+      generation: anyObject.optional().describe("generate: how answers are sampled"),
+      field: z.string().min(1).optional().describe("generate: column that gets the answer"),
+    })
+    .superRefine(checkStage);
+  return z.strictObject({
+    engine: z.literal("pipeline"),
+    name: z.string().default("pipeline"),
+    stages: z.array(stage).describe("What rows pass through, in order"),
+    resources: setting(
+      "operation",
+      "What the replicas of each worker may take together; default: the worker's machine",
+      z
+        .strictObject({
+          cpus: z.number().gt(0).optional().describe("Cores"),
+          gpus: z.number().gt(0).optional().describe("GPUs"),
+          memoryBytes: z.number().gt(0).optional().describe("Memory; default: what is free"),
+        })
+        .prefault({}),
+    ),
+  });
+}
+
+interface UncheckedStage {
+  kind: StageKind;
+  module?: string | undefined;
+  closure?: unknown;
+  columns?: unknown;
+  model?: unknown;
+}
+
+/** Each kind of stage needs what it works with. */
+function checkStage(stage: UncheckedStage, context: z.core.$RefinementCtx): void {
+  const refuse = (key: string, message: string) =>
+    context.addIssue({ code: "custom", path: [key], message });
+  const { kind, module, closure, columns, model } = stage;
+  if (kind === "generate") {
+    if (model === undefined) refuse("model", "a stage of kind generate needs a model");
+  } else if (kind === "select" || kind === "rename") {
+    const isFit = Array.isArray(columns) === (kind === "select");
+    if (columns === undefined || !isFit) {
+      refuse(
+        "columns",
+        kind === "select" ? "select needs a list of names" : "rename needs {old: new}",
+      );
+    }
+  } else if ((module === undefined) === (closure === undefined)) {
+    refuse("module", `a stage of kind ${kind} needs a module`);
+  }
+}
+
+type PipelineModel = z.output<ReturnType<typeof pipelineModelOf<z.ZodType<unknown>>>>;
+
+/** One stage as an engine sees it: what model it asks is for others to know. */
+export type StageOptions = PipelineModel["stages"][number];
+
+export type PipelineModelOptions = PipelineModel;
+
+/** What a person calls a stage: its number from 1, its kind and its name. */
+export function stageLabel(
+  { kind, name, column, export: exported, closure }: StageOptions,
+  at: number,
+): string {
+  const called = name ?? column ?? exported ?? closure?.name ?? "";
+  return called === "" ? `${at + 1} ${kind}` : `${at + 1} ${kind} ${called}`;
+}

@@ -1,0 +1,171 @@
+import { SluiceError } from "../../foundation/errors.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { isOutOfMemory } from "../batching/out-of-memory.ts";
+import { explained } from "../predictor/explained.ts";
+import { jsonResult } from "../predictor/json-result.ts";
+import { fromColumns, toColumns } from "./columns.ts";
+import type { StageOptions } from "./options.ts";
+
+/** What one row becomes at a stage; none = it is filtered. */
+export type RowFunction = (row: JsonObject) => Promise<readonly JsonObject[]>;
+
+/** What each row of a batch becomes, in their order, or why it fails alone. */
+export type BatchFunction = (
+  rows: readonly JsonObject[],
+) => Promise<readonly (readonly JsonObject[] | Error)[]>;
+
+/** A stage, and what it is called in messages. */
+export interface LabelledStage {
+  stage: StageOptions;
+  label: string;
+}
+
+type Callable = (...parameters: unknown[]) => unknown;
+
+/**
+ * A stage of rows, as a function. Its own code is called with a row.
+ *
+ * @param code what its module exports, or the program gave; none for `select` and `rename`.
+ */
+export function rowFunction({ stage, label }: LabelledStage, code?: unknown): RowFunction {
+  const { kind, columns } = stage;
+  if (kind === "select") return async (row) => [selected(row, columns as string[])];
+  if (kind === "rename") return async (row) => [renamed(row, columns as Record<string, string>)];
+  const call = callable(code, label, stage);
+  return async (row) => {
+    try {
+      return rowsOf(stage, row, await call(row));
+    } catch (thrown) {
+      throw stageError(thrown, { stage, label });
+    }
+  };
+}
+
+function rowsOf({ kind, column }: StageOptions, row: JsonObject, result: unknown): JsonObject[] {
+  if (kind === "filter") return result ? [row] : [];
+  if (kind === "flatMap") {
+    if (isIterable(result)) return Array.from(result, rowOf);
+    throw new Error(`it gives no list of rows, but ${kindOf(result)}`);
+  }
+  return [column === undefined ? rowOf(result) : { ...row, [column]: jsonResult(result) }];
+}
+
+/**
+ * A stage of batches, as a function: of a class an instance, made with `constructorArgs` and
+ * loaded.
+ *
+ * @throws SluiceError `STAGE_UNUSABLE` where its code cannot be called.
+ */
+export async function batchFunction(
+  { stage, label }: LabelledStage,
+  code: unknown,
+): Promise<BatchFunction> {
+  const call = await loadedBatchCode(code, { stage, label });
+  return async (rows) => {
+    try {
+      const batch = stage.batchFormat === "columns" ? toColumns(rows) : rows;
+      return batchResults(await call(batch), rows.length, { stage, label });
+    } catch (thrown) {
+      throw stageError(thrown, { stage, label });
+    }
+  };
+}
+
+async function loadedBatchCode(code: unknown, { stage, label }: LabelledStage): Promise<Callable> {
+  if (typeof code === "function" && !isClass(code)) return code as Callable;
+  const parameters = (stage.constructorArgs ?? []) as unknown[];
+  try {
+    const instance = (
+      typeof code === "function"
+        ? new (code as new (...given: unknown[]) => object)(...parameters)
+        : code
+    ) as { load?: Callable; call?: Callable } | null | undefined;
+    if (typeof instance?.call !== "function") {
+      throw new SluiceError(
+        "STAGE_UNUSABLE",
+        `${label}: it is no function, nor a class with call(batch)`,
+      );
+    }
+    await instance.load?.();
+    return (batch) => instance.call!(batch);
+  } catch (thrown) {
+    if (thrown instanceof SluiceError) throw thrown;
+    const why = explained(thrown, stage.module ?? "");
+    throw new SluiceError("STAGE_UNUSABLE", `${label}: it cannot be loaded: ${why}`, {
+      cause: thrown,
+    });
+  }
+}
+
+function batchResults(
+  results: unknown,
+  rows: number,
+  labelled: LabelledStage,
+): (readonly JsonObject[] | Error)[] {
+  const list = isIterable(results) ? Array.from(results) : columnsResult(results);
+  if (list.length !== rows) {
+    const found = `${list.length} results for a batch of ${rows}`;
+    throw new SluiceError("RESULTS_MISCOUNTED", `${labelled.label}: ${found}`);
+  }
+  return list.map((result) => {
+    try {
+      if (result instanceof Error) return stageError(result, labelled);
+      return isIterable(result) ? Array.from(result, rowOf) : [rowOf(result)];
+    } catch (thrown) {
+      return stageError(thrown, labelled);
+    }
+  });
+}
+
+function columnsResult(results: unknown): unknown[] {
+  if (typeof results === "object" && results !== null) {
+    return fromColumns(results as Record<string, ArrayLike<unknown>>);
+  }
+  throw new Error(`it gives neither rows nor columns, but ${kindOf(results)}`);
+}
+
+/** What a stage's code threw, as the error of a row. */
+export function stageError(thrown: unknown, { stage, label }: LabelledStage): SluiceError {
+  if (thrown instanceof SluiceError) return thrown;
+  const code = isOutOfMemory(thrown) ? "OUT_OF_MEMORY" : "STAGE_FAILED";
+  const detail = `${label}: ${explained(thrown, stage.module ?? "")}`;
+  return new SluiceError(code, detail, { cause: thrown });
+}
+
+function callable(code: unknown, label: string, { kind }: StageOptions): Callable {
+  if (typeof code === "function" && !isClass(code)) return code as Callable;
+  throw new SluiceError(
+    "STAGE_UNUSABLE",
+    `${label}: ${kind} needs a function, not ${kindOf(code)}`,
+  );
+}
+
+function rowOf(result: unknown): JsonObject {
+  const json: Json = jsonResult(result);
+  if (isJsonObject(json)) return json;
+  throw new Error(`it gives ${kindOf(result)} where a row is wanted, such as {text: "…"}`);
+}
+
+function selected(row: JsonObject, columns: readonly string[]): JsonObject {
+  return Object.fromEntries(columns.flatMap((name) => (name in row ? [[name, row[name]!]] : [])));
+}
+
+function renamed(row: JsonObject, names: Readonly<Record<string, string>>): JsonObject {
+  const entries = Object.entries(row);
+  return Object.fromEntries(entries.map(([name, value]) => [names[name] ?? name, value]));
+}
+
+function isIterable(value: unknown): value is Iterable<unknown> {
+  return typeof value === "object" && value !== null && Symbol.iterator in value;
+}
+
+/** True for what is made with `new`. */
+export function isClass(value: unknown): boolean {
+  return typeof value === "function" && Function.prototype.toString.call(value).startsWith("class");
+}
+
+function kindOf(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  if (isClass(value)) return "a class";
+  return Array.isArray(value) ? "a list" : `a value of type ${typeof value}`;
+}

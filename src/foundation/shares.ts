@@ -1,0 +1,55 @@
+import { SluiceError } from "./errors.ts";
+import type { IndexRange } from "./index-set.ts";
+
+/**
+ * Spreads things over takers: how many each gets. The shares differ by one at most, the larger ones
+ * first, and their sum is `total`: nothing is left out, as a share of `Math.floor(total / takers)`
+ * would leave out the remainder (8 of 200 over 16).
+ *
+ * @param total how many there are, 0 or more.
+ * @param takers how many share them, 1 or more; where they are more than `total`, the last get 0.
+ * @throws SluiceError `USAGE` where one of them is no such whole number.
+ * @example
+ * shares(200, 16); // [13, 13, 13, 13, 13, 13, 13, 13, 12, 12, 12, 12, 12, 12, 12, 12]
+ */
+export function shares(total: number, takers: number): number[] {
+  const isCount = Number.isSafeInteger(total) && total >= 0;
+  if (!isCount || !Number.isSafeInteger(takers) || takers < 1) {
+    const hint = "give whole numbers: 0 or more things, 1 or more takers";
+    throw new SluiceError("USAGE", `${total} cannot be shared among ${takers}`, { hint });
+  }
+  return Array.from({ length: takers }, (_, index) => sizeOf(shareOf(total, index, takers)));
+}
+
+/**
+ * The things that one taker gets, numbered from 0: share `index` (from 0) of `takers`. Shares are
+ * contiguous and as large as `shares` says.
+ *
+ * @example
+ * shareOf(10, 3, 16); // { first: 3, last: 3 }; shares 10 to 15 are empty: undefined
+ */
+export function shareOf(total: number, index: number, takers: number): IndexRange | undefined {
+  const base = Math.floor(total / takers);
+  const remainder = total % takers;
+  const first = index * base + Math.min(index, remainder);
+  const last = first + base + (index < remainder ? 1 : 0) - 1;
+  return last < first ? undefined : { first, last };
+}
+
+/**
+ * Reads which share is meant, as the third of sixteen is written `2/16`.
+ *
+ * @throws SluiceError `USAGE` where the text is no share.
+ */
+export function parseShare(text: string): { index: number; takers: number } {
+  const match = /^(\d+)\/(\d+)$/.exec(text);
+  const [index, takers] = [Number(match?.[1]), Number(match?.[2])];
+  if (!match || index >= takers) {
+    throw new SluiceError("USAGE", `${text} is no share such as 3/16 (from 0/16)`);
+  }
+  return { index, takers };
+}
+
+function sizeOf(share: IndexRange | undefined): number {
+  return share === undefined ? 0 : share.last - share.first + 1;
+}

@@ -1,0 +1,55 @@
+import { ColumnMisfit } from "../../data/column-fit.ts";
+import type { Column } from "../../data/columns.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
+import type { attemptPaths } from "../layout.ts";
+import { readLines } from "../lines.ts";
+import { encodeFile } from "../output/encoded-file.ts";
+import { columnsOfLines } from "../output/own-columns.ts";
+import { publishedForm } from "../output/published-form.ts";
+import type { PlannedFile } from "../plan.ts";
+import { recordBytes } from "../records.ts";
+import type { RunContext } from "../run-context.ts";
+import type { Commit } from "./commit.ts";
+
+/** Rows by which the columns of all are guessed. */
+const guessedRows = 100;
+
+/**
+ * Makes of an attempt's part what is to be published, where that is not the part: the same rows in
+ * another format, and their columns. Which columns all tasks have together only the seal knows.
+ */
+export async function encodePart(
+  { storage, plan }: RunContext,
+  paths: ReturnType<typeof attemptPaths>,
+  part: PlannedFile,
+): Promise<Pick<Commit, "published" | "columns">> {
+  const { format, ending, isLines, isParts, needsColumns } = publishedForm(plan);
+  if (isLines) return {};
+  const columnsOf = (maxLines?: number) =>
+    columnsOfLines(storage, part.path, plan.columns ?? [], maxLines);
+  const encode = (columns: readonly Column[]) => {
+    const lines = readLines(storage, part.path);
+    return encodeFile(storage, paths.encoded(ending), lines, { format, columns });
+  };
+  // A retry's rows are merged into others before they are published.
+  const isPublished = isParts && plan.generation === 1;
+  if (isPublished && format.name === "parquet") {
+    // Its encoder refuses what does not fit, so that rows mostly need to be read once only.
+    const columns = await columnsOf(guessedRows);
+    const published = await encode(columns).catch(ignoreMisfit);
+    if (published) return { published, columns: await storeColumns(columns) };
+  }
+  const columns = needsColumns ? await columnsOf() : [];
+  const found = needsColumns ? { columns: await storeColumns(columns) } : {};
+  return isPublished ? { published: await encode(columns), ...found } : found;
+
+  async function storeColumns(columns: readonly Column[]): Promise<PlannedFile> {
+    const bytes = recordBytes(columns);
+    await storage.replace(paths.columns, bytes);
+    return { path: paths.columns, sha256: sha256Hex(bytes), bytes: bytes.length };
+  }
+}
+
+function ignoreMisfit(error: unknown): undefined {
+  if (!(error instanceof ColumnMisfit)) throw error;
+}

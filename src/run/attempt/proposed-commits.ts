@@ -1,0 +1,62 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import type { Coordinator } from "../coordinate/coordinator.ts";
+import type { RunEvent } from "../events.ts";
+import { attemptPaths, type Generation, taskAttemptsPrefix } from "../layout.ts";
+import { readJson, recordBytes } from "../records.ts";
+import type { RunContext } from "../run-context.ts";
+import { type Commit, createCommit } from "./commit.ts";
+import { publishTask } from "./publish.ts";
+
+/** Writes down what the coordinator is to commit; the name is of this attempt alone. */
+export async function proposeCommit(
+  storage: Storage,
+  of: Generation,
+  commit: Commit,
+): Promise<void> {
+  const { proposal } = attemptPaths(commit.task, of, commit.attempt);
+  await storage.replace(proposal, recordBytes(commit));
+}
+
+/**
+ * Commits for all workers, on stores that cannot create an object once: of several attempts at a
+ * task this process takes one, as long as it rules. Two coordinators that both believe that they
+ * rule are not told apart, which is why this is the weaker protocol.
+ */
+export class ProposedCommits {
+  readonly #context: RunContext;
+  readonly #coordinator: Coordinator;
+  readonly #commits = new Map<number, Promise<void>>();
+
+  constructor(context: RunContext, coordinator: Coordinator) {
+    this.#context = context;
+    this.#coordinator = coordinator;
+  }
+
+  /** Commits a task whose end it hears of. */
+  hear(event: RunEvent): void {
+    if (event.type !== "task-end" || event.outcome !== "committed") return;
+    if (this.#commits.has(event.task)) return;
+    const committing = this.#commit(event.task);
+    // Met when the work is over.
+    committing.catch(() => {});
+    this.#commits.set(event.task, committing);
+  }
+
+  /** Resolves when every task that it heard of is committed and published. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#commits.values());
+  }
+
+  async #commit(task: number): Promise<void> {
+    const { storage, plan } = this.#context;
+    await this.#coordinator.assertRules();
+    for await (const { path } of storage.list(taskAttemptsPrefix(task, plan))) {
+      const attempt = path.split("/").at(-2) ?? "";
+      if (path !== attemptPaths(task, plan, attempt).proposal) continue;
+      const proposed = await readJson<Commit>(storage, path);
+      if (!proposed) continue;
+      const { record } = await createCommit(storage, plan, proposed);
+      return await publishTask(this.#context, record);
+    }
+  }
+}

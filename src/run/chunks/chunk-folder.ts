@@ -1,0 +1,144 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { staleLeftovers } from "../leftovers.ts";
+import { createOnce, readJson, recordBytes } from "../records.ts";
+
+/** One written chunk. */
+export interface ChunkFile {
+  rows: number;
+  bytes: number;
+  sha256: string;
+}
+
+/**
+ * What a folder of chunks says of itself: which files in it are ours, and of what they were cut.
+ * It is there before the first chunk is, and complete after the last.
+ */
+export interface ChunkRecord {
+  version: 1;
+  /** Digest of what was asked: input, sizes and form. */
+  request: string;
+  isComplete: boolean;
+  /** Ending of the chunks, as `.jsonl`. */
+  ending: string;
+  /** How many chunks there are, also while they are being written. */
+  chunks: number;
+  /** Lists of shares; 0 where none were asked for. */
+  workers: number;
+  /** Empty until it is complete. */
+  files: ChunkFile[];
+}
+
+const recordPath = "_chunks.json";
+/** The list of all chunks, in order. */
+export const metadataPath = "metadata.txt";
+/** What names of chunks begin with. */
+const chunkPrefix = "part_";
+/** Folder of the lists of shares. */
+const shareFolder = "workers/";
+
+/** The name of chunk `index`, from 0. */
+export function chunkPath(index: number, ending: string): string {
+  return `${chunkPrefix}${index}${ending}`;
+}
+
+/** The name of the list of what worker `index`, from 0, is to read. */
+export function sharePath(index: number): string {
+  return `${shareFolder}${index}.txt`;
+}
+
+/** The chunk from the folder that the lists of shares lie in. */
+export function fromShare(path: string): string {
+  return `../${path}`;
+}
+
+/** Every file that a record names, itself excepted. */
+export function* filesOf({ chunks, ending, workers }: ChunkRecord): Generator<string> {
+  yield metadataPath;
+  for (let index = 0; index < workers; index++) yield sharePath(index);
+  for (let index = 0; index < chunks; index++) yield chunkPath(index, ending);
+}
+
+/**
+ * What stands in the folder, if it was made by `writeChunks`.
+ *
+ * @throws SluiceError `RUN_DAMAGED` where the record is no JSON.
+ */
+export async function readRecord(storage: Storage): Promise<ChunkRecord | undefined> {
+  return await readJson<ChunkRecord>(storage, recordPath);
+}
+
+/** True where every chunk of a complete record is there in its size. */
+export async function isWhole(storage: Storage, record: ChunkRecord): Promise<boolean> {
+  if (!record.isComplete) return false;
+  const sizes = new Map<string, number>();
+  for await (const { path, bytes } of storage.list(chunkPrefix)) sizes.set(path, bytes);
+  const isThere = ({ bytes }: ChunkFile, index: number) =>
+    sizes.get(chunkPath(index, record.ending)) === bytes;
+  if (!record.files.every(isThere)) return false;
+  for (let index = 0; index < record.workers; index++) {
+    if (!(await storage.stat(sharePath(index)))) return false;
+  }
+  return (await storage.stat(metadataPath)) !== undefined;
+}
+
+/**
+ * Refuses a folder in which files have names that chunks have, and are not named by `own`: they
+ * would be replaced, or taken for chunks.
+ *
+ * @throws SluiceError `OUTPUT_OCCUPIED` with the first of them.
+ */
+export async function assertFree(storage: Storage, own?: ChunkRecord): Promise<void> {
+  const known = new Set(own ? filesOf(own) : []);
+  const isStranger = (path: string) => !known.has(path) && isChunkName(path);
+  for (const prefix of [chunkPrefix, shareFolder, metadataPath]) {
+    for await (const { path } of storage.list(prefix)) {
+      if (!isStranger(path)) continue;
+      const hint = "move it, or name another --output: only what sluice shard wrote is replaced";
+      throw new SluiceError("OUTPUT_OCCUPIED", `${path} is in ${storage.location}`, { hint });
+    }
+  }
+}
+
+function isChunkName(path: string): boolean {
+  return path === metadataPath || /^part_\d+\.[^/]+$|^workers\/\d+\.txt$/.test(path);
+}
+
+/**
+ * Takes the folder for a cut, before its first file is written.
+ *
+ * @param standing the record that is there, which gives way.
+ * @throws SluiceError `OUTPUT_OCCUPIED` where another cut was faster.
+ */
+export async function claim(
+  storage: Storage,
+  record: ChunkRecord,
+  standing: ChunkRecord | undefined,
+): Promise<void> {
+  if (standing) {
+    // The record goes last: as long as it is there, it names what is to be removed.
+    for (const path of filesOf(standing)) await storage.remove(path);
+    await removeLeftovers(storage);
+    return await storage.replace(recordPath, recordBytes(record));
+  }
+  const { won } = await createOnce(storage, recordPath, record, ({ request }) => request);
+  if (!won) throw new SluiceError("OUTPUT_OCCUPIED", `another cut began in ${storage.location}`);
+}
+
+/** Removes what a cut was writing when it was killed, long ago. */
+async function removeLeftovers(storage: Storage): Promise<void> {
+  for (const prefix of [recordPath, metadataPath, shareFolder, chunkPrefix]) {
+    for await (const { path } of staleLeftovers(storage, prefix)) await storage.remove(path);
+  }
+}
+
+/** Says that all files of the record are there. */
+export async function complete(storage: Storage, record: ChunkRecord): Promise<void> {
+  await storage.replace(recordPath, recordBytes(record));
+}
+
+/** Removes all that a cut wrote which failed, its record last. */
+export async function abandon(storage: Storage, record: ChunkRecord): Promise<void> {
+  for (const path of filesOf(record)) await storage.remove(path);
+  await storage.remove(recordPath);
+}

@@ -1,0 +1,285 @@
+import { type Column, ColumnTally } from "../../data/columns.ts";
+import { type ExactRow, parseExactly } from "../../data/exact-json.ts";
+import { endingOf, needsColumns, type ResultFormat } from "../../data/formats/result-format.ts";
+import type { InputFile, InputSource } from "../../data/inputs.ts";
+import type { InputRow, Slice } from "../../data/row.ts";
+import { readRows, scanSlices } from "../../data/slices.ts";
+import type { Storage } from "../../data/storage/storage.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { digestOf } from "../../foundation/hashing.ts";
+import { limits } from "../../foundation/limits.ts";
+import { shareOf } from "../../foundation/shares.ts";
+import type { RunDependencies } from "../dependencies.ts";
+import { columnsOfFiles } from "../output/file-columns.ts";
+import {
+  abandon,
+  assertFree,
+  type ChunkFile,
+  type ChunkRecord,
+  chunkPath,
+  claim,
+  complete,
+  filesOf,
+  fromShare,
+  isWhole,
+  metadataPath,
+  readRecord,
+  sharePath,
+} from "./chunk-folder.ts";
+import { type ChunkSize, chunkRows } from "./chunk-rows.ts";
+import { type ChunkForm, ChunkWriter } from "./chunk-writer.ts";
+
+export interface ChunksRequest {
+  sources: readonly InputSource[];
+  /** What relative paths of inputs start from. */
+  baseDirectory: string;
+  /** The folder of the chunks: an absolute path, or an address such as `s3://bucket/chunks`. */
+  output: string;
+  size: ChunkSize;
+  /** How many lists of shares to write; 0 = none. */
+  workers: number;
+  format: ResultFormat;
+  /** Fields that rows keep, in this order; default: all. */
+  columns?: readonly string[];
+  /** Longest line of an input; a longer one is refused. */
+  maxLineBytes: number;
+  /** Replace the chunks that stand in the folder. */
+  overwrite: boolean;
+  /** Told how far it is, often. */
+  onProgress?(progress: ChunksProgress): void;
+}
+
+/** How far a cut is: rows that were counted, or chunks that were written, of all. */
+export type ChunksProgress = { countedRows: number } | { writtenChunks: number; chunks: number };
+
+/** What was written. */
+export interface WrittenChunks {
+  /** False where the very same chunks stood there already, and nothing was done. */
+  isNew: boolean;
+  output: string;
+  /** The list of the chunks. */
+  metadata: string;
+  inputFiles: number;
+  rows: number;
+  bytes: number;
+  chunks: number;
+  smallestRows: number;
+  largestRows: number;
+  /** Chunks without a row: there are fewer rows than chunks then. */
+  emptyChunks: number;
+  workers: number;
+}
+
+/**
+ * Cuts inputs into chunks: files of equal numbers of rows that workers can be given, with a list of
+ * all of them and a list for each worker. The input is read twice, once to count its rows; of
+ * formats without columns a third time where the chunks are tables. Memory stays flat.
+ *
+ * Called again with the same request it does nothing, or goes on where it was killed.
+ *
+ * @throws SluiceError `USAGE` where there would be more than `limits.maxChunks` files of a kind,
+ *   `OUTPUT_OCCUPIED` where other files have the names of chunks,
+ *   `INPUT_UNREADABLE` of a row that chunks of this form cannot hold, `INPUT_CHANGED`, and what
+ *   looking for inputs throws. Nothing that it wrote stays behind then.
+ */
+export async function writeChunks(
+  request: ChunksRequest,
+  { openStorage, inputs }: Pick<RunDependencies, "openStorage" | "inputs">,
+): Promise<WrittenChunks> {
+  if (request.workers > limits.maxChunks) {
+    throw new SluiceError("USAGE", `lists for more than ${limits.maxChunks} workers`);
+  }
+  const files = await inputs.expand(request.sources, request.baseDirectory);
+  const storage = openStorage(request.output);
+  const asked = digestOf(facts(request, files));
+  const standing = await standingChunks(storage, asked, request);
+  const shown = { output: storage.location, inputFiles: files.length };
+  if (standing?.isComplete && !request.overwrite) {
+    return { isNew: false, ...shown, ...summaryOf(storage, standing) };
+  }
+  const input = { files, openFile: inputs.open };
+  const { slices, rows } = await scanned(input, request);
+  const sizes = chunkRows(rows, request.size);
+  const record: ChunkRecord = {
+    version: 1,
+    request: asked,
+    isComplete: false,
+    ending: endingOf(request.format),
+    chunks: sizes.length,
+    workers: request.workers,
+    files: [],
+  };
+  assertOutside(files, storage, [...filesOf(record), ...(standing ? filesOf(standing) : [])]);
+  const form = await formOf({ ...input, slices }, request);
+  await claim(storage, record, standing);
+  try {
+    record.files = await written(storage, { ...input, slices }, { request, sizes, form });
+    await writeLists(storage, record);
+  } catch (error) {
+    await abandon(storage, record);
+    throw error;
+  }
+  const whole = { ...record, isComplete: true };
+  await complete(storage, whole);
+  return { isNew: true, ...shown, ...summaryOf(storage, whole) };
+}
+
+/** What decides which files are written, and what is in them. */
+function facts(request: ChunksRequest, files: readonly InputFile[]) {
+  const { size, workers, format, columns = null, maxLineBytes } = request;
+  const inputs = files.map(({ path, bytes, modifiedMs, etag = null, format: name }) => [
+    path,
+    bytes,
+    modifiedMs,
+    etag,
+    name,
+  ]);
+  return { size: { ...size }, workers, format: { ...format }, columns, maxLineBytes, inputs };
+}
+
+/**
+ * The record of what stands in the folder, where it may give way or is what was asked for.
+ *
+ * @throws SluiceError `OUTPUT_OCCUPIED` where it must not give way.
+ */
+async function standingChunks(
+  storage: Storage,
+  asked: string,
+  { overwrite }: ChunksRequest,
+): Promise<ChunkRecord | undefined> {
+  const record = await readRecord(storage);
+  await assertFree(storage, record);
+  if (!record || overwrite) return record;
+  const isSame = record.request === asked;
+  if (isSame && (!record.isComplete || (await isWhole(storage, record)))) return record;
+  const what = isSame
+    ? "these chunks are there, some not as they were written"
+    : `${record.chunks} other chunks are there`;
+  throw new SluiceError("OUTPUT_OCCUPIED", `${what}: ${storage.location}`, {
+    hint: "--overwrite removes them, and nothing else; or name another --output",
+  });
+}
+
+interface Input {
+  files: readonly InputFile[];
+  openFile: RunDependencies["inputs"]["open"];
+}
+
+interface CutInput extends Input {
+  slices: readonly Slice[];
+}
+
+async function scanned(
+  { files, openFile }: Input,
+  { columns, maxLineBytes, sources, onProgress }: ChunksRequest,
+): Promise<{ slices: Slice[]; rows: number }> {
+  const slices: Slice[] = [];
+  let rows = 0;
+  const scan = scanSlices(files, {
+    rowsPerTask: limits.maxShardRows,
+    atOwnBorders: true,
+    maxLineBytes,
+    sources: sources.map(() => ({ columns })),
+    openFile,
+    onProgress: (countedRows) => onProgress?.({ countedRows }),
+  });
+  for await (const task of scan) {
+    slices.push(...task.slices);
+    rows += task.rows;
+  }
+  return { slices, rows };
+}
+
+/** A chunk that is read while it is replaced would lose rows. */
+function assertOutside(
+  files: readonly InputFile[],
+  storage: Storage,
+  names: readonly string[],
+): void {
+  const written = new Set(names.map((name) => `${storage.location}/${name}`));
+  const both = files.find(({ path }) => written.has(path));
+  if (!both) return;
+  const hint = "name another --output: inputs are not replaced";
+  throw new SluiceError("USAGE", `${both.path} is an input, and would be written`, { hint });
+}
+
+/** Formats of which a row is a line of the file, and that line JSON. */
+const lineFormats = ["jsonl", "openai-batch"];
+
+async function formOf(input: CutInput, request: ChunksRequest): Promise<ChunkForm> {
+  const { format, columns } = request;
+  const isCopied =
+    format.name === "jsonl" &&
+    columns === undefined &&
+    input.files.every((file) => lineFormats.includes(file.format));
+  const known = needsColumns(format) ? await columnsOf(input, request) : [];
+  return { encoding: { format, columns: known }, ending: endingOf(format), isCopied };
+}
+
+async function columnsOf(input: CutInput, request: ChunksRequest): Promise<readonly Column[]> {
+  const own = await columnsOfFiles(input.files, () => request.columns, input.openFile);
+  if (own) return own;
+  const tally = new ColumnTally();
+  for await (const rows of rowsOf(input, request, true)) {
+    // A row at fault is told of when it is written.
+    for (const { raw, error } of rows) if (!error) tally.add(parseExactly(raw) as ExactRow);
+  }
+  return tally.columns();
+}
+
+function rowsOf(
+  { slices, openFile }: CutInput,
+  { maxLineBytes, sources, columns }: ChunksRequest,
+  parse: boolean,
+): AsyncGenerator<InputRow[]> {
+  const reading = { maxLineBytes, sources: sources.map(() => ({ columns })), parse };
+  return readRows(slices, 0, openFile, reading);
+}
+
+async function written(
+  storage: Storage,
+  input: CutInput,
+  { request, sizes, form }: { request: ChunksRequest; sizes: readonly number[]; form: ChunkForm },
+): Promise<ChunkFile[]> {
+  const writer = new ChunkWriter(storage, sizes, form);
+  try {
+    for await (const rows of rowsOf(input, request, !form.isCopied)) {
+      await writer.add(rows);
+      request.onProgress?.({ writtenChunks: writer.writtenChunks, chunks: sizes.length });
+    }
+    return await writer.end();
+  } catch (error) {
+    await writer.abort();
+    throw error;
+  }
+}
+
+/** The lists of shares, and last the list of all: where it is, everything is. */
+async function writeLists(
+  storage: Storage,
+  { chunks, workers, ending }: ChunkRecord,
+): Promise<void> {
+  const paths = Array.from({ length: chunks }, (_, index) => chunkPath(index, ending));
+  const put = (path: string, lines: readonly string[]) =>
+    storage.replace(path, Buffer.from(lines.map((line) => `${line}\n`).join("")));
+  for (let index = 0; index < workers; index++) {
+    const share = shareOf(chunks, index, workers);
+    const own = share ? paths.slice(share.first, share.last + 1) : [];
+    await put(sharePath(index), own.map(fromShare));
+  }
+  await put(metadataPath, paths);
+}
+
+function summaryOf(storage: Storage, { files, chunks, workers }: ChunkRecord) {
+  const sum = (key: "rows" | "bytes") => files.reduce((all, file) => all + file[key], 0);
+  return {
+    metadata: `${storage.location}/${metadataPath}`,
+    rows: sum("rows"),
+    bytes: sum("bytes"),
+    chunks,
+    smallestRows: files.reduce((least, { rows }) => Math.min(least, rows), Infinity),
+    largestRows: files.reduce((most, { rows }) => Math.max(most, rows), 0),
+    emptyChunks: files.filter(({ rows }) => rows === 0).length,
+    workers,
+  };
+}

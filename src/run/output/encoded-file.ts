@@ -1,0 +1,103 @@
+import type { Column } from "../../data/columns.ts";
+import type { RowEncoder } from "../../data/formats/encoder.ts";
+import { openEncoder, type ResultFormat } from "../../data/formats/result-format.ts";
+import type { Storage } from "../../data/storage/storage.ts";
+import type { PlannedFile } from "../plan.ts";
+import { HashedFile } from "./hashed-file.ts";
+
+/** Lines that are handed to an encoder at once: few enough to die young. */
+const batchLines = 500;
+const batchChars = 256 * 1024;
+
+/** How the rows of a file are written. */
+export interface Encoding {
+  format: ResultFormat;
+  /** Columns of all rows; of formats that have no header, none. */
+  columns: readonly Column[];
+  /** Of JSON: a file of one row is that row, and no list of it. */
+  isObject?: boolean | undefined;
+}
+
+/** A result file that rows are added to, as lines of JSON, one after another. */
+export class EncodedFile {
+  readonly #file: HashedFile;
+  readonly #encoder: RowEncoder;
+  #lines: string[] = [];
+  #chars = 0;
+  #added = 0;
+
+  private constructor(file: HashedFile, encoder: RowEncoder) {
+    this.#file = file;
+    this.#encoder = encoder;
+  }
+
+  static async open(
+    storage: Storage,
+    path: string,
+    { format, ...options }: Encoding,
+  ): Promise<EncodedFile> {
+    const encoder = await openEncoder(format, options);
+    return new EncodedFile(await HashedFile.open(storage, path), encoder);
+  }
+
+  /** Rows so far. */
+  get rows(): number {
+    return this.#added;
+  }
+
+  async add(line: string): Promise<void> {
+    this.#added++;
+    this.#lines.push(line);
+    this.#chars += line.length;
+    if (this.#lines.length >= batchLines || this.#chars >= batchChars) await this.#flush();
+  }
+
+  /** The file appears, whole. */
+  async close(): Promise<PlannedFile> {
+    await this.#flush();
+    await this.#write(await this.#encoder.end());
+    return await this.#file.close();
+  }
+
+  /** Gives up: nothing appears. */
+  async abort(): Promise<void> {
+    await this.#file.abort();
+  }
+
+  async #flush(): Promise<void> {
+    const lines = this.#lines;
+    this.#lines = [];
+    this.#chars = 0;
+    await this.#write(await this.#encoder.add(lines));
+  }
+
+  async #write(pieces: readonly Uint8Array[]): Promise<void> {
+    for (const piece of pieces) await this.#file.write(piece);
+  }
+}
+
+/** Writes a whole file of rows. */
+export async function encodeFile(
+  storage: Storage,
+  path: string,
+  lines: AsyncIterable<string>,
+  encoding: Encoding,
+): Promise<PlannedFile> {
+  return await writeWhole(await EncodedFile.open(storage, path, encoding), async (file) => {
+    for await (const line of lines) await file.add(line);
+  });
+}
+
+/** Fills a file and closes it; gives it up where that fails. */
+export async function writeWhole<T extends Pick<HashedFile, "close" | "abort">>(
+  file: T,
+  fill: (file: T) => Promise<void>,
+): Promise<PlannedFile> {
+  try {
+    await fill(file);
+    return await file.close();
+  } catch (error) {
+    await file.abort();
+    throw error;
+  }
+}

@@ -1,0 +1,38 @@
+import type { Hash } from "node:crypto";
+import type { Storage, Writer } from "../../data/storage/storage.ts";
+import { sha256Stream } from "../../foundation/hashing.ts";
+import type { PlannedFile } from "../plan.ts";
+
+/** A file that is hashed while it is written; it appears, whole, when it is closed. */
+export class HashedFile {
+  readonly #path: string;
+  readonly #writer: Writer;
+  readonly #digest: Hash = sha256Stream();
+  #bytes = 0;
+
+  private constructor(path: string, writer: Writer) {
+    this.#path = path;
+    this.#writer = writer;
+  }
+
+  static async open(storage: Storage, path: string): Promise<HashedFile> {
+    return new HashedFile(path, await storage.writer(path));
+  }
+
+  async write(data: Uint8Array): Promise<void> {
+    if (data.length === 0) return;
+    this.#bytes += data.length;
+    this.#digest.update(data);
+    await this.#writer.write(data);
+  }
+
+  async close(): Promise<PlannedFile> {
+    await this.#writer.close();
+    return { path: this.#path, sha256: this.#digest.digest("hex"), bytes: this.#bytes };
+  }
+
+  /** Gives up: nothing appears. */
+  async abort(): Promise<void> {
+    await this.#writer.abort();
+  }
+}

@@ -1,0 +1,182 @@
+import { basename, dirname } from "node:path";
+import { resultFormatOf, withoutEnding } from "../../data/formats/result-format.ts";
+import type { InputFile } from "../../data/inputs.ts";
+import { isGlob } from "../../data/sources/glob.ts";
+import { schemeOf } from "../../data/storage/open.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import type { JobSpec } from "../job/schema.ts";
+import type { RunLocation } from "../locate.ts";
+import type { PlannedOutputs } from "../plan.ts";
+import { filledPattern, isPerRow } from "./output-path.ts";
+
+/** Where the results of one input file go. */
+export interface OutputFile {
+  /** The input file. */
+  file: string;
+  /** From the base of all; with `{index}` and `{id}` where each row has a file of its own. */
+  path: string;
+  /** True where a file of one row is that row, and no list: its input is one as well. */
+  isObject?: true;
+}
+
+/** Result files as they are planned, before the input was read. */
+export interface OutputPlan extends Pick<PlannedOutputs, "base" | "isPerRow"> {
+  files: OutputFile[];
+}
+
+/** What the names of result files follow from. */
+export interface OutputRule {
+  job: JobSpec;
+  location: RunLocation;
+  /** Ending of files whose name the rule gives, as `.csv`. */
+  ending: string;
+}
+
+/**
+ * Where the results of each input file go, where each has its own; undefined where results are in
+ * parts or in one file.
+ *
+ * @throws SluiceError `JOB_INVALID` where two have the same place, or one has none to be.
+ */
+export function outputFiles(
+  files: readonly InputFile[],
+  { job, location, ending }: OutputRule,
+): OutputPlan | undefined {
+  const isListed = files.some(({ output }) => output !== undefined);
+  const { perInputFile } = job.output;
+  if (!isListed && !perInputFile && location.pattern === null) return undefined;
+  if (isListed) assertPlainOutput(files, job, location);
+  const pattern = location.pattern ?? `{dir}/{stem}${ending}`;
+  const folder = location.pattern === null ? location.directory : location.outside;
+  const named = files.map((file) => ({
+    file: file.path,
+    path: file.output === undefined ? undefined : besideList(file, job),
+    name: filledPattern(pattern, {
+      stem: stemOf(file.path),
+      dir: folderOf(file, job, location),
+      index: "{index}",
+      id: "{id}",
+    }),
+  }));
+  if (isListed) return listedOutputs(named, folder);
+  const base = location.pattern === null ? "run" : "outside";
+  const plan: OutputPlan = {
+    base,
+    isPerRow: isPerRow(pattern),
+    files: named.map(({ file, name }) => ({ file, path: name })),
+  };
+  if (base === "run") assertResultNames(plan.files);
+  if (!plan.isPerRow) assertDifferent(plan.files);
+  return plan;
+}
+
+interface NamedOutput {
+  file: string;
+  /** Where a list says that it goes. */
+  path: string | undefined;
+  name: string;
+}
+
+function listedOutputs(named: readonly NamedOutput[], folder: string): OutputPlan {
+  const targets = named.map(({ file, path, name }) => ({
+    file,
+    path: path ?? `${folder}/${name}`,
+  }));
+  const base = sharedFolder(targets.map(({ path }) => path));
+  const files = targets.map(({ file, path }) => {
+    if (resultFormatOf(path)) return { file, path: path.slice(base.length).replace(/^\//, "") };
+    throw invalid(`${path} (the place for ${file}) does not end as results are written`, {
+      hint: "end it in .jsonl, .json, .csv, .tsv or .parquet, also with .gz, .zst or .br behind it",
+    });
+  });
+  assertDifferent(files);
+  return { base, isPerRow: false, files };
+}
+
+function assertPlainOutput(files: readonly InputFile[], job: JobSpec, location: RunLocation): void {
+  if (location.pattern === null && location.mergedFile === null && !job.output.perInputFile) return;
+  const { path, output } = files.find((file) => file.output !== undefined)!;
+  throw invalid(`a list says that results of ${path} go to ${output}: it needs a directory`, {
+    hint: "give a directory for the run's own files, without placeholders and perInputFile",
+  });
+}
+
+function assertDifferent(files: readonly OutputFile[]): void {
+  const owners = new Map<string, string>();
+  const inputs = new Set<string>();
+  for (const { file, path } of files) {
+    if (inputs.has(file)) {
+      throw invalid(`${file} is named twice`, { hint: "name each input once" });
+    }
+    inputs.add(file);
+    const owner = owners.get(path);
+    if (owner !== undefined) {
+      throw invalid(`results of ${owner} and of ${file} would both go to ${path}`, {
+        hint: "put {dir} into the path, as out/{dir}/{stem}.jsonl, or name each input once",
+      });
+    }
+    owners.set(path, file);
+  }
+}
+
+/** What begins with `_` is no result in the eyes of whoever reads the directory. */
+function assertResultNames(files: readonly OutputFile[]): void {
+  const hidden = files.find(({ path }) => /^[_.]/.test(path));
+  if (!hidden) return;
+  throw invalid(`${hidden.file} would give ${hidden.path}, which is the name of no result`, {
+    hint: "give another name by a pattern, as out/results-{stem}.jsonl",
+  });
+}
+
+function stemOf(path: string): string {
+  const plain = /^https?:/i.test(path) ? path.replace(/[?#].*$/, "") : path;
+  const name = basename(plain);
+  const bare = withoutEnding(name);
+  // An ending that results never have, as `.txt`, is one all the same.
+  if (bare !== name) return bare;
+  return name.replace(/(?<=.)\.(gz|zst|br)$/i, "").replace(/(?<=.)\.[^.]*$/, "");
+}
+
+/** A file's folder as the result's path has it: from where the output or the input begins. */
+function folderOf({ path, source }: InputFile, job: JobSpec, location: RunLocation): string {
+  const folder = dirname(path);
+  const given = job.input[source]?.path ?? path;
+  const fixed = isGlob(given) ? `${given.slice(0, given.search(/[*?[{(!]/))}x` : given;
+  const starts = location.pattern === null ? [] : [location.outside];
+  for (const start of [...starts, dirname(fixed)]) {
+    if (folder === start) return "";
+    const above = start === "/" ? "/" : `${start}/`;
+    if (folder.startsWith(above)) return folder.slice(above.length);
+  }
+  return "";
+}
+
+/** A place that a list gives, from the folder of the list as its other paths are. */
+function besideList({ output = "", source }: InputFile, job: JobSpec): string {
+  if (output.startsWith("/") || schemeOf(output) !== undefined) return output;
+  const folder = dirname(job.input[source]!.path);
+  return `${folder}/${output}`.replace(/\/\.(?=\/)/g, "").replace(/[^/]+\/\.\.\//g, "");
+}
+
+/** The deepest folder that all paths lie in. */
+function sharedFolder(paths: readonly string[]): string {
+  let shared = dirname(paths[0]!);
+  for (const path of paths) {
+    if (storeOf(path) !== storeOf(shared)) {
+      throw invalid(`${paths[0]} and ${path} lie in different stores`, {
+        hint: "results of one run go to one store",
+      });
+    }
+    while (!path.startsWith(shared === "/" ? "/" : `${shared}/`)) shared = dirname(shared);
+  }
+  return shared;
+}
+
+/** What a place lies in: a bucket, or this machine. */
+function storeOf(path: string): string {
+  return /^[^:/]+:\/\/[^/]+/.exec(path)?.[0] ?? "/";
+}
+
+function invalid(problem: string, options: { hint: string }): SluiceError {
+  return new SluiceError("JOB_INVALID", problem, { field: "output.path", ...options });
+}

@@ -1,0 +1,51 @@
+import { resultFormatOf } from "../../data/formats/result-format.ts";
+import { nearest } from "../../foundation/suggest.ts";
+
+/** What the name of a result file may be made of. */
+export const placeholders = ["stem", "dir", "index", "id"] as const;
+export type Placeholder = (typeof placeholders)[number];
+
+const named = /\{([^{}]*)\}/g;
+
+/** True of a path that names many files by placeholders, as `out/{stem}.augmented.json`. */
+export function isPattern(path: string): boolean {
+  return /[{}]/.test(path);
+}
+
+/** The placeholders of a pattern, each once. */
+export function placeholdersOf(pattern: string): Placeholder[] {
+  const found = [...pattern.matchAll(named)].map(([, name]) => name as Placeholder);
+  return [...new Set(found)];
+}
+
+/** True where each row has a file of its own. */
+export function isPerRow(pattern: string): boolean {
+  return placeholdersOf(pattern).some((name) => name === "index" || name === "id");
+}
+
+/** The folder that a pattern begins with, and the rest of it. */
+export function splitPattern(path: string): { folder: string; pattern: string } {
+  const end = path.lastIndexOf("/", path.search(/[{}]/));
+  if (end < 0) return { folder: ".", pattern: path };
+  return { folder: path.slice(0, end) || "/", pattern: path.slice(end + 1) };
+}
+
+/** The name of a file, where each placeholder has its value. */
+export function filledPattern(pattern: string, values: Record<Placeholder, string>): string {
+  const filled = pattern.replace(named, (_all, name: Placeholder) => values[name]);
+  // A file of the folder itself has an empty `{dir}`.
+  return filled.replace(/\/{2,}/g, "/").replace(/^\//, "");
+}
+
+/** What is wrong with a pattern, for people; undefined where nothing is. */
+export function patternProblem(pattern: string): string | undefined {
+  const known = placeholders.map((name) => `{${name}}`).join(" ");
+  for (const [all, name = ""] of pattern.matchAll(named)) {
+    if ((placeholders as readonly string[]).includes(name)) continue;
+    const meant = nearest(name, placeholders);
+    return `has ${all}, which nothing stands for: ${meant ? `did you mean {${meant}}? ` : ""}there are ${known}`;
+  }
+  if (isPattern(pattern.replace(named, ""))) return `has a brace alone: there are ${known}`;
+  if (resultFormatOf(pattern)) return undefined;
+  return "must end as the files are written: .jsonl, .json, .csv, .tsv or .parquet";
+}

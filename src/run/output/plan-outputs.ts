@@ -1,0 +1,159 @@
+import { contentOf } from "../../data/decompressing.ts";
+import { formatFor } from "../../data/formats/registry.ts";
+import { endingOf, needsColumns, resultFormatOf } from "../../data/formats/result-format.ts";
+import type { InputFile } from "../../data/inputs.ts";
+import type { OpenFile } from "../../data/open-files.ts";
+import type { Storage } from "../../data/storage/storage.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { JobSpec } from "../job/schema.ts";
+import { outputsPrefix } from "../layout.ts";
+import { readLines } from "../lines.ts";
+import type { RunLocation } from "../locate.ts";
+import { idFieldOf } from "../openai-batch/batch-lines.ts";
+import type { Plan, PlannedOutputs } from "../plan.ts";
+import type { RunContext } from "../run-context.ts";
+import { writeWhole } from "./encoded-file.ts";
+import { HashedFile } from "./hashed-file.ts";
+import { type OutputFile, outputFiles } from "./output-files.ts";
+import { resultFormat } from "./output-form.ts";
+import { placeholdersOf } from "./output-path.ts";
+
+/** What planning result files needs of a run that is being planned. */
+export interface OutputPlanning extends OutputPlaces {
+  job: JobSpec;
+  location: RunLocation;
+  openFile: OpenFile;
+  uniqueId: string;
+}
+
+/**
+ * Plans the files that results go to, by input or by row, and stores the list of them; undefined
+ * where results are in parts or in one file.
+ *
+ * @throws SluiceError `JOB_INVALID` where two results would go to one file, `OUTPUT_OCCUPIED` where
+ *   one of the files is there.
+ */
+export async function planOutputs(
+  found: readonly InputFile[],
+  planning: OutputPlanning,
+): Promise<PlannedOutputs | undefined> {
+  const { job, location } = planning;
+  const ending = endingOf(resultFormat(job.output));
+  const planned = outputFiles(found, { job, location, ending });
+  if (!planned) return undefined;
+  const { base, isPerRow, files } = planned;
+  if (isPerRow) assertNamedRows(job, files);
+  await assertAbsent(files, outputStorage(base, planning), isPerRow);
+  for (const [at, file] of files.entries()) {
+    if (await isOneRow(found[at]!, file, isPerRow, planning.openFile)) file.isObject = true;
+  }
+  return {
+    base,
+    isPerRow,
+    files: files.length,
+    needsColumns: files.some(({ path }) => needsColumns(resultFormatOf(path)!)),
+    list: await storeList(files, planning),
+  };
+}
+
+/** The places that result files may lie in. */
+export type OutputPlaces = Pick<RunContext, "storage" | "outside" | "openStorage">;
+
+/** Where the paths of result files start. */
+export function outputStorage(
+  base: PlannedOutputs["base"],
+  { storage, outside, openStorage }: OutputPlaces,
+): Storage {
+  if (base === "run") return storage;
+  return base === "outside" ? outside : openStorage(base);
+}
+
+/** The planned result files, in the order of the input. */
+export async function* plannedOutputFiles(
+  storage: Storage,
+  { outputs }: Pick<Plan, "outputs">,
+): AsyncGenerator<OutputFile> {
+  if (!outputs) return;
+  for await (const line of readLines(storage, outputs.list.path)) {
+    yield JSON.parse(line) as OutputFile;
+  }
+}
+
+function assertNamedRows({ input, output }: JobSpec, files: readonly OutputFile[]): void {
+  if (!files.some(({ path }) => placeholdersOf(path).includes("id"))) return;
+  if (input.every((source) => idFieldOf(source) !== undefined)) return;
+  throw new SluiceError("JOB_INVALID", `${output.path} has {id}, and no field is said to be it`, {
+    field: "output.path",
+    hint: "name the field that identifies a row, as input: {path: …, id: id}, or take {index}",
+  });
+}
+
+async function assertAbsent(
+  files: readonly OutputFile[],
+  storage: Storage,
+  isPerRow: boolean,
+): Promise<void> {
+  const occupied = async (path: string) =>
+    new SluiceError("OUTPUT_OCCUPIED", "the file exists", { file: `${storage.location}/${path}` });
+  if (!isPerRow) {
+    for (const { path } of files) if (await storage.stat(path)) throw await occupied(path);
+    return;
+  }
+  for (const pattern of new Set(files.map(({ path }) => path))) {
+    const name = pattern
+      .split(/\{(?:index|id)\}/)
+      .map(escaped)
+      .join("[^/]+");
+    const form = new RegExp(`^${name}$`);
+    for await (const { path } of storage.list(pattern.slice(0, pattern.indexOf("{")))) {
+      if (form.test(path)) throw await occupied(path);
+    }
+  }
+}
+
+function escaped(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+}
+
+/** True where a file of results is to be one JSON object, for that is what its input is. */
+async function isOneRow(
+  { path, format: name }: InputFile,
+  output: OutputFile,
+  isPerRow: boolean,
+  openFile: OpenFile,
+): Promise<boolean> {
+  if (resultFormatOf(output.path)?.name !== "json") return false;
+  const format = formatFor(path, name);
+  if (isPerRow || format.name === "files" || format.name === "text-file") return true;
+  if (format.name !== "json") return false;
+  const reader = await openFile(path);
+  const content = contentOf(reader, path, format, "INPUT_UNREADABLE");
+  try {
+    const start = Buffer.from(await content.read(0, limits.readChunkBytes)).toString("latin1");
+    return /^[^[]*?\{/.test(start);
+  } finally {
+    if (content !== reader) await content.close();
+    await reader.close();
+  }
+}
+
+async function storeList(
+  files: readonly OutputFile[],
+  { storage, uniqueId }: OutputPlanning,
+): Promise<PlannedOutputs["list"]> {
+  const draft = `${outputsPrefix}pending-${uniqueId}`;
+  const list = await writeWhole(await HashedFile.open(storage, draft), async (file) => {
+    for (let start = 0; start < files.length; start += linesAtOnce) {
+      const lines = files.slice(start, start + linesAtOnce).map((it) => `${JSON.stringify(it)}\n`);
+      await file.write(Buffer.from(lines.join("")));
+    }
+  });
+  // Named by its content: two planners never overwrite each other's.
+  const path = `${outputsPrefix}${list.sha256.slice(0, 16)}.jsonl`;
+  await storage.publish(draft, path);
+  await storage.remove(draft);
+  return { ...list, path };
+}
+
+const linesAtOnce = 1000;

@@ -1,0 +1,35 @@
+import type { Column } from "../../data/columns.ts";
+import { needsColumns } from "../../data/formats/result-format.ts";
+import type { InputFile } from "../../data/inputs.ts";
+import type { OpenFile } from "../../data/open-files.ts";
+import { describeEngine } from "../../engines/registry.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { JobSpec } from "../job/schema.ts";
+import { columnsOfFiles } from "./file-columns.ts";
+import { resultFormat } from "./output-form.ts";
+
+/** Most characters of columns in a plan, as JSON; of more than that, the rows tell. */
+const maxColumnsChars = limits.maxPlanBytes / 4;
+
+/**
+ * What the input says of the columns that results have, so that a table keeps their types and their
+ * order; undefined where some of it says nothing, and the rows alone tell.
+ */
+export async function plannedColumns(
+  files: readonly InputFile[],
+  job: JobSpec,
+  openFile: OpenFile,
+): Promise<Column[] | undefined> {
+  if (!needsColumns(resultFormat(job.output))) return undefined;
+  const isOwnTable = job.output.format === "openai-batch" || describeEngine(job.model).givesRows;
+  if (isOwnTable || files.length === 0) return undefined;
+  // Texts of CSV become what the schema says, which the file does not know of.
+  if (job.input.some(({ schema }) => schema !== undefined)) return undefined;
+  const keptOf = (source: number) => job.input[source]?.columns;
+  const columns = await columnsOfFiles(files, keptOf, openFile);
+  if (columns === undefined) return undefined;
+  const { field } = job.output;
+  const answer: Column = { name: field, type: { kind: "null" }, nullable: true };
+  const found = [...columns.filter(({ name }) => name !== field), answer];
+  return JSON.stringify(found).length > maxColumnsChars ? undefined : found;
+}

@@ -1,0 +1,113 @@
+import type { Column } from "../../data/columns.ts";
+import type { Commit } from "../attempt/commit.ts";
+import { attemptPaths, partPath, partWidth } from "../layout.ts";
+import { readLines } from "../lines.ts";
+import type { PlannedFile } from "../plan.ts";
+import type { RunContext } from "../run-context.ts";
+import type { Manifest, ManifestTask } from "../seal/manifest.ts";
+import { type AllColumns, allColumns } from "./all-columns.ts";
+import { EncodedFile, type Encoding, encodeFile, writeWhole } from "./encoded-file.ts";
+import { isSameTable } from "./own-columns.ts";
+import { publishedForm } from "./published-form.ts";
+import { writeOutputs } from "./write-outputs.ts";
+
+/** What the seal needs of a commit to publish its part in another format. */
+export type EncodedTask = Pick<Commit, "task" | "attempt" | "published" | "columns">;
+
+/** What a manifest says of results that are made of the attempts' lines. */
+export type MadeResults = Pick<Manifest, "merged" | "columns" | "outputs">;
+
+/** Parts that are made or published at once. */
+const partsAtOnce = 8;
+
+/**
+ * Makes the results of a run whose attempts' lines are not what is published. A task's own file is
+ * published where it has all columns, and made anew where other tasks have more; a merged file is
+ * made of all lines. Nothing in it depends on who does it, or how often.
+ *
+ * @param tasks their parts are filled in.
+ * @param encoded one for each of the tasks.
+ * @param assertRules called right before anything appears; throws to prevent it.
+ */
+export async function publishResults(
+  context: RunContext,
+  tasks: readonly ManifestTask[],
+  encoded: readonly EncodedTask[],
+  assertRules: () => Promise<void>,
+): Promise<MadeResults> {
+  const { storage, outside, plan } = context;
+  const { format, needsColumns } = publishedForm(plan);
+  const files = encoded.map((task) => task.columns);
+  const all = needsColumns ? await allColumns(storage, files) : undefined;
+  const encoding: Encoding = { format, columns: all?.columns ?? [] };
+  const made = all ? { columns: all.columns } : {};
+  if (plan.outputs) {
+    const { columns } = encoding;
+    const outputs = await writeOutputs(context, plan, { tasks, columns, assertRules });
+    return { merged: null, ...made, outputs };
+  }
+  if (plan.mergedFile !== null) {
+    const source = { tasks, encoding, assertRules };
+    const merged = await mergeFile(context, outside, plan.mergedFile, source);
+    return { merged, ...made };
+  }
+  for (let start = 0; start < tasks.length; start += partsAtOnce) {
+    const some = tasks.slice(start, start + partsAtOnce);
+    const files = await Promise.all(
+      some.map((entry, at) => wholePart(context, entry, encoded[start + at]!, encoding, all)),
+    );
+    await assertRules();
+    await Promise.all(some.map((entry, at) => publishPart(context, entry, files[at]!)));
+  }
+  return { merged: null, ...made };
+}
+
+/** A task's part with all columns: as its attempt made it, or made anew. */
+async function wholePart(
+  { storage, plan }: RunContext,
+  { task, source }: ManifestTask,
+  { attempt, published, columns }: EncodedTask,
+  encoding: Encoding,
+  all: AllColumns | undefined,
+): Promise<PlannedFile> {
+  const { ending } = publishedForm(plan);
+  const own: readonly Column[] = all && columns ? all.of(columns) : [];
+  if (published && isSameTable(encoding.format, own, encoding.columns)) return published;
+  const widened = attemptPaths(task, plan, attempt).widened(ending);
+  return await encodeFile(storage, widened, readLines(storage, source!.path), encoding);
+}
+
+async function publishPart(
+  { storage, plan }: RunContext,
+  entry: ManifestTask,
+  file: PlannedFile,
+): Promise<void> {
+  const { ending } = publishedForm(plan);
+  const path = partPath(entry.task, partWidth(plan.tasks.count), ending);
+  await storage.publish(file.path, path);
+  entry.part = { ...file, path };
+  entry.encoded = file.path;
+}
+
+/** What a merged file is made of. */
+export interface MergedSource {
+  tasks: readonly Pick<ManifestTask, "source">[];
+  encoding: Encoding;
+  /** Called right before the file appears; throws to prevent it. */
+  assertRules(): Promise<void>;
+}
+
+/** Writes the rows of all tasks, in order, into one file. */
+export async function mergeFile(
+  { storage }: RunContext,
+  target: RunContext["storage"],
+  path: string,
+  { tasks, encoding, assertRules }: MergedSource,
+): Promise<PlannedFile> {
+  return await writeWhole(await EncodedFile.open(target, path, encoding), async (file) => {
+    for (const { source } of tasks) {
+      for await (const line of readLines(storage, source!.path)) await file.add(line);
+    }
+    await assertRules();
+  });
+}

@@ -1,0 +1,48 @@
+import type { Slice } from "../../data/row.ts";
+import type { Storage } from "../../data/storage/storage.ts";
+import { readLines } from "../lines.ts";
+import type { Task } from "../plan.ts";
+import { deadLetterRows } from "../retry/cut-rows.ts";
+import { plannedRows, readLineCounts } from "../retry/merge-task.ts";
+import type { ManifestTask } from "../seal/manifest.ts";
+
+/** The results of one row. */
+export interface ResultRow {
+  index: number;
+  /** Where it lies in the input. */
+  slice: Slice;
+  /** None where it failed or was left out. */
+  lines: string[];
+}
+
+/** The rows of a task in input order, with the lines that stand for each. */
+export async function* resultRows(
+  storage: Storage,
+  task: Task,
+  { source, deadLetters, lineCounts }: ManifestTask,
+): AsyncGenerator<ResultRow> {
+  const failed = new Set(await deadLetterRows(storage, deadLetters));
+  const counts = await readLineCounts(storage, lineCounts);
+  const all = readLines(storage, source!.path);
+  const sliceOf = slicesByRow(task);
+  try {
+    for (const index of plannedRows(task)) {
+      const count = failed.has(index) ? 0 : (counts.get(index) ?? 1);
+      const lines: string[] = [];
+      while (lines.length < count) lines.push((await all.next()).value!);
+      yield { index, slice: sliceOf(index), lines };
+    }
+  } finally {
+    await all.return(undefined);
+  }
+}
+
+/** Finds the slices of rows whose indexes rise. */
+function slicesByRow({ slices, firstRow }: Task): (index: number) => Slice {
+  let at = 0;
+  let end = firstRow + slices[0]!.rows;
+  return (index) => {
+    while (index >= end) end += slices[++at]!.rows;
+    return slices[at]!;
+  };
+}

@@ -1,0 +1,43 @@
+import { type ExactRow, parseExactly } from "../../data/exact-json.ts";
+import { suffixed } from "../job/paths.ts";
+import type { ResultRow } from "./result-rows.ts";
+
+/** Longest id in the name of a file: file systems allow 255 bytes for all of a name. */
+const maxIdBytes = 120;
+
+/** Names the files of rows: each has its own, whatever their ids are. */
+export class RowNames {
+  readonly #taken = new Set<string>();
+
+  /** @param pattern a path with `{index}` or `{id}`. */
+  take(pattern: string, row: ResultRow): string {
+    const index = String(row.index);
+    const path = pattern.replaceAll("{index}", index).replaceAll("{id}", () => nameOf(row));
+    // Names by index differ from one another.
+    if (pattern.includes("{index}")) return path;
+    let free = path;
+    while (this.#taken.has(seenAs(free))) free = suffixed(free, `-${index}`);
+    this.#taken.add(seenAs(free));
+    return free;
+  }
+}
+
+/** Equal for names that some file systems take for one. */
+function seenAs(path: string): string {
+  return path.normalize().toLowerCase();
+}
+
+/** The row's id as a part of a file's name; of a row without one its index. */
+function nameOf({ index, slice, lines }: ResultRow): string {
+  const { [slice.id ?? ""]: id } = parseExactly(lines[0]!) as ExactRow;
+  if (id === null || id === undefined || typeof id === "object") return String(index);
+  const safe = String(id)
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: no file system takes them well
+    .replace(/[/\\:*?"<>|\u0000-\u001f]/g, "_")
+    .slice(0, maxIdBytes);
+  const short = Buffer.from(safe)
+    .subarray(0, maxIdBytes)
+    .toString()
+    .replace(/\uFFFD+$/, "");
+  return /^\.*$/.test(short) ? `_${short}` : short;
+}

@@ -1,0 +1,157 @@
+import type { Column } from "../../data/columns.ts";
+import { resultFormatOf } from "../../data/formats/result-format.ts";
+import type { Storage } from "../../data/storage/storage.ts";
+import { begunOutputsPath, outputsPathOf } from "../layout.ts";
+import { type Plan, type PlannedFile, TaskTable } from "../plan.ts";
+import type { RunContext } from "../run-context.ts";
+import type { Manifest, ManifestTask } from "../seal/manifest.ts";
+import { EncodedFile, writeWhole } from "./encoded-file.ts";
+import { HashedFile } from "./hashed-file.ts";
+import type { OutputFile } from "./output-files.ts";
+import { outputStorage, plannedOutputFiles } from "./plan-outputs.ts";
+import { type ResultRow, resultRows } from "./result-rows.ts";
+import { RowNames } from "./row-names.ts";
+
+/** A result file as a seal found it. */
+export interface WholeOutput extends PlannedFile {
+  /** Lines of JSON that it was made of. */
+  results: number;
+}
+
+/** What result files are made of. */
+export interface OutputSource {
+  /** All tasks, as they stand. */
+  tasks: readonly ManifestTask[];
+  columns: readonly Column[];
+  /** Called right before files appear; throws to prevent it. */
+  assertRules(): Promise<void>;
+}
+
+/** Where result files go, and what they are made with. */
+interface Writing {
+  /** Rooted at the run directory. */
+  storage: Storage;
+  /** Plan of the first generation. */
+  first: Plan;
+  /** Rooted where their paths start. */
+  target: Storage;
+  columns: readonly Column[];
+  /** The list of those that are whole. */
+  list: HashedFile;
+  assertRules(): Promise<void>;
+  files: number;
+}
+
+/** Files by row that are written at once. */
+const filesAtOnce = 32;
+
+/**
+ * Writes the results of a run into files by input or by row, from the lines of its tasks, and a
+ * list of them. Each file appears whole; nothing in it depends on who writes it, or how often.
+ *
+ * @param first the plan of the first generation.
+ */
+export async function writeOutputs(
+  context: RunContext,
+  first: Plan,
+  { tasks, columns, assertRules }: OutputSource,
+): Promise<NonNullable<Manifest["outputs"]>> {
+  const { storage, plan } = context;
+  const { base, isPerRow } = first.outputs!;
+  const target = outputStorage(base, context);
+  const list = await HashedFile.open(storage, outputsPathOf(plan.generation));
+  const writing: Writing = { storage, first, target, columns, list, assertRules, files: 0 };
+  const rows = allRows(storage, first, tasks);
+  const write = isPerRow ? writeByRow : writeByInput;
+  const file = await writeWhole(list, () => write(rows, writing));
+  return { list: file, files: writing.files };
+}
+
+async function* allRows(
+  storage: Storage,
+  first: Plan,
+  entries: readonly ManifestTask[],
+): AsyncGenerator<ResultRow> {
+  const table = new TaskTable(storage, first);
+  try {
+    for await (const task of table.all()) yield* resultRows(storage, task, entries[task.task]!);
+  } finally {
+    await table.close();
+  }
+}
+
+/** A file for each input file, also where it gave no result. */
+async function writeByInput(rows: AsyncGenerator<ResultRow>, writing: Writing): Promise<void> {
+  const { storage, first } = writing;
+  const { limit, sample } = first.job;
+  const isWhole = limit === undefined && sample === undefined;
+  let next = await rows.next();
+  try {
+    for await (const output of plannedOutputFiles(storage, first)) {
+      // What was not to be read gets no file.
+      if (!isWhole && (next.done || next.value.slice.file !== output.file)) continue;
+      const file = await openOutput(output, output.path, writing);
+      const whole = await writeWhole(file, async () => {
+        while (!next.done && next.value.slice.file === output.file) {
+          for (const line of next.value.lines) await file.add(line);
+          next = await rows.next();
+        }
+        await writing.assertRules();
+      });
+      await note({ ...whole, results: file.rows }, writing);
+    }
+  } finally {
+    await rows.return(undefined);
+  }
+}
+
+/** A file for each row that has a result. */
+async function writeByRow(rows: AsyncGenerator<ResultRow>, writing: Writing): Promise<void> {
+  const { storage, first } = writing;
+  const outputs = new Map<string, OutputFile>();
+  for await (const output of plannedOutputFiles(storage, first)) outputs.set(output.file, output);
+  const names = new RowNames();
+  const begun = await storage.appender(begunOutputsPath);
+  let some: { row: ResultRow; output: OutputFile; path: string }[] = [];
+  const writeSome = async () => {
+    if (some.length === 0) return;
+    // What a killed process left of a line must not spoil the next one.
+    const lines = some.map(({ path }) => `\n${JSON.stringify({ path })}`);
+    await begun.append(Buffer.from(lines.join("")));
+    await writing.assertRules();
+    const written = some.map(async ({ row, output, path }) => {
+      const file = await openOutput(output, path, writing);
+      const whole = await writeWhole(file, async () => {
+        for (const line of row.lines) await file.add(line);
+      });
+      return { ...whole, results: file.rows };
+    });
+    some = [];
+    for (const whole of await Promise.all(written)) await note(whole, writing);
+  };
+  try {
+    for await (const row of rows) {
+      if (row.lines.length === 0) continue;
+      const output = outputs.get(row.slice.file)!;
+      some.push({ row, output, path: names.take(output.path, row) });
+      if (some.length >= filesAtOnce) await writeSome();
+    }
+    await writeSome();
+    await begun.sync();
+  } finally {
+    await begun.close();
+  }
+}
+
+async function note(whole: WholeOutput, writing: Writing): Promise<void> {
+  writing.files++;
+  await writing.list.write(Buffer.from(`${JSON.stringify(whole)}\n`));
+}
+
+function openOutput(
+  { isObject }: OutputFile,
+  path: string,
+  { target, columns }: Writing,
+): Promise<EncodedFile> {
+  return EncodedFile.open(target, path, { format: resultFormatOf(path)!, columns, isObject });
+}

@@ -1,0 +1,61 @@
+import type { Column } from "../../data/columns.ts";
+import type { Commit } from "../attempt/commit.ts";
+import { retryPaths } from "../layout.ts";
+import { readLines } from "../lines.ts";
+import { allColumns } from "../output/all-columns.ts";
+import { type Encoding, encodeFile } from "../output/encoded-file.ts";
+import { isSameTable } from "../output/own-columns.ts";
+import { mergeFile } from "../output/publish-results.ts";
+import { publishedForm } from "../output/published-form.ts";
+import type { Plan, PlannedFile } from "../plan.ts";
+import type { RunContext } from "../run-context.ts";
+import type { Manifest } from "../seal/manifest.ts";
+
+/** Results that are made of lines, made anew after a retry; not published yet. */
+export interface RemadeResults {
+  /** By task: those whose rows changed; all, where there are columns that were not there before. */
+  parts: Record<string, PlannedFile>;
+  /** The merged file, where there is one. */
+  merged: PlannedFile | null;
+  columns?: readonly Column[];
+}
+
+/** What a retry merged, as far as results are made of it. */
+interface MergedLines {
+  tasks: Record<string, { part: PlannedFile | null }>;
+}
+
+/** Makes results of the lines as they stand after a retry, in the retry's own folder. */
+export async function remakeResults(
+  context: RunContext,
+  first: Plan,
+  base: Manifest,
+  lines: MergedLines,
+  retried: ReadonlyMap<number, { commit: Commit }>,
+): Promise<RemadeResults> {
+  const { storage, plan } = context;
+  const { format, ending, needsColumns } = publishedForm(first);
+  const paths = retryPaths(plan.generation);
+  const files = [...retried.values()].map(({ commit }) => commit.columns);
+  const before = base.columns ?? [];
+  const columns = needsColumns ? (await allColumns(storage, files, before)).columns : before;
+  const encoding: Encoding = { format, columns };
+  const made: RemadeResults = { parts: {}, merged: null, ...(needsColumns && { columns }) };
+  const tasks = base.tasks.map((entry) => ({
+    ...entry,
+    source: lines.tasks[entry.task]?.part ?? entry.source!,
+  }));
+  if (first.outputs) return made;
+  if (first.mergedFile !== null) {
+    const path = paths.encodedMerged(ending);
+    const source = { tasks, encoding, assertRules: async () => {} };
+    return { ...made, merged: await mergeFile(context, storage, path, source) };
+  }
+  const isSame = isSameTable(format, before, columns);
+  for (const { task, source } of tasks) {
+    if (isSame && !lines.tasks[task]) continue;
+    const path = paths.encoded(task, ending);
+    made.parts[task] = await encodeFile(storage, path, readLines(storage, source.path), encoding);
+  }
+  return made;
+}

@@ -1,0 +1,49 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { fieldReader } from "../../../../src/data/formats/csv/typed-text.ts";
+import type { Json } from "../../../../src/foundation/json.ts";
+
+const readerOf = (property: Json) => fieldReader({ properties: { a: property } }, "a");
+
+describe("fieldReader", () => {
+  it.each([
+    [{ type: "integer" }, " 42 ", "42"],
+    [{ type: "integer" }, "-007", "-7"],
+    [{ type: "integer" }, "3.0", "3"],
+    [{ type: "integer" }, "12345678901234567890", "12345678901234567890"],
+    [{ type: "integer" }, "1e3", '"1e3"'],
+    [{ type: "number" }, "1e3", "1e3"],
+    [{ type: "number" }, "+.50", "0.50"],
+    [{ type: "number" }, "5.", "5"],
+    [{ type: "number" }, "00.5E-2", "0.5E-2"],
+    [{ type: "number" }, "NaN", '"NaN"'],
+    [{ type: "boolean" }, "False", "false"],
+    [{ type: "boolean" }, "1", '"1"'],
+    [{ type: "object" }, '{"a": 1.0}', '{"a": 1.0}'],
+    [{ type: "object" }, '{"a"', JSON.stringify('{"a"')],
+    [{ type: ["array", "null"] }, "", "null"],
+    [{ oneOf: [{ type: "integer" }, { type: "boolean" }] }, "TRUE", "true"],
+    [{ const: 5 }, "5", "5"],
+    [{ enum: ["5", null] }, "5", '"5"'],
+    [{ enum: ["5", null] }, "", "null"],
+    [{}, "5", '"5"'],
+    [true, "5", '"5"'],
+    [{ $ref: "#/properties/a" }, "5", '"5"'],
+  ] as [Json, string, string][])("reads by %j the text %j", (property, text, json) => {
+    expect(readerOf(property)(text)).toBe(json);
+  });
+
+  it("has no value for an empty text that no type takes", () => {
+    expect(readerOf({ type: "integer" })("")).toBe(undefined);
+    expect(readerOf({ type: "string" })("")).toBe('""');
+    expect(fieldReader({}, "constructor")("x")).toBe('"x"');
+  });
+
+  it("reads back numbers as any language writes them", () =>
+    fc.assert(
+      fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), fc.bigInt(), (x, n) => {
+        expect(Number(readerOf({ type: "number" })(String(x)))).toBe(Number(String(x)));
+        expect(readerOf({ type: "integer" })(String(n))).toBe(String(n));
+      }),
+    ));
+});

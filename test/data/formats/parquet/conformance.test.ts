@@ -1,0 +1,23 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { parquetFormat } from "../../../../src/data/formats/parquet/parquet.ts";
+import type { JsonObject } from "../../../../src/foundation/json.ts";
+import { formatConformance } from "../../../../src/testing/format-conformance.ts";
+
+const golden = join(import.meta.dirname, "../../../golden/parquet");
+
+function sample(name: string) {
+  const lines = readFileSync(join(golden, `${name}.jsonl`), "utf8")
+    .trimEnd()
+    .split("\n");
+  return {
+    name,
+    content: readFileSync(join(golden, `${name}.parquet`)),
+    rows: lines.map((line) => JSON.parse(line) as JsonObject),
+  };
+}
+
+const samples = ["pyarrow-types", "pandas", "duckdb"].map(sample);
+const options = { make: parquetFormat, sharesBytes: true, needsLength: true };
+formatConformance(options, samples, { describe, expect, it });

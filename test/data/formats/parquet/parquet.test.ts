@@ -1,0 +1,197 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { exactText, parseExactly } from "../../../../src/data/exact-json.ts";
+import { readFooter } from "../../../../src/data/formats/parquet/footer.ts";
+import { parquetFormat } from "../../../../src/data/formats/parquet/parquet.ts";
+import { readerOf } from "../reading.ts";
+import { readAll, readSlice, slicesOf } from "./reading.ts";
+
+const golden = join(import.meta.dirname, "../../../golden/parquet");
+const format = parquetFormat();
+
+function file(name: string): Buffer {
+  return readFileSync(join(golden, name));
+}
+
+/** The rows that the script which made a golden file wrote beside it. */
+function rowsBeside(name: string): unknown[] {
+  const lines = file(`${name}.jsonl`).toString().trimEnd().split("\n");
+  return lines.map(parseExactly);
+}
+
+describe("files of other tools", () => {
+  it.each([
+    ["pyarrow-types", "pyarrow-types"],
+    ["pyarrow-v1-zstd", "chats"],
+    ["pyarrow-v2-gzip", "chats"],
+    ["pyarrow-brotli", "chats"],
+    ["pyarrow-lz4", "chats"],
+    ["pyarrow-none", "chats"],
+    ["pandas", "pandas"],
+    ["duckdb", "duckdb"],
+  ])("are read right: %s", async (name, rowsName) => {
+    const rows = await readAll(file(`${name}.parquet`));
+    expect(rows.map(({ raw }) => parseExactly(raw))).toEqual(rowsBeside(rowsName));
+    expect(rows.map(({ value }) => value)).toEqual(rows.map(({ raw }) => JSON.parse(raw)));
+    expect(rows.map(({ index, line }) => [index, line])).toEqual(rows.map((_, at) => [at, at + 1]));
+  });
+});
+
+describe("cuts", () => {
+  it.each([1, 7, 63, 64, 65, 199, 200])("are exact, every %i rows", async (everyRows) => {
+    for (const name of ["pyarrow-v1-zstd", "pyarrow-v2-gzip"]) {
+      const content = file(`${name}.parquet`);
+      const slices = await slicesOf(content, { everyRows, firstCutRows: 3 });
+      expect(slices.map(({ rows }) => rows).slice(0, 2)).toEqual([3, Math.min(everyRows, 197)]);
+      const rows = await readAll(content, { everyRows, firstCutRows: 3 });
+      expect(rows.map(({ raw }) => parseExactly(raw))).toEqual(rowsBeside("chats"));
+      expect(rows.map(({ line }) => line)).toEqual(rows.map((_, at) => at + 1));
+    }
+  });
+
+  it("end where row groups end, if that is near enough", async () => {
+    const content = file("pyarrow-v1-zstd.parquet");
+    const rowsAt = async (everyRows: number) =>
+      (await slicesOf(content, { everyRows, atOwnBorders: true })).map(({ rows }) => rows);
+    expect(await rowsAt(200)).toEqual([200]);
+    expect(await rowsAt(100)).toEqual([128, 72]);
+    expect(await rowsAt(50)).toEqual([64, 64, 64, 8]);
+    expect(await rowsAt(16)).toEqual([64, 64, 64, 8]);
+    expect(await rowsAt(15)).toEqual([
+      ...[13, 13, 13, 13, 12],
+      ...[13, 13, 13, 13, 12],
+      ...[13, 13, 13, 13, 12],
+      8,
+    ]);
+    const rows = await readAll(content, { everyRows: 15, atOwnBorders: true });
+    expect(rows.map(({ raw }) => exactText(parseExactly(raw)))).toEqual(
+      rowsBeside("chats").map((row) => exactText(row as never)),
+    );
+  });
+});
+
+describe("projection", () => {
+  it("gives the named columns, in the named order", async () => {
+    const content = file("pyarrow-v2-gzip.parquet");
+    const [slice] = await slicesOf(content);
+    const rows = await readSlice(content, slice!, 0, ["language", "id"]);
+    expect(rows[0]!.raw).toBe('{"language":"English","id":0}');
+    expect(rows.map(({ value }) => value!.id)).toEqual(rows.map((_, at) => at));
+  });
+
+  it("names the columns there are where one is not", async () => {
+    const content = file("pyarrow-brotli.parquet");
+    const [slice] = await slicesOf(content);
+    await expect(readSlice(content, slice!, 0, ["langage"])).rejects.toMatchObject({
+      code: "INPUT_UNREADABLE",
+      message: expect.stringContaining("it has no column langage (in.parquet)"),
+      hint: "its columns are id, conversation, scores, language",
+    });
+  });
+});
+
+describe("what a file says of itself", () => {
+  it("is its columns and how many rows it has", async () => {
+    const content = readerOf(file("pyarrow-types.parquet"));
+    expect(await format.rowCount!(content, "in.parquet")).toBe(3);
+    const columns = await format.columns!(content, "in.parquet");
+    const types = Object.fromEntries(columns.map(({ name, type }) => [name, type]));
+    expect(columns.filter(({ nullable }) => !nullable).map(({ name }) => name)).toEqual([
+      "id",
+      "text",
+    ]);
+    expect(types).toMatchObject({
+      id: { kind: "integer", bits: 64, isSigned: true },
+      unsigned8: { kind: "integer", bits: 8, isSigned: false },
+      single: { kind: "number", bits: 32 },
+      category: { kind: "string" },
+      fixed: { kind: "bytes", length: 4 },
+      price: { kind: "decimal", precision: 9, scale: 2 },
+      exact: { kind: "decimal", precision: 38, scale: 10 },
+      clock: { kind: "time", unit: "microseconds", isUtc: false },
+      micros: { kind: "timestamp", unit: "microseconds", isUtc: false },
+      nanos: { kind: "timestamp", unit: "nanoseconds", isUtc: true },
+      none: { kind: "null" },
+      list: { kind: "list", element: { type: { kind: "integer" }, nullable: true } },
+      scores: { kind: "map", key: { kind: "string" }, value: { type: { kind: "number" } } },
+    });
+  });
+});
+
+describe("damage", () => {
+  const whole = file("pyarrow-v1-zstd.parquet");
+  const fault = (message: string) =>
+    expect.objectContaining({
+      code: "INPUT_UNREADABLE",
+      message: expect.stringContaining(message),
+      place: expect.objectContaining({ file: "in.parquet" }),
+    });
+
+  it.each([
+    ["nothing in it", Buffer.alloc(0), "it has 0 bytes"],
+    ["a text", Buffer.from("id,text\n1,a\n"), "no footer ends at byte 12"],
+    ["the end torn off", whole.subarray(0, -1), `no footer ends at byte ${whole.length - 1}`],
+    ["half of it", whole.subarray(0, whole.length / 2), "it is truncated, or no Parquet file"],
+    ["the beginning torn off", whole.subarray(500), "lies beyond the data"],
+    ["another beginning", withByte(whole, 0, 0x51), "it does not begin with the mark PAR1"],
+    ["a footer that is none", withByte(whole, footerStart(whole), 0xff), "is damaged"],
+    ["a length that cannot be", withByte(whole, whole.length - 6, 0xff), "its footer says it has"],
+    ["encryption", withByte(whole, whole.length - 1, 0x45), "it is encrypted"],
+  ])("is told while planning: %s", async (_name, content, message) => {
+    await expect(slicesOf(content)).rejects.toEqual(fault(message));
+  });
+
+  it("of a page is told with its place", async () => {
+    // Of each column's first page; the script had checksums of pages written.
+    const { groups } = await readFooter(readerOf(whole), "in.parquet");
+    for (const [number, name] of ["id", "conversation"].entries()) {
+      const column = groups[0]!.columns[number]!;
+      const at = Number(column.data_page_offset) + Number(column.total_compressed_size) - 1;
+      const content = withByte(whole, at, whole[at]! ^ 1);
+      await expect(readAll(content)).rejects.toEqual(fault(`row group 1, column ${name}, page`));
+    }
+  });
+
+  it("that came after planning is a changed input", async () => {
+    const [slice] = await slicesOf(whole);
+    for (const at of [100, whole.length - 2000]) {
+      const content = withByte(whole, at, whole[at]! ^ 1);
+      await expect(readSlice(content, slice!)).rejects.toMatchObject({ code: "INPUT_CHANGED" });
+    }
+    const shorter = whole.subarray(0, -10);
+    await expect(readSlice(shorter, slice!)).rejects.toMatchObject({ code: "INPUT_CHANGED" });
+  });
+
+  it("of a row's text is a fault of that row", async () => {
+    const plain = file("pyarrow-none.parquet");
+    const at = plain.indexOf("turn 0 of 9");
+    const rows = await readAll(withByte(plain, at, 0xff));
+    expect(rows).toHaveLength(200);
+    expect(rows.filter(({ error }) => error).map(({ index }) => index)).toEqual([9]);
+    expect(rows[9]!.error).toMatchObject({
+      code: "UTF8_INVALID",
+      place: { file: "in.parquet", line: 10, field: "conversation" },
+    });
+  });
+
+  it("a row that is too long is a fault of its own", async () => {
+    const content = file("chats.jsonl").toString().split("\n")[6]!;
+    const [slice] = await slicesOf(whole);
+    const options = { maxLineBytes: content.length - 1 };
+    const batches = await Array.fromAsync(format.read(readerOf(whole), slice!, 0, options));
+    const faults = batches.flat().filter(({ error }) => error);
+    expect(faults[0]!.error!.code).toBe("LINE_TOO_LONG");
+    expect(faults.every(({ index }) => index % 7 === 6)).toBe(true);
+  });
+});
+
+function footerStart(content: Buffer): number {
+  return content.length - 8 - content.readUInt32LE(content.length - 8);
+}
+
+function withByte(content: Buffer, at: number, byte: number): Buffer {
+  const changed = Buffer.from(content);
+  changed[at] = byte;
+  return changed;
+}

@@ -1,0 +1,83 @@
+import { describe, expect, it } from "vitest";
+import { S3Bucket } from "../../../src/data/s3/bucket.ts";
+import type { S3Requests } from "../../../src/data/s3/requests.ts";
+import { systemRandom } from "../../../src/foundation/random.ts";
+import { virtualClock } from "../../../src/testing/virtual-clock.ts";
+import { errorOf } from "../../run/run-fixture.ts";
+
+/** A bucket of which each request is answered by the next of some replies. */
+function scripted(method: keyof S3Requests, ...replies: (string | number)[]) {
+  const clock = virtualClock();
+  let asked = 0;
+  const answer = async () => {
+    const reply = replies[Math.min(asked++, replies.length - 1)]!;
+    if (reply === "ok") return undefined;
+    if (typeof reply === "number") throw status(reply);
+    throw Object.assign(new Error(reply), { code: reply });
+  };
+  const requests = { [method]: answer } as unknown as S3Requests;
+  const bucket = new S3Bucket({
+    location: "s3://bucket",
+    connect: async () => requests,
+    clock,
+    random: systemRandom,
+  });
+  return { bucket, clock, asked: () => asked };
+}
+
+function status(code: number): Error {
+  const names: Record<number, string> = { 404: "NoSuchKey", 409: "ConditionalRequestConflict" };
+  const name = names[code] ?? "Status";
+  return Object.assign(new Error(name), { name, $metadata: { httpStatusCode: code } });
+}
+
+const data = Buffer.from("1");
+
+describe("S3Bucket", () => {
+  it("tries again what may pass, later each time, and no refusal", async () => {
+    const { bucket, clock, asked } = scripted("put", 503, 500, "ECONNRESET", "ok");
+    await clock.run(bucket.put("a", data));
+    expect(asked()).toBe(4);
+    expect(clock.monotonic()).toBeGreaterThan(0);
+    expect(clock.monotonic()).toBeLessThanOrEqual(100 + 200 + 400);
+    const refused = scripted("put", 403);
+    expect((await errorOf(refused.bucket.put("a", data))).code).toBe("STORE_FAILED");
+    expect(refused.asked()).toBe(1);
+  });
+
+  it("gives up in the end", async () => {
+    const { bucket, clock, asked } = scripted("get", 503);
+    const error = await clock.run(errorOf(bucket.get("a")));
+    expect(error.message).toContain("(status 503) (s3://bucket/a)");
+    expect(asked()).toBe(12);
+  });
+
+  const creations: [replies: (string | number)[], outcome: string][] = [
+    [["ok"], "created"],
+    [[412], "exists"],
+    // The first try may have been carried out: 412 may be its own success.
+    [["ECONNRESET", 412], "unclear"],
+    [[500, 412], "unclear"],
+    [[409, 412], "unclear"],
+    // Whatever became of the first, only this one can have made it.
+    [["ECONNRESET", "ok"], "created"],
+    [["ECONNRESET"], "unclear"],
+  ];
+  for (const [replies, outcome] of creations) {
+    it(`calls a creation ${outcome} after ${replies.join(", ")}`, async () => {
+      const { bucket, clock } = scripted("put", ...replies);
+      expect(await clock.run(bucket.putIfAbsent("a", data))).toBe(outcome);
+    });
+  }
+
+  it("throws what no creation can pass", async () => {
+    const { bucket } = scripted("put", 403);
+    expect((await errorOf(bucket.putIfAbsent("a", data))).code).toBe("STORE_FAILED");
+  });
+
+  it("takes what is absent for removed, and for undefined", async () => {
+    await scripted("remove", 404).bucket.remove("a");
+    expect(await scripted("head", 404).bucket.head("a")).toBe(undefined);
+    expect((await errorOf(scripted("get", 404).bucket.get("a"))).code).toBe("NOT_FOUND");
+  });
+});

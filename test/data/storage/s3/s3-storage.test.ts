@@ -1,0 +1,98 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { openS3Bucket } from "../../../../src/data/s3/open.ts";
+import { storageOpener } from "../../../../src/data/storage/open.ts";
+import type { Storage } from "../../../../src/data/storage/storage.ts";
+import { storageConformance } from "../../../../src/testing/storage-conformance.ts";
+import { bucket, missingS3Server, S3Server } from "../../../s3-server.ts";
+
+const textOf = async (storage: Storage, path: string) =>
+  Buffer.from(await storage.read(path)).toString();
+
+describe("an object store", () => {
+  beforeEach((context) => context.skip(missingS3Server !== undefined, missingS3Server));
+
+  let server: S3Server;
+  let made = 0;
+  beforeAll(async () => {
+    if (missingS3Server === undefined) server = await S3Server.start();
+  });
+  afterAll(() => server?.stop());
+  const newPlace = () => server.location(`storage-${made++}/in`);
+  const newStorage = () => storageOpener(server.context())(newPlace());
+
+  storageConformance("s3", newStorage, { describe, expect, it });
+
+  it("shows what was appended to those on the machine, and what is stored to all", async () => {
+    const place = newPlace();
+    const here = storageOpener(server.context())(place);
+    const beside = storageOpener(server.context())(place);
+    const spoolDirectory = join(server.directory, "../another-machine");
+    const elsewhere = storageOpener({ ...server.context(), spoolDirectory })(place);
+    const appender = await here.appender("journal.jsonl");
+    await appender.append(Buffer.from("one\n"));
+    await appender.sync();
+    expect(await textOf(beside, "journal.jsonl")).toBe("one\n");
+    expect(await beside.stat("journal.jsonl")).toEqual({ path: "journal.jsonl", bytes: 4 });
+    expect(await Array.fromAsync(beside.list(""))).toEqual([{ path: "journal.jsonl", bytes: 4 }]);
+    expect(await textOf(elsewhere, "journal.jsonl")).toBe("");
+    await appender.close();
+    expect(await textOf(elsewhere, "journal.jsonl")).toBe("one\n");
+  });
+
+  it("goes on with what a killed process left on the machine", async () => {
+    const place = newPlace();
+    const killed = await storageOpener(server.context())(place).appender("log");
+    await killed.append(Buffer.from("one\n"));
+    const storage = storageOpener(server.context())(place);
+    const next = await storage.appender("log");
+    await next.append(Buffer.from("two\n"));
+    await next.close();
+    const spoolDirectory = join(server.directory, "../third-machine");
+    const elsewhere = storageOpener({ ...server.context(), spoolDirectory })(place);
+    expect(await textOf(elsewhere, "log")).toBe("one\ntwo\n");
+    await storage.remove("log");
+    expect(await Array.fromAsync(elsewhere.list(""))).toEqual([]);
+  });
+
+  it("replaces what was appended to, and removes all of it", async () => {
+    const storage = newStorage();
+    const appender = await storage.appender("log");
+    await appender.append(Buffer.from("old"));
+    await appender.close();
+    await storage.replace("log", Buffer.from("new"));
+    expect(await textOf(storage, "log")).toBe("new");
+    expect(await Array.fromAsync(storage.list("log"))).toEqual([{ path: "log", bytes: 3 }]);
+    await storage.remove("log");
+    expect(await storage.stat("log")).toBe(undefined);
+  });
+
+  it("tells of uploads that nobody ended, and removes them", async () => {
+    const place = newPlace();
+    const storage = storageOpener(server.context())(place);
+    const writer = openS3Bucket(place, server.context()).writer(
+      `${place.slice(`s3://${bucket}/`.length)}/part.jsonl`,
+    );
+    for (let megabyte = 0; megabyte < 9; megabyte++) await writer.write(new Uint8Array(1 << 20));
+    const found = await Array.fromAsync(storage.leftovers!("part"));
+    expect(found).toHaveLength(1);
+    expect(found[0]!.path).toMatch(/^part\.jsonl!upload-./);
+    expect(found[0]!.idleMs).toBeLessThan(600_000);
+    await storage.remove(found[0]!.path);
+    expect(await Array.fromAsync(storage.leftovers!(""))).toEqual([]);
+    await writer.abort();
+    expect(existsSync(join(server.directory, bucket, "part.jsonl"))).toBe(false);
+  });
+
+  it("without conditional writes says so, and still leaves alone what is there", async () => {
+    const context = server.context();
+    const store = { ...context.store, conditional: "none" as const };
+    const storage = storageOpener({ ...context, store })(newPlace());
+    expect(storage.createsOnce).toBe(false);
+    expect(newStorage().createsOnce).toBe(true);
+    expect(await storage.createIfAbsent("a", Buffer.from("1"))).toBe("created");
+    expect(await storage.createIfAbsent("a", Buffer.from("2"))).toBe("exists");
+    expect(await textOf(storage, "a")).toBe("1");
+  });
+});

@@ -1,0 +1,69 @@
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterAll, describe, expect, it } from "vitest";
+import { shuffled } from "../../src/dataset/shuffle.ts";
+import { seededRandom } from "../../src/foundation/random.ts";
+
+const directory = mkdtempSync(join(tmpdir(), "sluice-shuffle-"));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+async function* given(lines: readonly string[]): AsyncGenerator<string> {
+  yield* lines;
+}
+
+async function orderOf(lines: readonly string[], seed: number, maxChars: number) {
+  const random = seededRandom(seed);
+  const found: string[] = [];
+  for await (const line of shuffled(given(lines), { random, directory, maxChars }))
+    found.push(line);
+  return found;
+}
+
+const numbers = (count: number) => Array.from({ length: count }, (_, at) => String(at));
+
+describe("shuffled", () => {
+  it("gives every line once, in memory and beyond it", async () => {
+    const lines = fc.array(fc.string({ unit: "grapheme" }).map((text) => JSON.stringify(text)));
+    await fc.assert(
+      fc.asyncProperty(
+        lines,
+        fc.nat(),
+        fc.constantFrom(1, 40, 10_000),
+        async (some, seed, most) => {
+          expect((await orderOf(some, seed, most)).sort()).toEqual(some.toSorted());
+        },
+      ),
+      { numRuns: 25 },
+    );
+  });
+
+  it("follows from the seed alone", async () => {
+    const lines = numbers(500);
+    for (const most of [100_000, 300]) {
+      const order = await orderOf(lines, 7, most);
+      expect(await orderOf(lines, 7, most)).toEqual(order);
+      expect(await orderOf(lines, 8, most)).not.toEqual(order);
+      expect(order).not.toEqual(lines);
+    }
+  });
+
+  it("puts each line anywhere, when it is thrown into files too", async () => {
+    for (const most of [100_000, 60]) {
+      const quarters = [0, 0, 0, 0];
+      for (let seed = 0; seed < 40; seed++) {
+        const order = await orderOf(numbers(40), seed, most);
+        quarters[Math.floor(order.indexOf("0") / 10)]!++;
+      }
+      // Of 40 draws, fewer than 2 in one quarter have a chance of some 1 in 7,000.
+      for (const count of quarters) expect(count).toBeGreaterThanOrEqual(2);
+    }
+  });
+
+  it("leaves no lines behind", async () => {
+    await orderOf(numbers(300), 1, 50);
+    const files = readdirSync(directory, { recursive: true, withFileTypes: true });
+    expect(files.filter((entry) => entry.isFile())).toEqual([]);
+  });
+});

@@ -1,0 +1,54 @@
+import { spawn } from "node:child_process";
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { root } from "../meta/source-tree.ts";
+
+/** Points `sluice` at the sources: a program runs without a build and an installation. */
+const hook = join(mkdtempSync(join(tmpdir(), "sluice-hook-")), "hook.mjs");
+const faces = { sluice: new URL("src/index.ts", `file://${root}/`).href };
+writeFileSync(
+  hook,
+  `import { registerHooks } from "node:module";
+const faces = ${JSON.stringify(faces)};
+registerHooks({
+  resolve: (name, context, next) =>
+    name in faces ? { url: faces[name], shortCircuit: true } : next(name, context),
+});
+`,
+);
+
+/** A program of a user's that is running. */
+export interface RunningProgram {
+  pid: number;
+  ended: Promise<{ code: number | null; stdout: string; stderr: string }>;
+}
+
+/** Starts a program that imports `sluice`, in a process group of its own. */
+export function startProgram(
+  file: string,
+  parameters: readonly string[] = [],
+  environment: Readonly<Record<string, string>> = {},
+): RunningProgram {
+  const child = spawn(process.execPath, ["--import", hook, file, ...parameters], {
+    env: { ...process.env, NODE_NO_WARNINGS: "1", ...environment },
+    detached: true,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let [stdout, stderr] = ["", ""];
+  child.stdout.on("data", (chunk: Buffer) => {
+    stdout += chunk.toString();
+  });
+  child.stderr.on("data", (chunk: Buffer) => {
+    stderr += chunk.toString();
+  });
+  const ended = new Promise<Awaited<RunningProgram["ended"]>>((resolve) => {
+    child.once("close", (code) => resolve({ code, stdout, stderr }));
+  });
+  return { pid: child.pid!, ended };
+}
+
+/** Runs such a program to its end. */
+export function runProgram(...start: Parameters<typeof startProgram>): RunningProgram["ended"] {
+  return startProgram(...start).ended;
+}

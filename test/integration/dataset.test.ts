@@ -1,0 +1,185 @@
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import { afterAll, describe, expect, it } from "vitest";
+import { verify } from "../../src/api/inspect.ts";
+import { dataset } from "../../src/dataset/sources.ts";
+import type { RunEvent } from "../../src/run/events.ts";
+import { runSluice } from "../chaos/sluice-process.ts";
+import { runProgram, startProgram } from "./dataset-program.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "sluice-dataset-integration-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const stages = join(folder, "stages.ts");
+writeFileSync(
+  stages,
+  `interface Row { id: number; text: string }
+  export const isKept = ({ id }: Row) => id % 3 !== 0;
+  export const words = ({ id, text }: Row) =>
+    id % 2 === 0 ? [] : text.split(" ").map((word) => ({ id, word }));
+  export class Sizes {
+    readonly #unit: string;
+    constructor(unit: string) { this.#unit = unit; }
+    async call(batch: { id: number; word: string }[]) {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      return batch.map((row) => ({ ...row, size: row.word.length + this.#unit }));
+    }
+  }
+  export default class Exhausting {
+    call(batch: Row[]) {
+      if (batch.length > 4) {
+        process.stderr.write("FATAL ERROR: JavaScript heap out of memory\\n");
+        process.kill(process.pid, "SIGKILL");
+      }
+      return batch.map(({ id }) => ({ id }));
+    }
+  }`,
+);
+
+const rowCount = 240;
+const rows = Array.from({ length: rowCount }, (_, id) => ({ id, text: `row ${id}` }));
+const input = join(folder, "rows.jsonl");
+writeFileSync(input, rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+
+const expected = rows
+  .filter(({ id }) => id % 3 !== 0 && id % 2 !== 0)
+  .flatMap(({ id, text }) =>
+    text.split(" ").map((word) => ({ id, word, size: `${word.length}c` })),
+  );
+
+/** The pipeline of the kill test as a program of a user's. */
+const program = join(folder, "program.ts");
+writeFileSync(
+  program,
+  `import { dataset } from "sluice";
+  const stages = ${JSON.stringify(stages)};
+  const { summary, error } = await dataset
+    .jsonl(${JSON.stringify(input)})
+    .filter(stages + "#isKept")
+    .flatMap(stages + "#words")
+    .mapBatches(stages + "#Sizes", { batchSize: 4, concurrency: 2, constructorArgs: ["c"] })
+    .run({ output: process.argv[2]!, job: { shard: { rows: 24 } } });
+  if (error) throw error;
+  console.log(JSON.stringify(summary.rows));`,
+);
+
+function resultsIn(output: string): unknown[] {
+  return readdirSync(output)
+    .filter((name) => name.startsWith("part-"))
+    .sort()
+    .flatMap((name) => readFileSync(join(output, name), "utf8").split("\n"))
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as unknown);
+}
+
+/** Lines of all journals. */
+function journaled(output: string): number {
+  const attempts = join(output, "_sluice/attempts");
+  if (!existsSync(attempts)) return 0;
+  return readdirSync(attempts, { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith("journal.jsonl"))
+    .reduce((sum, path) => {
+      // It may be committed, and its journal gone, between the look and the reading.
+      const text = existsSync(join(attempts, path))
+        ? readFileSync(join(attempts, path), "utf8")
+        : "";
+      return sum + text.split("\n").length - 1;
+    }, 0);
+}
+
+describe("a pipeline of modules", () => {
+  it("loses and doubles nothing when all its processes are killed", async () => {
+    for (const [round, lines] of [30, 130].entries()) {
+      const output = join(folder, `killed-${round}`);
+      const running = startProgram(program, [output]);
+      let hasEnded = false;
+      void running.ended.then(() => {
+        hasEnded = true;
+      });
+      while (!hasEnded && journaled(output) < lines) await wait(5);
+      if (!hasEnded) process.kill(-running.pid, "SIGKILL");
+      await running.ended;
+      const { code, stdout, stderr } = await runProgram(program, [output]);
+      expect(code, stderr).toBe(0);
+      expect(JSON.parse(stdout)).toMatchObject({
+        ...{ total: rowCount, answered: 80, filtered: 160, failed: 0, results: 160 },
+      });
+      expect(resultsIn(output)).toEqual(expected);
+      expect((await verify(output)).damages).toEqual([]);
+    }
+  });
+
+  it("is a job that the command line runs as well", async () => {
+    const job = dataset
+      .jsonl(input)
+      .filter(`${stages}#isKept`)
+      .flatMap(`${stages}#words`)
+      .mapBatches(`${stages}#Sizes`, { batchSize: 4, constructorArgs: ["c"] })
+      .job({ output: join(folder, "by-command") });
+    // JSON is YAML as well.
+    writeFileSync(join(folder, "job.yaml"), JSON.stringify(job));
+    const { code, stderr } = await runSluice(["run", "-c", "job.yaml", "--json"], folder);
+    expect(code, stderr).toBe(0);
+    expect(resultsIn(join(folder, "by-command"))).toEqual(expected);
+    const events = stderr
+      .split("\n")
+      .filter(Boolean)
+      .map((line) => JSON.parse(line) as RunEvent);
+    const last = events.findLast((event) => event.type === "task-end");
+    expect(last?.stages).toMatchObject([
+      { stage: "1 filter isKept, 2 flatMap words", waiting: 0, rowsIn: rowCount, rowsOut: 160 },
+      { stage: "3 mapBatches Sizes", waiting: 0, rowsIn: 160, rowsOut: 160, replicas: 1 },
+    ]);
+    const status = await runSluice(["status", "by-command"], folder);
+    expect(status.stdout).toContain("80 answered, 160 filtered, 0 failed, 0 open, 240 in all");
+    const retry = await runSluice(["retry", "by-command", "--where", "failed"], folder);
+    expect(retry.stderr).toContain("UNSUPPORTED");
+  });
+
+  it("goes on with smaller batches where a process dies for want of memory", async () => {
+    const output = join(folder, "exhausted");
+    const { summary, error } = await dataset
+      .from(rows.slice(0, 40))
+      .mapBatches<{ id: number }>(stages, { batchSize: 16 })
+      .run({ output });
+    expect(error).toBeUndefined();
+    expect(summary.rows).toMatchObject({ answered: 40, failed: 0 });
+    expect(resultsIn(output)).toEqual(rows.slice(0, 40).map(({ id }) => ({ id })));
+  });
+
+  it("starts three replicas of five CPUs on sixteen, and says that eight were wanted", async () => {
+    const notices: string[] = [];
+    const pids = await dataset
+      .from(rows)
+      .mapBatches<{ pid: number }>(`${pidModule()}#Pids`, {
+        ...{ batchSize: 8, numCpus: 5, concurrency: 8 },
+      })
+      .run({
+        output: join(folder, "sixteen"),
+        resources: { cpus: 16 },
+        onEvent: (event) => {
+          if (event.type === "notice") notices.push(event.message);
+        },
+      });
+    expect(pids.stages[0]).toMatchObject({ replicas: 3 });
+    expect(notices.join()).toMatch(/concurrency 8 runs with 3 replicas: each takes 5 of 16 CPUs/);
+    const found = resultsIn(join(folder, "sixteen")) as { pid: number }[];
+    expect(new Set(found.map(({ pid }) => pid)).size).toBe(3);
+  });
+});
+
+function pidModule(): string {
+  const path = join(folder, "pids.ts");
+  writeFileSync(
+    path,
+    `export class Pids {
+      async call(batch: object[]) {
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        return batch.map(() => ({ pid: process.pid }));
+      }
+    }`,
+  );
+  return path;
+}

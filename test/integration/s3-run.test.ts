@@ -1,0 +1,165 @@
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { runSluice, startSluice } from "../chaos/sluice-process.ts";
+import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
+
+const rows = Array.from({ length: 40 }, (_, row) => `{"id":"r${row}","text":"row ${row}"}`);
+const asked = [
+  "--model",
+  "fake",
+  "--prompt",
+  "Say {{ text }}",
+  "--seed",
+  "1",
+  "--shard.rows",
+  "10",
+];
+
+describe("a run in an object store", () => {
+  beforeEach((context) => context.skip(missingS3Server !== undefined, missingS3Server));
+
+  const folder = mkdtempSync(join(tmpdir(), "sluice-s3-run-"));
+  writeFileSync(join(folder, "rows.jsonl"), `${rows.join("\n")}\n`);
+  let server: S3Server;
+  let endpoint: string[];
+  beforeAll(async () => {
+    if (missingS3Server !== undefined) return;
+    server = await S3Server.start();
+    endpoint = ["--store.endpoint", server.address];
+  });
+  afterAll(async () => {
+    await server?.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  /** `sluice` with credentials, and no address but what its options say. */
+  function environment(): Record<string, string> {
+    const { AWS_ENDPOINT_URL_S3: _, ...credentials } = server.environment;
+    return { ...credentials, SLUICE_HOME: join(folder, "home") };
+  }
+  async function sluice(...args: string[]) {
+    const end = await runSluice(args, folder, environment());
+    expect(end.stderr).not.toContain("testsecret");
+    return end;
+  }
+  const objects = (prefix: string) => {
+    const root = join(server.directory, bucket, prefix);
+    const names = readdirSync(root, { recursive: true, withFileTypes: true });
+    return names.filter((it) => it.isFile()).map((it) => join(it.parentPath, it.name));
+  };
+
+  it("is looked at, verified, read, gone on with, cleaned and retried by its place", async () => {
+    const place = `s3://${bucket}/whole`;
+    const job = ["run", "--input", "rows.jsonl", ...asked, "--output", place, ...endpoint];
+    const failing = ["--model.failures", '[{"row":3,"kind":"refused"}]'];
+    const first = await sluice(...job, ...failing);
+    expect(first.code, first.stderr).toBe(1);
+    expect(JSON.parse(first.stdout)).toMatchObject({ sealed: true, output: place });
+    const status = JSON.parse((await sluice("status", place, "--json", ...endpoint)).stdout);
+    expect(status).toMatchObject({ state: "failed" });
+    const verified = await sluice("verify", place, ...endpoint);
+    expect(verified.stdout).toContain("4 tasks, 40 rows");
+    const results = (await sluice("results", place, ...endpoint)).stdout.trim().split("\n");
+    expect(results.map((line) => JSON.parse(line).id)).toEqual(
+      Array.from({ length: 40 }, (_, row) => `r${row}`).filter((id) => id !== "r3"),
+    );
+    expect((await sluice(...job, ...failing)).stderr).toContain("there is nothing to do");
+    expect((await sluice("clean", place, ...endpoint)).code).toBe(0);
+    const retried = await sluice("retry", place, "--set", "model.failures=[]", ...endpoint);
+    expect(retried.code, retried.stderr).toBe(0);
+    const after = await sluice("verify", place, ...endpoint);
+    expect(after.code, after.stderr).toBe(0);
+    for (const file of objects("whole")) {
+      expect(readFileSync(file, "utf8"), file).not.toMatch(/testsecret|testkey/);
+    }
+    expect(existsSync(join(folder, "home/spool"))).toBe(true);
+    expect(readdirSync(join(folder, "home/spool"))).toEqual([]);
+  });
+
+  it("takes input, results file, cache and prepared prompts from the store as well", async () => {
+    const at = (name: string) => `s3://${bucket}/far/${name}`;
+    const piped = await pipedInto(["--output", at("first"), ...endpoint]);
+    expect(piped.code, piped.stderr).toBe(0);
+    const [spooled] = objects("far/first/_sluice").filter((it) => it.includes("stdin-"));
+    const input = at(spooled!.slice(spooled!.indexOf("/far/") + "/far/".length));
+    const kept = ["--cache", at("cache"), "--preparedDir", at("prepared"), ...endpoint];
+    const job = ["run", "--input", input, ...asked, ...kept];
+    const { code, stderr } = await sluice(...job, "--output", at("results.jsonl"));
+    expect(code, stderr).toBe(0);
+    const merged = readFileSync(join(server.directory, bucket, "far/results.jsonl"), "utf8");
+    expect(merged.trim().split("\n")).toHaveLength(40);
+    expect((await sluice("verify", at("results.jsonl"), ...endpoint)).code).toBe(0);
+    const again = await sluice(...job, "--output", at("again"));
+    expect(JSON.parse(again.stdout).prepared).toEqual({ hits: 40, misses: 0 });
+  });
+
+  async function pipedInto(args: string[]) {
+    const script = `cat rows.jsonl | "$0" "$@"`;
+    const { spawnSync } = await import("node:child_process");
+    const program = join(import.meta.dirname, "../../bin/sluice.cjs");
+    const call = ["-c", script, process.execPath, program, "run", "--input", "-", ...asked];
+    const env = { ...process.env, ...environment() };
+    const end = spawnSync("sh", [...call, ...args], { cwd: folder, env, encoding: "utf8" });
+    return { code: end.status, stderr: end.stderr };
+  }
+
+  it("is stopped by a cancel from elsewhere, and goes on", async () => {
+    const place = `s3://${bucket}/canceled`;
+    const slow = ["--model.latencyMs", "2000", "--model.capacity", "1", "--workers.max", "1"];
+    const job = ["run", "--input", "rows.jsonl", ...asked, "--output", place, ...endpoint];
+    const running = startSluice([...job, ...slow, "--json"], folder, environment());
+    await running.workerStarted;
+    const canceled = await sluice("cancel", place, ...endpoint);
+    expect(canceled.stdout, canceled.stderr).toContain("stopped");
+    expect((await running.ended).code).not.toBe(0);
+    const quick = ["--model.latencyMs", "0", "--model.capacity", "1", "--workers.max", "1"];
+    const end = await sluice(...job, ...quick, "--overwrite");
+    expect(end.code, end.stderr).toBe(0);
+  });
+
+  it("says what is wrong with a store", async () => {
+    const job = ["run", "--input", "rows.jsonl", ...asked];
+    const missing = await sluice(...job, "--output", "s3://no-such-bucket/out", ...endpoint);
+    expect(missing.stderr).toContain("NoSuchBucket");
+    expect(missing.code).toBe(74);
+    const absent = await sluice("status", `s3://${bucket}/nothing`, ...endpoint);
+    expect(absent.stderr).toContain("error NOT_A_RUN");
+    const password = "http://user:testsecret2@127.0.0.1:1";
+    const refused = await runSluice(
+      [...job, "--output", "s3://a-bucket/out", "--store.endpoint", password],
+      folder,
+    );
+    expect(refused.stderr).toContain("holds credentials");
+    expect(refused.stderr).not.toContain("testsecret2");
+  });
+});
+
+describe("a run on this machine", () => {
+  it("never loads the library of object stores", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "sluice-lazy-"));
+    try {
+      writeFileSync(join(folder, "rows.jsonl"), `${rows.join("\n")}\n`);
+      const noted = join(folder, "loaded.txt");
+      writeFileSync(
+        join(folder, "note.mjs"),
+        `import { appendFileSync } from "node:fs";
+        import { registerHooks } from "node:module";
+        registerHooks({ resolve(name, context, next) {
+          if (/@aws-sdk|data\\/s3\\/sdk/.test(name)) appendFileSync(${JSON.stringify(noted)}, name);
+          return next(name, context);
+        } });`,
+      );
+      const { code, stderr } = await runSluice(
+        ["run", "--input", "rows.jsonl", ...asked, "--output", "out"],
+        folder,
+        { NODE_OPTIONS: `--import=${join(folder, "note.mjs")}`, SLUICE_HOME: join(folder, "home") },
+      );
+      expect(code, stderr).toBe(0);
+      expect(existsSync(noted)).toBe(false);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+});
