@@ -65,7 +65,9 @@ describe("layout", () => {
     const names = [
       commitPath(1, third),
       repeatedTaskPath(1, third),
-      ...Object.values(attemptPaths(1, third, "0abc")),
+      ...Object.values(attemptPaths(1, third, "0abc")).map((path) =>
+        typeof path === "string" ? path : path(".csv.gz"),
+      ),
     ];
     for (const name of names) expect(name).toMatch(/^[a-z0-9._/-]+$/);
   });
