@@ -1,5 +1,6 @@
 import { rmSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { asyncBufferFromFile, parquetMetadataAsync } from "hyparquet";
 import { parquetRows } from "./parquet-load.ts";
 import { type ProgramRun, runProgram, runSluice, settleDisk } from "./program.ts";
 import type { BenchResult } from "./result.ts";
@@ -48,9 +49,13 @@ async function plainLoop(input: string): Promise<ProgramRun> {
   const file = join(dataDirectory, "parquet-baseline.parquet");
   settleDisk();
   const run = await runProgram([baseline, input, file], { isMemoryNoted: true });
-  if (statSync(file).size < statSync(input).size) throw new Error(`${file} is too small`);
+  if ((await rowsOf(file)) !== (await rowsOf(input))) throw new Error(`${file} lacks rows`);
   rmSync(file);
   return run;
+}
+
+async function rowsOf(file: string): Promise<bigint> {
+  return (await parquetMetadataAsync(await asyncBufferFromFile(file))).num_rows;
 }
 
 async function sluice(setting: BenchSetting, input: string, workers: number): Promise<ProgramRun> {
