@@ -40,6 +40,8 @@ export async function benchEmbeddings(setting: BenchSetting): Promise<BenchResul
     return [];
   }
   const texts = writeTexts(setting.isSmall ? 64 : 1280);
+  // Vectors of another call may be of other texts.
+  rmSync(baselinePath, { force: true });
   const { entry } = await locateEnginePackage("transformers", engineContext, { install: false });
   const baseline = fork(fileURLToPath(new URL("./embeddings-baseline.ts", import.meta.url)));
   try {
