@@ -1,5 +1,6 @@
 import { absoluteLocation } from "../data/storage/open.ts";
 import type { JsonObject } from "../foundation/json.ts";
+import { linesOfChunks } from "../foundation/lines.ts";
 import { silentLogger } from "../foundation/logger.ts";
 import { locateRun } from "../run/locate.ts";
 import { resultChunks } from "../run/results.ts";
@@ -63,12 +64,8 @@ export async function* results(
 ): AsyncGenerator<JsonObject> {
   const { clock, storage, outside } = open(output);
   const options = { failed, follow, clock, ...(signal && { signal }) };
-  const decoder = new TextDecoder();
-  let pending = "";
-  for await (const chunk of resultChunks(storage, outside, options)) {
-    const lines = (pending + decoder.decode(chunk, { stream: true })).split("\n");
-    pending = lines.pop()!;
-    for (const line of lines) yield JSON.parse(line) as JsonObject;
+  for await (const line of linesOfChunks(resultChunks(storage, outside, options))) {
+    yield JSON.parse(line) as JsonObject;
   }
 }
 

@@ -2,9 +2,9 @@ import { once } from "node:events";
 import { createReadStream, createWriteStream } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { finished } from "node:stream/promises";
 import { limits } from "../foundation/limits.ts";
+import { linesOfChunks } from "../foundation/lines.ts";
 import { type Random, randomInteger } from "../foundation/random.ts";
 
 /** Files over which lines are spread where memory does not hold them. */
@@ -39,7 +39,8 @@ export async function* shuffled(
   }
   const scattered = await scatter(both(held, rest), random, directory);
   for (const path of scattered) {
-    yield* shuffled(linesOf(path), { random, directory, maxChars });
+    const lines = linesOfChunks(createReadStream(path));
+    yield* shuffled(lines, { random, directory, maxChars });
     await rm(path);
   }
 }
@@ -78,9 +79,4 @@ async function scatter(
   for (const file of files) file.end();
   await Promise.all(files.map((file) => finished(file)));
   return paths;
-}
-
-/** Lines of a file of this machine. */
-async function* linesOf(path: string): AsyncGenerator<string> {
-  yield* createInterface({ input: createReadStream(path), crlfDelay: Number.POSITIVE_INFINITY });
 }

@@ -2,6 +2,7 @@ import type { Storage } from "../data/storage/storage.ts";
 import { type Clock, sleep } from "../foundation/clock.ts";
 import { asSluiceError } from "../foundation/errors.ts";
 import { limits } from "../foundation/limits.ts";
+import { linesOfChunks } from "../foundation/lines.ts";
 import type { Commit } from "./attempt/commit.ts";
 import { commitPath } from "./layout.ts";
 import { readLines } from "./lines.ts";
@@ -130,18 +131,11 @@ export async function firstResults(
   count: number,
   clock: Clock,
 ): Promise<unknown[]> {
-  const lines: string[] = [];
-  const decoder = new TextDecoder();
-  let pending = "";
-  for await (const chunk of resultChunks(storage, outside, {
-    failed: false,
-    follow: false,
-    clock,
-  })) {
-    const parts = (pending + decoder.decode(chunk, { stream: true })).split("\n");
-    pending = parts.pop()!;
-    lines.push(...parts);
-    if (lines.length >= count) break;
+  const found: unknown[] = [];
+  const chunks = resultChunks(storage, outside, { failed: false, follow: false, clock });
+  for await (const line of linesOfChunks(chunks)) {
+    if (found.length >= count) break;
+    found.push(JSON.parse(line));
   }
-  return lines.slice(0, count).map((line) => JSON.parse(line) as unknown);
+  return found;
 }

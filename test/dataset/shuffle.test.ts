@@ -39,6 +39,11 @@ describe("shuffled", () => {
     );
   });
 
+  it("keeps a line whole that holds other line separators", async () => {
+    const lines = ['"\u2028"', '"\u2029"', '"a\u0085b"'];
+    expect((await orderOf(lines, 3, 1)).sort()).toEqual(lines.toSorted());
+  });
+
   it("follows from the seed alone", async () => {
     const lines = numbers(500);
     for (const most of [100_000, 300]) {

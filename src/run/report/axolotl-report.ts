@@ -9,6 +9,7 @@ import {
 } from "../../foundation/inference.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
+import { linesOfChunks } from "../../foundation/lines.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import { promptSetOf } from "../askable.ts";
 import type { RunSummary } from "../events.ts";
@@ -103,13 +104,7 @@ async function* plannedRows(context: RunContext, plan: Plan): AsyncGenerator<Inp
 }
 
 async function* parsedLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<JsonObject> {
-  const decoder = new TextDecoder();
-  let pending = "";
-  for await (const chunk of chunks) {
-    const lines = (pending + decoder.decode(chunk, { stream: true })).split("\n");
-    pending = lines.pop()!;
-    for (const line of lines) yield JSON.parse(line) as JsonObject;
-  }
+  for await (const line of linesOfChunks(chunks)) yield JSON.parse(line) as JsonObject;
 }
 
 /** What a result says of one request, in its second column. */
