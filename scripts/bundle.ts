@@ -27,10 +27,11 @@ const noticesFile = "THIRD-PARTY-NOTICES.txt";
  */
 export async function bundle(root: string): Promise<void> {
   const source = join(root, "src");
+  const { readTogether, chunkOf } = startChunks(source);
   const build = await rolldown({
     input: Object.fromEntries(entryPoints.map((name) => [name, join(source, `${name}.ts`)])),
     platform: "node",
-    plugins: [lightUndici(source)],
+    plugins: [lightUndici(source), readTogether],
     // Some modules are loaded late by one importer and at once by another.
     checks: { ineffectiveDynamicImport: false },
     onLog(level, { message }) {
@@ -44,12 +45,67 @@ export async function bundle(root: string): Promise<void> {
       format: "esm",
       entryFileNames: "[name].js",
       chunkFileNames: "[name]-[hash].js",
+      codeSplitting: { groups: [{ debugName: "start", name: chunkOf }] },
     });
     const modules = output.flatMap((file) => (file.type === "chunk" ? file.moduleIds : []));
     writeFileSync(join(directory, noticesFile), notices(modules));
   } finally {
     await build.close();
   }
+}
+
+/** What engine hosts import of which a run may start many. */
+const hostRoots = [
+  "engines/host/main",
+  "engines/pipeline/hosted-stages",
+  "engines/predictor/hosted-predictor",
+];
+
+/** What `sluice run` and its workers import, at once and later, whatever the job. */
+const runRoots = [
+  "api/run-dependencies",
+  "backends/open",
+  "cli/commands/run",
+  "cli/commands/worker",
+  "cli/prepare-engine",
+  "engines/prepare-engine",
+  "run/job/load",
+  "run/run-job",
+  "run/worker/serve",
+];
+
+/**
+ * A file costs a start 0.4 ms and more, and a run starts at least two processes, which read some
+ * 120 of them if each shared part has its own. So what they read lies in few chunks: `base`, which
+ * engine hosts read too, `command`, which every command reads, `ahead`, with which `sluice run`
+ * starts its first worker, and `start`, which both read then at once.
+ */
+function startChunks(source: string) {
+  const chunks = new Map<string, string>();
+  const readTogether: Plugin = {
+    name: "start-chunks",
+    buildEnd() {
+      const closure = (roots: readonly string[]) => {
+        const found = new Set<string>();
+        const add = (id: string) => {
+          const module = found.has(id) ? null : this.getModuleInfo(id);
+          if (!module) return;
+          found.add(id);
+          for (const next of module.importedIds) add(next);
+        };
+        for (const root of roots) add(join(source, `${root}.ts`));
+        return found;
+      };
+      const run = closure(runRoots);
+      for (const id of run) chunks.set(id, "start");
+      for (const id of closure(["cli/commands/run"])) chunks.set(id, "ahead");
+      for (const id of closure(["cli/main"])) chunks.set(id, "command");
+      for (const id of closure(hostRoots)) if (run.has(id)) chunks.set(id, "base");
+      // Entry points, of which no other chunk imports anything.
+      for (const name of entryPoints) chunks.delete(join(source, `${name}.ts`));
+    },
+  };
+  return { readTogether, chunkOf: (id: string) => chunks.get(id) ?? null };
 }
 
 /**

@@ -2,17 +2,18 @@ import { getCompileCacheDir } from "node:module";
 import { availableParallelism, freemem, totalmem } from "node:os";
 import { dirname } from "node:path";
 import { entryCommand } from "../entry.ts";
+import { lazily } from "../foundation/lazily.ts";
 import { limits } from "../foundation/limits.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Backend } from "../run/backend.ts";
 import type { JobSpec } from "../run/job/schema.ts";
-import { DevicePool } from "./local/device-pool.ts";
-import { type InsideWorkerContext, startInsideWorker } from "./local/inside-worker.ts";
-import { localBackend, type Machine } from "./local/local.ts";
+import type { InsideWorkerContext } from "./local/inside-worker.ts";
+import type { LocalBackendOptions, Machine } from "./local/local.ts";
 import { WorkerStarter } from "./local/worker-starter.ts";
 
-/** Bytes of a size such as `120G`. */
-export { parseMemory } from "./local/local.ts";
+// A worker is started ahead before anything is loaded that only a run needs: both load it at once
+// then, side by side. So the rest is imported by the first call that needs it.
+
 /** The environment that workers get. */
 export { workerEnvironment } from "./local/worker-process.ts";
 
@@ -45,25 +46,21 @@ export function thisMachine(): Required<Machine> {
 
 /** The backend that a job names. `local` is a pool of worker processes on this machine. */
 export function openBackend(_name: "local", context: BackendContext): OpenBackend {
-  const workers = openWorkers(context);
-  const backend = localBackend({
-    machine: thisMachine(),
-    groupsFor: (job) => workers.devices.groupsFor(job),
-    startWorker: workers.start,
-  });
+  const { starter, groupsFor, start } = openWorkers(context);
   return {
-    ...backend,
-    startAhead: () => workers.starter.startAhead(),
-    close: () => workers.starter.close(),
+    ...pool({ groupsFor, startWorker: start }),
+    startAhead: () => starter.startAhead(),
+    close: () => starter.close(),
   };
 }
 
 /** One worker in this process, for jobs with functions of this program. */
 export function openInsideBackend(contextOf: (job: JobSpec) => InsideWorkerContext): OpenBackend {
-  const backend = localBackend({
-    machine: thisMachine(),
-    startWorker: async (location, job, generation) =>
-      startInsideWorker(location, generation, contextOf(job)),
+  const backend = pool({
+    async startWorker(location, job, generation) {
+      const { startInsideWorker } = await import("./local/inside-worker.ts");
+      return startInsideWorker(location, generation, contextOf(job));
+    },
   });
   return {
     ...backend,
@@ -73,15 +70,30 @@ export function openInsideBackend(contextOf: (job: JobSpec) => InsideWorkerConte
   };
 }
 
+function pool(options: Pick<LocalBackendOptions, "groupsFor" | "startWorker">): Backend {
+  const backend = lazily(async () => {
+    const { localBackend } = await import("./local/local.ts");
+    return localBackend({ machine: thisMachine(), ...options });
+  });
+  return {
+    name: "local",
+    workersFor: async (job, rows) => (await backend()).workersFor(job, rows),
+    run: async (run) => (await backend()).run(run),
+  };
+}
+
 /** Starts worker processes of this machine, each with GPUs of its own where its engine has some. */
 export function openWorkers(context: BackendContext) {
   const starter = openStarter(context);
-  const devices = new DevicePool(context.environment);
+  const devices = lazily(async () => {
+    const { DevicePool } = await import("./local/device-pool.ts");
+    return new DevicePool(context.environment);
+  });
   return {
     starter,
-    devices,
+    groupsFor: async (job: JobSpec) => (await devices()).groupsFor(job),
     async start(location: string, job: JobSpec, generation: number, slot: number) {
-      const own = await devices.environmentFor(job, slot);
+      const own = await (await devices()).environmentFor(job, slot);
       return starter.start(location, job, generation, own);
     },
   };

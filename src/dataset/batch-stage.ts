@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { parseMemory } from "../backends/open.ts";
+import { parseMemory } from "../foundation/memory-size.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import type { JsonObject } from "../foundation/json.ts";
 import { nearest } from "../foundation/suggest.ts";

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { plan, type RunOptions, runWith, surroundingsOf } from "../api/run.ts";
 import { type StreamOptions, streamJob } from "../api/stream.ts";
-import { parseMemory } from "../backends/open.ts";
+import { parseMemory } from "../foundation/memory-size.ts";
 import { type Column, ColumnTally } from "../data/columns.ts";
 import type { StageState } from "../engines/engine.ts";
 import { SluiceError } from "../foundation/errors.ts";

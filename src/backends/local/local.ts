@@ -1,5 +1,5 @@
 import { describeEngine } from "../../engines/registry.ts";
-import { SluiceError } from "../../foundation/errors.ts";
+import { parseMemory } from "../../foundation/memory-size.ts";
 import type { Backend, BackendRun, WorkersChoice } from "../../run/backend.ts";
 import { type DispatchEnd, Dispatcher, type WorkerHandle } from "../../run/dispatch.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
@@ -108,13 +108,4 @@ export function localWorkers(
 function workersByEngine({ model }: JobSpec, rows: number, { cores }: Machine): number {
   if (describeEngine(model).usesAllCores) return 1;
   return Math.min(cores, Math.max(1, Math.ceil(rows / rowsPerWorker)));
-}
-
-const units: Record<string, number> = { K: 1, M: 2, G: 3, T: 4 };
-
-/** Bytes of a size such as `120G`, `512MiB`. Powers of 1024. */
-export function parseMemory(text: string): number {
-  const match = /^(\d+(?:\.\d+)?)\s*([KMGT])/i.exec(text);
-  if (!match) throw new SluiceError("JOB_INVALID", `"${text}" is no size such as 120G`);
-  return Number(match[1]) * 1024 ** units[match[2]!.toUpperCase()]!;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { DeviceGroups } from "../../../src/backends/local/device-pool.ts";
-import { localWorkers, parseMemory } from "../../../src/backends/local/local.ts";
+import { localWorkers } from "../../../src/backends/local/local.ts";
 import { workerEnvironment } from "../../../src/backends/local/worker-process.ts";
 import { type JobInput, jobSchema } from "../../../src/run/job/schema.ts";
 
@@ -78,22 +78,6 @@ describe("localWorkers", () => {
         threads: 4,
       },
     ]);
-  });
-});
-
-describe("parseMemory", () => {
-  it.each([
-    ["1K", 1024],
-    ["512MiB", 512 * 1024 ** 2],
-    ["1.5g", 1.5 * 1024 ** 3],
-    ["120 GB", 120 * 1024 ** 3],
-    ["2T", 2 * 1024 ** 4],
-  ])("reads %s", (text, bytes) => {
-    expect(parseMemory(text)).toBe(bytes);
-  });
-
-  it("refuses what is no size", () => {
-    expect(() => parseMemory("much")).toThrow('"much" is no size');
   });
 });
 
