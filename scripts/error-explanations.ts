@@ -73,7 +73,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   REQUEST_REFUSED:
     "The server answered 400 or a code like it: this request will be refused each time. Its message is part of the dead letter.",
   FILE_UNREADABLE:
-    "A prompt with `api: transcription` names a file by `file`, and for this row there is no such file, no right to read it, or more bytes in it than are sent. The message has its whole path.",
+    "A prompt names a file by `file` (`api: transcription`) or by `image`, and for this row there is no such file, no right to read it, more bytes in it than are sent, or no image by its ending. The message has its whole path, or its address.",
   STRUCTURE_REFUSED:
     "The server does not know the field by which it is asked to keep to a `schema`, or cannot use the schema in it; its message says which. `model.structuredOutput` names another field, or `none`: then answers are checked and asked again, and the server knows of no schema. Of a schema whose fields copy from each row, one row may be refused alone, as `REQUEST_REFUSED`.",
   ANSWER_INVALID:

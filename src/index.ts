@@ -4,8 +4,15 @@
  *
  * @packageDocumentation
  */
-export { type ResultsOptions, results, status, verify } from "./api/inspect.ts";
+export {
+  type PlaceOptions,
+  type ResultsOptions,
+  results,
+  status,
+  verify,
+} from "./api/inspect.ts";
 export { type PlanOptions, plan, type RunOptions, run } from "./api/run.ts";
+export type { StoreOptions } from "./data/s3/store-options.ts";
 export { localStorage } from "./data/storage/local.ts";
 export { memoryStorage } from "./data/storage/memory.ts";
 export type {

@@ -39,6 +39,11 @@ export class S3Server {
     return server;
   }
 
+  /** Of its process, while it runs. */
+  get pid(): number | undefined {
+    return this.#process?.pid;
+  }
+
   get address(): string {
     return `http://127.0.0.1:${this.#port}`;
   }

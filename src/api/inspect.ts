@@ -1,7 +1,9 @@
+import { type StoreOptions, storeFromEnvironment } from "../data/s3/store-options.ts";
 import { absoluteLocation } from "../data/storage/open.ts";
 import type { JsonObject } from "../foundation/json.ts";
 import { linesOfChunks } from "../foundation/lines.ts";
 import { silentLogger } from "../foundation/logger.ts";
+import type { RunDependencies } from "../run/dependencies.ts";
 import { locateRun } from "../run/locate.ts";
 import { resultChunks } from "../run/results.ts";
 import { type Verification, verifyRun } from "../run/seal/verify.ts";
@@ -9,8 +11,14 @@ import { StatusReader, type StatusReport } from "../run/status.ts";
 import { runDependencies } from "./run-dependencies.ts";
 import { thisProcess } from "./this-process.ts";
 
+/** How the place of a run is reached. */
+export interface PlaceOptions {
+  /** An object store, as a job's `store` says it; what it leaves out is as the environment says. */
+  store?: StoreOptions;
+}
+
 /** What `results` gives. */
-export interface ResultsOptions {
+export interface ResultsOptions extends PlaceOptions {
   /** Dead letters instead of results. */
   failed?: boolean;
   /** Wait for tasks that are not done yet, until all are; default: end at the first of them. */
@@ -28,8 +36,8 @@ export interface ResultsOptions {
  * const { state, tasks } = (await status("out")).run;
  * console.log(`${state}: ${tasks.successful} of ${tasks.total} tasks`);
  */
-export async function status(output: string): Promise<StatusReport> {
-  const { clock, processes, storage } = open(output);
+export async function status(output: string, options: PlaceOptions = {}): Promise<StatusReport> {
+  const { clock, processes, storage } = open(output, dependenciesFor(options));
   return new StatusReader(storage, { clock, processes }).read({ tasks: true });
 }
 
@@ -42,8 +50,8 @@ export async function status(output: string): Promise<StatusReport> {
  * const { damages } = await verify("out");
  * for (const { file, problem } of damages) console.error(`${file}: ${problem}`);
  */
-export async function verify(output: string): Promise<Verification> {
-  const { storage, outside, openStorage } = open(output);
+export async function verify(output: string, options: PlaceOptions = {}): Promise<Verification> {
+  const { storage, outside, openStorage } = open(output, dependenciesFor(options));
   return verifyRun(storage, outside, openStorage);
 }
 
@@ -60,19 +68,34 @@ export async function verify(output: string): Promise<Verification> {
  */
 export async function* results(
   output: string,
-  { failed = false, follow = false, signal }: ResultsOptions = {},
+  options: ResultsOptions = {},
 ): AsyncGenerator<JsonObject> {
-  const { clock, storage, outside } = open(output);
-  const options = { failed, follow, clock, ...(signal && { signal }) };
-  for await (const line of linesOfChunks(resultChunks(storage, outside, options))) {
-    yield JSON.parse(line) as JsonObject;
-  }
+  const lines = resultLines(output, dependenciesFor(options), options);
+  for await (const line of lines) yield JSON.parse(line) as JsonObject;
 }
 
-function open(output: string) {
+/** The same as lines, as they stand in the files. */
+export async function* resultLines(
+  output: string,
+  dependencies: RunDependencies,
+  { failed = false, follow = false, signal }: ResultsOptions = {},
+): AsyncGenerator<string> {
+  const { clock, storage, outside } = open(output, dependencies);
+  const options = { failed, follow, clock, ...(signal && { signal }) };
+  yield* linesOfChunks(resultChunks(storage, outside, options));
+}
+
+function dependenciesFor({ store }: PlaceOptions): RunDependencies {
   const surroundings = thisProcess();
-  const { openStorage, ...dependencies } = runDependencies(surroundings, silentLogger);
-  const { directory, outside } = locateRun(absoluteLocation(surroundings.workingDirectory, output));
+  const stores = { ...storeFromEnvironment(surroundings.environment), ...store };
+  return runDependencies(surroundings, silentLogger, stores);
+}
+
+function open(output: string, own: RunDependencies) {
+  const { openStorage, ...dependencies } = own;
+  const { directory, outside } = locateRun(
+    absoluteLocation(thisProcess().workingDirectory, output),
+  );
   const places = { storage: openStorage(directory), outside: openStorage(outside) };
   return { ...dependencies, openStorage, ...places };
 }

@@ -1,13 +1,14 @@
 import { thisMachine, workerEnvironment } from "../backends/open.ts";
+import { exactText, parseExactly } from "../data/exact-json.ts";
 import type { StageState } from "../engines/engine.ts";
 import { prepareEngine } from "../engines/prepare-engine.ts";
 import { describeEngine, openEngine } from "../engines/registry.ts";
-import type { Json, JsonObject } from "../foundation/json.ts";
+import type { Json } from "../foundation/json.ts";
 import { silentLogger } from "../foundation/logger.ts";
 import { findInput } from "../run/create-plan.ts";
 import type { JobInput } from "../run/job/schema.ts";
 import { assertStagesAskable, rowModelOpener } from "../run/row-model.ts";
-import { inputRows, streamRows } from "../run/stream-rows.ts";
+import { inputRows, type StreamedRow, streamRows } from "../run/stream-rows.ts";
 import { jobOf, type RunOptions, surroundingsOf } from "./run.ts";
 import { engineContext, runDependencies } from "./run-dependencies.ts";
 
@@ -19,10 +20,12 @@ export async function* inputLines(input: InputJob, options: StreamOptions): Asyn
   const surroundings = surroundingsOf(options);
   const job = await jobOf(input, surroundings);
   const dependencies = runDependencies(surroundings, silentLogger, job.store);
-  for await (const { raw, value, error } of inputRows(job, dependencies, 0)) {
-    if (error) throw error;
-    // Only JSON that was written over several lines is written anew.
-    yield raw.includes("\n") ? JSON.stringify(value) : raw;
+  for await (const rows of inputRows(job, dependencies, 0)) {
+    for (const { raw, error } of rows) {
+      if (error) throw error;
+      // Only JSON that was written over several lines is written anew.
+      yield raw.includes("\n") ? exactText(parseExactly(raw)) : raw;
+    }
   }
 }
 
@@ -58,7 +61,7 @@ export async function* streamJob(
   input: JobInput,
   options: StreamOptions,
   functions: readonly unknown[],
-): AsyncGenerator<JsonObject> {
+): AsyncGenerator<StreamedRow> {
   const { install = true, logger = silentLogger } = options;
   const given = surroundingsOf(options);
   const job = await jobOf(input, given);
@@ -73,10 +76,10 @@ export async function* streamJob(
   for (const message of known.notices?.(model) ?? [])
     options.onEvent?.({ type: "notice", message });
   const seed = job.generation.seed ?? 0;
-  const openRowModel = rowModelOpener(job, seed, openEngine);
+  const dependencies = runDependencies(surroundings, logger, job.store);
+  const openRowModel = rowModelOpener(job, seed, openEngine, dependencies.inputs);
   const engine = await openEngine(model, { ...context, openRowModel });
   try {
-    const dependencies = runDependencies(surroundings, logger, job.store);
     const { ahead } = options;
     yield* streamRows(job, { engine, dependencies, seed, signal, ...(ahead && { ahead }) });
     options.onEnd?.(engine.stages ?? []);

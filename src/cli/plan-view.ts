@@ -97,7 +97,8 @@ function requestLines(request: ShownRow["requests"][number]): string[] {
   if (request.prompt !== undefined) {
     lines.push(...textLines(request.embed ? "embedding" : "completion", request.prompt));
   }
-  if (request.file !== undefined) lines.push(...textLines("transcription", request.file));
+  const asFile = request.messages ? "image" : "transcription";
+  if (request.file !== undefined) lines.push(...textLines(asFile, request.file));
   if (request.row) lines.push(...textLines("row", spacedJson(request.row)));
   if (request.schema) lines.push(...textLines("answer", spacedJson(request.schema)));
   if (request.slottedLine) lines.push(...slotLines(request.slottedLine));

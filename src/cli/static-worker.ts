@@ -12,6 +12,7 @@ import { watchCancel } from "../run/coordinate/coordinator.ts";
 import { Dispatcher, type WorkerHandle } from "../run/dispatch.ts";
 import { FailedRows } from "../run/failed-rows.ts";
 import { type Plan, readPlan, TaskTable } from "../run/plan.ts";
+import { assertBegunSo } from "../run/probe.ts";
 import { failedRowsAllowed, withinBudget } from "../run/run-job.ts";
 import { committedTasks } from "../run/seal/commits.ts";
 import type { FromWorker, ToWorker } from "../run/worker/protocol.ts";
@@ -47,6 +48,7 @@ export async function workOnTasks(
   const storage = dependencies.openStorage(location.directory);
   assertCreatesOnce(storage);
   const plan = await readPlan(storage, generation);
+  assertBegunSo(storage, plan.job);
   const own = await ownTasks(storage, plan, [...tasksOf(options, plan)]);
   const { tasks, rowsOf } = own;
   // Parts of one run that were started on one machine take its GPUs in turn.

@@ -4,7 +4,7 @@ import type {
   TransferSummary,
 } from "../data/transfer/transfer.ts";
 import type { TransferContext } from "../data/transfer/upload.ts";
-import { SluiceError } from "../foundation/errors.ts";
+import { errorFromRecord, SluiceError } from "../foundation/errors.ts";
 import type { CliIo } from "./io.ts";
 import { write } from "./io.ts";
 import { counted } from "./quantities.ts";
@@ -18,7 +18,8 @@ export interface TransferFlags {
  * Carries a transfer out: progress on stderr, a line of JSON at the end of stdout. Ctrl-C stops it;
  * the same command goes on.
  *
- * @throws SluiceError `TARGET_DIFFERS` after all else was moved, and what `move` throws.
+ * @throws SluiceError `TARGET_DIFFERS`, or why a file could not be moved, after all else was; and
+ *   what `move` throws.
  */
 export async function transfer(
   name: string,
@@ -54,11 +55,24 @@ export async function transfer(
     }
     const seconds = Math.round(clock.monotonic() - begunMs) / 1000;
     await write(io, `${JSON.stringify({ ...summary, seconds })}\n`);
-    if (summary.differentFiles > 0) throw differs(summary);
+    if (summary.leftOut > 0) {
+      const what = "links to folders or nowhere, pipes";
+      io.stderr.write(`note: ${counted(summary.leftOut, "name")} left out: ${what}\n`);
+    }
+    const problem = problemOf(summary);
+    if (problem) throw problem;
   });
 }
 
-function differs({ differentFiles, different }: TransferSummary): SluiceError {
+/** What the command ends with: the first file that failed, or the files that differ. */
+function problemOf(summary: TransferSummary): SluiceError | undefined {
+  const { failedFiles, failures, differentFiles, different } = summary;
+  if (failures[0]) {
+    const error = errorFromRecord(failures[0]);
+    if (failedFiles > 1) error.message += `; ${failedFiles - 1} more failed, see the JSON`;
+    return error;
+  }
+  if (differentFiles === 0) return undefined;
   const more = differentFiles > different.length ? ", …" : "";
   return new SluiceError("TARGET_DIFFERS", `${differentFiles}: ${different.join(", ")}${more}`);
 }

@@ -1,4 +1,7 @@
-/** A JSON value whose whole numbers beyond ±(2^53 − 1) are `bigint`, so that no digit is lost. */
+/**
+ * A JSON value whose whole numbers beyond ±(2^53 − 1) are `bigint`, so that no digit is lost, and
+ * numbers that no double reaches, as `1e400`, their text.
+ */
 export type ExactJson =
   | null
   | boolean
@@ -11,13 +14,16 @@ export type ExactJson =
 /** A row with every digit of its whole numbers. */
 export type ExactRow = { [key: string]: ExactJson };
 
-/** Only so many digits can be beyond ±(2^53 − 1); behind a point they are no whole number. */
-const longNumber = /(?<![.\d])\d{16}/;
+/**
+ * Only so many digits can be beyond ±(2^53 − 1); behind a point they are no whole number. Only such
+ * an exponent can be beyond all doubles.
+ */
+const longNumber = /(?<![.\d])\d{16}|\d[eE]\+?\d{3}/;
 const wholeNumber = /^-?\d+$/;
 
 /**
  * What `JSON.parse` gives, but whole numbers that a double cannot hold as `bigint`. A number
- * written with a point or an exponent stays a double.
+ * written with a point or an exponent stays a double, where it is not beyond all of them.
  *
  * @throws SyntaxError as `JSON.parse` does.
  * @example
@@ -28,7 +34,8 @@ export function parseExactly(text: string): ExactJson {
   return parse(text, (_key, value, context) => {
     if (typeof value !== "number" || Number.isSafeInteger(value)) return value;
     const source = context.source ?? "";
-    return wholeNumber.test(source) ? BigInt(source) : value;
+    if (wholeNumber.test(source)) return BigInt(source);
+    return Number.isFinite(value) ? value : source;
   }) as ExactJson;
 }
 

@@ -6,6 +6,8 @@ export interface RangeSource {
   readonly bytes: number;
   /** Nothing is asked for ahead from here on; default: the object's end. */
   readonly aheadEnd?: number;
+  /** Asked for ahead from the first read on: of what is surely read on; default: nothing. */
+  readonly aheadBytes?: number;
   /** The bytes from `start` up to and without `end`, all of them. */
   fetch(start: number, end: number, signal: AbortSignal): Promise<Uint8Array>;
   close?(): Promise<void>;
@@ -63,8 +65,8 @@ class ReadAheadReader implements RandomReader {
   #blocks: Block[] = [];
   /** Where the blocks end, or would begin. */
   #end = 0;
-  /** Where the last read ended, and how much was read without a jump. */
-  #readEnd = 0;
+  /** Where the last read ended, if there was one, and how much was read without a jump. */
+  #readEnd: number | undefined;
   #streakBytes = 0;
 
   constructor(source: RangeSource, budget: ReadAheadBudget) {
@@ -77,14 +79,13 @@ class ReadAheadReader implements RandomReader {
   async read(offset: number, length: number): Promise<Uint8Array> {
     const end = Math.min(offset + length, this.bytes);
     if (end <= offset) return new Uint8Array();
-    this.#streakBytes = offset === this.#readEnd ? this.#streakBytes + end - offset : 0;
-    this.#readEnd = end;
+    this.#noteRead(offset, end);
     this.#moveTo(offset);
     this.#demand(end);
     const wanted = this.#blocks.filter((block) => block.start < end);
     for (const block of wanted) this.#giveBack(block);
     this.#drop((block) => block.end <= end);
-    this.#askAhead();
+    this.#askAhead(end);
     try {
       return await joined(wanted, offset, end);
     } catch (error) {
@@ -98,6 +99,13 @@ class ReadAheadReader implements RandomReader {
   async close(): Promise<void> {
     this.#drop(() => true);
     await this.#source.close?.();
+  }
+
+  #noteRead(start: number, end: number): void {
+    const { aheadBytes = 0 } = this.#source;
+    const isOn = start === (this.#readEnd ?? (aheadBytes > 0 ? start : 0));
+    this.#streakBytes = isOn ? Math.max(aheadBytes, this.#streakBytes + end - start) : 0;
+    this.#readEnd = end;
   }
 
   /** Lets go of what lies before `offset`, and of all where nothing of it is held. */
@@ -114,9 +122,9 @@ class ReadAheadReader implements RandomReader {
     }
   }
 
-  #askAhead(): void {
+  #askAhead(readEnd: number): void {
     const aheadBytes = Math.min(this.#streakBytes, limits.maxRangeBytes * limits.rangesAhead);
-    const until = Math.min(this.#aheadEnd, this.#readEnd + aheadBytes);
+    const until = Math.min(this.#aheadEnd, readEnd + aheadBytes);
     const size = Math.max(
       limits.readChunkBytes,
       Math.min(limits.maxRangeBytes, Math.ceil(aheadBytes / limits.rangesAhead)),

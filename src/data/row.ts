@@ -37,7 +37,7 @@ export interface Slice {
   firstLine: number;
   /** What begins the file and names the fields, where the range does not begin there. */
   header?: SliceHeader;
-  /** SHA-256 of the range's bytes; of Parquet, of its row groups, its footer and its rows. */
+  /** SHA-256 of the range's bytes; of Parquet and Arrow, of all by which its rows are read. */
   sha256: string;
   /** What the file's server said of its content, where it lies on one. */
   etag?: string;

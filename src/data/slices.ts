@@ -1,6 +1,7 @@
 import type { JsonObject } from "../foundation/json.ts";
 import { compressionOf, contentOf } from "./decompressing.ts";
 import type { CutRule, SliceRange, SourceOptions } from "./formats/format.ts";
+import { rowsOfRange } from "./formats/range-cutter.ts";
 import { formatFor } from "./formats/registry.ts";
 import type { RowFormat } from "./formats/row-format.ts";
 import type { InputFile } from "./inputs.ts";
@@ -21,8 +22,16 @@ export interface TaskSlices {
   rows: number;
 }
 
+/** The first tasks of an input, where they have more rows than the others. */
+export interface LongerTasks {
+  tasks: number;
+  rows: number;
+}
+
 export interface ScanOptions {
   rowsPerTask: number;
+  /** So many of the first tasks have so many rows each instead. */
+  longerTasks?: LongerTasks | undefined;
   maxLineBytes: number;
   /** Take only so many rows; files after them are not read. Default: all. */
   limit?: number;
@@ -46,11 +55,14 @@ export async function* scanSlices(
   files: readonly InputFile[],
   options: ScanOptions,
 ): AsyncGenerator<TaskSlices> {
-  const { rowsPerTask, openFile } = options;
+  const { rowsPerTask, longerTasks, openFile } = options;
   const limit = options.limit ?? Number.POSITIVE_INFINITY;
+  let number = 0;
+  const wanted = () => (number < (longerTasks?.tasks ?? 0) ? longerTasks!.rows : rowsPerTask);
   let task: TaskSlices = { slices: [], firstRow: 0, rows: 0 };
   const finished = () => {
     const whole = task;
+    number++;
     task = { slices: [], firstRow: whole.firstRow + whole.rows, rows: 0 };
     return whole;
   };
@@ -63,11 +75,16 @@ export async function* scanSlices(
       options.onProgress?.(task.firstRow + task.rows, bytes);
     });
     const taken = task.firstRow + task.rows;
-    for await (const slice of slicesOf(file, counted, options, rowsPerTask - task.rows, taken)) {
-      if (task.rows > 0 && task.rows + slice.rows > rowsPerTask) yield finished();
+    const longer = longerTasks && {
+      ranges: Math.max(0, longerTasks.tasks - number - 1),
+      rows: longerTasks.rows,
+    };
+    const cut = { firstCutRows: wanted() - task.rows, everyRows: rowsPerTask, longer };
+    for await (const slice of slicesOf(file, counted, options, cut, taken)) {
+      if (task.rows > 0 && task.rows + slice.rows > wanted()) yield finished();
       task.slices.push(slice);
       task.rows += slice.rows;
-      if (task.rows >= rowsPerTask) yield finished();
+      if (task.rows >= wanted()) yield finished();
     }
     if (task.firstRow + task.rows >= limit) break;
   }
@@ -79,10 +96,10 @@ async function* slicesOf(
   file: InputFile,
   reader: RandomReader,
   options: ScanOptions,
-  firstCutRows: number,
+  rows: Pick<CutRule, "firstCutRows" | "everyRows" | "longer">,
   taken: number,
 ): AsyncGenerator<Slice> {
-  const { maxLineBytes, rowsPerTask, sources = [] } = options;
+  const { maxLineBytes, sources = [] } = options;
   const { path, format: name, etag, id, dataset, source, output } = file;
   const isRead = sources[source]?.columns !== undefined || sources[source]?.schema !== undefined;
   const own = {
@@ -97,10 +114,10 @@ async function* slicesOf(
   const isWhole = content !== reader;
   const cut = {
     maxLineBytes,
-    firstCutRows: isWhole ? Number.POSITIVE_INFINITY : firstCutRows,
-    everyRows: isWhole ? Number.POSITIVE_INFINITY : rowsPerTask,
+    ...(isWhole ? uncut : rows),
     limit: (options.limit ?? Number.POSITIVE_INFINITY) - taken,
     atOwnBorders: options.atOwnBorders === true && options.limit === undefined,
+    columns: sources[source]?.columns,
   };
   try {
     let isFirst = true;
@@ -116,6 +133,8 @@ async function* slicesOf(
   }
 }
 
+const uncut = { firstCutRows: Number.POSITIVE_INFINITY, everyRows: Number.POSITIVE_INFINITY };
+
 interface FileCut extends CutRule {
   limit: number;
 }
@@ -127,17 +146,20 @@ async function* cutFile(
   file: string,
   cut: FileCut,
 ): AsyncGenerator<SliceRange> {
-  const { limit, everyRows, maxLineBytes } = cut;
+  const { limit, maxLineBytes, columns } = cut;
   const rule = { ...cut, firstCutRows: Math.min(cut.firstCutRows, limit) };
   let rows = 0;
+  let ranges = 0;
+  let next = rule.firstCutRows;
   for await (const range of format.scan(reader, file, rule)) {
     yield range;
     rows += range.rows;
-    if (rows >= limit || limit - rows < everyRows) break;
+    next = rowsOfRange(rule, ++ranges);
+    if (rows >= limit || limit - rows < next) break;
   }
-  if (rows >= limit || limit - rows >= everyRows || everyRows === Infinity) return;
+  if (rows >= limit || limit - rows >= next || next === Infinity) return;
   // The next range would be too long, and a rule has one length only: a second pass cuts there.
-  const shorter = { maxLineBytes, firstCutRows: rows, everyRows: limit - rows };
+  const shorter = { maxLineBytes, firstCutRows: rows, everyRows: limit - rows, columns };
   let skipped = false;
   for await (const range of format.scan(reader, file, shorter)) {
     if (skipped) return yield range;

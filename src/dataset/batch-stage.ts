@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
-import { parseMemory } from "../foundation/memory-size.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import type { JsonObject } from "../foundation/json.ts";
+import { parseMemory } from "../foundation/memory-size.ts";
 import { nearest } from "../foundation/suggest.ts";
 import type { BatchOptions } from "./types.ts";
 
@@ -27,7 +27,9 @@ export function batchStage(options: BatchOptions): JsonObject {
     if ((optionNames as readonly string[]).includes(name)) continue;
     const meant = nearest(name, optionNames);
     const instead = meant ? `did you mean ${meant}?` : `it has ${optionNames.join(", ")}`;
-    throw new SluiceError("OPTION_UNKNOWN", `mapBatches: ${name}; ${instead}`);
+    throw new SluiceError("OPTION_UNKNOWN", `mapBatches: ${name}; ${instead}`, {
+      hint: "see docs/dataset.md",
+    });
   }
   const { memory, ...others } = options;
   const memoryBytes = typeof memory === "string" ? parseMemory(memory) : memory;

@@ -26,10 +26,14 @@ import type {
   BatchClass,
   BatchOptions,
   BatchResults,
+  ClassOptions,
+  ColumnOf,
   Columns,
   ColumnValues,
+  FreeNames,
   JsonObject,
   Renamed,
+  RowLike,
   WithColumn,
 } from "./types.ts";
 
@@ -62,7 +66,7 @@ export class Dataset<Row extends object = JsonObject> implements AsyncIterable<R
    *
    * @param code a function, or the module that has one; that runs in processes of its own.
    */
-  map<Out extends object>(code: (row: Row) => Awaitable<Out>): Dataset<Out>;
+  map<Out extends RowLike>(code: (row: Row) => Awaitable<Out>): Dataset<Out>;
   map<Out extends object = Row>(code: ModuleReference): Dataset<Out>;
   map<Out extends object>(code: Code): Dataset<Out> {
     return this.#stage({ kind: "map" }, code, true);
@@ -76,7 +80,7 @@ export class Dataset<Row extends object = JsonObject> implements AsyncIterable<R
   }
 
   /** Each row becomes the rows of a list; of an empty one it is filtered. */
-  flatMap<Out extends object>(code: (row: Row) => Awaitable<Iterable<Out>>): Dataset<Out>;
+  flatMap<Out extends RowLike>(code: (row: Row) => Awaitable<Iterable<Out>>): Dataset<Out>;
   flatMap<Out extends object = Row>(code: ModuleReference): Dataset<Out>;
   flatMap<Out extends object>(code: Code): Dataset<Out> {
     return this.#stage({ kind: "flatMap" }, code, false);
@@ -98,14 +102,20 @@ export class Dataset<Row extends object = JsonObject> implements AsyncIterable<R
     return this.#stage({ kind: "map", column: name }, code, true);
   }
 
-  /** Keeps these columns, in this order. */
-  select<Name extends keyof Row & string>(...names: Name[]): Dataset<Pick<Row, Name>> {
-    return this.#stage({ kind: "select", columns: names }, undefined, true);
+  /** Keeps these columns, in this order. A row that has none of them fails. */
+  select<Name extends keyof Row & string>(
+    first: Name,
+    ...others: Name[]
+  ): Dataset<Pick<Row, Name>> {
+    return this.#stage({ kind: "select", columns: [first, ...others] }, undefined, true);
   }
 
-  /** Gives columns other names: `rename({ old: "new" })`. */
+  /**
+   * Gives columns other names: `rename({ old: "new" })`. A row in which two columns would have one
+   * name fails.
+   */
   rename<const Names extends { readonly [Name in keyof Row]?: string }>(
-    names: Names,
+    names: Names & FreeNames<Row, Names>,
   ): Dataset<Renamed<Row, Names> & object> {
     return this.#stage({ kind: "rename", columns: { ...names } as JsonObject }, undefined, true);
   }
@@ -129,13 +139,13 @@ export class Dataset<Row extends object = JsonObject> implements AsyncIterable<R
     code: (batch: Row[]) => Awaitable<BatchResults<Out>>,
     options?: BatchOptions & { batchFormat?: "rows" },
   ): Dataset<Out>;
-  mapBatches<Out extends object, const Arguments extends readonly unknown[] = []>(
+  mapBatches<Out extends object, Arguments extends readonly unknown[] = []>(
     code: BatchClass<Arguments, Row[], BatchResults<Out>>,
-    options?: BatchOptions & { batchFormat?: "rows"; constructorArgs?: Arguments },
+    ...options: ClassOptions<Arguments, { batchFormat?: "rows" }>
   ): Dataset<Out>;
-  mapBatches<Out extends object, const Arguments extends readonly unknown[] = []>(
+  mapBatches<Out extends object, Arguments extends readonly unknown[] = []>(
     code: BatchClass<Arguments, Columns<Row>, ColumnValues<Out>>,
-    options: BatchOptions & { batchFormat: "columns"; constructorArgs?: Arguments },
+    ...options: ClassOptions<Arguments, { batchFormat: "columns" }>
   ): Dataset<Out>;
   mapBatches<Out extends object = Row>(code: ModuleReference, options?: BatchOptions): Dataset<Out>;
   mapBatches<Out extends object>(code: Code, options: BatchOptions = {}): Dataset<Out> {
@@ -143,8 +153,8 @@ export class Dataset<Row extends object = JsonObject> implements AsyncIterable<R
   }
 
   /** Passes rows through a stage that was made elsewhere, such as `generate({…})`. */
-  pipe<Name extends string, Value>(
-    stage: Pipe<Name, Value>,
+  pipe<Name extends string, Value, Needed extends ColumnOf<Row> = never>(
+    stage: Pipe<Name, Value, Needed>,
   ): Dataset<WithColumn<Row, Name, Value>> {
     return this.#with(stage.step);
   }
@@ -160,16 +170,21 @@ export class Dataset<Row extends object = JsonObject> implements AsyncIterable<R
    * @param size how many; below 1, their share.
    */
   sample(size: number, { seed = 0 }: { seed?: number } = {}): Dataset<Row> {
+    whole("seed", seed, 0);
     if (size > 0 && size < 1) return this.#with({ kind: "sample", share: size, seed });
     return this.#with({ kind: "sample", rows: whole("sample", size, 1), seed });
   }
 
   /** Puts rows into an order by chance, however many there are: beyond memory on disk. */
   shuffle({ seed = 0 }: { seed?: number } = {}): Dataset<Row> {
-    return this.#with({ kind: "shuffle", seed });
+    return this.#with({ kind: "shuffle", seed: whole("seed", seed, 0) });
   }
 
-  /** Cuts the input of a run into so many shards, of one size but for the last. */
+  /**
+   * Cuts the rows of a run into so many shards, whose sizes are a row apart at most; of fewer rows
+   * each is a shard. Where a stage wants batches of a size, shards are multiples of it: they are a
+   * batch apart, and fewer where there are not so many batches.
+   */
   repartition(shards: number): Dataset<Row> {
     return this.#with({ kind: "repartition", shards: whole("repartition", shards, 1) });
   }
@@ -284,7 +299,8 @@ export class Dataset<Row extends object = JsonObject> implements AsyncIterable<R
     code: Code | undefined,
     isOneToOne: boolean,
   ): Dataset<Out> {
-    const given = code === undefined ? {} : { code: codeOf(code) };
+    const { kind } = stage;
+    const given = kind === "select" || kind === "rename" ? {} : { code: codeOf(kind, code!) };
     return this.#with({ kind: "stage", stage, ...given, isOneToOne });
   }
 }
@@ -292,12 +308,23 @@ export class Dataset<Row extends object = JsonObject> implements AsyncIterable<R
 type OutputFormat = "jsonl" | "csv" | "json" | "parquet";
 type WriteOptions = Omit<RunDatasetOptions, "output">;
 
-function codeOf(code: Code): StepCode {
+function codeOf(kind: unknown, code: Code): StepCode {
   if (typeof code === "function") return { function: code as AnyFunction };
-  return moduleOf(code);
+  if (typeof code === "string" || code instanceof URL) return moduleOf(code);
+  throw new SluiceError(
+    "USAGE",
+    `${kind} takes code, not ${code === null ? "null" : typeof code}`,
+    {
+      hint:
+        "give a function, a class (each replica makes an instance of it), or the address of a " +
+        "module: new URL('./stage.ts', import.meta.url)",
+    },
+  );
 }
 
 function whole(call: string, value: number, least: number): number {
   if (Number.isSafeInteger(value) && value >= least) return value;
-  throw new SluiceError("USAGE", `${call}: ${value} is no whole number from ${least} up`);
+  throw new SluiceError("USAGE", `${call}: ${value} is no whole number from ${least} up`, {
+    hint: `give ${call} a whole number`,
+  });
 }

@@ -1,18 +1,18 @@
 import { resolve } from "node:path";
 import { plan, type RunOptions, runWith, surroundingsOf } from "../api/run.ts";
 import { type StreamOptions, streamJob } from "../api/stream.ts";
-import { parseMemory } from "../foundation/memory-size.ts";
 import { type Column, ColumnTally } from "../data/columns.ts";
 import type { StageState } from "../engines/engine.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import type { JsonObject } from "../foundation/json.ts";
-import type { RunEvent } from "../run/events.ts";
+import { parseMemory } from "../foundation/memory-size.ts";
+import type { RunEvent, RunSummary } from "../run/events.ts";
 import type { JobInput } from "../run/job/schema.ts";
 import type { RunPreview } from "../run/preview.ts";
 import type { RunResult } from "../run/run-job.ts";
 import { jobOfSegment, type Segment, segmentOf, withStep } from "./segment.ts";
 import { StageTally } from "./stage-tally.ts";
-import { type Pipeline, Workshop } from "./workshop.ts";
+import { type InterimJob, type Pipeline, Workshop } from "./workshop.ts";
 
 export type { Pipeline } from "./workshop.ts";
 
@@ -33,6 +33,8 @@ export interface ReadDatasetOptions
     "install" | "signal" | "logger" | "workingDirectory" | "environment" | "onEvent"
   > {
   resources?: Resources;
+  /** Keys of a job that reading takes: where object stores are, variables, tries of a request. */
+  job?: Pick<JobInput, "store" | "env" | "retries">;
 }
 
 /** How a dataset is carried out as a run. */
@@ -48,6 +50,11 @@ export interface RunDatasetOptions extends RunOptions {
 export interface DatasetRun extends RunResult {
   /** What each stage did in this call, in all workers together. */
   stages: readonly StageState[];
+  /**
+   * How the runs of stages before a `shuffle`, `sample` or `limit` ended, in their order. Rows that
+   * failed in one of them are counted there alone, and make `exitCode` 1 as others do.
+   */
+  before: readonly RunSummary[];
 }
 
 /** Carries a dataset out as a run. */
@@ -65,7 +72,12 @@ export async function runDataset(
   const { job: _, output: __, resources: ___, ...running } = options;
   const job = jobWith(segment, options);
   const result = await runWith(job, { ...running, onEvent }, segment.functions);
-  return { ...result, stages: tally.stages() };
+  const exitCode = workshop.interimRuns.reduce(
+    (code, run) => code || run.exitCode,
+    result.exitCode,
+  );
+  const before = workshop.interimRuns.map(({ summary }) => summary);
+  return { ...result, exitCode, stages: tally.stages(), before };
 }
 
 /** The job of a dataset that needs nothing of this program. */
@@ -116,16 +128,18 @@ export async function* rowsOfDataset(
   let given = 0;
   try {
     const segment = await workshop.lastSegment(pipeline);
-    const job = jobOfSegment(segment, written(options.resources));
+    const job = { ...options.job, ...jobOfSegment(segment, written(options.resources)) };
     const reading: StreamOptions = {
       ...options,
       ...(most !== undefined && { ahead: () => most - given }),
       ...(onEnd && { onEnd }),
     };
-    for await (const row of streamJob(job, reading, segment.functions)) {
+    for await (const { value } of streamJob(job, reading, segment.functions)) {
       given++;
-      yield row;
+      yield value;
     }
+  } catch (error) {
+    throw workshop.placed(error);
   } finally {
     await workshop.close();
   }
@@ -183,9 +197,15 @@ function outputPath({ output, workingDirectory }: RunDatasetOptions): string {
   );
 }
 
-function interim({ resources, ...options }: ReadDatasetOptions) {
+function interim({ resources, job, ...options }: ReadDatasetOptions | RunDatasetOptions) {
   const own = written(resources);
-  return { ...options, ...(own && { resources: own }) };
+  return { ...options, ...(own && { resources: own }), ...(job && { job: interimJob(job) }) };
+}
+
+/** What cuts or names the last run has no place in the runs before it. */
+function interimJob(job: NonNullable<RunDatasetOptions["job"]>): InterimJob {
+  const { limit: _, sample: __, shard: ___, name: ____, ...others } = job;
+  return others;
 }
 
 function written(resources: Resources | undefined): JsonObject | undefined {

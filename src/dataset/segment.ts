@@ -19,8 +19,9 @@ export interface Segment {
 export type Barrier = Extract<Step, { kind: "limit" | "sample" | "shuffle" }>;
 
 /** A segment that reads an input, with no stages yet. */
-export function segmentOf(input: readonly JsonObject[]): Segment {
-  return { input, stages: [], functions: [], isOneToOne: true };
+export function segmentOf(input: readonly JsonObject[], shards?: number): Segment {
+  const cut = shards === undefined ? {} : { shards };
+  return { input, stages: [], functions: [], isOneToOne: true, ...cut };
 }
 
 /** The segment with a further step; undefined where that is a barrier behind it. */

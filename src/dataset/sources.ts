@@ -1,12 +1,18 @@
+import { fileURLToPath } from "node:url";
 import type { z } from "zod";
+import { SluiceError } from "../foundation/errors.ts";
 import type { JsonObject } from "../foundation/json.ts";
-import { jsonSchemaOf } from "../prompt/structure/zod-schema.ts";
 import { Dataset } from "./dataset.ts";
+import { edgeSchemaOf } from "./edge-schema.ts";
+import { givenRows } from "./given-rows.ts";
 import type { Source } from "./step.ts";
 import type { RowFrom } from "./types.ts";
 
-/** A file, a glob, an address such as `s3://bucket/rows/*.jsonl`, or several of them. */
-export type InputPath = string | readonly string[];
+/**
+ * A file, a glob, an address such as `s3://bucket/rows/*.jsonl`, a `URL`, or several of them.
+ * Relative paths start from the working directory.
+ */
+export type InputPath = string | URL | readonly (string | URL)[];
 
 /** A row of `dataset.files`. */
 export interface FileRow {
@@ -30,9 +36,14 @@ export interface TextRow {
  * await reviews.filter(({ text }) => text !== "").show();
  */
 export const dataset = Object.freeze({
-  /** Rows of this program; a value that is no object becomes `{data: value}`. */
+  /**
+   * Rows of this program; a value that is no object becomes `{data: value}`. They are JSON: a date
+   * becomes text, typed arrays become lists.
+   *
+   * @throws SluiceError `USAGE` where JSON has no such value, as a `Map` or a `bigint`.
+   */
   from<Value>(values: Iterable<Value>): Dataset<RowFrom<Value> & object> {
-    return new Dataset({ kind: "rows", rows: Array.from(values, rowOf) });
+    return new Dataset({ kind: "rows", rows: givenRows(values) });
   },
 
   /** Lines of JSON. */
@@ -51,7 +62,10 @@ export const dataset = Object.freeze({
     return new Dataset(sourceOf(path, "json", schema));
   },
 
-  /** CSV with a header. Values are texts, but for columns to which the schema gives a type. */
+  /**
+   * CSV with a header; TSV where a name ends so. Values are texts, but for columns to which the
+   * schema gives a type.
+   */
   csv<Schema extends z.ZodType<object> = z.ZodType<Record<string, string>>>(
     path: InputPath,
     schema?: Schema,
@@ -78,13 +92,24 @@ export const dataset = Object.freeze({
   },
 });
 
-function rowOf(value: unknown): JsonObject {
-  const isRow = typeof value === "object" && value !== null && !Array.isArray(value);
-  return (isRow ? value : { data: value }) as JsonObject;
+function sourceOf(path: InputPath, format: string, schema?: z.ZodType): Source {
+  const paths = (Array.isArray(path) ? path : [path]).map(pathOf);
+  if (paths.length === 0) {
+    throw new SluiceError("USAGE", "a dataset of no path", { hint: "name a file, or a glob" });
+  }
+  const checked = schema && { schema: edgeSchemaOf(schema, "schema") };
+  const input = paths.map((each) => ({
+    path: each,
+    format: format === "csv" && tabSeparated.test(each) ? "tsv" : format,
+    ...checked,
+  }));
+  return { kind: "input", input };
 }
 
-function sourceOf(path: InputPath, format: string, schema?: z.ZodType): Source {
-  const paths = typeof path === "string" ? [path] : path;
-  const common = { format, ...(schema && { schema: jsonSchemaOf(schema, "schema") }) };
-  return { kind: "input", input: paths.map((each) => ({ path: each, ...common })) };
+/** Names of files whose columns tabs part, compressed or not. */
+const tabSeparated = /\.tsv(?:\.\w+)?$/i;
+
+function pathOf(path: string | URL): string {
+  const text = String(path);
+  return text.startsWith("file:") ? fileURLToPath(text) : text;
 }

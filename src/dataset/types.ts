@@ -24,6 +24,26 @@ export type BatchClass<Arguments extends readonly unknown[], Batch, Result> = ne
   call(batch: Batch): Awaitable<Result>;
 };
 
+/** What follows a class: its `constructorArgs` too, where it cannot be made without. */
+export type ClassOptions<Arguments extends readonly unknown[], Format> = [] extends Arguments
+  ? [options?: BatchOptions & Format & { constructorArgs?: Arguments }]
+  : [options: BatchOptions & Format & { constructorArgs: Arguments }];
+
+/** What a row may be: an object that is no list, `Map` or `Set`. */
+export type RowLike = object & { readonly [Symbol.iterator]?: never };
+
+/** Names in any of the rows of a union. */
+export type ColumnOf<Row> = Row extends unknown ? keyof Row & string : never;
+
+/** New names, without those that another column has already. */
+export type FreeNames<Row, Names> = string extends keyof Row
+  ? Names
+  : {
+      [Name in keyof Names]: Names[Name] extends Exclude<keyof Row, keyof Names>
+        ? never
+        : Names[Name];
+    };
+
 /** A row with other names for some of its columns. */
 export type Renamed<Row, Names> = {
   [Name in keyof Row as Name extends keyof Names
@@ -41,9 +61,11 @@ export type WithColumn<Row, Name extends string, Value> = Omit<Row, Name> & {
 /** A row as `dataset.from` takes it: an object is one, any other value becomes `{data: value}`. */
 export type RowFrom<Value> = Value extends readonly unknown[]
   ? { data: Value }
-  : Value extends object
-    ? Value
-    : { data: Value };
+  : Value extends Date
+    ? { data: string }
+    : Value extends object
+      ? Value
+      : { data: Value };
 
 export type { Json, JsonObject };
 

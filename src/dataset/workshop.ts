@@ -1,13 +1,17 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { results } from "../api/inspect.ts";
+import { basename, join } from "node:path";
+import { resultLines } from "../api/inspect.ts";
 import { type RunOptions, runWith, surroundingsOf } from "../api/run.ts";
 import { runDependencies } from "../api/run-dependencies.ts";
 import { inputFacts, inputLines, streamJob } from "../api/stream.ts";
 import type { Storage } from "../data/storage/storage.ts";
+import { SluiceError } from "../foundation/errors.ts";
 import type { JsonObject } from "../foundation/json.ts";
 import { silentLogger } from "../foundation/logger.ts";
+import type { RunDependencies } from "../run/dependencies.ts";
+import type { JobInput } from "../run/job/schema.ts";
+import type { RunResult } from "../run/run-job.ts";
 import { fileNameOf, type Lines, storedLines, throughBarrier } from "./barrier.ts";
 import {
   type Barrier,
@@ -25,10 +29,14 @@ export interface Pipeline {
   steps: readonly Step[];
 }
 
+/** Keys of a job that hold for the runs of stages before a barrier as well. */
+export type InterimJob = Omit<Partial<JobInput>, "input" | "model" | "output">;
+
 /** How interim rows are made, and what a run of stages before a barrier may take. */
 export interface WorkshopOptions extends RunOptions {
   /** `model.resources` of a job. */
   resources?: JsonObject;
+  job?: InterimJob;
 }
 
 /** Carries out what has to be done before the last job of a pipeline can be planned. */
@@ -37,6 +45,8 @@ export class Workshop {
   readonly #options: WorkshopOptions;
   /** Stages before a barrier are a run beside the output, which can be gone on with. */
   readonly #keepsRuns: boolean;
+  /** Runs of stages before a barrier, in order. */
+  readonly interimRuns: RunResult[] = [];
   #temporary: string | undefined;
   #barriers = 0;
 
@@ -85,35 +95,67 @@ export class Workshop {
     const job = jobOfSegment(segment, undefined);
     const facts = await inputFacts(job, this.#options);
     const name = fileNameOf(`${number}-${step.kind}`, [job, step, facts]);
-    const lines = await this.#linesOf(segment, `${this.#storage.location}/${number}-run`);
+    const lines = await this.#linesOf(segment, step, `${number}-run`);
     const directory = await mkdtemp(join(tmpdir(), "sluice-barrier-"));
     try {
       const made = throughBarrier(lines, step, directory);
       const path = await storedLines(this.#storage, name, made);
-      return segmentOf([{ path, format: "jsonl" }]);
+      return segmentOf([{ path, format: "jsonl" }], segment.shards);
     } finally {
       await rm(directory, { recursive: true, force: true });
     }
   }
 
-  async #linesOf(segment: Segment, output: string): Promise<Lines> {
-    const job = jobOfSegment(segment, this.#options.resources);
-    if (segment.stages.length === 0) return () => inputLines(job, this.#options);
+  async #linesOf(segment: Segment, { kind }: Barrier, name: string): Promise<Lines> {
+    const { resources, ...options } = this.#options;
+    const job = { ...options.job, ...jobOfSegment(segment, resources) };
+    if (segment.stages.length === 0) return () => inputLines(job, options);
     if (this.#keepsRuns) {
-      const { error } = await runWith({ ...job, output }, this.#options, segment.functions);
-      if (error) throw error;
-      return () => asLines(results(output));
+      const output = `${this.#storage.location}/${name}`;
+      const result = await runWith({ ...job, output }, options, segment.functions);
+      if (result.error) throw result.error;
+      this.#note(result, kind);
+      return () => resultLines(output, dependenciesOf(options));
     }
-    const rows = streamJob(job, this.#options, segment.functions);
-    const path = await storedLines(this.#storage, `${this.#barriers}-rows`, asLines(rows));
-    return () => inputLines({ ...job, input: [{ path, format: "jsonl" }] }, this.#options);
+    const rows = streamJob(job, options, segment.functions);
+    const path = await storedLines(this.#storage, `${this.#barriers}-rows`, textsOf(rows));
+    return () => inputLines({ ...job, input: [{ path, format: "jsonl" }] }, options);
+  }
+
+  #note(result: RunResult, before: string): void {
+    this.interimRuns.push(result);
+    const { rows, output } = result.summary;
+    if (rows.failed === 0) return;
+    const count = rows.failed === 1 ? "1 row" : `${rows.failed} rows`;
+    this.#options.onEvent?.({
+      type: "notice",
+      message: `${count} failed before ${before}, and will not be among the results: ${output}`,
+    });
+  }
+
+  /** An error about a row that lies in a file which goes with the workshop. */
+  placed(error: unknown): unknown {
+    if (!(error instanceof SluiceError) || this.#temporary === undefined) return error;
+    const { code, hint, message, place } = error;
+    const { file, line } = place;
+    if (!file?.startsWith(`${this.#temporary}/`)) return error;
+    const barrier = /^\d+-(shuffle|sample|limit)/.exec(basename(file))?.[1];
+    const where = barrier === undefined ? `row ${line}` : `row ${line} behind ${barrier}`;
+    const placed = new SluiceError(code, "", { hint, cause: error });
+    placed.message = message.replace(`${file}:${line}`, where);
+    return placed;
   }
 }
 
-async function* asLines(rows: AsyncIterable<object>): AsyncGenerator<string> {
-  for await (const row of rows) yield JSON.stringify(row);
+async function* textsOf(rows: ReturnType<typeof streamJob>): AsyncGenerator<string> {
+  for await (const row of rows) yield row.text();
 }
 
 function storageAt(folder: string, options: WorkshopOptions): Storage {
-  return runDependencies(surroundingsOf(options), silentLogger).openStorage(folder);
+  return dependenciesOf(options).openStorage(folder);
+}
+
+function dependenciesOf(options: WorkshopOptions): RunDependencies {
+  const surroundings = surroundingsOf(options);
+  return runDependencies(surroundings, silentLogger, options.job?.store);
 }

@@ -43,6 +43,8 @@ export interface EngineDescription<Options> {
   embeds?(options: Options): boolean;
   /** Whether it writes down what is said in files: requests with `file`. Default: it does not. */
   transcribes?(options: Options): boolean;
+  /** Whether a chat may show it an image: `messages` with a `file`. Default: none may. */
+  seesImages?: boolean;
   /**
    * Whether prompts that begin alike are cheaper one after another: the engine, or the server
    * behind it, keeps what it computed.

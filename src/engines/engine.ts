@@ -76,7 +76,12 @@ export interface RowModel {
   ask(
     row: JsonObject,
     index: number,
-    call: { signal: AbortSignal; addUsage(usage: Usage): void },
+    call: {
+      signal: AbortSignal;
+      addUsage(usage: Usage): void;
+      /** Told where an answer ended at its limit of tokens. */
+      noteCut?(): void;
+    },
   ): Promise<JsonObject>;
   /** As `Engine.flush`. */
   flush(): void;

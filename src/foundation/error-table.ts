@@ -55,7 +55,7 @@ const { usage, badInput, engineUnavailable, bug, storage, resumable } = exitCode
 /** Every error that Sluice names; `docs/errors.md` is written from it. Codes are never reused. */
 export const errorTable = Object.freeze({
   // What was typed
-  USAGE: run(usage, "the command line is not understood", "see sluice --help"),
+  USAGE: run(usage, "this is not understood", "see sluice --help"),
   OPTION_UNKNOWN: run(usage, "unknown option", "see sluice run --help for every option"),
   JOB_INVALID: run(usage, "the job is not valid", "see docs/job-file.md"),
   ENV_MISSING: run(

@@ -1,8 +1,10 @@
 import { type ErrorCode, type ErrorScope, errorTable } from "./error-table.ts";
 import type { Usage } from "./inference.ts";
+import { shownPath } from "./shown-path.ts";
 
 /** Where a fault lies, as far as it is known. */
 export interface ErrorPlace {
+  /** As messages show it: an address without its query. */
   file?: string;
   /** Line in that file, from 1. */
   line?: number;
@@ -34,7 +36,8 @@ export class SluiceError extends Error {
   paid?: Usage;
 
   constructor(code: ErrorCode, detail = "", options: SluiceErrorOptions = {}) {
-    const { file, line, field, cause, hint, retryAfterMs } = options;
+    const { line, field, cause, hint, retryAfterMs } = options;
+    const file = options.file === undefined ? undefined : shownPath(options.file);
     const where = [
       file === undefined ? "" : line === undefined ? file : `${file}:${line}`,
       field === undefined ? "" : `field ${field}`,
@@ -77,6 +80,18 @@ export function asSluiceError(thrown: unknown): SluiceError {
   if (thrown instanceof SluiceError) return thrown;
   const detail = thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : String(thrown);
   return new SluiceError("INTERNAL", detail, { cause: thrown });
+}
+
+/** An error about a row, with the row's place where it has none yet. */
+export function locatedError(
+  error: SluiceError,
+  { file, line }: { file: string; line: number },
+): SluiceError {
+  if (error.place.file !== undefined) return error;
+  const { code, hint } = error;
+  const located = new SluiceError(code, "", { file, line, hint, cause: error });
+  located.message = `${error.message} (${located.place.file}:${line})`;
+  return located;
 }
 
 /** The error that `record` was made from, on the other side of a process border. */

@@ -166,7 +166,10 @@ export interface InferenceRequest {
   structure?: AnswerStructure;
   /** What is wanted is no answer but the vector of `prompt`: an array of numbers as `value`. */
   embed?: boolean;
-  /** Path of a file of sound, in place of words: the answer is what is said in it. */
+  /**
+   * Path of a file of sound, in place of words: the answer is what is said in it. Beside
+   * `messages`, of an image that the first of the user's shows.
+   */
   file?: string;
   /** The row itself, for engines that read more than the words. */
   row?: JsonObject;

@@ -36,9 +36,17 @@ export const limits = Object.freeze({
   maxInputFiles: 1_000_000,
   /** Largest footer of a Parquet file. */
   maxParquetFooterBytes: 256 * 1024 * 1024,
+  /** Longest metadata of one message of an Arrow file, and longest footer. */
+  maxArrowMetadataBytes: 64 * 1024 * 1024,
   /** Rows of a row group of a Parquet file that is written, and characters of them as JSON. */
   maxRowGroupRows: 50_000,
   maxRowGroupChars: 4 * 1024 * 1024,
+  /** Uncompressed bytes of a row group of an input that results take over as it is. */
+  minCarriedGroupBytes: 64 * 1024,
+  maxCarriedGroupBytes: 128 * 1024 * 1024,
+  /** Pieces of memory for row groups that are kept for the next file, and the largest of them. */
+  maxSpareGroups: 1,
+  maxSpareGroupBytes: 32 * 1024 * 1024,
   /** Columns of a table that is written. */
   maxColumns: 10_000,
   /** Fields of an object that a table keeps as fields; one with more is kept as JSON … */
@@ -57,6 +65,8 @@ export const limits = Object.freeze({
   maxChunks: 100_000,
   /** Rows of one shard when the planner chooses. */
   maxShardRows: 50_000,
+  /** A file of tasks up to this is written, and read, as a whole. */
+  maxWholeTasksBytes: 1024 * 1024,
   /** plan.json is read by every worker and stays small. */
   maxPlanBytes: 1024 * 1024,
   /** A commit record stays small enough that stores answer a lost race cleanly. */
@@ -101,6 +111,9 @@ export const limits = Object.freeze({
   maxCountedTasks: 10_000,
   /** Tasks that one worker holds open at once. */
   maxOpenTasks: 64,
+  /** Longest time to open a task for which rows are kept waiting, in tasks not begun. */
+  maxOpenTaskMs: 5000,
+  maxTasksAhead: 3,
   /**
    * Each of the two halves of a worker's young objects. Node's own bound is 64 on machines with
    * much memory, with which a worker peaks at 370 MB; half of that costs a twelfth of the
@@ -168,6 +181,8 @@ export const limits = Object.freeze({
   defaultEmbeddingRequests: 8,
   /** Largest file that is sent to be transcribed. */
   maxTranscribedBytes: 1024 * 1024 * 1024,
+  /** Largest image that a chat shows: it stands in the request's text. */
+  maxImageBytes: 20 * 1024 * 1024,
   /** Latencies of requests from which the slowest are told, and how many there must be. */
   keptLatencies: 512,
   leastLatencies: 20,
@@ -242,8 +257,9 @@ export const limits = Object.freeze({
   coordinatorWatchMs: 10_000,
   /** One message between processes. */
   maxMessageBytes: 64 * 1024 * 1024,
-  /** The race by which a store is probed: rounds, and creators a round. */
+  /** The race by which a store is probed: rounds, those of an object store, creators a round. */
   probeRounds: 5,
+  storeProbeRounds: 12,
   probeCreators: 20,
   /** What was being written and has not changed for this long belongs to a dead process. */
   staleLeftoverMs: 3_600_000,
@@ -254,13 +270,15 @@ export const limits = Object.freeze({
   /** Time an object store gets to take a connection, and may then stand still. */
   storeConnectTimeoutMs: 5000,
   storeStallTimeoutMs: 60_000,
+  /** Objects of which size and ETag are kept while they are read. */
+  maxKnownObjects: 64,
   /** Connections to one object store. */
   maxStoreConnections: 64,
   /** Objects beyond this are written by parts of it, so many at once. */
   storePartBytes: 8 * 1024 * 1024,
   storePartsAtOnce: 3,
   /** What is appended goes to an object store when it holds this much, or is this old. */
-  maxSegmentBytes: 4 * 1024 * 1024,
+  maxSegmentBytes: 16 * 1024 * 1024,
   maxSegmentAgeMs: 30_000,
   /** Segments of one object that wait for the store. */
   maxWaitingSegments: 4,

@@ -141,15 +141,21 @@ function ofTemplates(options: PromptOptions, key: string): PromptContent {
     };
   }
   const templates = messageTemplates(options, key);
+  const { image } = options;
+  const file = image === undefined ? undefined : compileTemplate(image, { name: `${key}.image` });
   return {
     api: "chat",
-    variables: templates.flatMap(({ content }) => content.variables),
+    variables: [
+      ...templates.flatMap(({ content }) => content.variables),
+      ...(file?.variables ?? []),
+    ],
     fill: (request, row, extra) => {
       const messages: ChatMessage[] = [];
       for (const { role, content } of templates) {
         messages.push({ role, content: content.render(row, extra) });
       }
       request.messages = messages;
+      if (file) request.file = file.render(row, extra);
     },
   };
 }

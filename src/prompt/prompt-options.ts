@@ -80,6 +80,12 @@ export const promptFields = {
       "Jinja template of the path of a file of sound, with `api: transcription`; from the folder " +
         "of the input",
     ),
+  image: z
+    .string()
+    .optional()
+    .describe(
+      "Jinja template of the path of an image that `prompt` asks about; from the folder of the input",
+    ),
   onTooLong: z
     .enum(["fail", "truncate-left", "truncate-right"])
     .default("fail")
@@ -135,6 +141,11 @@ const promptObject = z
     path: ["file"],
     message: "file and api: transcription go together",
   })
+  .refine(
+    ({ api = "chat", prompt, image }) =>
+      image === undefined || (api === "chat" && prompt !== undefined),
+    { path: ["image"], message: "an image goes with prompt, in a chat" },
+  )
   // What a type makes is known only when it is compiled.
   .transform((value) =>
     value.type === undefined ? { ...value, api: value.api ?? "chat" } : value,

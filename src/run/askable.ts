@@ -89,6 +89,7 @@ export function assertAskable(job: JobSpec): void {
     job,
     asked.map(({ api }) => api),
   );
+  assertImagesSeen(job);
   const policies = asked.map(({ onTooLong }) => onTooLong);
   const unsupported = unsupportedOptions(job.model, parametersOf(job, 0), policies);
   if (unsupported.length === 0) return;
@@ -109,6 +110,15 @@ function assertAnswerable({ model }: JobSpec, apis: readonly (string | undefined
   if (refused === undefined) return;
   throw new SluiceError("UNSUPPORTED", `engine ${model.engine} cannot do api: ${refused}`, {
     hint: `take an engine that does, such as openai: see docs/engines.md`,
+  });
+}
+
+/** Refuses images in prompts of an engine that has no eyes. */
+function assertImagesSeen({ model, prompt, prompts = {} }: JobSpec): void {
+  const isShown = [prompt, ...Object.values(prompts)].some((asked) => asked?.image !== undefined);
+  if (!isShown || describeEngine(model).seesImages) return;
+  throw new SluiceError("UNSUPPORTED", `engine ${model.engine} takes no images in prompts`, {
+    hint: "ask a server that does with engine openai, or give rows that name them to a predictor",
   });
 }
 

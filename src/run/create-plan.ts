@@ -1,7 +1,7 @@
 import { isUncut } from "../data/formats/registry.ts";
 import type { InputFile, InputSource } from "../data/inputs.ts";
 import type { OpenFile } from "../data/open-files.ts";
-import { estimateRows, readRows, scanSlices } from "../data/slices.ts";
+import { estimateRows, type LongerTasks, readRows, scanSlices } from "../data/slices.ts";
 import type { InputStores } from "../data/sources/open.ts";
 import type { Storage } from "../data/storage/storage.ts";
 import { describeEngine } from "../engines/registry.ts";
@@ -10,7 +10,9 @@ import { digestOf } from "../foundation/hashing.ts";
 import { formatIndexSet, rangesOf } from "../foundation/index-set.ts";
 import { limits } from "../foundation/limits.ts";
 import { type Random, randomInteger, seededRandom } from "../foundation/random.ts";
+import { shares } from "../foundation/shares.ts";
 import { promptSetOf } from "./askable.ts";
+import { assertOpenedByEngine } from "./asked-files.ts";
 import type { RunEvent } from "./events.ts";
 import { datasetInputs } from "./job/dataset.ts";
 import type { JobSpec } from "./job/schema.ts";
@@ -46,6 +48,7 @@ export interface FoundInput {
  */
 export async function findInput(job: JobSpec, inputs: InputStores): Promise<FoundInput> {
   const files = await inputs.expand(sourcesOf(job), "/");
+  assertOpenedByEngine(job, files);
   return {
     files,
     bytes: files.reduce((sum, file) => sum + file.bytes, 0),
@@ -87,10 +90,12 @@ export async function scanInput(
   found: FoundInput,
   options: ScanOptions,
   rowsPerTask: number,
+  longerTasks?: LongerTasks,
 ): Promise<{ tasks: StoredTasks; input: InputSummary }> {
   const { job, storage, uniqueId, seed } = options;
   let largestTaskRows = 0;
-  const scan = tapped(scanTasks(found, options, rowsPerTask), (task) => {
+  const size = { rowsPerTask, ...(longerTasks && { longerTasks }) };
+  const scan = tapped(scanTasks(found, options, size), (task) => {
     largestTaskRows = Math.max(largestTaskRows, task.rows);
   });
   let tasks: StoredTasks;
@@ -109,7 +114,7 @@ export async function scanInput(
   const { bytes, digest, modifiedDigest } = found;
   const files = found.files.length;
   const compressedFiles = found.files.filter(isUncut).length;
-  const input = { files, bytes, rows, rowsPerTask, digest, modifiedDigest };
+  const input = { files, bytes, rows, ...size, digest, modifiedDigest };
   const uncut = {
     ...(compressedFiles > 0 && { compressedFiles }),
     ...(largestTaskRows > rowsPerTask && { largestTaskRows }),
@@ -135,30 +140,50 @@ function isShardSizeFree({ shard, model }: JobSpec): boolean {
   return (describeEngine(model).shardMultiple?.(model) ?? 1) === 1;
 }
 
-/** How many rows a shard gets, from the job or from a look at the files. */
+/** Rows of the shards of a run. */
+export interface ShardSize {
+  rowsPerTask: number;
+  longerTasks?: LongerTasks;
+}
+
+/**
+ * How many rows a shard gets, from the job or from a look at the files. As many shards as the job
+ * counts are of one size, or a row (of a pipeline with batches: a batch) apart; none is empty.
+ */
 export async function shardRows(
   found: FoundInput,
   job: JobSpec,
   workers: number,
   order: RowOrder,
   openFile: OpenFile,
-): Promise<number> {
-  const rows = await wantedShardRows(found, job, { workers, order, openFile });
+): Promise<ShardSize> {
   const multiple = describeEngine(job.model).shardMultiple?.(job.model) ?? 1;
-  return Math.ceil(rows / multiple) * multiple;
+  const { rows, count } = job.shard;
+  if (rows === undefined && count !== undefined) {
+    const units = Math.ceil((await countRows(found, job, openFile)) / multiple);
+    return countedSize(units, count, multiple);
+  }
+  const wanted = rows ?? (await defaultRows(found, job, { workers, order, openFile }));
+  return { rowsPerTask: Math.ceil(wanted / multiple) * multiple };
 }
 
-async function wantedShardRows(
+/** The size of `count` shards that hold `units` of so many rows together. */
+function countedSize(units: number, count: number, rowsOfUnit: number): ShardSize {
+  const all = Math.max(1, units);
+  const sizes = shares(all, Math.min(all, count));
+  const [most, least] = [sizes[0]!, sizes.at(-1)!];
+  const rowsPerTask = least * rowsOfUnit;
+  if (most === least) return { rowsPerTask };
+  const tasks = sizes.filter((size) => size === most).length;
+  return { rowsPerTask, longerTasks: { tasks, rows: most * rowsOfUnit } };
+}
+
+async function defaultRows(
   found: FoundInput,
   job: JobSpec,
   by: { workers: number; order: RowOrder; openFile: OpenFile },
 ): Promise<number> {
   const { workers, order, openFile } = by;
-  const { rows, count } = job.shard;
-  if (rows !== undefined) return rows;
-  if (count !== undefined) {
-    return Math.max(1, Math.ceil((await countRows(found, job, openFile)) / count));
-  }
   const estimated = Math.min(await estimateRows(found.files, openFile), job.limit ?? Infinity);
   const sizeFor = order === "prefix" ? prefixShardRows : defaultShardRows;
   return sizeFor(estimated, workers);
@@ -208,14 +233,14 @@ export async function plannedOrder(
 async function* scanTasks(
   found: FoundInput,
   { job, openFile, onEvent }: ScanOptions,
-  rowsPerTask: number,
+  size: ShardSize,
 ): AsyncGenerator<Task> {
   const ids = job.input.map(idFieldOf);
   const idOf = new Map(found.files.map(({ path, source }) => [path, ids[source]]));
   let task = 0;
   const scan = scanSlices(found.files, {
     ...readOptionsFor(job),
-    rowsPerTask,
+    ...size,
     atOwnBorders: isShardSizeFree(job),
     ...(job.limit === undefined ? {} : { limit: job.limit }),
     openFile,
@@ -272,7 +297,8 @@ export async function assertSameInput(
   }
   // Equal times are taken as equal content; other times are worth a pass over the bytes.
   if (found.modifiedDigest === planned.modifiedDigest) return;
-  const { tasks } = await scanInput(found, options, planned.rowsPerTask);
+  const { rowsPerTask, longerTasks } = planned;
+  const { tasks } = await scanInput(found, options, rowsPerTask, longerTasks);
   if (tasks.file.sha256 !== plannedTasks.file.sha256) {
     throw new SluiceError("INPUT_CHANGED", "its content is another one (checksums differ)");
   }

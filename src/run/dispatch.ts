@@ -228,7 +228,7 @@ export class Dispatcher {
     const running = worker.running.get(message.task);
     if (!running) return;
     const { waiting, inFlight, done, failed, usage, errors } = message;
-    worker.capacity = message.capacity ?? worker.capacity;
+    worker.noteWanted(message);
     this.#failedRows += failed - running.failed;
     this.#tellErrors(errors, running.state);
     Object.assign(running, { waiting, inFlight, done, failed, usage });
@@ -322,14 +322,10 @@ export class Dispatcher {
 
   #assign(worker: DispatchedWorker): void {
     if (this.#isStopping || !worker.isReady) return;
-    let waiting = 0;
-    for (const running of worker.running.values()) waiting += running.waiting;
-    while (waiting < worker.capacity && worker.running.size < limits.maxOpenTasks) {
+    while (worker.wantsTask) {
       const state = this.#queue.pop();
       if (!state) return;
-      const rows = this.#options.rowsOf(state.task);
-      worker.running.set(state.task, newRunning(state, rows));
-      waiting += rows;
+      worker.running.set(state.task, newRunning(state, this.#options.rowsOf(state.task)));
       worker.handle.channel.send({ type: "task-run", task: state.task, ...state.ends });
     }
   }

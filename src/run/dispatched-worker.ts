@@ -1,4 +1,5 @@
 import type { Channel } from "../foundation/channel.ts";
+import { limits } from "../foundation/limits.ts";
 import type { RunningTask } from "./dispatched-task.ts";
 import type { FromWorker, ToWorker } from "./worker/protocol.ts";
 
@@ -14,6 +15,8 @@ export interface WorkerHandle {
 /** Looks in a row at which a worker that hangs has said nothing. */
 const maxMissedLooks = 2;
 
+type WantedRows = Partial<Pick<DispatchedWorker, "capacity" | "rowsAhead">>;
+
 /** A worker of a dispatcher, and what it has. */
 export class DispatchedWorker {
   readonly slot: number;
@@ -22,6 +25,8 @@ export class DispatchedWorker {
   /** Its slot before it said who it is. */
   id: string;
   capacity = 1;
+  /** Rows that should wait with it, where that is more than its engine can hold. */
+  rowsAhead = 0;
   isReady = false;
   /** Why its coordinator ended it; undefined where it did not. */
   endedFor: string | undefined;
@@ -38,6 +43,23 @@ export class DispatchedWorker {
   kill(why: string): void {
     this.endedFor ??= why;
     this.handle.kill();
+  }
+
+  /** True where it should be given another task. */
+  get wantsTask(): boolean {
+    if (this.running.size >= limits.maxOpenTasks) return false;
+    let waiting = 0;
+    let ahead = 0;
+    for (const task of this.running.values()) {
+      waiting += task.waiting;
+      if (task.waiting > 0 && task.inFlight === 0) ahead++;
+    }
+    return waiting < this.capacity || (waiting < this.rowsAhead && ahead < limits.maxTasksAhead);
+  }
+
+  /** Notes what it said of these, where something changed. */
+  noteWanted({ capacity = this.capacity, rowsAhead = this.rowsAhead }: WantedRows): void {
+    Object.assign(this, { capacity, rowsAhead });
   }
 
   /** It said something. */

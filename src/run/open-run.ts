@@ -18,7 +18,7 @@ import { errorFileOf } from "./openai-batch/error-file.ts";
 import { planOutputs } from "./output/plan-outputs.ts";
 import { plannedColumns } from "./output/planned-columns.ts";
 import { type Plan, planBytes } from "./plan.ts";
-import { probeStore } from "./probe.ts";
+import { assertBegunSo, probeStore } from "./probe.ts";
 import { createOnce, readJson } from "./records.ts";
 import { removeRun, stdinPrefix } from "./remove-run.ts";
 import { assertStagesAskable } from "./row-model.ts";
@@ -76,6 +76,7 @@ export async function openOrPlan(
       plan = undefined;
     }
     if (plan) {
+      assertBegunSo(storage, plan.job);
       if (!(await matches(wanted, plan, dependencies, options, storage))) continue;
     } else {
       const outside = dependencies.openStorage(location.outside);
@@ -256,8 +257,8 @@ async function planRun(
   const { onEvent } = options;
   const scan = { storage, job, seed, workers, uniqueId, openFile, onEvent };
   const order = await plannedOrder(found, job, openFile);
-  const rowsPerTask = await shardRows(found, job, workers, order, openFile);
-  const { tasks, input } = await scanInput(found, scan, rowsPerTask);
+  const { rowsPerTask, longerTasks } = await shardRows(found, job, workers, order, openFile);
+  const { tasks, input } = await scanInput(found, scan, rowsPerTask, longerTasks);
   const columns = await plannedColumns(found.files, job, openFile);
   await probing;
   const plan: Plan = {

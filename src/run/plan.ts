@@ -1,7 +1,7 @@
 import type { Column } from "../data/columns.ts";
 import type { Slice } from "../data/row.ts";
-import type { ReadOptions } from "../data/slices.ts";
-import type { RandomReader, Storage } from "../data/storage/storage.ts";
+import type { LongerTasks, ReadOptions } from "../data/slices.ts";
+import type { RandomReader, Storage, Writer } from "../data/storage/storage.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { sha256Hex, sha256Stream } from "../foundation/hashing.ts";
 import { limits } from "../foundation/limits.ts";
@@ -83,6 +83,8 @@ export interface InputSummary {
   rows: number;
   /** Rows that a task was to have. */
   rowsPerTask: number;
+  /** Of tasks that were counted, the first were to have one row, or batch, more. */
+  longerTasks?: LongerTasks;
   /** Rows of the largest task, where that has more: what cannot be cut lies in one. */
   largestTaskRows?: number;
   /** Files that are compressed as a whole; each is one shard. */
@@ -113,8 +115,7 @@ export async function storeTasks(
   uniqueId: string,
   tasks: AsyncIterable<Task> | Iterable<Task>,
 ): Promise<StoredTasks> {
-  const draft = `${pendingPath}-${uniqueId}`;
-  const writer = await storage.writer(draft);
+  const draft = new TasksDraft(storage, `${pendingPath}-${uniqueId}`);
   const digest = sha256Stream();
   const offsets: number[] = [];
   let bytes = 0;
@@ -126,27 +127,71 @@ export async function storeTasks(
       bytes += line.length;
       rows += task.onlyRows ?? task.rows;
       digest.update(line);
-      await writer.write(line);
+      await draft.write(line);
     }
-    await writer.close();
   } catch (error) {
-    await writer.abort();
+    await draft.abort();
     throw error;
   }
   const sha256 = digest.digest("hex");
   const path = tasksPathOf(generation, sha256);
-  await storage.publish(draft, path);
-  await storage.remove(draft);
   const table = Buffer.alloc(offsets.length * 8);
   for (const [at, offset] of offsets.entries()) table.writeBigUInt64LE(BigInt(offset), at * 8);
   const indexPath = `${path}.offsets`;
-  await storage.replace(indexPath, table);
+  await Promise.all([draft.become(path), storage.replace(indexPath, table)]);
   return {
     count: offsets.length,
     rows,
     file: { path, sha256, bytes },
     index: { path: indexPath, sha256: sha256Hex(table), bytes: table.length },
   };
+}
+
+/** Tasks whose file has no name yet, for it has their checksum: few are held, many are written. */
+class TasksDraft {
+  readonly #storage: Storage;
+  readonly #path: string;
+  #writer: Writer | undefined;
+  #held: Buffer[] = [];
+  #heldBytes = 0;
+
+  constructor(storage: Storage, path: string) {
+    this.#storage = storage;
+    this.#path = path;
+  }
+
+  async write(line: Buffer): Promise<void> {
+    this.#held.push(line);
+    this.#heldBytes += line.length;
+    if (this.#heldBytes <= limits.maxWholeTasksBytes) return;
+    this.#writer ??= await this.#storage.writer(this.#path);
+    await this.#writer.write(this.#taken());
+  }
+
+  /** Makes it the file at `path`. */
+  async become(path: string): Promise<void> {
+    if (!this.#writer) return await this.#storage.replace(path, this.#taken());
+    try {
+      await this.#writer.write(this.#taken());
+      await this.#writer.close();
+    } catch (error) {
+      await this.abort();
+      throw error;
+    }
+    await this.#storage.publish(this.#path, path);
+    await this.#storage.remove(this.#path);
+  }
+
+  async abort(): Promise<void> {
+    await this.#writer?.abort();
+  }
+
+  #taken(): Buffer {
+    const lines = Buffer.concat(this.#held);
+    this.#held = [];
+    this.#heldBytes = 0;
+    return lines;
+  }
 }
 
 /** Reads the plan of a generation. `NOT_A_RUN` where the directory holds none. */
@@ -222,12 +267,22 @@ export class TaskTable {
 
   async #open(): Promise<[RandomReader, RandomReader]> {
     const { file, index } = this.#plan.tasks;
-    const lines = await this.#storage.open(file.path);
-    try {
-      return [lines, await this.#storage.open(index.path)];
-    } catch (error) {
-      await lines.close();
-      throw error;
+    const [lines, table] = await Promise.allSettled([this.#reader(file), this.#reader(index)]);
+    if (lines.status === "fulfilled" && table.status === "fulfilled") {
+      return [lines.value, table.value];
     }
+    for (const it of [lines, table]) if (it.status === "fulfilled") await it.value.close();
+    throw lines.status === "rejected" ? lines.reason : (table as PromiseRejectedResult).reason;
+  }
+
+  /** Of a small file all is read at once: each read may be a round trip. */
+  async #reader({ path, bytes }: PlannedFile): Promise<RandomReader> {
+    if (bytes > limits.maxWholeTasksBytes) return await this.#storage.open(path);
+    const content = await this.#storage.read(path);
+    return {
+      bytes: content.length,
+      read: async (offset, length) => content.subarray(offset, offset + length),
+      close: async () => {},
+    };
   }
 }

@@ -2,12 +2,12 @@ import { memoryStorage } from "../data/storage/memory.ts";
 import type { Storage } from "../data/storage/storage.ts";
 import type { Engine } from "../engines/engine.ts";
 import { describeEngine } from "../engines/registry.ts";
-import type { Clock } from "../foundation/clock.ts";
 import type { ErrorCode } from "../foundation/error-table.ts";
 import { asSluiceError } from "../foundation/errors.ts";
 import { digestOf } from "../foundation/hashing.ts";
 import type { InferenceRequest } from "../foundation/inference.ts";
 import type { JsonObject } from "../foundation/json.ts";
+import { shownPath } from "../foundation/shown-path.ts";
 import type { PromptSet } from "../prompt/prompt-set.ts";
 import { type Speed, speedOf } from "./advise/speed.ts";
 import { promptSetOf } from "./askable.ts";
@@ -25,6 +25,7 @@ import {
   sampleRequests,
 } from "./estimate.ts";
 import type { RunEvent } from "./events.ts";
+import { fetchingFiles } from "./fetching-engine.ts";
 import { inputNotices } from "./input-notices.ts";
 import { generationNotices } from "./job/generation.ts";
 import { answersOf, differingAnswers } from "./job/kinds.ts";
@@ -34,8 +35,10 @@ import { locateRun } from "./locate.ts";
 import { measureRows, paceOf, rowsToMeasure } from "./measure.ts";
 import { assertFree, openOrPlan } from "./open-run.ts";
 import { errorFileOf } from "./openai-batch/error-file.ts";
+import { assertOutputsAbsent } from "./output/plan-outputs.ts";
 import type { InputSummary, Plan } from "./plan.ts";
 import { readJson } from "./records.ts";
+import type { RunContext } from "./run-context.ts";
 import { sampleNotices } from "./sample-notices.ts";
 import { firstRows } from "./sample-rows.ts";
 import { committedTasks } from "./seal/commits.ts";
@@ -146,10 +149,10 @@ export async function previewJob(
   const sampled = await sampleRequests(context);
   const first = (await firstRows(context, shownRows)).map((row) => askedRow(promptSet, row));
   const { workers, notices } = await workersFor(job, plan.rows);
-  const standing = await standingRun(job, dependencies);
+  const standing = await standingRun(job, context, dependencies);
   const facts = { job, plan, sampled };
   const estimate = options.measure
-    ? await measured(facts, promptSet, workers, options.measure, dependencies.clock)
+    ? await measured(facts, promptSet, workers, options.measure, dependencies)
     : { ...standing.estimated(estimateFrom(job, plan, sampled), facts), speed: null };
   return {
     digest: digestOf([answersOf(job), plan.tasks.file.sha256]),
@@ -195,14 +198,15 @@ function warningsOf(sampled: readonly AskedRow[]): PreviewWarning[] {
     const key = `${code} ${field}`;
     const known = warnings.get(key);
     if (known) known.rows++;
-    else warnings.set(key, { code, field, rows: 1, message, first: { file, line } });
+    else
+      warnings.set(key, { code, field, rows: 1, message, first: { file: shownPath(file), line } });
   }
   return [...warnings.values()];
 }
 
 function shownRow({ index, file, line, requests, error }: AskedRow): ShownRow {
   const shown = requests.map((request) => shownRequest(request));
-  return { index, file, line, requests: shown, error: error?.message ?? null };
+  return { index, file: shownPath(file), line, requests: shown, error: error?.message ?? null };
 }
 
 function shownRequest(request: InferenceRequest): ShownRow["requests"][number] {
@@ -228,11 +232,11 @@ async function measured(
   promptSet: PromptSet,
   workers: number,
   { rows, openEngine, signal }: MeasureRequest,
-  clock: Clock,
+  { clock, inputs }: RunDependencies,
 ): Promise<Estimate & { speed: Speed }> {
   const { job, plan, sampled } = facts;
   const startedMs = clock.monotonic();
-  const engine = await openEngine(plan.job);
+  const engine = fetchingFiles(await openEngine(plan.job), inputs);
   const startSeconds = (clock.monotonic() - startedMs) / 1000;
   try {
     const { maxAttempts } = job.retries;
@@ -257,7 +261,11 @@ interface Standing {
   estimated(byCharacters: Estimate, facts: EstimateFacts): Estimate;
 }
 
-async function standingRun(job: JobSpec, dependencies: RunDependencies): Promise<Standing> {
+async function standingRun(
+  job: JobSpec,
+  planned: RunContext,
+  dependencies: RunDependencies,
+): Promise<Standing> {
   const { openStorage, clock, processes } = dependencies;
   const location = locateRun(job.output.path);
   const storage = openStorage(location.directory);
@@ -265,8 +273,10 @@ async function standingRun(job: JobSpec, dependencies: RunDependencies): Promise
   const nothing = { run: null, estimated: (byCharacters: Estimate) => byCharacters };
   if (!plan) {
     try {
-      const errorFile = errorFileOf(job, location);
-      await assertFree(storage, openStorage(location.outside), location, errorFile);
+      const outside = openStorage(location.outside);
+      await assertFree(storage, outside, location, errorFileOf(job, location));
+      const places = { storage, outside, openStorage };
+      await assertOutputsAbsent(planned.storage, planned.plan, places);
       return { ...nothing, notices: [] };
     } catch (error) {
       const message = `sluice run would stop: ${asSluiceError(error).message}`;

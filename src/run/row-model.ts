@@ -1,3 +1,4 @@
+import type { InputStores } from "../data/sources/open.ts";
 import type { Engine, EngineContext, RowModel } from "../engines/engine.ts";
 import type { openEngine } from "../engines/registry.ts";
 import { sleep } from "../foundation/clock.ts";
@@ -8,21 +9,28 @@ import { backoffMs } from "../foundation/retry.ts";
 import type { PromptSet } from "../prompt/prompt-set.ts";
 import { assertAskable, promptSetOf } from "./askable.ts";
 import { acceptAnswers, type FormTry, InvalidAnswers, nextTry } from "./execute/form-tries.ts";
+import { fetchingFiles } from "./fetching-engine.ts";
 import { problemsError } from "./job/problem.ts";
 import { type JobSpec, jobSchema } from "./job/schema.ts";
 
 type Call = Parameters<RowModel["ask"]>[2];
 
-/** How the models of a pipeline's stages are opened: `EngineContext.openRowModel` of its run. */
+/**
+ * How the models of a pipeline's stages are opened: `EngineContext.openRowModel` of its run.
+ *
+ * @param inputs where files lie that prompts name by their addresses.
+ */
 export function rowModelOpener(
   job: JobSpec,
   seed: number,
   open: typeof openEngine,
+  inputs: Pick<InputStores, "copy">,
 ): NonNullable<EngineContext["openRowModel"]> {
   return async (stage, context) => {
     const own = stageJob(job, stage);
     const promptSet = promptSetOf(own, own.generation.seed ?? seed);
-    return new AskedModel(await open(own.model, context), promptSet, own, context);
+    const engine = fetchingFiles(await open(own.model, context), inputs);
+    return new AskedModel(engine, promptSet, own, context);
   };
 }
 
@@ -97,6 +105,8 @@ class AskedModel implements RowModel {
       const request = this.#promptSet.ready(requests, responses, at);
       responses.push(await this.#answerTo(request, call));
     }
+    const ends = responses.flatMap(({ answers }) => answers.map((each) => each.finishReason));
+    if (ends.includes("length")) call.noteCut?.();
     return { ...row, [this.#job.output.field]: this.#promptSet.answer(requests, responses) };
   }
 

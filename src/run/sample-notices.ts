@@ -1,4 +1,5 @@
 import type { InferenceRequest } from "../foundation/inference.ts";
+import { shownPath } from "../foundation/shown-path.ts";
 import { promptSetOf } from "./askable.ts";
 import { type AskedRow, askedRow } from "./estimate.ts";
 import type { JobSpec } from "./job/schema.ts";
@@ -38,7 +39,7 @@ function replacedFieldNotice(job: JobSpec, rows: readonly AskedRow[]): string | 
   const row = rows.find(({ value }) => value !== undefined && Object.hasOwn(value, field));
   if (row === undefined) return undefined;
   return (
-    `rows have a field ${field} already (${row.file}:${row.line}): in the results the model's ` +
+    `rows have a field ${field} already (${shownPath(row.file)}:${row.line}): in the results the model's ` +
     "answer replaces it; to keep it, set output.field to another name"
   );
 }
@@ -52,7 +53,7 @@ function unansweredTurnsNotices(job: JobSpec, rows: readonly AskedRow[]): string
       if (key === undefined || notices.has(key) || !asksSeveralAtOnce(request)) continue;
       notices.set(
         key,
-        `${file}:${line} has several messages of the user and no answer between them, and all ` +
+        `${shownPath(file)}:${line} has several messages of the user and no answer between them, and all ` +
           `are asked at once: set ${key} to every (one after another), to first, or to last (as ` +
           "it is, without this notice)",
       );

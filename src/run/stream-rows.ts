@@ -2,7 +2,8 @@ import type { InputRow } from "../data/row.ts";
 import { readRows, scanSlices } from "../data/slices.ts";
 import type { Engine } from "../engines/engine.ts";
 import { type Clock, sleep } from "../foundation/clock.ts";
-import { asSluiceError, SluiceError } from "../foundation/errors.ts";
+import { asSluiceError, locatedError, SluiceError } from "../foundation/errors.ts";
+import type { InferenceRequest, InferenceResponse } from "../foundation/inference.ts";
 import type { JsonObject } from "../foundation/json.ts";
 import { limits } from "../foundation/limits.ts";
 import { type Random, seededRandom } from "../foundation/random.ts";
@@ -11,6 +12,7 @@ import type { PromptSet } from "../prompt/prompt-set.ts";
 import { promptSetOf } from "./askable.ts";
 import { drawSample, findInput } from "./create-plan.ts";
 import type { RunDependencies } from "./dependencies.ts";
+import { LongNumbers } from "./exact-rows.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { readOptionsFor } from "./plan.ts";
 
@@ -23,6 +25,12 @@ export interface StreamOptions {
   signal: AbortSignal;
 }
 
+/** What came of a row: a result, and its JSON text, which has every digit. */
+export interface StreamedRow {
+  value: JsonObject;
+  text(): string;
+}
+
 /**
  * What the rows of a job become, in input order, with no run: nothing is kept on storage. No more
  * is asked than the reader needs soon.
@@ -32,7 +40,7 @@ export interface StreamOptions {
 export async function* streamRows(
   job: JobSpec,
   options: StreamOptions,
-): AsyncGenerator<JsonObject> {
+): AsyncGenerator<StreamedRow> {
   const stream = new RowStream(job, options);
   try {
     yield* stream.results();
@@ -41,12 +49,12 @@ export async function* streamRows(
   }
 }
 
-/** The rows of a job's input, as far as it takes them. */
+/** The rows of a job's input, as far as it takes them, in arrays of bounded size. */
 export async function* inputRows(
   job: JobSpec,
   { inputs }: Pick<RunDependencies, "inputs">,
   seed: number,
-): AsyncGenerator<InputRow> {
+): AsyncGenerator<InputRow[]> {
   const { files } = await findInput(job, inputs);
   const { limit, sample } = job;
   const openFile = inputs.open;
@@ -61,7 +69,7 @@ export async function* inputRows(
     sample === undefined ? undefined : await chosenRows(scanSlices(files, cut), sample, seed);
   for await (const { slices, firstRow } of scanSlices(files, cut)) {
     for await (const rows of readRows(slices, firstRow, openFile, { ...reading, parse: true })) {
-      for (const row of rows) if (chosen === undefined || chosen.has(row.index)) yield row;
+      yield chosen === undefined ? rows : rows.filter(({ index }) => chosen.has(index));
     }
   }
 }
@@ -78,7 +86,7 @@ async function chosenRows(
 
 /** A row that was asked: what it became once it did. */
 interface AskedRow {
-  settled?: { rows: readonly JsonObject[] } | { error: SluiceError };
+  settled?: { rows: readonly StreamedRow[] } | { error: SluiceError };
 }
 
 class RowStream {
@@ -92,6 +100,10 @@ class RowStream {
   /** In input order. */
   readonly #asked: AskedRow[] = [];
   #inFlight = 0;
+  /** Rows that were with an engine that ended: each is asked alone, and no others meanwhile. */
+  #suspects = 0;
+  #lastAlone: Promise<unknown> = Promise.resolve();
+  #returned = Promise.withResolvers<void>();
   #wake: () => void = () => {};
 
   constructor(job: JobSpec, options: StreamOptions) {
@@ -103,15 +115,23 @@ class RowStream {
     this.#signal = AbortSignal.any([options.signal, this.#stopping.signal]);
   }
 
-  async *results(): AsyncGenerator<JsonObject> {
+  async *results(): AsyncGenerator<StreamedRow> {
     const { engine, dependencies, seed } = this.#options;
     const rows = inputRows(this.#job, dependencies, seed)[Symbol.asyncIterator]();
+    let read: InputRow[] = [];
+    let at = 0;
     try {
       for (let hasEnded = false; ; ) {
-        while (!hasEnded && this.#hasRoom()) {
+        const isLow = this.#isLow;
+        while (isLow && !hasEnded && this.#hasRoom()) {
+          // No wait between rows that are there: what is asked in one go is one batch.
+          if (at < read.length) {
+            this.#take(read[at++]!);
+            continue;
+          }
           const { done, value } = await rows.next();
           if (done) hasEnded = true;
-          else this.#take(value);
+          else [read, at] = [value, 0];
         }
         const first = this.#asked[0];
         if (first === undefined) return;
@@ -135,9 +155,18 @@ class RowStream {
   }
 
   #hasRoom(): boolean {
-    const { capacity } = this.#options.engine;
-    const most = Math.max(1, this.#options.ahead?.() ?? 2 * capacity);
-    return this.#inFlight < capacity && this.#asked.length < most;
+    if (this.#suspects > 0) return false;
+    return this.#inFlight < this.#options.engine.capacity && this.#asked.length < this.#mostAsked;
+  }
+
+  get #mostAsked(): number {
+    const { engine, ahead } = this.#options;
+    return Math.max(1, ahead?.() ?? 2 * engine.capacity);
+  }
+
+  /** The reader waits, or soon will: rows asked one by one as it takes some make small batches. */
+  get #isLow(): boolean {
+    return this.#asked[0]?.settled === undefined || this.#asked.length <= this.#mostAsked / 2;
   }
 
   /** Resolves when a row that was asked has come back, or all was given up. */
@@ -163,36 +192,66 @@ class RowStream {
           asked.settled = { rows };
         },
         (thrown: unknown) => {
-          asked.settled = { error: located(asSluiceError(thrown), row) };
+          asked.settled = { error: locatedError(asSluiceError(thrown), row) };
         },
       )
       .finally(() => {
         this.#inFlight--;
+        this.#noteReturn();
         this.#wake();
       });
   }
 
-  async #rowsOf(row: InputRow): Promise<readonly JsonObject[]> {
+  async #rowsOf(row: InputRow): Promise<readonly StreamedRow[]> {
     if (row.error) throw row.error;
+    const numbers = LongNumbers.of(row.raw);
+    const textOf = (value: JsonObject) => numbers?.textOf(value) ?? JSON.stringify(value);
     const [request] = this.#promptSet.requests(row.value!, row.index, row.dataset);
+    let isSuspect = false;
     for (let attempt = 1; ; attempt++) {
       try {
-        const response = await this.#options.engine.infer(request!, this.#signal);
-        return response.rows ?? [];
+        const response = await (isSuspect ? this.#askAlone(request!) : this.#ask(request!));
+        return (response.rows ?? []).map((value) => ({ value, text: () => textOf(value) }));
       } catch (thrown) {
         this.#signal.throwIfAborted();
-        const { retryable, retryAfterMs } = asSluiceError(thrown);
+        const { retryable, retryAfterMs, scope } = asSluiceError(thrown);
         if (!retryable || attempt >= this.#job.retries.maxAttempts) throw thrown;
+        isSuspect = scope === "engine";
         const delayMs = backoffMs(attempt, this.#random, undefined, retryAfterMs);
         await sleep(this.#clock, delayMs, this.#signal);
       }
     }
   }
-}
 
-function located(error: SluiceError, { file, line }: InputRow): SluiceError {
-  if (error.place.file !== undefined) return error;
-  const placed = new SluiceError(error.code, "", { file, line, cause: error });
-  placed.message = `${error.message} (${file}:${line})`;
-  return placed;
+  #ask(request: InferenceRequest): Promise<InferenceResponse> {
+    return this.#options.engine.infer(request, this.#signal);
+  }
+
+  /** Asks with nothing else in flight, so that whose fault the end of an engine is gets known. */
+  async #askAlone(request: InferenceRequest): Promise<InferenceResponse> {
+    this.#suspects++;
+    this.#noteReturn();
+    const earlier = this.#lastAlone;
+    const asked = Promise.withResolvers<void>();
+    this.#lastAlone = asked.promise;
+    try {
+      await earlier;
+      while (this.#inFlight > this.#suspects) {
+        this.#options.engine.flush?.();
+        await this.#returned.promise;
+      }
+      this.#signal.throwIfAborted();
+      const response = this.#ask(request);
+      this.#options.engine.flush?.();
+      return await response;
+    } finally {
+      this.#suspects--;
+      asked.resolve();
+    }
+  }
+
+  #noteReturn(): void {
+    this.#returned.resolve();
+    this.#returned = Promise.withResolvers<void>();
+  }
 }

@@ -113,16 +113,16 @@ class FaultyStorage implements Storage {
     return this.#perform({ method: "replace", path }, () => this.#inner.replace(path, data));
   }
 
-  async appender(path: string): Promise<Appender> {
+  async appender(path: string, options?: { isNew?: boolean }): Promise<Appender> {
     const call: StorageCall = { method: "appender", path };
-    const appender = await this.#perform(call, () => this.#inner.appender(path));
+    const appender = await this.#perform(call, () => this.#inner.appender(path, options));
     return {
       append: (data) =>
         this.#perform({ method: "append", path }, (share) =>
           appender.append(data.subarray(0, Math.floor(data.length * share))),
         ),
       sync: () => this.#perform({ method: "sync", path }, () => appender.sync()),
-      close: () => this.#perform({ method: "close", path }, () => appender.close()),
+      close: (end) => this.#perform({ method: "close", path }, () => appender.close(end)),
     };
   }
 

@@ -1,3 +1,4 @@
+import type { CutRule } from "../data/formats/format.ts";
 import type { RowFormat } from "../data/formats/row-format.ts";
 import type { InputRow, Slice } from "../data/row.ts";
 import type { RandomReader } from "../data/storage/storage.ts";
@@ -130,7 +131,7 @@ const columnClauses = ({ format, sample, framework: { it, expect } }: Trial): vo
     const names = [...new Set(values.flatMap((value) => Object.keys(value)))];
     const columns = names.filter((_, at) => at % 2 === 0).reverse();
     if (columns.length === 0) return;
-    const slices = await scanAll(made, sample, { firstCutRows: 2, everyRows: 2 });
+    const slices = await scanAll(made, sample, { firstCutRows: 2, everyRows: 2, columns });
     const read = await readAll(made, sample, slices, { columns });
     const expected = rows.map((row) => (typeof row === "string" ? row : only(row, columns)));
     expect(read.map(brief)).toEqual(expected);
@@ -222,10 +223,10 @@ type Content = FormatSample & { hasLength?: boolean };
 async function scanAll(
   format: RowFormat,
   sample: Content,
-  { firstCutRows, everyRows }: { firstCutRows: number; everyRows: number },
+  cut: Pick<CutRule, "firstCutRows" | "everyRows" | "columns">,
 ): Promise<Slice[]> {
   const slices: Slice[] = [];
-  const rule = ruleOf(sample, firstCutRows, everyRows);
+  const rule = { ...ruleOf(sample, cut.firstCutRows, cut.everyRows), columns: cut.columns };
   for await (const range of format.scan(readerOf(sample), file, rule)) {
     slices.push({ file, format: format.name, ...range });
   }

@@ -234,20 +234,31 @@ const appenderClauses: Clauses = (make, { it, expect }) => {
 
   it("adds to what is there", async () => {
     const storage = await make();
-    await storage.replace("a", bytes("old "));
-    const appender = await storage.appender("a");
+    await storage.replace("a.jsonl", bytes("old "));
+    const appender = await storage.appender("a.jsonl");
     await appender.append(bytes("new"));
     await appender.close();
-    expect(await textOf(storage, "a")).toBe("old new");
+    expect(await textOf(storage, "a.jsonl")).toBe("old new");
   });
 
   it("keeps the order of appends that were not waited for", async () => {
     const storage = await make();
-    const appender = await storage.appender("a");
+    const appender = await storage.appender("a.jsonl");
     const parts = Array.from({ length: 50 }, (_, part) => `${part},`.repeat(part * 20));
     await Promise.all(parts.map((part) => appender.append(bytes(part))));
     await appender.close();
-    expect(await textOf(storage, "a")).toBe(parts.join(""));
+    expect(await textOf(storage, "a.jsonl")).toBe(parts.join(""));
+  });
+
+  it("keeps the object, if only empty, where nobody needs what was appended", async () => {
+    const storage = await make();
+    const appender = await storage.appender("a.jsonl", { isNew: true });
+    await appender.append(bytes("one\n"));
+    await appender.close({ isNeeded: false });
+    expect(await pathsOf(storage, "")).toEqual(["a.jsonl"]);
+    expect("one\n".startsWith(await textOf(storage, "a.jsonl"))).toBe(true);
+    await storage.remove("a.jsonl");
+    expect(await pathsOf(storage, "")).toEqual([]);
   });
 };
 

@@ -17,6 +17,14 @@ describe("parseExactly", () => {
     expect(parseExactly('{"digits":"9007199254740993"}')).toEqual({ digits: "9007199254740993" });
   });
 
+  it("keeps as text what is beyond all doubles", () => {
+    expect(parseExactly('{"x":1e400,"y":[-2.5E+309],"z":1e308}')).toEqual({
+      x: "1e400",
+      y: ["-2.5E+309"],
+      z: 1e308,
+    });
+  });
+
   it("gives what JSON.parse gives of everything else", () => {
     fc.assert(
       fc.property(fc.json(), (text) => {

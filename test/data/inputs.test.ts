@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import type { InputSource } from "../../src/data/inputs.ts";
 import { localInputs } from "../../src/data/sources/open.ts";
 
@@ -68,6 +68,51 @@ describe("expandInputs", () => {
     expect(await expand("deep/**/*.json")).toEqual(["deep/a.json", "deep/er/b.json"]);
     expect(await expand("deep/*.json")).toEqual(["deep/a.json"]);
     expect(await expand("*/a.json")).toEqual(["deep/a.json", "linked/a.json"]);
+    // Links to folders are no files, and are not followed at any depth.
+    expect(await expand({ path: "deep/**", format: "text" })).toEqual([
+      "deep/a.json",
+      "deep/er/b.json",
+    ]);
+  });
+
+  it("never leaves out what it cannot read", async (context) => {
+    const folder = await mkdtemp(join(tmpdir(), "sluice-inputs-"));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    await symlink("nowhere", join(folder, "a.jsonl"));
+    await symlink("round.jsonl", join(folder, "round.jsonl"));
+    for (const [glob, name] of Object.entries({ "a*": "a.jsonl", "r*": "round.jsonl" })) {
+      await expect(expandInputs(sources(join(folder, glob)), "/")).rejects.toMatchObject({
+        code: "INPUT_UNREADABLE",
+        message: expect.stringContaining(`leads nowhere (${join(folder, name)})`),
+      });
+    }
+    const leftOut: string[] = [];
+    await symlink(root, join(folder, "linked"));
+    for await (const _ of localInputs.list(folder, (path, what) => {
+      leftOut.push(`${path.slice(folder.length + 1)}: ${what}`);
+    }));
+    expect(leftOut).toEqual([
+      "a.jsonl: a link that leads nowhere",
+      "linked: a link to a folder",
+      "round.jsonl: a link that leads nowhere",
+    ]);
+    await mkdir(join(folder, "closed"), { mode: 0 });
+    if (process.getuid?.() === 0) context.skip("who is root reads every folder");
+    await expect(expandInputs(sources(join(folder, "**/*.jsonl")), "/")).rejects.toMatchObject({
+      code: "INPUT_UNREADABLE",
+      message: expect.stringContaining("closed"),
+    });
+  });
+
+  it("never leaves out a name that is no UTF-8", async (context) => {
+    const folder = await mkdtemp(join(tmpdir(), "sluice-inputs-"));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const name = Buffer.concat([Buffer.from(`${folder}/b`), Buffer.from([0xff])]);
+    await writeFile(name, "{}").catch(() => context.skip("names are UTF-8 here"));
+    const refused = { code: "INPUT_UNREADABLE", hint: "rename the file" };
+    await expect(expandInputs(sources(join(folder, "b*")), "/")).rejects.toMatchObject(refused);
+    const list = localInputs.list(folder)[Symbol.asyncIterator]();
+    await expect(list.next()).rejects.toMatchObject(refused);
   });
 
   it("takes a name that looks like a glob for itself", async () => {

@@ -146,7 +146,8 @@ describe("scanSlices", () => {
         fc.array(file, { minLength: 1, maxLength: 5 }),
         fc.integer({ min: 1, max: 7 }),
         fc.option(fc.integer({ min: 1, max: 40 }), { nil: undefined }),
-        async (specs, rowsPerTask, limit) => {
+        fc.record({ tasks: fc.nat({ max: 9 }), more: fc.integer({ min: 1, max: 3 }) }),
+        async (specs, rowsPerTask, limit, { tasks: longer, more }) => {
           const values: { n: number }[] = [];
           const contents = specs.map(({ rows, format }, at) => {
             const own = Array.from({ length: rows }, (_, row) => ({ n: values.length + row }));
@@ -158,14 +159,18 @@ describe("scanSlices", () => {
           });
           const input = await filesOf(Object.fromEntries(contents));
           const sources = [{ schema: { properties: { n: { type: "integer" } } } }];
-          const tasks = await tasksOf(input, { rowsPerTask, sources, ...(limit && { limit }) });
+          const longerTasks = { tasks: longer, rows: rowsPerTask + more };
+          const cut = { rowsPerTask, longerTasks, sources, ...(limit && { limit }) };
+          const tasks = await tasksOf(input, cut);
           const expected = values.slice(0, limit);
           const rows = await rowsOf(input, tasks, sources);
           expect(rows.map((row) => row.value)).toEqual(expected);
           expect(rows.map((row) => row.index)).toEqual(expected.map((_, index) => index));
-          const sizes = tasks.map((task) => task.rows);
-          expect(sizes.slice(0, -1).every((size) => size === rowsPerTask)).toBe(true);
-          expect(tasks.every((task) => task.firstRow % rowsPerTask === 0)).toBe(true);
+          const sizes = tasks.slice(0, -1).map((task) => task.rows);
+          const wanted = sizes.map((_, at) => (at < longer ? rowsPerTask + more : rowsPerTask));
+          expect(sizes).toEqual(wanted);
+          const firstRows = tasks.map((_, at) => sizes.slice(0, at).reduce((a, b) => a + b, 0));
+          expect(tasks.map((task) => task.firstRow)).toEqual(firstRows);
         },
       ),
       { numRuns: 300 },

@@ -1,9 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { selectFields, spliceField } from "../../src/data/splice.ts";
-
-/** V8 of Node 24.21 takes the name "\n" for "\\" where it parsed an object with that before. */
-const anyName = fc.string().filter((name) => name !== "\\");
+import { anyName, anyValue } from "./json-values.ts";
 
 describe("spliceField", () => {
   it.each([
@@ -44,9 +42,9 @@ describe("spliceField", () => {
     const name = fc.oneof(fc.constantFrom("a", "b", "a b", 'q"', "\n", "é"), anyName);
     fc.assert(
       fc.property(
-        fc.dictionary(name, fc.jsonValue()),
+        fc.dictionary(name, anyValue),
         name,
-        fc.jsonValue(),
+        anyValue,
         fc.constantFrom(undefined, 1, "\t"),
         (row, field, value, indent) => {
           const raw = JSON.stringify(row, null, indent);
@@ -76,7 +74,7 @@ describe("selectFields", () => {
 
   it("gives what the parsed object has", () =>
     fc.assert(
-      fc.property(fc.dictionary(anyName, fc.jsonValue()), fc.nat(), (value, skipped) => {
+      fc.property(fc.dictionary(anyName, anyValue), fc.nat(), (value, skipped) => {
         const names = Object.keys(value).filter((_, at) => at % 3 !== skipped % 3);
         const raw = JSON.stringify(value, null, skipped % 2);
         const kept = Object.fromEntries(names.map((name) => [name, value[name]]));

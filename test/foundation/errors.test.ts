@@ -1,6 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { type ErrorCode, errorTable } from "../../src/foundation/error-table.ts";
-import { asSluiceError, errorFromRecord, SluiceError } from "../../src/foundation/errors.ts";
+import {
+  asSluiceError,
+  errorFromRecord,
+  locatedError,
+  SluiceError,
+} from "../../src/foundation/errors.ts";
 
 describe("SluiceError", () => {
   it("says what happened, the detail and the place", () => {
@@ -14,6 +19,20 @@ describe("SluiceError", () => {
     );
     expect(error.place).toEqual({ file: "in.jsonl", line: 3, field: "text" });
     expect(error.hint).toBe(errorTable.JSON_INVALID.hint);
+  });
+
+  it("keeps the query of an address to itself: it may hold a signature", () => {
+    const file = "https://example.org/rows.jsonl?signature=secret#x";
+    const error = new SluiceError("JSON_INVALID", "unexpected end", { file, line: 3 });
+    expect(error.place.file).toBe("https://example.org/rows.jsonl");
+    expect(error.message).toMatch(/ \(https:\/\/example\.org\/rows\.jsonl:3\)$/);
+    const own = new SluiceError("FILE_UNREADABLE", "", { hint: "look there" });
+    const located = locatedError(own, { file, line: 4 });
+    expect(located.message).toMatch(/ \(https:\/\/example\.org\/rows\.jsonl:4\)$/);
+    expect([located.code, located.hint]).toEqual([own.code, "look there"]);
+    expect(locatedError(error, { file: "other", line: 1 })).toBe(error);
+    const local = "/in/what?.jsonl";
+    expect(new SluiceError("STORE_FULL", "", { file: local }).place.file).toBe(local);
   });
 
   it("needs neither detail nor place", () => {

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { afterAll, describe, expect, it } from "vitest";
-import { verify } from "../../src/api/inspect.ts";
+import { results, verify } from "../../src/api/inspect.ts";
 import { dataset } from "../../src/dataset/sources.ts";
 import type { RunEvent } from "../../src/run/events.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
@@ -135,7 +135,65 @@ describe("a pipeline of modules", () => {
     const status = await runSluice(["status", "by-command"], folder);
     expect(status.stdout).toContain("80 answered, 160 filtered, 0 failed, 0 open, 240 in all");
     const retry = await runSluice(["retry", "by-command", "--where", "failed"], folder);
-    expect(retry.stderr).toContain("UNSUPPORTED");
+    expect(retry.stderr).toContain("there is nothing to do");
+  });
+
+  it("asks failed rows again, also with stages that were mended meanwhile", async () => {
+    const failing = join(folder, "failing.ts");
+    const stageOf = (failed: number) => `export const repeated = ({ id }: { id: number }) => {
+      if (id % 5 === 1 && id < ${failed}) throw new Error("not yet");
+      return Array.from({ length: id % 3 }, (_, n) => ({ id, n }));
+    };`;
+    const lines = (failed: number) =>
+      rows.slice(0, 40).flatMap(({ id }) => {
+        if (id % 5 === 1 && id < failed) return [];
+        return Array.from({ length: id % 3 }, (_, n) => ({ id, n }));
+      });
+    const retries = [
+      ["retried", [20, 0]],
+      ["retried.jsonl", [0]],
+    ] as const;
+    for (const [output, steps] of retries) {
+      writeFileSync(failing, stageOf(100));
+      const read = dataset.jsonl(input).limit(40).flatMap(`${failing}#repeated`);
+      const path = join(folder, output);
+      const { summary } = await read.run({ output: path, job: { shard: { rows: 16 } } });
+      expect(summary.rows).toMatchObject({ failed: 8, results: lines(100).length });
+      for (const failed of steps) {
+        writeFileSync(failing, stageOf(failed));
+        const { code, stderr } = await runSluice(["retry", output, "--quiet"], folder);
+        expect(code, stderr).toBe(failed === 0 ? 0 : 1);
+        const { manifest, damages } = await verify(path);
+        expect(damages).toEqual([]);
+        expect(manifest?.rows.results).toBe(lines(failed).length);
+        expect(await Array.fromAsync(results(path))).toEqual(lines(failed));
+      }
+    }
+  });
+
+  it("does not ask rows of functions again, which went with their program", async () => {
+    const failing = dataset.from([{ id: 1 }]).map((row): typeof row => {
+      throw new Error(`no ${row.id}`);
+    });
+    await failing.run({ output: join(folder, "of-functions") });
+    const { stderr } = await runSluice(["retry", "of-functions"], folder);
+    expect(stderr).toContain("stage 1 is a function of the program of this run");
+  });
+
+  it("names the row that ends its process, and its stage, when it is only read", async () => {
+    const killing = join(folder, "killing.ts");
+    writeFileSync(
+      killing,
+      `export const killing = (batch: { id: number }[]) => {
+        if (batch.some(({ id }) => id === 13)) process.kill(process.pid, "SIGKILL");
+        return batch;
+      };`,
+    );
+    const read = dataset.from(rows.slice(0, 30)).mapBatches(`${killing}#killing`, { batchSize: 8 });
+    const retries = { job: { retries: { maxAttempts: 2 } } };
+    await expect(read.count(retries)).rejects.toThrow(
+      /^stage 1 mapBatches killing: the engine ended unexpectedly: .*SIGKILL.* \(row 14\)$/,
+    );
   });
 
   it("goes on with smaller batches where a process dies for want of memory", async () => {

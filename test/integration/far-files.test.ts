@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
-import { cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { existsSync, writeFileSync } from "node:fs";
+import { cp, mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import type { RequestListener } from "node:http";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { openS3Bucket } from "../../src/data/s3/open.ts";
 import { inputStores } from "../../src/data/sources/open.ts";
@@ -117,6 +117,26 @@ describe("a run over files of web servers and of the hub", () => {
     expect(written).toContain('"etag":"aaaaaaaaaa');
   });
 
+  it("tells of faulty rows without the query of an address: it may be signed", async () => {
+    const rows = Buffer.from('{"id":1,"text":"one"}\nno JSON\n{"id":3}\n');
+    const { origin } = await webServer(fileListener(() => rows));
+    const folder = await temporaryFolder();
+    const job = ["--input", `${origin}/a.jsonl?signature=s1gned`, ...askAll];
+    const planned = await call(folder, {}, "plan", ...job, "--json");
+    expect(planned.stdout).toContain(`${origin}/a.jsonl`);
+    const run = await call(folder, {}, "run", ...job, "--json");
+    expect(lastLine(run.stdout).rows).toMatchObject({ answered: 1, failed: 2 });
+    const letters = await call(folder, {}, "results", "out", "--failed");
+    expect(letters.stdout).toContain(`(${origin}/a.jsonl:2)`);
+    const manifest = await readFile(join(folder, "out/_manifest.json"), "utf8");
+    const events = await allText(join(folder, "out/_sluice/events"));
+    const attempts = await allText(join(folder, "out/_sluice/attempts"));
+    const told = [planned, run, letters].flatMap(({ stdout, stderr }) => [stdout, stderr]);
+    for (const text of [...told, manifest, events, attempts]) {
+      expect(text).not.toContain("s1gned");
+    }
+  });
+
   it("stops where a file changed after it was planned", async () => {
     let etag = '"one"';
     const rows = rowsOf(0, 300);
@@ -179,7 +199,11 @@ describe("files in an object store", () => {
     await reader.read(0, 10);
     await replace(rowsOf(1, 100_000));
     await expect(reader.read(2_000_000, 10)).rejects.toMatchObject({ code: "INPUT_CHANGED" });
-    await expect(inputs.open(path, { etag: found!.etag })).rejects.toMatchObject({
+    // Who opened it before does not look again, and is refused when it reads.
+    const again = await inputs.open(path, { etag: found!.etag });
+    await expect(again.read(0, 10)).rejects.toMatchObject({ code: "INPUT_CHANGED" });
+    const others = inputStores({ ...stores, temporaryDirectory: server.directory });
+    await expect(others.open(path, { etag: found!.etag })).rejects.toMatchObject({
       code: "INPUT_CHANGED",
     });
   });
@@ -259,6 +283,45 @@ describe("files in an object store", () => {
     expect(puts.filter((url) => url.includes("partNumber=1&"))).toEqual([]);
     const stored = await readFile(join(server.directory, bucket, "large/large.bin"));
     expect(Buffer.compare(stored, content)).toBe(0);
+  });
+
+  it("that change while they are uploaded are not uploaded, and all others are", async () => {
+    const folder = await temporaryFolder();
+    const path = join(folder, "log.txt");
+    await writeFile(path, numberedText(3_000_000));
+    await writeFile(join(folder, "other.txt"), "other");
+    const stores = server.context();
+    const inputs = inputStores({ ...stores, temporaryDirectory: folder });
+    const onProgress = ({ bytes }: { bytes: number }) => {
+      if (bytes > 1_000_000) writeFileSync(path, numberedText(3_000_000).reverse());
+    };
+    const { signal } = new AbortController();
+    const options = { overwrite: false, signal, onProgress };
+    const summary = await upload(folder, server.location("log"), { inputs, stores }, options);
+    expect(summary).toMatchObject({ files: 1, failedFiles: 1 });
+    expect(summary.failures[0]).toMatchObject({ code: "INPUT_CHANGED" });
+    expect(await readdir(join(server.directory, bucket, "log"))).toEqual(["other.txt"]);
+  });
+
+  it("of odd names come back as they were", async () => {
+    const folder = await temporaryFolder();
+    const names = ["ü é %20+&?#.txt", "two\nlines", "back\\slash", "..dots/.hidden", "A", "a"];
+    for (const name of names) {
+      await mkdir(dirname(join(folder, "up", name)), { recursive: true });
+      await writeFile(join(folder, "up", name), name);
+    }
+    await symlink("nowhere", join(folder, "up/dangling"));
+    const far = server.location("odd");
+    const uploaded = await call(folder, server.environment, "upload", "up", far);
+    expect(lastLine(uploaded.stdout)).toMatchObject({ files: names.length, leftOut: 1 });
+    expect(uploaded.stderr).toContain("1 name left out");
+    const downloaded = await call(folder, server.environment, "download", far, "down");
+    expect(downloaded.code, downloaded.stderr).toBe(0);
+    for (const name of names) {
+      expect(await readFile(join(folder, "down", name), "utf8")).toBe(name);
+    }
+    const elsewhere = await call(folder, server.environment, "upload", far, `${far}-2`);
+    expect(elsewhere.stderr).toContain("no place of this machine");
   });
 
   it("of other content are left alone, and nothing is deleted", async () => {

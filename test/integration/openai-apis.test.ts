@@ -5,12 +5,24 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JsonObject } from "../../src/foundation/json.ts";
 import { type FakeServer, fakeVector, startFakeServer } from "../../src/testing/fake-server.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
+import { fileListener, webServer } from "../data/sources/web-server.ts";
 
 const root = mkdtempSync(join(tmpdir(), "sluice-apis-"));
 const paths: string[] = [];
 let server: FakeServer;
 beforeAll(async () => {
-  server = await startFakeServer({ behave: ({ path }) => void paths.push(path) });
+  server = await startFakeServer({
+    behave: ({ path, body }) => {
+      paths.push(path);
+      const image = /"content":\[\{"type":"image_url","image_url":\{"url":"data:([^"]*)"\}\}/.exec(
+        body,
+      );
+      if (!image) return undefined;
+      const [mediaType, data] = image[1]!.split(";base64,");
+      const words = Buffer.from(data!, "base64").toString();
+      return { kind: "answer", text: `saw ${words} as ${mediaType}` };
+    },
+  });
 });
 afterAll(async () => {
   await server.close();
@@ -33,11 +45,16 @@ const linesOf = (path: string) =>
     .slice(0, -1)
     .map((line) => JSON.parse(line) as JsonObject);
 
-async function runJob(folder: string, job: JsonObject): Promise<JsonObject[]> {
+async function runJob(
+  folder: string,
+  job: JsonObject,
+  environment: Record<string, string> = {},
+): Promise<JsonObject[]> {
   const model = { engine: "openai", name: "m", baseUrl: server.baseUrl, maxInFlight: 4 };
   const rest = { output: "out.jsonl", workers: { max: 1 } };
   writeFileSync(join(folder, "job.json"), JSON.stringify({ model, ...rest, ...job }));
-  expect(await runSluice(["run", "-c", "job.json", "--quiet"], folder)).toMatchObject({ code: 0 });
+  const ran = await runSluice(["run", "-c", "job.json", "--quiet"], folder, environment);
+  expect(ran.code, ran.stderr).toBe(0);
   expect(await runSluice(["verify", "out.jsonl"], folder)).toMatchObject({ code: 0 });
   return linesOf(join(folder, "out.jsonl"));
 }
@@ -71,6 +88,76 @@ describe("jobs over a server", () => {
     const failed = await runSluice(["results", "out.jsonl", "--failed"], folder);
     expect(failed.stdout).toContain("FILE_UNREADABLE");
     expect(failed.stdout).toContain(join(folder, "data/no.wav"));
+  });
+
+  it("transcribe files of a web server, which are copied for as long as need be", async () => {
+    const files: Record<string, string> = {
+      "/data/one.wav": "sound one",
+      "/two.wav": "sound two",
+      "/data/rows.jsonl": jsonLines([{ path: "one.wav" }, { path: "../two.wav" }, { path: "no" }]),
+    };
+    const web = await webServer((request, response) => {
+      const content = files[request.url!.replace(/\?.*/, "")];
+      if (content === undefined) return void response.writeHead(404).end();
+      fileListener(() => Buffer.from(content))(request, response);
+    });
+    const folder = folderWith({});
+    mkdirSync(join(folder, "tmp"));
+    const named = [{ path: `${web.origin}/data/rows.jsonl?signature=s1gned` }];
+    const itself = { path: `${web.origin}/data/one.wav` };
+    const results = await runJob(
+      folder,
+      {
+        input: [...named, itself],
+        prompt: { api: "transcription", file: "{{ path }}" },
+        maxFailedRows: 1,
+      },
+      { TMPDIR: join(folder, "tmp") },
+    );
+    const heard = ["heard sound one", "heard sound two", "heard sound one"];
+    expect(results.map(({ answer }) => answer)).toEqual(heard);
+    const failed = await runSluice(["results", "out.jsonl", "--failed"], folder);
+    expect(failed.stdout).toContain("FILE_UNREADABLE");
+    expect(failed.stdout).toContain(`${web.origin}/data/no`);
+    expect(failed.stdout).not.toContain("s1gned");
+    const left = readdirSync(join(folder, "tmp")).filter((name) => name.startsWith("sluice-"));
+    expect(left).toEqual([]);
+  });
+
+  it("show images of this machine and of a web server, as rows and beside rows", async () => {
+    const web = await webServer(fileListener(() => Buffer.from("clouds")));
+    const folder = folderWith({
+      "data/a.png": "a lake",
+      "data/b.jpg": "hills",
+      "data/rows.jsonl": jsonLines([
+        { path: "b.jpg" },
+        { path: `${web.origin}/c.webp` },
+        { path: "a.txt" },
+        { path: "none.png" },
+      ]),
+    });
+    const prompt = { system: "Be brief.", prompt: "What is on {{ path }}?", image: "{{ path }}" };
+    const results = await runJob(folder, {
+      input: [{ path: "data/a.png" }, { path: "data/rows.jsonl" }],
+      prompt,
+      maxFailedRows: 2,
+    });
+    expect(results.map(({ answer }) => answer)).toEqual([
+      "saw a lake as image/png",
+      "saw hills as image/jpeg",
+      "saw clouds as image/webp",
+    ]);
+    const failed = await runSluice(["results", "out.jsonl", "--failed"], folder);
+    const letters = failed.stdout.trimEnd().split("\n");
+    expect(letters).toEqual([
+      expect.stringContaining("images end in .png, .jpg"),
+      expect.stringContaining(`${join(folder, "data/none.png")}: ENOENT`),
+    ]);
+    const plan = ["plan", "--set", "model.engine=fake", "-c", "fake.json"];
+    const job = { input: "data/a.png", output: "out-2", prompt, model: { engine: "fake" } };
+    writeFileSync(join(folder, "fake.json"), JSON.stringify(job));
+    const refused = await runSluice(plan, folder);
+    expect(refused.stderr).toContain("engine fake takes no images in prompts");
   });
 
   it("transcribe files that are the input themselves", async () => {

@@ -1,7 +1,8 @@
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { results as readResults, status as stateOf, verify } from "../../src/index.ts";
 import { runSluice, startSluice } from "../chaos/sluice-process.ts";
 import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
 
@@ -19,6 +20,7 @@ const asked = [
 
 describe("a run in an object store", () => {
   beforeEach((context) => context.skip(missingS3Server !== undefined, missingS3Server));
+  afterEach(() => void vi.unstubAllEnvs());
 
   const folder = mkdtempSync(join(tmpdir(), "sluice-s3-run-"));
   writeFileSync(join(folder, "rows.jsonl"), `${rows.join("\n")}\n`);
@@ -71,6 +73,11 @@ describe("a run in an object store", () => {
     expect(retried.code, retried.stderr).toBe(0);
     const after = await sluice("verify", place, ...endpoint);
     expect(after.code, after.stderr).toBe(0);
+    for (const [name, value] of Object.entries(environment())) vi.stubEnv(name, value);
+    const store = { endpoint: server.address };
+    expect((await stateOf(place, { store })).run.state).toBe("successful");
+    expect((await verify(place, { store })).damages).toEqual([]);
+    expect(await Array.fromAsync(readResults(place, { store }))).toHaveLength(40);
     for (const file of objects("whole")) {
       expect(readFileSync(file, "utf8"), file).not.toMatch(/testsecret|testkey/);
     }
@@ -117,6 +124,23 @@ describe("a run in an object store", () => {
     const quick = ["--model.latencyMs", "0", "--model.capacity", "1", "--workers.max", "1"];
     const end = await sluice(...job, ...quick, "--overwrite");
     expect(end.code, end.stderr).toBe(0);
+  });
+
+  it("goes on without conditional writes only as it was begun", async () => {
+    const place = `s3://${bucket}/weak`;
+    const weak = ["--store.conditional", "none"];
+    const job = ["run", "--input", "rows.jsonl", ...asked, "--output", place, ...endpoint];
+    const failing = ["--model.failures", '[{"row":3,"kind":"refused"}]'];
+    expect((await sluice(...job, ...failing, ...weak)).code).toBe(1);
+    const retry = ["retry", place, "--set", "model.failures=[]", ...endpoint];
+    for (const otherwise of [[...job, ...failing], retry]) {
+      const refused = await sluice(...otherwise);
+      expect(refused.code).toBe(64);
+      expect(refused.stderr).toContain("give --store.conditional none");
+    }
+    const retried = await sluice(...retry, ...weak);
+    expect(retried.code, retried.stderr).toBe(0);
+    expect((await sluice("verify", place, ...endpoint)).stdout).toContain("40 rows");
   });
 
   it("says what is wrong with a store", async () => {

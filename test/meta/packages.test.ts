@@ -9,6 +9,7 @@ import { packageOf, parseSource, root, type SourceFile, sourceFiles } from "./so
 const users: Record<string, RegExp> = {
   "@huggingface/jinja": /^src\/(prompt|engines)\//,
   "@aws-sdk/client-s3": /^src\/data\/s3\//,
+  "@uwdata/flechette": /^src\/data\/formats\/arrow\/library/,
   commander: /^src\/cli\//,
   hyparquet: /^src\/data\/formats\/parquet\//,
   "hyparquet-compressors": /^src\/data\/formats\/parquet\//,

@@ -58,6 +58,27 @@ describe("a prompt with a type", () => {
   });
 });
 
+describe("image", () => {
+  it("names a file beside the words", () => {
+    const options = { prompt: "What is on {{ name }}?", image: "{{ path }}" };
+    expect(request(options, { name: "it", path: "a.png" })).toMatchObject({
+      messages: [{ role: "user", content: "What is on it?" }],
+      file: "a.png",
+    });
+  });
+
+  it.each([
+    { prompt: "x", api: "completion" },
+    { prompt: "x", api: "embedding" },
+    { messages: [{ role: "user", content: "x" }] },
+    { type: "chat_template" },
+    { api: "transcription", file: "x" },
+  ])("goes with the words of a chat alone: %j", (options) => {
+    const parse = () => promptOptions.parse({ ...options, image: "a.png" });
+    expect(parse).toThrow(/an image goes with prompt, in a chat/);
+  });
+});
+
 describe("truncateFeatures", () => {
   it("empties fields before any prompt is rendered", () => {
     const truncateFeatures = ["input", "response"];

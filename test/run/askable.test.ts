@@ -68,6 +68,15 @@ describe("assertAskable", () => {
     expect((await refusal({ generation: { numBeams: 2 } })).message).toContain("numBeams");
   });
 
+  it("refuses images in prompts of an engine that takes none", async () => {
+    const prompt = { prompt: "What is on it?", image: "{{ path }}" };
+    const error = await refusal({ prompt });
+    expect(error.code).toBe("UNSUPPORTED");
+    expect(error.hint).toContain("with engine openai");
+    const model = { engine: "openai", name: "m" } as const;
+    expect(() => assertAskable(jobOf({ prompt, model }))).not.toThrow();
+  });
+
   it("wants log-probabilities asked for and kept, or neither", async () => {
     const lost = await refusal({ generation: { logprobs: 2 } });
     expect(lost.hint).toBe("add output.include: [logprobs]");

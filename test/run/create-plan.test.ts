@@ -11,6 +11,7 @@ import {
   plannedOrder,
   prefixShardRows,
   scanInput,
+  shardRows,
 } from "../../src/run/create-plan.ts";
 import type { JobInput } from "../../src/run/job/schema.ts";
 import type { Task } from "../../src/run/plan.ts";
@@ -117,6 +118,37 @@ describe("a plan's tasks", () => {
     expect(chosen).toHaveLength(5);
     expect(first.plan.rows).toBe(5);
     expect(first.plan.input.rows).toBe(50);
+  });
+});
+
+describe("shardRows", () => {
+  const sizeOf = (rows: number, shard: JobInput["shard"], changes: Partial<JobInput> = {}) => {
+    const text = rowsOf(rows).join("\n");
+    const found = foundIn({ "/in/rows.jsonl": text });
+    const openFile = filesInMemory({ "/in/rows.jsonl": text });
+    return shardRows(found, jobOf({ shard, ...changes }), 2, "input", openFile);
+  };
+
+  it("makes as many shards as are counted, a row apart", async () => {
+    expect(await sizeOf(10_000, { count: 20 })).toEqual({ rowsPerTask: 500 });
+    expect(await sizeOf(45, { count: 7 })).toEqual({
+      rowsPerTask: 6,
+      longerTasks: { tasks: 3, rows: 7 },
+    });
+    expect(await sizeOf(45, { count: 7 }, { limit: 5 })).toEqual({ rowsPerTask: 1 });
+    expect(await sizeOf(0, { count: 7 })).toEqual({ rowsPerTask: 1 });
+    expect(await sizeOf(45, { rows: 8 })).toEqual({ rowsPerTask: 8 });
+  });
+
+  it("makes them multiples of a pipeline's batches", async () => {
+    const stages = [{ kind: "mapBatches" as const, module: "/stage.ts", batchSize: 16 }];
+    const pipeline = { model: { engine: "pipeline" as const, stages }, prompt: undefined };
+    expect(await sizeOf(100, { count: 3 }, pipeline)).toEqual({
+      rowsPerTask: 32,
+      longerTasks: { tasks: 1, rows: 48 },
+    });
+    expect(await sizeOf(100, { count: 20 }, pipeline)).toEqual({ rowsPerTask: 16 });
+    expect(await sizeOf(100, { rows: 20 }, pipeline)).toEqual({ rowsPerTask: 32 });
   });
 });
 

@@ -1,5 +1,5 @@
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { openEngine } from "../../src/engines/registry.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
@@ -116,6 +116,18 @@ describe("previewJob", () => {
     expect((await preview(run, { prompt: "Else {{ text }}" })).digest).not.toBe(digest);
     writeFileSync(join(folder, "rows.jsonl"), '{"text":"other"}\n');
     expect((await preview(run)).digest).not.toBe(digest);
+  });
+
+  it.each(["out/{stem}.json", "out/{index}.json"])("says that %s is taken", async (pattern) => {
+    const run = preparedRun(scratchFolder());
+    const path = join(run.folder, pattern);
+    expect((await preview(run, { output: { path } })).notices).toEqual(["a notice"]);
+    const file = path.replace("{stem}", "rows").replace("{index}", "7");
+    mkdirSync(dirname(file));
+    writeFileSync(file, "{}");
+    const { notices } = await preview(run, { output: { path } });
+    expect(notices.at(-1)).toMatch(`sluice run would stop`);
+    expect(notices.at(-1)).toContain(file);
   });
 
   it("says that a run of another job that answered nothing will be replaced", async () => {

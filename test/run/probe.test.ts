@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../src/data/storage/memory.ts";
-import { probeStore } from "../../src/run/probe.ts";
+import { assertBegunSo, probeStore } from "../../src/run/probe.ts";
 import { changedStorage, errorOf, pathsOf } from "./run-fixture.ts";
 
 describe("probeStore", () => {
@@ -54,5 +54,18 @@ describe("probeStore", () => {
       },
     }));
     expect((await errorOf(probeStore(storage, "a"))).code).toBe("STORE_UNSUITABLE");
+  });
+});
+
+describe("assertBegunSo", () => {
+  const weak = { store: { conditional: "none" as const } };
+
+  it("refuses to take the store of a run for a better one than it was begun with", async () => {
+    const far = changedStorage(memoryStorage(), () => ({ location: "s3://bucket/out" }));
+    expect(() => assertBegunSo(far, weak)).toThrow("store.conditional: none (s3://bucket/out)");
+    expect(() => assertBegunSo({ ...far, createsOnce: false }, weak)).not.toThrow();
+    expect(() => assertBegunSo(far, {})).not.toThrow();
+    // A run on this machine has nothing to do with the store of its inputs.
+    expect(() => assertBegunSo(memoryStorage(), weak)).not.toThrow();
   });
 });

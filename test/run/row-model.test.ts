@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { localInputs } from "../../src/data/sources/open.ts";
 import { openEngine } from "../../src/engines/registry.ts";
 import type { Usage } from "../../src/foundation/inference.ts";
 import { type JobInput, type JobSpec, jobSchema } from "../../src/run/job/schema.ts";
@@ -18,7 +19,7 @@ async function modelOf(stage: object) {
   if (job.model.engine !== "pipeline") throw new Error("it is a pipeline");
   // Waits between tries are drawn from 0.
   const context = engineContext({ random: { next: () => 0 } });
-  return rowModelOpener(job, 3, openEngine)(job.model.stages[0] as never, context);
+  return rowModelOpener(job, 3, openEngine, localInputs)(job.model.stages[0] as never, context);
 }
 
 describe("a model that a stage asks", () => {
@@ -58,6 +59,18 @@ describe("a model that a stage asks", () => {
     const model = await modelOf({ model: fake(), prompt: "{{ id }}", schema });
     const { answer } = await model.ask({ id: 1 }, 0, { signal, addUsage() {} });
     expect(["good", "bad"]).toContain((answer as { label: string }).label);
+    await model.close();
+  });
+
+  it("tells where an answer ended at its limit", async () => {
+    const generation = { maxNewTokens: 1 };
+    const model = await modelOf({ model: fake(), prompt: "{{ id }}", generation });
+    let isCut = false;
+    const noteCut = () => {
+      isCut = true;
+    };
+    await model.ask({ id: 1 }, 0, { signal, addUsage() {}, noteCut });
+    expect(isCut).toBe(true);
     await model.close();
   });
 

@@ -183,16 +183,18 @@ function checkCounts(world: World, manifest: Manifest, results: number, failed: 
   if (codes !== failed) world.violate(`errors of the manifest count ${codes}, failed ${failed}`);
 }
 
-/** A retry asks the rows that it is to ask, and no others. */
+/**
+ * A retry asks the rows that it is to ask, and no others; also one of a chapter before that came
+ * back from the dead, and planned the next generation in place of `called`.
+ */
 export function checkRetriedRows(
   world: World,
   before: FoundRun,
   { generations }: FoundRun,
-  where: RetryWhere,
+  called: RetryWhere,
 ): void {
   const planned = generations[before.generations.length];
-  // One that came back from the dead, of a retry before, may have planned the next one.
-  if (planned?.where !== undefined && planned.where !== where) return;
+  const where = planned?.where ?? called;
   const asked = planned?.rows ?? new Set();
   const wanted = before.standing.flatMap((row, index) => {
     const isWanted = "code" in row ? where === "failed" : where !== "failed" && row.isCut;

@@ -12,7 +12,7 @@ function changed(inner: Storage, methods: Partial<Storage>): Storage {
     list: (prefix) => inner.list(prefix),
     createIfAbsent: (path, data) => inner.createIfAbsent(path, data),
     replace: (path, data) => inner.replace(path, data),
-    appender: (path) => inner.appender(path),
+    appender: (path, options) => inner.appender(path, options),
     writer: (path) => inner.writer(path),
     publish: (from, to) => inner.publish(from, to),
     remove: (path) => inner.remove(path),
@@ -35,8 +35,8 @@ export const returnsBeforeFlush: PlantInStore = (inner, { process }, { clock }) 
     }
   });
   return changed(inner, {
-    async appender(path) {
-      const appender = await inner.appender(path);
+    async appender(path, options) {
+      const appender = await inner.appender(path, options);
       return {
         ...appender,
         append: async (data) => {

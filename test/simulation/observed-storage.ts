@@ -109,12 +109,12 @@ export class ObservedStorage implements Storage {
     this.#seen.published.delete(path);
   }
 
-  async appender(path: string): Promise<Appender> {
-    const appender = await this.#inner.appender(path);
+  async appender(path: string, options?: { isNew?: boolean }): Promise<Appender> {
+    const appender = await this.#inner.appender(path, options);
     if (!journalOf(path)) return appender;
     return {
       sync: () => appender.sync(),
-      close: () => appender.close(),
+      close: (end) => appender.close(end),
       append: async (data) => {
         await appender.append(data);
         const before = this.#seen.journals.get(path) ?? "";

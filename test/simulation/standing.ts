@@ -8,6 +8,7 @@ import { seededRandom } from "../../src/foundation/random.ts";
 import { promptSetOf } from "../../src/run/askable.ts";
 import type { JobSpec } from "../../src/run/job/schema.ts";
 import { readPlan, TaskTable } from "../../src/run/plan.ts";
+import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
 import { plannedFailure, type Scenario } from "./scenario.ts";
 import type { World } from "./world.ts";
 
@@ -27,7 +28,7 @@ export interface AskedGeneration {
   runId: string;
   job: JobSpec;
   /** Which rows a retry was to ask. */
-  where: string | undefined;
+  where: RetryWhere | undefined;
   rows: ReadonlySet<number>;
   answers: readonly (ExpectedAnswer | undefined)[];
 }
@@ -46,7 +47,7 @@ export async function askedGenerations(world: World, count: number): Promise<Ask
     }
     await table.close();
     const answers = await expectedAnswers(world.scenario, job, seed);
-    generations.push({ generation, runId, job, where, rows, answers });
+    generations.push({ generation, runId, job, where: where as RetryWhere, rows, answers });
   }
   return generations;
 }

@@ -124,6 +124,7 @@ async function adviceFor(
     ...wishes,
     rows,
     plannedRowsPerShard: Math.min(rows, input.largestTaskRows ?? input.rowsPerTask),
+    uncutRows: input.largestTaskRows ?? leastUncutRows(input),
     speed: speed!,
     journal: schemeOf(job.output.path) === undefined ? "disk" : "store",
   });
@@ -131,6 +132,11 @@ async function adviceFor(
   const note =
     "the model is a server, measured as it is: a worker here means that server once more";
   return { ...advice, warnings: [...advice.warnings, note] };
+}
+
+/** Rows of a file that cannot be cut, where nothing but files of that kind is known. */
+function leastUncutRows({ rows, files, compressedFiles }: RunPreview["input"]): number {
+  return compressedFiles === files ? Math.ceil(rows / files) : 1;
 }
 
 async function preview(

@@ -12,6 +12,18 @@ export function markBytes(chunk: Buffer): number {
 }
 
 /**
+ * @param start the first bytes of a file of text.
+ * @throws SluiceError `INPUT_UNREADABLE` where they are the mark of UTF-16 or UTF-32, which Excel
+ *   and Windows' shells write: no row of such a file could be read.
+ */
+export function assertNoUtf16(start: Buffer, file: string): void {
+  const mark = start.toString("hex", 0, 2);
+  if (mark !== "fffe" && mark !== "feff") return;
+  const hint = "convert it to UTF-8: iconv -f UTF-16 -t UTF-8, or as UTF-8 in the program's export";
+  throw new SluiceError("INPUT_UNREADABLE", "it is UTF-16 text", { file, hint });
+}
+
+/**
  * The bytes from `start` to `end` in pieces of `chunkBytes`, each asked for while the one before is
  * being worked on. An infinite `end` is that of the file.
  *

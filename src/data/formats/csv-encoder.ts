@@ -39,8 +39,7 @@ function fieldsOf(row: ExactRow, names: readonly string[], known: ReadonlySet<st
 }
 
 function fieldOf(value: ExactJson): Field {
-  if (value === null || typeof value === "string") return value;
-  return typeof value === "object" ? exactText(value) : String(value);
+  return value === null || typeof value === "string" ? value : exactText(value);
 }
 
 function textOf(rows: readonly Field[][], delimiter: string): Uint8Array {

@@ -1,18 +1,36 @@
 import type { JsonObject } from "../../foundation/json.ts";
 import type { Slice } from "../row.ts";
 
+/** Names of all formats that are read, as `input.format` takes them. */
+export const inputFormats = [
+  "jsonl",
+  "json",
+  "csv",
+  "tsv",
+  "parquet",
+  "arrow",
+  "text",
+  "text-file",
+  "files",
+  "openai-batch",
+] as const;
+
 /** Where a format may cut a file into slices. */
 export interface CutRule {
   /** Records before the first cut. */
   firstCutRows: number;
   /** Records between later cuts. */
   everyRows: number;
+  /** Of the ranges behind the first cut, so many have so many records each; default: none. */
+  longer?: { ranges: number; rows: number } | undefined;
   maxLineBytes: number;
   /**
    * A range may hold more records than asked, so that it ends at a border of the file's own, as a
    * row group of Parquet is one. Default false.
    */
   atOwnBorders?: boolean;
+  /** Fields that rows keep, the same as when the ranges are read: others need not be looked at. */
+  columns?: readonly string[] | undefined;
 }
 
 /** What a job says of one of its inputs: which fields its rows have, and of which types. */

@@ -3,7 +3,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { InputRow, Slice } from "../row.ts";
 import type { RandomReader } from "../storage/storage.ts";
-import { chunksOf, markBytes, verifiedChunks } from "./chunks.ts";
+import { assertNoUtf16, chunksOf, markBytes, verifiedChunks } from "./chunks.ts";
 import type { CutRule, SliceRange } from "./format.ts";
 import { ElementScanner } from "./json-elements.ts";
 import { faultyRow, parseRow } from "./parse-row.ts";
@@ -54,6 +54,7 @@ async function* scanElements(
   const range = { start: 0, end: reader.bytes };
   for await (chunk of chunksOf(reader, file, range, chunkBytes)) {
     hashed = 0;
+    if (base === 0) assertNoUtf16(chunk, file);
     scanner.push(withoutMark(chunk, base));
     cutter.add(chunk.subarray(hashed));
     base += chunk.length;

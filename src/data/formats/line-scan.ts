@@ -1,5 +1,5 @@
 import type { RandomReader } from "../storage/storage.ts";
-import { chunksOf, markBytes } from "./chunks.ts";
+import { assertNoUtf16, chunksOf, markBytes } from "./chunks.ts";
 import type { CutRule, SliceRange } from "./format.ts";
 import { RangeCutter } from "./range-cutter.ts";
 
@@ -13,6 +13,8 @@ export function isLineBlank(code: number): boolean {
 /**
  * Cuts a file of one record a line. A line is a record when it holds anything but blanks, or is
  * longer than `rule.maxLineBytes`. Blank lines belong to the range of the record before them.
+ *
+ * @throws SluiceError `INPUT_UNREADABLE` where the file is UTF-16.
  */
 export async function* scanLines(
   reader: RandomReader,
@@ -23,6 +25,7 @@ export async function* scanLines(
   const scanner = new LineScanner(rule);
   const range = { start: 0, end: reader.bytes };
   for await (const chunk of chunksOf(reader, file, range, chunkBytes)) {
+    if (scanner.isAtStart) assertNoUtf16(chunk, file);
     scanner.push(chunk);
     yield* scanner.cutter.take();
   }
@@ -44,6 +47,10 @@ class LineScanner {
   constructor(rule: CutRule) {
     this.cutter = new RangeCutter(rule);
     this.#maxLineBytes = rule.maxLineBytes;
+  }
+
+  get isAtStart(): boolean {
+    return this.#base === 0;
   }
 
   push(chunk: Buffer): void {

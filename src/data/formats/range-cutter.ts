@@ -2,9 +2,16 @@ import type { Hash } from "node:crypto";
 import { sha256Stream } from "../../foundation/hashing.ts";
 import type { CutRule, SliceRange } from "./format.ts";
 
+/** How many records a range of a file is to have; `range` is its number, from 0. */
+export function rowsOfRange({ firstCutRows, everyRows, longer }: CutRule, range: number): number {
+  if (range === 0) return firstCutRows;
+  return longer !== undefined && range <= longer.ranges ? longer.rows : everyRows;
+}
+
 /** Gathers records into ranges of the asked number of rows, each with its checksum. */
 export class RangeCutter {
-  readonly #everyRows: number;
+  readonly #rule: CutRule;
+  #ranges = 0;
   #maxRows: number;
   #rows = 0;
   #start = 0;
@@ -13,8 +20,8 @@ export class RangeCutter {
   #finished: SliceRange[] = [];
 
   constructor(rule: CutRule) {
-    this.#maxRows = rule.firstCutRows;
-    this.#everyRows = rule.everyRows;
+    this.#rule = rule;
+    this.#maxRows = rowsOfRange(rule, 0);
   }
 
   /** True when the next record belongs to the next range. */
@@ -43,7 +50,7 @@ export class RangeCutter {
     this.#start = offset;
     this.#firstLine = line;
     this.#rows = 0;
-    this.#maxRows = this.#everyRows;
+    this.#maxRows = rowsOfRange(this.#rule, ++this.#ranges);
     this.#hash = sha256Stream();
   }
 

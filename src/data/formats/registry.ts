@@ -1,6 +1,7 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { nearest } from "../../foundation/suggest.ts";
 import { compressionEndings, compressionOf, fileNameOf } from "../decompressing.ts";
+import { arrowFormat } from "./arrow/arrow.ts";
 import { csvFormat, tsvFormat } from "./csv/csv.ts";
 import { jsonFormat } from "./json.ts";
 import { jsonlFormat } from "./jsonl.ts";
@@ -21,6 +22,7 @@ const formats: readonly RowFormat[] = [
   textFileFormat(),
   filesFormat(),
   parquetFormat(),
+  arrowFormat(),
   openaiBatchFormat,
 ];
 
@@ -43,12 +45,12 @@ export function formatFor(path: string, namedFormat?: string): RowFormat {
   if (found) return found;
   const dot = name.lastIndexOf(".");
   const ending = dot > 0 ? name.slice(dot) : "";
+  if (compressionEndings.includes(ending)) {
+    const hint = "decompress it once: it seems to be compressed twice";
+    throw new SluiceError("INPUT_FORMAT", `ending ${ending}${ending}`, { file: path, hint });
+  }
   if (otherCompressions.includes(ending)) {
     const hint = `decompress it, or compress it to ${compressionEndings.join(", ")}`;
-    throw new SluiceError("INPUT_FORMAT", `ending ${ending}`, { file: path, hint });
-  }
-  if (arrowEndings.includes(ending)) {
-    const hint = "Arrow is not read: make Parquet of it, as docs/formats.md shows";
     throw new SluiceError("INPUT_FORMAT", `ending ${ending}`, { file: path, hint });
   }
   const endings = formats.flatMap((format) => format.extensions);
@@ -60,9 +62,6 @@ export function formatFor(path: string, namedFormat?: string): RowFormat {
 export function isUncut({ path, format }: { path: string; format: string }): boolean {
   return compressionOf(path) !== undefined && !formatFor(path, format).takesBytesAsTheyAre;
 }
-
-/** Arrow's own files: tables as they lie in memory, of which its libraries make Parquet. */
-const arrowEndings: readonly string[] = [".arrow", ".feather", ".ipc"];
 
 /** Compressions and archives that are not read. */
 const otherCompressions: readonly string[] = [".bz2", ".xz", ".lz4", ".zip", ".7z", ".tgz", ".tar"];

@@ -1,7 +1,7 @@
 import type { Compression } from "./compressing.ts";
 import type { EncoderOptions, RowEncoder } from "./encoder.ts";
 import { jsonlEncoder } from "./jsonl-encoder.ts";
-import type { PageCompression } from "./parquet/encoder.ts";
+import type { PageCompression } from "./parquet/page-codecs.ts";
 
 /** Formats that results are written in, with the ending of their files. */
 const endings = {

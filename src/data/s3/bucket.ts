@@ -8,7 +8,6 @@ import { ReadAheadBudget, readAhead } from "../read-ahead.ts";
 import type { RandomReader, Writer } from "../storage/storage.ts";
 import { faultOf, isTransient, storeErrorOf } from "./faults.ts";
 import {
-  type BegunUpload,
   type ByteRange,
   type ObjectFacts,
   type OpenUpload,
@@ -17,7 +16,7 @@ import {
   type UploadedPart,
   uploadNameKey,
 } from "./requests.ts";
-import { Upload, type UploadSteps } from "./upload.ts";
+import { type KnownUpload, Upload, type UploadSteps } from "./upload.ts";
 
 /** What a bucket needs to be reached, and to be patient. */
 export interface BucketParts {
@@ -105,9 +104,15 @@ export class S3Bucket {
   }
 
   /** Makes `to` a copy of an object, within the store. */
-  async copy(from: ObjectFacts, to: string): Promise<void> {
-    if (from.bytes > limits.maxStoreCopyBytes) return await this.#copyByParts(from, to);
-    await this.#send(from.key, (requests) => requests.copy(from.key, to));
+  async copy(from: string, to: string): Promise<void> {
+    try {
+      await this.#retry((requests) => requests.copy(from, to));
+    } catch (error) {
+      // Stores have many words for what is too large for one request.
+      const found = faultOf(error) === "refused" ? await this.head(from) : undefined;
+      if (!found || found.bytes <= limits.maxStoreCopyBytes) throw this.#error(error, from);
+      await this.#copyByParts(found, to);
+    }
   }
 
   /** Removes an object; absent is fine. */
@@ -142,9 +147,10 @@ export class S3Bucket {
   /**
    * Writes an object from its start, by parts where it is large.
    *
-   * @param begun what is there of it already: the writer takes what comes after its parts.
+   * @param known of an object whose size is known, that; and what is there of it already: the
+   *   writer takes what comes after its parts.
    */
-  writer(key: string, begun?: BegunUpload): Writer {
+  writer(key: string, known: KnownUpload = {}): Writer {
     const name = sortableId(this.#parts.clock, this.#parts.random);
     const steps: UploadSteps = {
       put: (data) => this.put(key, data),
@@ -154,7 +160,7 @@ export class S3Bucket {
       complete: (uploadId, parts) => this.#complete(key, { uploadId, name, parts }),
       abort: (uploadId) => this.abortUpload(key, uploadId),
     };
-    return new Upload(steps, begun);
+    return new Upload(steps, known);
   }
 
   /** Uploads below a prefix that are neither complete nor aborted. */

@@ -35,6 +35,8 @@ export async function connect(settings: BucketSettings): Promise<S3Client> {
   const whenever = checksums ? "WHEN_SUPPORTED" : "WHEN_REQUIRED";
   const options: S3ClientConfig = {
     maxAttempts: 1,
+    // The library would take a new connection for each large body, and a round trip to be let in.
+    expectContinueHeader: false,
     forcePathStyle: isPathStyle,
     followRegionRedirects: endpoint === undefined,
     requestChecksumCalculation: whenever,

@@ -25,7 +25,7 @@ export interface BucketSettings {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const objectSchemes = ["s3", "r2", "gs"];
-const locationPattern = /^([a-z0-9]+):\/\/([^/]*)\/*(.*)$/i;
+const locationPattern = /^([a-z0-9]+):\/\/([^/]*)\/*(.*)$/is;
 const bucketPattern = /^[a-z0-9][a-z0-9._-]{1,221}$/i;
 
 /** True for a scheme whose places are buckets: `s3`, `r2` or `gs`. */

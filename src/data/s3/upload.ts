@@ -13,7 +13,17 @@ export interface UploadSteps {
   abort(uploadId: string): Promise<void>;
 }
 
-/** Parts of one size before the next ones are twice as large: 10,000 may be 5 TB together. */
+/** What is known of an object before it is written. */
+export interface KnownUpload {
+  /** An upload to go on with, behind its parts. */
+  begun?: BegunUpload | undefined;
+  /** Its size: then all parts but the last are of one size, as some stores demand. */
+  bytes?: number;
+}
+
+/** Parts that an object may have. */
+const maxParts = 10_000;
+/** Parts of one size before the next ones are twice as large: all of them may be 5 TB together. */
 const partsOfOneSize = 1000;
 
 /**
@@ -29,11 +39,12 @@ export class Upload implements Writer {
   #partsBegun: number;
   readonly #parts: UploadedPart[];
   readonly #underWay = new Set<Promise<void>>();
+  readonly #partBytesOfKnown: number | undefined;
   #hasEnded = false;
 
-  /** @param begun an upload to go on with, behind its parts. */
-  constructor(steps: UploadSteps, begun?: BegunUpload) {
+  constructor(steps: UploadSteps, { begun, bytes }: KnownUpload = {}) {
     this.#steps = steps;
+    this.#partBytesOfKnown = bytes === undefined ? undefined : partBytesFor(bytes);
     this.#uploadId = begun?.uploadId;
     this.#parts = [...(begun?.parts ?? [])];
     this.#partsBegun = this.#parts.length;
@@ -41,7 +52,7 @@ export class Upload implements Writer {
 
   write(data: Uint8Array): Promise<void> {
     // Callers may use their bytes again.
-    const copy = Uint8Array.from(data);
+    const copy = Buffer.from(data);
     return this.#queue.run(async () => {
       this.#pieces.push(copy);
       this.#pieceBytes += copy.length;
@@ -70,7 +81,8 @@ export class Upload implements Writer {
   }
 
   get #partBytes(): number {
-    return limits.storePartBytes * 2 ** Math.floor(this.#partsBegun / partsOfOneSize);
+    const doublings = Math.floor(this.#partsBegun / partsOfOneSize);
+    return this.#partBytesOfKnown ?? limits.storePartBytes * 2 ** doublings;
   }
 
   async #finish(): Promise<void> {
@@ -100,4 +112,11 @@ export class Upload implements Writer {
     this.#pieceBytes = 0;
     return data;
   }
+}
+
+/** The size of the parts of an object of so many bytes: the least that makes not too many. */
+function partBytesFor(bytes: number): number {
+  let partBytes = limits.storePartBytes;
+  while (bytes > partBytes * maxParts) partBytes *= 2;
+  return partBytes;
 }

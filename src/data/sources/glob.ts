@@ -2,6 +2,8 @@ import type { Dirent } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import picomatch from "picomatch";
+import { SluiceError } from "../../foundation/errors.ts";
+import { isAbsent, systemCode } from "../storage/local-errors.ts";
 
 /** True where a path holds wildcards: `*`, `?`, `[…]`, `{…}`. */
 export function isGlob(path: string): boolean {
@@ -29,7 +31,9 @@ export async function* matchFiles(pattern: string, baseDirectory: string): Async
       const isFolder =
         entry.isDirectory() || (!hasAnyDepth && (await isLinkedFolder(root, path, entry)));
       if (!isFolder) {
-        if (isMatch(path)) yield join(root, path);
+        if (isMatch(path) && !(hasAnyDepth && (await isLinkedFolder(root, path, entry)))) {
+          yield join(root, path);
+        }
       } else if (folder.depth < maxDepth && (withDots || !entry.name.startsWith("."))) {
         folders.push({ path: `${path}/`, depth: folder.depth + 1 });
       }
@@ -43,7 +47,19 @@ async function isLinkedFolder(root: string, path: string, entry: Dirent): Promis
   return status?.isDirectory() ?? false;
 }
 
-/** Entries of a directory; none where it is absent or may not be read. */
+/**
+ * Entries of a directory; none where it is absent.
+ *
+ * @throws SluiceError `INPUT_UNREADABLE` where it may not be read: what is in it would be left out.
+ */
 export async function entriesOf(directory: string): Promise<Dirent[]> {
-  return await readdir(directory, { withFileTypes: true }).catch(() => []);
+  try {
+    return await readdir(directory, { withFileTypes: true });
+  } catch (cause) {
+    if (isAbsent(cause)) return [];
+    throw new SluiceError("INPUT_UNREADABLE", String(systemCode(cause)), {
+      file: directory,
+      cause,
+    });
+  }
 }

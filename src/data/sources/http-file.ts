@@ -133,7 +133,7 @@ export class HttpFile {
   }
 
   #retried<T>(action: () => Promise<T>, signal?: AbortSignal): Promise<T> {
-    return askedAgain(shownAddress(this.#options.path), this.#options.context, action, signal);
+    return askedAgain(this.#options.path, this.#options.context, action, signal);
   }
 
   #tagOf(answer: RemoteAnswer): string | undefined {
@@ -152,7 +152,7 @@ export class HttpFile {
     const { path } = this.#options;
     if (coding === "identity" || /\.(gz|br|zst|lz4)(\?|$)/i.test(path)) return;
     throw new SluiceError("INPUT_UNREADABLE", `the server sends it as ${coding}, unasked`, {
-      file: shownAddress(path),
+      file: path,
       hint: "let the server give the file as it is, or fetch it by hand",
     });
   }
@@ -163,21 +163,16 @@ export class HttpFile {
     const isRefused = isFirstHost && (status === 401 || status === 403);
     const who = token === undefined ? "this address without credentials" : "it to this token";
     const hint = `the server does not give ${who}: check who may read it`;
-    return failureOf(answer, shownAddress(path), context, isRefused ? { hint } : {});
+    return failureOf(answer, path, context, isRefused ? { hint } : {});
   }
 
   #changed(lostRanges: boolean): SluiceError {
-    const file = shownAddress(this.#options.path);
+    const file = this.#options.path;
     const detail = lostRanges
       ? "the server gave ranges of it, and does so no longer"
       : "the server has another content now";
     return new SluiceError("INPUT_CHANGED", detail, { file });
   }
-}
-
-/** An address as messages show it: a query may hold a signature. */
-export function shownAddress(address: string): string {
-  return /^https?:/i.test(address) ? address.replace(/[?#].*$/s, "") : address;
 }
 
 /** A weak tag must not be sent as a condition of a range; a date may. */

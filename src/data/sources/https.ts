@@ -2,11 +2,12 @@ import type { Dispatcher } from "undici";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import { downloadDispatcher } from "../../foundation/remote-file.ts";
+import { shownPath } from "../../foundation/shown-path.ts";
 import type { OpenHints } from "../open-files.ts";
 import { type ReadAheadBudget, readAhead } from "../read-ahead.ts";
 import type { RandomReader } from "../storage/storage.ts";
 import { isGlob } from "./glob.ts";
-import { type HttpFacts, HttpFile, type HttpFileOptions, shownAddress } from "./http-file.ts";
+import { type HttpFacts, HttpFile, type HttpFileOptions } from "./http-file.ts";
 import type { SourceContext, SourceFile, SourceStore } from "./source-store.ts";
 import { Spools } from "./spools.ts";
 
@@ -53,7 +54,7 @@ export class HttpFiles {
     const facts = await file.facts();
     if (etag !== undefined && facts.etag !== undefined && etag !== facts.etag) {
       const detail = "the server has another content now";
-      throw new SluiceError("INPUT_CHANGED", detail, { file: shownAddress(path) });
+      throw new SluiceError("INPUT_CHANGED", detail, { file: path });
     }
     const { bytes, hasRanges } = facts;
     if (!hasRanges || bytes === undefined) return await this.#copyOf(path, file, facts.etag);
@@ -107,7 +108,7 @@ function missing(path: string, cause: SluiceError): SluiceError {
   const hint = looksLikeGlob
     ? "a web server has no list of its files: name each of them, or give a list file"
     : "check the address: the server has nothing there";
-  return new SluiceError("INPUT_MISSING", shownAddress(path), { hint, cause });
+  return new SluiceError("INPUT_MISSING", shownPath(path), { hint, cause });
 }
 
 /** @throws SluiceError `INPUT_UNREADABLE` for what is no address, or holds a password. */

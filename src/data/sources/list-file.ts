@@ -1,9 +1,8 @@
-import { dirname, resolve } from "node:path";
 import { type ErrorCode, errorTable } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
-import { schemeOf } from "../storage/open.ts";
 import type { RandomReader } from "../storage/storage.ts";
+import { besideFile } from "./beside-file.ts";
 
 /** One line of a list of files. */
 export interface ListEntry {
@@ -47,18 +46,9 @@ export async function* listEntries(
         hint: "write PATH, or PATH;OUTPUT",
       });
     }
-    const found = { path: besideList(list, mapped(path)), line };
+    const found = { path: besideFile(list, mapped(path)), line };
     yield output === undefined ? found : { ...found, output: mapped(output) };
   }
-}
-
-/** A path of a list, from the folder that the list lies in. */
-function besideList(list: string, path: string): string {
-  if (schemeOf(path) !== undefined || path.startsWith("/")) return path;
-  if (schemeOf(list) === undefined) return resolve(dirname(list), path);
-  const address = /^https?:/i.test(list) ? list.replace(/[?#].*$/s, "") : list;
-  const [, root, folder] = /^([^:]+:\/\/[^/]+\/)(.*?)[^/]*$/.exec(address)!;
-  return root! + resolve("/", folder!, path).slice(1);
 }
 
 /**

@@ -1,12 +1,12 @@
 import type { Stats } from "node:fs";
-import { stat } from "node:fs/promises";
+import { lstat, stat } from "node:fs/promises";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { formatFor } from "../formats/registry.ts";
 import type { Storage } from "../storage/storage.ts";
 import { entriesOf, isGlob, matchFiles } from "./glob.ts";
 import { missingInput, tooManyFiles } from "./missing.ts";
-import type { SourceFile, SourceStore } from "./source-store.ts";
+import type { LeaveOut, SourceFile, SourceStore } from "./source-store.ts";
 
 /** Sizes asked for at once. */
 const statBatch = 64;
@@ -22,27 +22,44 @@ export const localSource = (root: Storage): SourceStore => ({
     }
     return files;
   },
-  async *list(place) {
-    for await (const path of filesOf(place)) yield await sourceFile(path, place);
+  async *list(place, leaveOut) {
+    for await (const path of filesOf(place, leaveOut)) yield await sourceFile(path, place);
   },
   open: (path) => root.open(path),
 });
 
-async function* filesOf(place: string): AsyncGenerator<string> {
+async function* filesOf(place: string, leaveOut?: LeaveOut): AsyncGenerator<string> {
   const status = await statusOf(place);
   if (!status) throw await missing(place, place);
-  if (status.isDirectory()) yield* filesBelow(place);
+  if (status.isDirectory()) yield* filesBelow(place, leaveOut);
   else yield place;
 }
 
 /** Files of a folder, by name. Links to folders are left out: they may form a circle. */
-async function* filesBelow(folder: string): AsyncGenerator<string> {
+async function* filesBelow(folder: string, leaveOut?: LeaveOut): AsyncGenerator<string> {
   const entries = await entriesOf(folder);
   for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const path = join(folder, entry.name);
-    if (entry.isDirectory()) yield* filesBelow(path);
-    else if ((await statusOf(path))?.isFile()) yield path;
+    const status = entry.isDirectory() ? undefined : await statusOf(path);
+    if (entry.isDirectory()) yield* filesBelow(path, leaveOut);
+    else if (status?.isFile()) yield path;
+    else if (status)
+      leaveOut?.(path, status.isDirectory() ? "a link to a folder" : "no plain file");
+    else {
+      const fault = await unreachable(path);
+      if (fault && !entry.isSymbolicLink()) throw fault;
+      if (fault) leaveOut?.(path, "a link that leads nowhere");
+    }
   }
+}
+
+/** Why nothing can be had of a name that its folder has; undefined where it is gone by now. */
+async function unreachable(path: string): Promise<SluiceError | undefined> {
+  const unreadable = (detail: string, hint: string) =>
+    new SluiceError("INPUT_UNREADABLE", detail, { file: path, hint });
+  if (path.includes("\uFFFD")) return unreadable("its name is no UTF-8", "rename the file");
+  const link = await lstat(path).catch(() => undefined);
+  return link && unreadable("it is a link that leads nowhere", "remove the link, or mend it");
 }
 
 async function pathsOf(path: string, baseDirectory: string, maxFiles: number): Promise<string[]> {
@@ -62,7 +79,7 @@ async function pathsOf(path: string, baseDirectory: string, maxFiles: number): P
 
 async function sourceFile(path: string, pattern: string): Promise<SourceFile> {
   const status = await statusOf(path);
-  if (!status) throw await missing(pattern, path);
+  if (!status) throw (await unreachable(path)) ?? (await missing(pattern, path));
   if (status.isDirectory()) throw await directoryNamed(path);
   if (!status.isFile()) throw new SluiceError("INPUT_UNREADABLE", "no plain file", { file: path });
   const { size: bytes, mtimeMs: modifiedMs } = status;
@@ -74,7 +91,7 @@ async function statusOf(path: string): Promise<Stats | undefined> {
     return await stat(path);
   } catch (cause) {
     const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
-    if (code === "ENOENT" || code === "ENOTDIR") return undefined;
+    if (code === "ENOENT" || code === "ENOTDIR" || code === "ELOOP") return undefined;
     throw new SluiceError("INPUT_UNREADABLE", String(code), { file: path, cause });
   }
 }
@@ -87,15 +104,21 @@ async function missing(pattern: string, literal: string): Promise<SluiceError> {
     name = basename(directory);
     directory = dirname(directory);
   }
-  const names = (await entriesOf(directory)).map((entry) => entry.name).sort();
+  const names = await namesIn(directory);
   return missingInput(pattern, { folder: directory, name, names, join });
 }
 
 async function directoryNamed(path: string): Promise<SluiceError> {
-  const endings = (await entriesOf(path)).map((entry) => extname(entry.name));
+  const endings = (await namesIn(path)).map((name) => extname(name));
   const known = endings.find((ending) => isKnownEnding(ending)) ?? ".jsonl";
   const hint = `name its files by a glob, as ${join(path, `*${known}`)}`;
   return new SluiceError("INPUT_UNREADABLE", "it is a directory", { file: path, hint });
+}
+
+/** Names to tell of; none where the folder may not be read. */
+async function namesIn(directory: string): Promise<string[]> {
+  const entries = await entriesOf(directory).catch(() => []);
+  return entries.map(({ name }) => name).sort();
 }
 
 function isKnownEnding(ending: string): boolean {

@@ -6,7 +6,8 @@ import { ReadAheadBudget } from "../read-ahead.ts";
 import { localStorage } from "../storage/local.ts";
 import { schemeOf } from "../storage/open.ts";
 import { localSource } from "./local.ts";
-import type { SourceContext, SourceFile, SourceStore } from "./source-store.ts";
+import type { LocalCopy } from "./local-copy.ts";
+import type { LeaveOut, SourceContext, SourceFile, SourceStore } from "./source-store.ts";
 
 /** The inputs of jobs, wherever they lie. */
 export interface InputStores {
@@ -25,17 +26,25 @@ export interface InputStores {
   /**
    * All files below a folder, or the file of that name.
    *
-   * @throws SluiceError `UNSUPPORTED` for places that cannot be listed.
+   * @param leaveOut told of links to folders, of those that lead nowhere, and of pipes.
+   * @throws SluiceError `UNSUPPORTED` for places that cannot be listed, `INPUT_UNREADABLE` for a
+   *   folder that may not be read.
    */
-  list(place: string): AsyncIterable<SourceFile>;
+  list(place: string, leaveOut?: LeaveOut): AsyncIterable<SourceFile>;
   /** Opens a file by the path that `expand` or `list` gave. */
   open: OpenFile;
+  /**
+   * Copies a far file to this machine, for programs that open files themselves.
+   *
+   * @throws SluiceError as reading it throws, and `STORE_FULL`.
+   */
+  copy(path: string, signal: AbortSignal): Promise<LocalCopy>;
 }
 
 const thisMachine = localSource(localStorage("/"));
 
 /** Inputs of this machine alone. */
-export const localInputs: InputStores = inputsOf(async (path) => {
+export const localInputs: InputStores = inputsOf("/tmp", async (path) => {
   const scheme = schemeOf(path);
   if (scheme === undefined) return thisMachine;
   throw new SluiceError("UNSUPPORTED", `input of the scheme ${scheme}: in ${path}`, {
@@ -71,7 +80,7 @@ export function inputStores(context: SourceContext): InputStores {
     hf: async () =>
       (await import("./hugging-face.ts")).huggingFaceSource(await httpFiles(), context),
   };
-  return inputsOf(async (path) => {
+  return inputsOf(context.temporaryDirectory, async (path) => {
     const scheme = schemeOf(path);
     if (scheme === undefined) return thisMachine;
     const make = makers[scheme];
@@ -86,17 +95,25 @@ export function inputStores(context: SourceContext): InputStores {
   });
 }
 
-function inputsOf(storeOf: (path: string) => Promise<SourceStore>): InputStores {
+function inputsOf(
+  temporaryDirectory: string,
+  storeOf: (path: string) => Promise<SourceStore>,
+): InputStores {
+  const open: OpenFile = async (path, hints) => (await storeOf(path)).open(path, hints);
   return {
     expand: (sources, baseDirectory, maxFiles = limits.maxInputFiles) =>
       expandInputs(sources, { storeOf, baseDirectory, maxFiles }),
-    async *list(place) {
+    async *list(place, leaveOut) {
       const store = await storeOf(place);
-      if (store.list) return yield* store.list(place);
+      if (store.list) return yield* store.list(place, leaveOut);
       throw new SluiceError("UNSUPPORTED", `nobody lists ${place}`, {
         hint: "name a folder of this machine, of a bucket or of a dataset on the hub",
       });
     },
-    open: async (path, hints) => (await storeOf(path)).open(path, hints),
+    open,
+    async copy(path, signal) {
+      const { copyToMachine } = await import("./local-copy.ts");
+      return copyToMachine(path, open, temporaryDirectory, signal);
+    },
   };
 }

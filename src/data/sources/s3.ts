@@ -1,7 +1,9 @@
 import { SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
 import { type ReadAheadBudget, readAhead } from "../read-ahead.ts";
 import type { S3Bucket } from "../s3/bucket.ts";
 import { openS3Bucket } from "../s3/open.ts";
+import type { ObjectFacts } from "../s3/requests.ts";
 import { parseObjectLocation } from "../s3/settings.ts";
 import { findListed } from "./listed.ts";
 import type { SourceContext, SourceStore } from "./source-store.ts";
@@ -9,6 +11,7 @@ import type { SourceContext, SourceStore } from "./source-store.ts";
 /** Objects of stores that speak S3: `s3://`, `r2://`, `gs://`. */
 export function s3Source(context: SourceContext, budget: ReadAheadBudget): SourceStore {
   const buckets = new Map<string, S3Bucket>();
+  const known = new KnownObjects();
   const bucketOf = (address: string) => {
     const { scheme, bucket, key } = parseObjectLocation(address);
     const root = `${scheme}://${bucket}/`;
@@ -31,9 +34,10 @@ export function s3Source(context: SourceContext, budget: ReadAheadBudget): Sourc
     },
     async open(address, { etag, end } = {}) {
       const { bucket, key } = bucketOf(address);
-      const found = await bucket.head(key);
+      const found = known.get(address, etag) ?? (await bucket.head(key));
       if (!found) throw new SluiceError("NOT_FOUND", "", { file: address });
       if (etag !== undefined && etag !== found.etag) throw changed(address);
+      known.set(address, found);
       const { bytes } = found;
       const pinned = found.etag || undefined;
       const aheadEnd = end ?? bytes;
@@ -44,9 +48,30 @@ export function s3Source(context: SourceContext, budget: ReadAheadBudget): Sourc
           throw (await hasChanged(bucket, key, found.etag)) ? changed(address) : error;
         }
       };
-      return readAhead({ bytes, aheadEnd, fetch }, budget);
+      const aheadBytes = end === undefined ? 0 : limits.maxRangeBytes;
+      return readAhead({ bytes, aheadEnd, aheadBytes, fetch }, budget);
     },
   };
+}
+
+/**
+ * Objects that were opened last: a file of many tasks is looked at once. Each range is asked for
+ * under the ETag, so that one which is replaced meanwhile is noticed all the same.
+ */
+class KnownObjects {
+  readonly #facts = new Map<string, ObjectFacts>();
+
+  /** What is known of an object, if it is that content. */
+  get(address: string, etag: string | undefined): ObjectFacts | undefined {
+    const facts = this.#facts.get(address);
+    return facts && etag !== undefined && facts.etag === etag ? facts : undefined;
+  }
+
+  set(address: string, facts: ObjectFacts): void {
+    this.#facts.set(address, facts);
+    if (this.#facts.size <= limits.maxKnownObjects) return;
+    for (const oldest of this.#facts.keys()) return void this.#facts.delete(oldest);
+  }
 }
 
 async function* listed(bucket: S3Bucket, prefix: string) {

@@ -15,6 +15,9 @@ export interface SourceFile {
   etag?: string;
 }
 
+/** Told of what is no file, and so not among the files of a folder. */
+export type LeaveOut = (path: string, what: string) => void;
+
 /** A place that input files lie in: one implementation a scheme. */
 export interface SourceStore {
   /**
@@ -30,7 +33,7 @@ export interface SourceStore {
    *
    * @throws SluiceError as `find`.
    */
-  list?(place: string): AsyncIterable<SourceFile>;
+  list?(place: string, leaveOut?: LeaveOut): AsyncIterable<SourceFile>;
   /**
    * Opens a file by the path that `find` gave.
    *

@@ -28,15 +28,20 @@ export class LocalReader implements RandomReader {
   async read(offset: number, length: number): Promise<Uint8Array> {
     const wanted = Math.max(0, Math.min(length, this.bytes - offset));
     const buffer = Buffer.allocUnsafeSlow(wanted);
+    return buffer.subarray(0, await this.readInto(buffer, offset));
+  }
+
+  async readInto(target: Uint8Array, offset: number): Promise<number> {
+    const wanted = Math.max(0, Math.min(target.length, this.bytes - offset));
     return await withStoreErrors(this.#file, async () => {
       let filled = 0;
       while (filled < wanted) {
         const place = offset + filled;
-        const { bytesRead } = await this.#handle.read(buffer, filled, wanted - filled, place);
+        const { bytesRead } = await this.#handle.read(target, filled, wanted - filled, place);
         if (bytesRead === 0) break;
         filled += bytesRead;
       }
-      return buffer.subarray(0, filled);
+      return filled;
     });
   }
 

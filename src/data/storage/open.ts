@@ -1,3 +1,4 @@
+import { realpath } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SluiceError } from "../../foundation/errors.ts";
@@ -20,6 +21,12 @@ export function schemeOf(location: string): string | undefined {
 /** A location as it is wherever a program runs: a path is made absolute, any other kept. */
 export function absoluteLocation(workingDirectory: string, location: string): string {
   return schemeOf(location) === undefined ? resolve(workingDirectory, location) : location;
+}
+
+/** A location of which links are followed, so that two names of one place are equal. */
+export async function realLocation(location: string): Promise<string> {
+  if (schemeOf(location) !== undefined) return location;
+  return await realpath(location).catch(() => location);
 }
 
 /** What opening storages needs of the outside world. */

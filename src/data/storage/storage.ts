@@ -17,6 +17,12 @@ export interface RandomReader {
   readonly bytes: number;
   /** Up to `length` bytes from `offset`; fewer only at the end of the object. */
   read(offset: number, length: number): Promise<Uint8Array>;
+  /**
+   * Fills `target` from `offset` on, where a storage can read into memory that is there.
+   *
+   * @returns bytes read: fewer than `target` holds only at the end of the object.
+   */
+  readInto?(target: Uint8Array, offset: number): Promise<number>;
   close(): Promise<void>;
 }
 
@@ -25,7 +31,11 @@ export interface Appender {
   append(data: Uint8Array): Promise<void>;
   /** Resolves when all that was appended survives a power loss. */
   sync(): Promise<void>;
-  close(): Promise<void>;
+  /**
+   * @param options `isNeeded: false`: nobody will read what was appended, and a storage to which it
+   * would have to be sent may drop it. The object stays, if only empty.
+   */
+  close(options?: { isNeeded?: boolean }): Promise<void>;
 }
 
 /** Writes one object from its start; it appears, whole, when `close` resolves. */
@@ -70,8 +80,13 @@ export interface Storage {
   ): Promise<"created" | "exists" | "unclear">;
   /** Makes or replaces the object in one step. For state that only informs, and for seals. */
   replace(path: string, data: Uint8Array): Promise<void>;
-  /** Lists show the object from when this resolves, empty or not. */
-  appender(path: string): Promise<Appender>;
+  /**
+   * Lists show the object from when this resolves, empty or not. Its path ends in `.jsonl`: an
+   * object store keeps it as several, and would have to look for these under every other name.
+   *
+   * @param options `isNew: true`: nobody ever had an appender there.
+   */
+  appender(path: string, options?: { isNew?: boolean }): Promise<Appender>;
   writer(path: string): Promise<Writer>;
   /** Makes `to` the same object as `from` (a link or a copy), replacing what was there. */
   publish(from: string, to: string): Promise<void>;

@@ -1,4 +1,4 @@
-import { link, mkdir, open, rename, rm, stat } from "node:fs/promises";
+import { constants, type FileHandle, link, mkdir, open, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
@@ -36,30 +36,39 @@ export async function download(
   const tally = new TransferTally(options);
   let found = 0;
   const move = async (file: SourceFile): Promise<void> => {
-    options.signal.throwIfAborted();
     found++;
-    const target = join(to, nameBelow(from, file.path));
-    const outcome = await withStoreErrors(target, () =>
-      fetchFile(file, target, { inputs, options, tally }),
-    );
-    tally.ended(outcome, target, file.bytes);
+    const target = join(to, nameBelow(from, file));
+    await withStoreErrors(target, async () => {
+      if (isFolderMark(file)) return void (await mkdir(target, { recursive: true }));
+      const outcome = await fetchFile(file, target, { inputs, options, tally });
+      tally.ended(outcome, target, file.bytes);
+    });
   };
-  await eachAtOnce(inputs.list(from), move);
+  await eachAtOnce(inputs.list(from), (file) => tally.move(() => move(file)));
   if (found === 0) throw new SluiceError("INPUT_MISSING", from, { hint: "nothing lies there" });
   return tally.summary;
 }
 
-/** The path of a far file below the place that was named. */
-function nameBelow(place: string, path: string): string {
+/** True of an empty object that stands for a folder, as many a console makes them. */
+function isFolderMark({ path, bytes }: SourceFile): boolean {
+  return path.endsWith("/") && bytes === 0;
+}
+
+/** The path of a far file below the place that was named; empty for the place itself. */
+function nameBelow(place: string, file: SourceFile): string {
+  const { path } = file;
   const folder = place.replace(/\/*$/, "/");
-  const name = path.startsWith(folder) ? path.slice(folder.length) : basename(path);
+  if (path === folder && isFolderMark(file)) return "";
+  const below = path.startsWith(folder) ? path.slice(folder.length) : basename(path);
+  const name = isFolderMark(file) ? below.slice(0, -1) : below;
   const steps = name.split("/");
   const isOutside = steps.some((step) => step === "" || step === "." || step === "..");
   if (!isOutside && !name.includes("\0")) return join(...steps);
-  throw new SluiceError("UNSUPPORTED", "its name is no path below a folder", {
-    file: path,
-    hint: "rename the object, or download the others by their own prefixes",
-  });
+  throw unusable(path, "its name is no path below a folder");
+}
+
+function unusable(file: string, detail: string): SluiceError {
+  return new SluiceError("UNSUPPORTED", detail, { file, hint: "rename it in the store" });
 }
 
 interface Download {
@@ -70,13 +79,17 @@ interface Download {
 
 async function fetchFile(file: SourceFile, target: string, to: Download): Promise<FileOutcome> {
   const { inputs, options } = to;
-  if (await exists(target)) {
+  const standing = await stat(target).catch(() => undefined);
+  if (standing) {
+    if (standing.isDirectory()) throw unusable(file.path, `a folder has its name: ${target}`);
     if (await hasSameContent(target, file, inputs.open)) return "skipped";
     if (!options.overwrite) return "different";
   }
   await mkdir(dirname(target), { recursive: true });
   const identity = sha256Hex(`${file.path} ${file.bytes} ${file.etag ?? ""}`).slice(0, 8);
-  const part = `${target}.${identity}${partEnding}`;
+  // A name has 255 bytes at most.
+  const name = basename(target).slice(0, 50);
+  const part = join(dirname(target), `${name}.${identity}${partEnding}`);
   await fill(part, file, to);
   if (!(await hasSameContent(part, file, inputs.open))) {
     // What an earlier call left was torn.
@@ -95,7 +108,7 @@ async function fill(
   { path, etag, bytes }: SourceFile,
   { inputs, options, tally }: Download,
 ): Promise<void> {
-  const handle = await open(part, "a");
+  const handle = await open(part, constants.O_RDWR | constants.O_CREAT);
   try {
     let { size: offset } = await handle.stat();
     if (offset > bytes) {
@@ -109,7 +122,7 @@ async function fill(
         options.signal.throwIfAborted();
         const chunk = await reader.read(offset, limits.transferChunkBytes);
         if (chunk.length === 0) throw changed(path);
-        await handle.writeFile(chunk);
+        await writeAt(handle, chunk, offset);
         offset += chunk.length;
         tally.moved(chunk.length);
       }
@@ -122,6 +135,14 @@ async function fill(
   }
 }
 
+/** By place: of two calls that fetch one file at once, both write the same. */
+async function writeAt(handle: FileHandle, chunk: Uint8Array, offset: number): Promise<void> {
+  for (let done = 0; done < chunk.length; ) {
+    const left = chunk.length - done;
+    done += (await handle.write(chunk, done, left, offset + done)).bytesWritten;
+  }
+}
+
 /** Gives the file its name, unless something has it: false then. */
 async function linked(part: string, target: string): Promise<boolean> {
   try {
@@ -130,14 +151,10 @@ async function linked(part: string, target: string): Promise<boolean> {
   } catch (error) {
     if (systemCode(error) === "EEXIST") return false;
     if (!isLinkUnsupported(error)) throw error;
-    if (await exists(target)) return false;
+    if (await stat(target).catch(() => undefined)) return false;
     await rename(part, target);
     return true;
   }
-}
-
-async function exists(path: string): Promise<boolean> {
-  return (await stat(path).catch(() => undefined)) !== undefined;
 }
 
 function changed(file: string): SluiceError {

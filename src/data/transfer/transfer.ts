@@ -1,4 +1,6 @@
+import { type ErrorRecord, SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
+import { systemCode } from "../storage/local-errors.ts";
 
 /** How a transfer is done. */
 export interface TransferOptions {
@@ -18,12 +20,18 @@ export interface TransferCounts {
   skippedBytes: number;
   /** Files that were left because another content is there. */
   differentFiles: number;
+  /** Files that could not be moved, for what is the matter with each of them alone. */
+  failedFiles: number;
+  /** Names of the folder that are no files: links to folders or nowhere, pipes. */
+  leftOut: number;
 }
 
 /** How a transfer ended. */
 export interface TransferSummary extends TransferCounts {
   /** Targets that have another content: the first of them. */
   different: string[];
+  /** Why files could not be moved: the first of them. */
+  failures: ErrorRecord[];
 }
 
 /** What has become of one file. */
@@ -34,8 +42,10 @@ export class TransferTally {
   readonly #options: TransferOptions;
   readonly #counts: TransferCounts = {
     ...{ files: 0, bytes: 0, skippedFiles: 0, skippedBytes: 0, differentFiles: 0 },
+    ...{ failedFiles: 0, leftOut: 0 },
   };
   readonly #different: string[] = [];
+  readonly #failures: ErrorRecord[] = [];
 
   constructor(options: TransferOptions) {
     this.#options = options;
@@ -59,9 +69,42 @@ export class TransferTally {
     this.#options.onProgress(this.#counts);
   }
 
-  get summary(): TransferSummary {
-    return { ...this.#counts, different: [...this.#different].sort() };
+  leftOut(): void {
+    this.#counts.leftOut++;
   }
+
+  /**
+   * Moves one file; a failure that is its own does not keep the others.
+   *
+   * @throws what concerns them all: the network, a full disk, a stop.
+   */
+  async move(action: () => Promise<void>): Promise<void> {
+    this.#options.signal.throwIfAborted();
+    try {
+      await action();
+    } catch (error) {
+      if (!isOfOneFile(error)) throw error;
+      this.#counts.failedFiles++;
+      if (this.#failures.length < limits.maxShownDifferences) this.#failures.push(error.toJSON());
+    }
+  }
+
+  get summary(): TransferSummary {
+    const failures = [...this.#failures];
+    return { ...this.#counts, different: [...this.#different].sort(), failures };
+  }
+}
+
+/** What the file system says of one name, and not of the disk. */
+const codesOfNames = [
+  ...["EEXIST", "ENOTDIR", "EISDIR", "ENAMETOOLONG", "EILSEQ", "EINVAL"],
+  ...["EACCES", "EPERM", "ENOENT"],
+];
+
+function isOfOneFile(error: unknown): error is SluiceError {
+  if (!(error instanceof SluiceError)) return false;
+  if (["UNSUPPORTED", "INPUT_CHANGED", "NOT_FOUND"].includes(error.code)) return true;
+  return codesOfNames.includes(systemCode(error.cause) ?? "");
 }
 
 /**

@@ -8,6 +8,7 @@ import type { BegunUpload, StoredPart } from "../s3/requests.ts";
 import { parseObjectLocation } from "../s3/settings.ts";
 import type { InputStores } from "../sources/open.ts";
 import type { SourceFile } from "../sources/source-store.ts";
+import { schemeOf } from "../storage/open.ts";
 import { chunksOf, hasSameContent, md5Of } from "./same-content.ts";
 import {
   eachAtOnce,
@@ -41,13 +42,16 @@ export async function upload(
   { inputs, stores }: TransferContext,
   options: TransferOptions,
 ): Promise<TransferSummary> {
+  if (schemeOf(from) !== undefined) {
+    const hint = "download it first, or copy it with a tool of the store";
+    throw new SluiceError("USAGE", `${from} is no place of this machine`, { hint });
+  }
   const { scheme, bucket: name, key: prefix } = parseObjectLocation(to);
   const root = `${scheme}://${name}/`;
   const bucket = openS3Bucket(to, stores);
   const tally = new TransferTally(options);
   const keyOf = await keysBelow(from, prefix);
-  const moveFile = async ({ path, bytes }: SourceFile): Promise<void> => {
-    options.signal.throwIfAborted();
+  const moveFile = async ({ path, bytes, modifiedMs }: SourceFile): Promise<void> => {
     const key = keyOf(path);
     const target = `${root}${key}`;
     const standing = await bucket.head(key);
@@ -63,11 +67,16 @@ export async function upload(
     else {
       const begun = await begunUpload(path, bytes, bucket, key);
       tally.moved(begun.bytes);
-      const writer = bucket.writer(key, begun.upload);
+      const writer = bucket.writer(key, { begun: begun.upload, bytes });
       for await (const chunk of chunksOf(path, begun.bytes)) {
         options.signal.throwIfAborted();
         await writer.write(chunk);
         tally.moved(chunk.length);
+      }
+      const now = await stat(path).catch(() => undefined);
+      if (now?.size !== bytes || now.mtimeMs !== modifiedMs) {
+        await writer.abort();
+        throw changed(path);
       }
       await writer.close();
       const stored = await bucket.head(key);
@@ -75,7 +84,8 @@ export async function upload(
     }
     tally.ended(outcome, target, bytes);
   };
-  await eachAtOnce(inputs.list(from), moveFile);
+  const files = inputs.list(from, () => tally.leftOut());
+  await eachAtOnce(files, (file) => tally.move(() => moveFile(file)));
   return tally.summary;
 }
 
@@ -131,6 +141,6 @@ async function rightParts(
 function changed(file: string): SluiceError {
   return new SluiceError("INPUT_CHANGED", "it changed while it was uploaded", {
     file,
-    hint: "run the same command again with --overwrite, once nobody writes to it",
+    hint: "run the same command again, once nobody writes to it",
   });
 }

@@ -56,6 +56,7 @@ export const llamaServerDescription: EngineDescription<LlamaServerModelOptions> 
 /** What is known of engine `vllm` without opening it. */
 export const vllmDescription: EngineDescription<VllmModelOptions> = {
   ...common,
+  seesImages: true,
   open: async (options, context) => (await import("./open.ts")).openVllm(options, context),
   support: () => compatibleSupport,
   devices: (options) => ({ devices: options.devices, perWorker: gpusOfVllm(options) }),

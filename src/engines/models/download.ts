@@ -41,14 +41,15 @@ const brokenCodes: ReadonlySet<string> = new Set(["UND_ERR_SOCKET", "ECONNRESET"
  */
 export async function download(query: RemoteQuery, task: FetchTask): Promise<FetchOutcome> {
   const { context } = task;
-  const dispatcher = context.dispatcher ?? downloadDispatcher(context.environment, downloadTimes);
+  const given = context.dispatcher as Dispatcher | undefined;
+  const dispatcher = given ?? downloadDispatcher(context.environment, downloadTimes);
   const part = await PartFile.open(task.part);
   try {
     return await downloadInto(part, query, task, dispatcher);
   } finally {
     await part.close();
     if (part.bytes === 0) await discardPart(task.part);
-    if (context.dispatcher === undefined) await dispatcher.destroy();
+    if (given === undefined) await dispatcher.destroy();
   }
 }
 

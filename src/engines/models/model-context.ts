@@ -1,4 +1,3 @@
-import type { Dispatcher } from "undici";
 import type { Spawn } from "../../foundation/subprocess.ts";
 import type { EngineContext } from "../engine.ts";
 
@@ -12,8 +11,11 @@ export interface ModelContext
   extends Pick<EngineContext, "clock" | "random" | "logger" | "environment" | "homeDirectory"> {
   /** What relative paths are relative to; default: the process's working directory. */
   workingDirectory?: string;
-  /** How HTTP is done; default: an agent with short connect timeouts and the proxy variables. */
-  dispatcher?: Dispatcher;
+  /**
+   * How HTTP is done: a `Dispatcher` of undici, whose types users need not have. Default: an agent
+   * with short connect timeouts and the proxy variables.
+   */
+  dispatcher?: object;
   spawn?: Spawn;
   /** Gives a download up. What is fetched is kept for the next try. */
   signal?: AbortSignal;

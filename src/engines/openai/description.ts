@@ -16,6 +16,7 @@ export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
   unsupportedPolicies,
   embeds: () => true,
   transcribes: () => true,
+  seesImages: true,
   keepsPrefixes: true,
   isShared: true,
   servers: serversOf,

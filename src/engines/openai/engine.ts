@@ -8,6 +8,7 @@ import { Asker } from "./asker.ts";
 import { Fleet } from "./fleet.ts";
 import { GenerationCall } from "./generation-call.ts";
 import { Hedging } from "./hedging.ts";
+import { imageAddress } from "./image.ts";
 import type { OpenaiModelOptions } from "./options.ts";
 import { leastTokens } from "./prompt-size.ts";
 import { bodyFields, RequestWriter } from "./request-body.ts";
@@ -90,8 +91,18 @@ class OpenaiEngine implements Engine {
 
   #answer(request: InferenceRequest, signal: AbortSignal): Promise<Answered> {
     if (request.embed) return this.#embed(request, signal);
-    if (request.file !== undefined) return this.#transcribe(request, signal);
-    const call = new GenerationCall(request, this.#prefixKeys?.keyOf(request), this.#writerFor);
+    if (request.file === undefined) return this.#generate(request, undefined, signal);
+    if (request.messages === undefined) return this.#transcribe(request, signal);
+    return imageAddress(request.file).then((image) => this.#generate(request, image, signal));
+  }
+
+  #generate(
+    request: InferenceRequest,
+    image: string | undefined,
+    signal: AbortSignal,
+  ): Promise<Answered> {
+    const key = this.#prefixKeys?.keyOf(request);
+    const call = new GenerationCall(request, key, this.#writerFor, image);
     const answer = this.#asker.ask(call, request, signal);
     return request.structure || request.slottedLine ? this.#hinted(answer, request) : answer;
   }

@@ -12,16 +12,20 @@ export class GenerationCall implements Call<{ answers: readonly Answer[]; usage:
   readonly form: Form & ("chat" | "completion");
   readonly key: number | undefined;
   readonly #request: InferenceRequest;
+  readonly #image: string | undefined;
   readonly #writerFor: (isOpenaiItself: boolean) => RequestWriter;
 
+  /** @param image the address, with its content, of an image that the chat shows. */
   constructor(
     request: InferenceRequest,
     key: number | undefined,
     writerFor: (isOpenaiItself: boolean) => RequestWriter,
+    image?: string,
   ) {
     this.form = request.messages === undefined ? "completion" : "chat";
     this.key = key;
     this.#request = request;
+    this.#image = image;
     this.#writerFor = writerFor;
   }
 
@@ -31,7 +35,7 @@ export class GenerationCall implements Call<{ answers: readonly Answer[]; usage:
   }
 
   body(isOpenaiItself: boolean): string {
-    return this.#writerFor(isOpenaiItself).write(this.#request);
+    return this.#writerFor(isOpenaiItself).write(this.#request, this.#image);
   }
 
   read(reply: HttpReply, redact: (text: string) => string) {

@@ -1,5 +1,6 @@
 import {
   type AnswerStructure,
+  type ChatMessage,
   type GenerationParameters,
   greedyParameters,
   type InferenceRequest,
@@ -59,13 +60,17 @@ export class RequestWriter {
     this.#structuredOutput = structuredOutput;
   }
 
-  /** The JSON text for a request: chat where it has messages, else completion. */
-  write(request: InferenceRequest): string {
+  /**
+   * The JSON text for a request: chat where it has messages, else completion.
+   *
+   * @param image address of an image that the chat shows.
+   */
+  write(request: InferenceRequest, image?: string): string {
     if (request.parameters !== this.#parameters) this.#prepare(request.parameters);
     const body =
       request.messages === undefined
         ? `${this.#model}"prompt":${JSON.stringify(request.prompt ?? "")}${this.#completionTail}`
-        : `${this.#model}"messages":${JSON.stringify(request.messages)}${this.#chatTail}`;
+        : `${this.#model}"messages":${messagesJson(request.messages, image)}${this.#chatTail}`;
     const { structure, slottedLine } = request;
     if (structure !== undefined) return body.slice(0, -1) + this.#structured(structure, request);
     if (slottedLine !== undefined) return body.slice(0, -1) + this.#slotted(slottedLine);
@@ -101,6 +106,18 @@ export class RequestWriter {
     this.#chatTail = tail({ [chatLimit]: limit, ...fields, ...chatLogprobs });
     this.#completionTail = tail({ max_tokens: limit, ...fields, ...completionLogprobs });
   }
+}
+
+/** An image stands before the words of the user's first message. */
+function messagesJson(messages: readonly ChatMessage[], image: string | undefined): string {
+  if (image === undefined) return JSON.stringify(messages);
+  const shown = messages.findIndex(({ role }) => role === "user");
+  const parts = messages.map(({ role, content }, at) => {
+    if (at !== shown) return { role, content };
+    const picture = { type: "image_url", image_url: { url: image } };
+    return { role, content: [picture, { type: "text", text: content }] };
+  });
+  return JSON.stringify(parts);
 }
 
 /** The JSON of what every body begins with: the model, and the job's own members. */

@@ -1,4 +1,4 @@
-import { errorFromRecord } from "../../foundation/errors.ts";
+import { errorFromRecord, SluiceError } from "../../foundation/errors.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { type Batched, type BatchModel, batched } from "../batching/batched.ts";
@@ -18,17 +18,29 @@ export interface StageReplica {
 }
 
 /** A replica that lives in an engine host. */
-export function hostedReplica(host: HostedClient, timeoutMs: number): StageReplica {
+export function hostedReplica(label: string, host: HostedClient, timeoutMs: number): StageReplica {
   return {
     async run(rows) {
       const items = rows as unknown as Json[];
-      const replies = await host.runBatch(items, new AbortController().signal, timeoutMs);
+      const { signal } = new AbortController();
+      const replies = await host.runBatch(items, signal, timeoutMs).catch((thrown: unknown) => {
+        throw ofStage(label, thrown);
+      });
       return replies.map((reply) =>
         "error" in reply ? errorFromRecord(reply.error) : (reply.value as JsonObject[]),
       );
     },
     close: () => host.close(),
   };
+}
+
+/** The end of a process, which says whose it was; what its code throws says so itself. */
+function ofStage(label: string, thrown: unknown): unknown {
+  if (!(thrown instanceof SluiceError) || thrown.scope === "row") return thrown;
+  const { code, hint, message } = thrown;
+  const error = new SluiceError(code, "", { hint, cause: thrown });
+  error.message = `stage ${label}: ${message}`;
+  return error;
 }
 
 /**

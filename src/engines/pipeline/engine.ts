@@ -1,6 +1,7 @@
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import {
   addUsage,
+  type FinishReason,
   type InferenceRequest,
   type InferenceResponse,
   noUsage,
@@ -71,11 +72,15 @@ class PipelineEngine implements Engine {
     this.#meanChars += latestShare * (rowChars(row) - this.#meanChars);
     const startedMs = this.#clock.monotonic();
     let usage: Usage = noUsage;
+    let finishReason: FinishReason = "stop";
     const call: RowCall = {
       index,
       signal,
       addUsage: (more) => {
         usage = addUsage(usage, more);
+      },
+      noteCut: () => {
+        finishReason = "length";
       },
     };
     const rows = await this.#pass(row, 0, call).catch((thrown: unknown) => {
@@ -84,7 +89,7 @@ class PipelineEngine implements Engine {
       throw error;
     });
     const seconds = (this.#clock.monotonic() - startedMs) / 1000;
-    const answer = { text: "", finishReason: "stop", tokens: usage.completionTokens } as const;
+    const answer = { text: "", finishReason, tokens: usage.completionTokens };
     return { answers: [answer], rows, usage, seconds };
   }
 

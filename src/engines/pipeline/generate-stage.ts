@@ -41,15 +41,12 @@ export class GenerateStage implements Stage {
     return this.#model.close();
   }
 
-  async #ask(
-    row: JsonObject,
-    { index, signal, addUsage }: RowCall,
-  ): Promise<readonly JsonObject[]> {
+  async #ask(row: JsonObject, { index, ...call }: RowCall): Promise<readonly JsonObject[]> {
     await this.#turn();
     const startedMs = this.#clock.monotonic();
     try {
-      signal.throwIfAborted();
-      return [await this.#model.ask(row, index, { signal, addUsage })];
+      call.signal.throwIfAborted();
+      return [await this.#model.ask(row, index, call)];
     } finally {
       this.#counts.called((this.#clock.monotonic() - startedMs) / 1000);
       this.#asked--;

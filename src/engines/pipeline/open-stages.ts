@@ -108,7 +108,7 @@ async function hostedReplicas(
       nativeCalls: limits.predictorNativeCalls,
       context: { ...context, environment: environmentOf(stage, replica, context) },
     });
-    return hostedReplica(host, stage.timeoutMs);
+    return hostedReplica(labelOf(stages), host, stage.timeoutMs);
   });
   const opened = await Promise.allSettled(opening);
   const failed = opened.find((each) => each.status === "rejected");

@@ -1,8 +1,9 @@
+import type { ErrorCode } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { jsonResult } from "../../foundation/json-result.ts";
 import { isOutOfMemory } from "../batching/out-of-memory.ts";
 import { explained } from "../predictor/explained.ts";
-import { jsonResult } from "../predictor/json-result.ts";
 import { fromColumns, toColumns } from "./columns.ts";
 import type { StageOptions } from "./options.ts";
 
@@ -28,10 +29,7 @@ type Callable = (...parameters: unknown[]) => unknown;
  * @param code what its module exports, or the program gave; none for `select` and `rename`.
  */
 export function rowFunction({ stage, label }: LabelledStage, code?: unknown): RowFunction {
-  const { kind, columns } = stage;
-  if (kind === "select") return async (row) => [selected(row, columns as string[])];
-  if (kind === "rename") return async (row) => [renamed(row, columns as Record<string, string>)];
-  const call = callable(code, label, stage);
+  const call = callOf(stage, label, code);
   return async (row) => {
     try {
       return rowsOf(stage, row, await call(row));
@@ -41,13 +39,24 @@ export function rowFunction({ stage, label }: LabelledStage, code?: unknown): Ro
   };
 }
 
+/** What a stage does with a row, before its result is looked at. */
+function callOf(stage: StageOptions, label: string, code: unknown): Callable {
+  const { kind, columns } = stage;
+  if (kind === "select") return (row) => selected(row as JsonObject, columns as string[]);
+  if (kind === "rename") {
+    return (row) => renamed(row as JsonObject, columns as Record<string, string>);
+  }
+  return callable(code, label, stage);
+}
+
 function rowsOf({ kind, column }: StageOptions, row: JsonObject, result: unknown): JsonObject[] {
   if (kind === "filter") return result ? [row] : [];
+  if (kind === "select" || kind === "rename") return [result as JsonObject];
   if (kind === "flatMap") {
     if (isIterable(result)) return Array.from(result, rowOf);
     throw new Error(`it gives no list of rows, but ${kindOf(result)}`);
   }
-  return [column === undefined ? rowOf(result) : { ...row, [column]: jsonResult(result) }];
+  return [column === undefined ? rowOf(result) : { ...row, [column]: jsonOf(result) }];
 }
 
 /**
@@ -105,7 +114,11 @@ function batchResults(
   const list = isIterable(results) ? Array.from(results) : columnsResult(results);
   if (list.length !== rows) {
     const found = `${list.length} results for a batch of ${rows}`;
-    throw new SluiceError("RESULTS_MISCOUNTED", `${labelled.label}: ${found}`);
+    throw new SluiceError("RESULTS_MISCOUNTED", `${labelled.label}: ${found}`, {
+      hint:
+        "give one result for each row, in their order: a row, a list of rows (an empty one " +
+        "leaves the row out), or an Error",
+    });
   }
   return list.map((result) => {
     try {
@@ -124,9 +137,12 @@ function columnsResult(results: unknown): unknown[] {
   throw new Error(`it gives neither rows nor columns, but ${kindOf(results)}`);
 }
 
+/** Errors that are made here; any other that code throws is its own affair. */
+const ownCodes: readonly ErrorCode[] = ["STAGE_FAILED", "RESULTS_MISCOUNTED", "OUT_OF_MEMORY"];
+
 /** What a stage's code threw, as the error of a row. */
-export function stageError(thrown: unknown, { stage, label }: LabelledStage): SluiceError {
-  if (thrown instanceof SluiceError) return thrown;
+function stageError(thrown: unknown, { stage, label }: LabelledStage): SluiceError {
+  if (thrown instanceof SluiceError && ownCodes.includes(thrown.code)) return thrown;
   const code = isOutOfMemory(thrown) ? "OUT_OF_MEMORY" : "STAGE_FAILED";
   const detail = `${label}: ${explained(thrown, stage.module ?? "")}`;
   return new SluiceError(code, detail, { cause: thrown });
@@ -141,18 +157,33 @@ function callable(code: unknown, label: string, { kind }: StageOptions): Callabl
 }
 
 function rowOf(result: unknown): JsonObject {
-  const json: Json = jsonResult(result);
+  const json = jsonOf(result);
   if (isJsonObject(json)) return json;
   throw new Error(`it gives ${kindOf(result)} where a row is wanted, such as {text: "…"}`);
 }
 
+function jsonOf(result: unknown): Json {
+  return jsonResult(result, (problem) => new Error(`its result${problem}`));
+}
+
 function selected(row: JsonObject, columns: readonly string[]): JsonObject {
-  return Object.fromEntries(columns.flatMap((name) => (name in row ? [[name, row[name]!]] : [])));
+  const present = columns.filter((name) => Object.hasOwn(row, name));
+  if (present.length > 0) return Object.fromEntries(present.map((name) => [name, row[name]!]));
+  throw new Error(`the row has no column ${columns.join(", ")}, but ${namesOf(row)}`);
 }
 
 function renamed(row: JsonObject, names: Readonly<Record<string, string>>): JsonObject {
-  const entries = Object.entries(row);
-  return Object.fromEntries(entries.map(([name, value]) => [names[name] ?? name, value]));
+  const entries = Object.entries(row).map(([name, value]): [string, Json] => [
+    Object.hasOwn(names, name) ? names[name]! : name,
+    value,
+  ]);
+  const left = Object.fromEntries(entries);
+  if (Object.keys(left).length === entries.length) return left;
+  throw new Error(`two columns would have one name: the row has ${namesOf(row)}`);
+}
+
+function namesOf(row: JsonObject): string {
+  return Object.keys(row).join(", ") || "none";
 }
 
 function isIterable(value: unknown): value is Iterable<unknown> {

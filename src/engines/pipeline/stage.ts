@@ -9,6 +9,8 @@ export interface RowCall {
   signal: AbortSignal;
   /** Counts tokens that were paid for the row. */
   addUsage(usage: Usage): void;
+  /** Notes that a model's answer ended at its limit of tokens. */
+  noteCut(): void;
 }
 
 /** One stage as the pipeline drives it. */

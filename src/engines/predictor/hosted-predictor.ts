@@ -5,10 +5,10 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
+import { jsonResult } from "../../foundation/json-result.ts";
 import { isOutOfMemory } from "../batching/out-of-memory.ts";
 import type { BatchReply, HostedEngine } from "../host/protocol.ts";
 import { explained } from "./explained.ts";
-import { jsonResult } from "./json-result.ts";
 import { loadPredictorModule } from "./load-module.ts";
 import type { Predictor, PredictorContext, PredictorItem } from "./predictor.ts";
 

@@ -8,6 +8,8 @@ export interface AdviceFacts {
   rows: number;
   /** Rows of a shard as the job has it now. */
   plannedRowsPerShard: number;
+  /** Rows of the largest piece that no shard can divide, as of a compressed file; default 1. */
+  uncutRows?: number;
   speed: Speed;
   /** Seconds that a new machine takes before its worker starts: fetching an image, a model. */
   machineStartSeconds: number;
@@ -61,16 +63,18 @@ const mostDelay = 1.1;
 
 /**
  * Proposes shards and workers: with a deadline the fewest workers that meet it, by the upper bounds
- * of what was measured; without one the most whose machines cost a tenth more than the cheapest at
- * most; where a deadline cannot be met, the fewest that are a tenth later than the soonest at most.
+ * of what was measured and of how many preemptions there are; without one the most whose machines
+ * cost a tenth more than the cheapest at most; where a deadline cannot be met, the fewest that are
+ * a tenth later than the soonest at most.
  * The formulas and where they come from are in docs/chunks.md:
  *
  *     shard    w = √(2 · C · H),  1/H = 1/T + 1/M,  10 minutes at most
  *     useful   e = exp(−(S + L) / M)
- *     time     S + ⌈shards / W⌉ · (w + C) / e
+ *     time     M · (exp(S / M) − 1) + ⌈shards / W⌉ · (w + C) / e
  *
  * with C the seconds that a shard costs beside its rows, T the work of one worker, M the mean time
- * between its preemptions, S its start and L the work that a preemption costs.
+ * between its preemptions, S its start and L the work that a preemption costs. What cannot be cut
+ * takes at least its own time.
  */
 export function advise(facts: AdviceFacts): Advice {
   const most = Math.max(1, Math.min(limits.maxAdvisedWorkers, facts.rows));
@@ -111,16 +115,23 @@ function chosen(
 }
 
 function optionOf(facts: AdviceFacts, workers: number): AdviceOption {
-  const { rows, speed, usdPerHour } = facts;
+  const { rows, speed, usdPerHour, uncutRows = 1 } = facts;
   const { estimated, low, high } = speed.secondsPerRow;
   const { shards, rowsPerShard } = shardsOf(facts, workers);
-  const secondsAt = (secondsPerRow: number) => {
+  const secondsAt = (secondsPerRow: number, bound: number) => {
     const shardSeconds = rowsPerShard * secondsPerRow;
-    const each = shardSeconds + overheadOf(facts);
-    const busy = (Math.ceil(shards / workers) * each) / usefulShare(facts, shardSeconds);
-    return startOf(facts) + Math.min(busy, Number.MAX_SAFE_INTEGER);
+    const overhead = overheadOf(facts);
+    const turns = Math.ceil(shards / workers) * (shardSeconds + overhead);
+    const busy = Math.max(turns, uncutRows * secondsPerRow + overhead);
+    const mean = firstStartOf(facts) + busy / usefulShare(facts, shardSeconds);
+    const seconds = mean + bound * spreadOf(facts, workers, busy, shardSeconds);
+    return Math.min(Math.max(seconds, startOf(facts) + busy), Number.MAX_SAFE_INTEGER);
   };
-  const seconds = { estimated: secondsAt(estimated), low: secondsAt(low), high: secondsAt(high) };
+  const seconds = {
+    estimated: secondsAt(estimated, 0),
+    low: secondsAt(low, -1),
+    high: secondsAt(high, 1),
+  };
   const machineHours = (workers * seconds.estimated) / 3600;
   return {
     workers,
@@ -160,6 +171,12 @@ function startOf({ speed, machineStartSeconds }: AdviceFacts): number {
   return speed.startSeconds + machineStartSeconds;
 }
 
+/** Mean time until a machine has lived as long as a start takes: some are lost before. */
+function firstStartOf(facts: AdviceFacts): number {
+  const { preemptionEverySeconds: every } = facts;
+  return every === undefined ? startOf(facts) : every * Math.expm1(startOf(facts) / every);
+}
+
 /**
  * Work that a preemption costs, in seconds of the worker. Rows in flight are half done. What was
  * answered is in the journal; of one in a store, half of what a flush puts there is lost.
@@ -174,6 +191,14 @@ function usefulShare(facts: AdviceFacts, shardSeconds: number): number {
   const { preemptionEverySeconds } = facts;
   if (preemptionEverySeconds === undefined) return 1;
   return Math.exp(-(startOf(facts) + lostOf(facts, shardSeconds)) / preemptionEverySeconds);
+}
+
+/** By how much preemptions that are more or fewer than on average move the end, in 95 of 100. */
+function spreadOf(facts: AdviceFacts, workers: number, busy: number, shardSeconds: number): number {
+  const { preemptionEverySeconds = Infinity } = facts;
+  const preemptions = (workers * busy) / preemptionEverySeconds;
+  const costEach = startOf(facts) + lostOf(facts, shardSeconds);
+  return (1.96 * Math.sqrt(preemptions) * costEach) / workers;
 }
 
 function warningsOf(
@@ -194,6 +219,14 @@ function warningsOf(
     const minutes = Math.round(plannedSeconds / 60);
     warnings.push(
       `as the job is now, a shard takes ${minutes} minutes: more than 30 is a lot to lose`,
+    );
+  }
+  const { uncutRows = 1 } = facts;
+  // One worker more would have nothing of it.
+  if (uncutRows > 1 && uncutRows * (workers + 1) > facts.rows) {
+    warnings.push(
+      `${uncutRows.toLocaleString("en")} rows lie in one piece, such as a compressed file, which ` +
+        "one worker reads: sluice shard cuts it into chunks",
     );
   }
   if (startOf(facts) >= preemptionEverySeconds) {

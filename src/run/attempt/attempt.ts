@@ -3,12 +3,13 @@ import { readRows } from "../../data/slices.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import type { Usage } from "../../foundation/inference.ts";
-import { attemptPaths, commitPath, successPath } from "../layout.ts";
+import { attemptPaths, commitPath } from "../layout.ts";
 import { resultsHoldFailed } from "../openai-batch/batch-lines.ts";
 import { readOptionsOf, type Task } from "../plan.ts";
 import { readJson } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
-import { type AttemptCounts, type Commit, createCommit, type PreparedCounts } from "./commit.ts";
+import type { AttemptCounts, Commit, PreparedCounts } from "./commit.ts";
+import { type AttemptEnd, endByCommit, isJournalNeeded } from "./commit-attempt.ts";
 import { type JournalListener, JournalWriter } from "./journal.ts";
 import {
   answeredHead,
@@ -20,19 +21,10 @@ import {
 } from "./journal-line.ts";
 import { OutcomeTable } from "./outcomes.ts";
 import { type PartFiles, PartWriter } from "./part-writer.ts";
-import { proposeCommit } from "./proposed-commits.ts";
-import { publishTask } from "./publish.ts";
-import { removeLostFiles } from "./remove-lost.ts";
 import { type Replayed, type RowReplies, replayJournals } from "./replay.ts";
 import { asTheyLie, type RowArrangement } from "./row-arrangement.ts";
 import type { EarlierEnds } from "./suspects.ts";
 import { AttemptTally } from "./tally.ts";
-
-/** How an attempt ended: its own commit stands, or another attempt's. */
-export interface AttemptEnd {
-  outcome: "committed" | "already-committed";
-  commit: Commit;
-}
 
 /** What goes on in an attempt, for whoever runs it. */
 export interface AttemptListener extends JournalListener {
@@ -318,7 +310,6 @@ export class TaskAttempt {
    * @throws SluiceError `ROWS_UNBALANCED` when a planned row has no outcome.
    */
   async commit(): Promise<AttemptEnd> {
-    const { storage, plan } = this.#context;
     if (!this.complete) {
       throw new SluiceError(
         "ROWS_UNBALANCED",
@@ -326,19 +317,17 @@ export class TaskAttempt {
       );
     }
     await this.#journal.sync();
-    await this.#journal.close();
     const files = await this.#writeFiles();
-    if ("attempt" in files) return { outcome: "already-committed", commit: files };
-    const record = this.#commitRecord(files);
-    if (storage.createsOnce === false) {
-      await proposeCommit(storage, plan, record);
-      return { outcome: "committed", commit: record };
-    }
-    const { won, record: standing } = await createCommit(storage, plan, record);
-    if (!won) await removeLostFiles(this.#context, this.task.task, this.id);
-    // A sealed run is published, and a retry may have changed its parts since this commit.
-    else if (!(await storage.stat(successPath))) await publishTask(this.#context, standing);
-    return { outcome: won ? "committed" : "already-committed", commit: standing };
+    const end: AttemptEnd =
+      "attempt" in files
+        ? { outcome: "already-committed", commit: files }
+        : await endByCommit(this.#context, this.#commitRecord(files));
+    // After the commit: until then a lost machine may still cost what is in no store.
+    const isNeeded = await isJournalNeeded(this.#context, end);
+    const closing = this.#journal.close({ isNeeded });
+    // The commit stands, whatever becomes of a journal that nobody will read.
+    await (isNeeded ? closing : closing.catch(() => {}));
+    return end;
   }
 
   /** Part, dead letters and ids; or the commit of another attempt that made them needless. */

@@ -2,7 +2,8 @@ import { ColumnMisfit } from "../../data/column-fit.ts";
 import type { Column } from "../../data/columns.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import type { attemptPaths } from "../layout.ts";
-import { readLines } from "../lines.ts";
+import { readLineBatches } from "../lines.ts";
+import { carryPart, type WrittenPart } from "../output/carried-part.ts";
 import { encodeFile } from "../output/encoded-file.ts";
 import { columnsOfLines } from "../output/own-columns.ts";
 import { publishedForm } from "../output/published-form.ts";
@@ -14,21 +15,38 @@ import type { Commit } from "./commit.ts";
 /** Rows by which the columns of all are guessed. */
 const guessedRows = 100;
 
+type EncodedPart = Pick<Commit, "published" | "columns">;
+
+/** Parts of one process are encoded one after another: each takes the memory of a row group. */
+let lastTurn: Promise<unknown> = Promise.resolve();
+
 /**
  * Makes of an attempt's part what is to be published, where that is not the part: the same rows in
  * another format, and their columns. Which columns all tasks have together only the seal knows.
  */
-export async function encodePart(
-  { storage, plan }: RunContext,
+export function encodePart(
+  context: RunContext,
   paths: ReturnType<typeof attemptPaths>,
-  part: PlannedFile,
-): Promise<Pick<Commit, "published" | "columns">> {
+  written: WrittenPart,
+): Promise<EncodedPart> {
+  const turn = lastTurn.then(() => encodeInTurn(context, paths, written));
+  lastTurn = turn.catch(() => {});
+  return turn;
+}
+
+async function encodeInTurn(
+  context: RunContext,
+  paths: ReturnType<typeof attemptPaths>,
+  written: WrittenPart,
+): Promise<EncodedPart> {
+  const { storage, plan } = context;
+  const { part } = written;
   const { format, ending, isLines, isParts, needsColumns } = publishedForm(plan);
   if (isLines) return {};
   const columnsOf = (maxLines?: number) =>
     columnsOfLines(storage, part.path, plan.columns ?? [], maxLines);
   const encode = (columns: readonly Column[]) => {
-    const lines = readLines(storage, part.path);
+    const lines = readLineBatches(storage, part.path);
     return encodeFile(storage, paths.encoded(ending), lines, { format, columns });
   };
   // A retry's rows are merged into others before they are published.
@@ -36,7 +54,11 @@ export async function encodePart(
   if (isPublished && format.name === "parquet") {
     // Its encoder refuses what does not fit, so that rows mostly need to be read once only.
     const columns = await columnsOf(guessedRows);
-    const published = await encode(columns).catch(ignoreMisfit);
+    const path = paths.encoded(ending);
+    const carried = await carryPart(context, written, path, { format, columns }).catch(
+      ignoreMisfit,
+    );
+    const published = carried ?? (await encode(columns).catch(ignoreMisfit));
     if (published) return { published, columns: await storeColumns(columns) };
   }
   const columns = needsColumns ? await columnsOf() : [];

@@ -70,7 +70,9 @@ export class JournalWriter {
     clock: Clock,
     options: JournalOptions,
   ): Promise<JournalWriter> {
-    return new JournalWriter(await storage.appender(path), clock, options);
+    // Its path has the attempt's id, which is nobody else's.
+    const appender = await storage.appender(path, { isNew: true });
+    return new JournalWriter(appender, clock, options);
   }
 
   /** True while more is waiting to be written than is good to hold. */
@@ -116,12 +118,13 @@ export class JournalWriter {
     await this.#appender.sync();
   }
 
-  async close(): Promise<void> {
+  /** @param options `isNeeded: false`: nobody will read it, for a commit holds all of it. */
+  async close(options?: { isNeeded: boolean }): Promise<void> {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
     await this.flush().catch(() => {});
     this.#cancelSync?.();
-    await this.#appender.close();
+    await this.#appender.close(options);
   }
 
   // One encoding of many lines costs far less than many of one.

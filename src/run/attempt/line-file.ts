@@ -7,6 +7,9 @@ import type { PlannedFile } from "../plan.ts";
 /** Little enough that lines die young: each lives as several objects until it is written. */
 const flushChars = 128 * 1024;
 
+/** Memory of a write that is kept for the next one. */
+const maxKeptBytes = 8 * flushChars;
+
 /** What whoever adds lines wants to know of the file. */
 export interface LineFileListener {
   /** Called once, when a write failed: the file will not come about. */
@@ -23,6 +26,8 @@ export class LineFile {
   readonly #digest: Hash = sha256Stream();
   #writer: Writer | undefined;
   #writing: Promise<void> | undefined;
+  /** For the bytes of one write: memory of its own for each would wait for the collector. */
+  #memory: Buffer = Buffer.alloc(0);
   #lines: string[] = [];
   #chars = 0;
   #bytes = 0;
@@ -81,7 +86,7 @@ export class LineFile {
 
   #startWrite(): void {
     if (this.#writing || this.#failure !== undefined || this.#lines.length === 0) return;
-    const data = Buffer.from(`${this.#lines.join("\n")}\n`);
+    const data = this.#encoded(`${this.#lines.join("\n")}\n`);
     this.#lines = [];
     this.#chars = 0;
     this.#bytes += data.length;
@@ -91,6 +96,15 @@ export class LineFile {
       if (this.#chars >= flushChars) this.#startWrite();
       this.#listener.onDrain();
     });
+  }
+
+  /** Its bytes, which are good until the next write: a writer has done with what it has written. */
+  #encoded(text: string): Uint8Array {
+    // No character takes more.
+    const mostBytes = 3 * text.length;
+    if (mostBytes > maxKeptBytes) return Buffer.from(text);
+    if (this.#memory.length < mostBytes) this.#memory = Buffer.allocUnsafeSlow(mostBytes);
+    return this.#memory.subarray(0, this.#memory.write(text));
   }
 
   async #write(data: Uint8Array): Promise<void> {

@@ -41,6 +41,7 @@ export class PartWriter {
   readonly #ids: bigint[] = [];
   /** Rows that may have another number of lines than one, where they are answered. */
   readonly #lineCounts: [row: number, lines: number][] = [];
+  readonly #rowsWithoutLine: number[] = [];
   /** The row whose line comes next. */
   #next: number;
   #rows = 0;
@@ -84,6 +85,7 @@ export class PartWriter {
   /** Passes over the next row, which has no line. */
   filtered(row: InputRow): void {
     this.#lineCounts.push([row.index, 0]);
+    this.#rowsWithoutLine.push(row.index);
     this.#count(row);
   }
 
@@ -92,7 +94,8 @@ export class PartWriter {
     const letter = this.#lines.deadLetter(row, line);
     this.#deadLetters.add(letter);
     const result = this.#lines.failed(letter);
-    if (result !== undefined) this.#part.add(result);
+    if (result === undefined) this.#rowsWithoutLine.push(row.index);
+    else this.#part.add(result);
     this.#count(row);
   }
 
@@ -110,7 +113,11 @@ export class PartWriter {
       const part = await this.#part.close();
       return {
         part,
-        ...(await encodePart(this.#context, this.#paths, part)),
+        ...(await encodePart(this.#context, this.#paths, {
+          task: this.#task,
+          part,
+          rowsWithoutLine: this.#rowsWithoutLine,
+        })),
         ...(await this.#storeLineCounts()),
         deadLetters: this.#deadLetters.isEmpty ? null : await this.#deadLetters.close(),
         ids: this.#lines.haveIds

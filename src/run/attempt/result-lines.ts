@@ -2,6 +2,8 @@ import type { InputRow } from "../../data/row.ts";
 import { spliceField } from "../../data/splice.ts";
 import { describeEngine } from "../../engines/registry.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
+import { shownPath } from "../../foundation/shown-path.ts";
+import { rowTexts } from "../exact-rows.ts";
 import { BatchLines, resultsHoldFailed, writesBatchLines } from "../openai-batch/batch-lines.ts";
 import type { Task } from "../plan.ts";
 import type { RunContext } from "../run-context.ts";
@@ -67,7 +69,7 @@ export class ResultLines {
    */
   answered(row: InputRow, text: string): string {
     const { index, value, dataset } = row;
-    if (this.givesRows) return linesOfRows(text);
+    if (this.givesRows) return rowTexts(text).join("\n");
     if (this.#batchLines) {
       return this.#batchLines.answered({ index, row: value, id: this.idOf(row) }, text);
     }
@@ -81,7 +83,7 @@ export class ResultLines {
     const facts: Omit<DeadLetter, "row"> = {
       ...(row.rawBase64 === undefined ? {} : { rowBase64: row.rawBase64 }),
       index: row.index,
-      file: row.file,
+      file: shownPath(row.file),
       line: row.line,
       id: this.idOf(row),
       ...(row.dataset === undefined ? {} : { dataset: row.dataset }),
@@ -120,10 +122,6 @@ export class ResultLines {
     const metadata = line.requests.map((request) => metadataOf(request, include));
     return spliceField(withAnswer, JSON.stringify(`${field}Metadata`), JSON.stringify(metadata));
   }
-}
-
-function linesOfRows(text: string): string {
-  return (JSON.parse(text) as JsonObject[]).map((row) => JSON.stringify(row)).join("\n");
 }
 
 type Included = RunContext["plan"]["job"]["output"]["include"];

@@ -4,6 +4,7 @@ import { endingOf, needsColumns, type ResultFormat } from "../../data/formats/re
 import type { InputFile, InputSource } from "../../data/inputs.ts";
 import type { InputRow, Slice } from "../../data/row.ts";
 import { readRows, scanSlices } from "../../data/slices.ts";
+import { realLocation } from "../../data/storage/open.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { digestOf } from "../../foundation/hashing.ts";
@@ -11,6 +12,7 @@ import { limits } from "../../foundation/limits.ts";
 import { shareOf } from "../../foundation/shares.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import { columnsOfFiles } from "../output/file-columns.ts";
+import { assertTable } from "../output/own-columns.ts";
 import {
   abandon,
   assertFree,
@@ -109,7 +111,7 @@ export async function writeChunks(
     workers: request.workers,
     files: [],
   };
-  assertOutside(files, storage, [...filesOf(record), ...(standing ? filesOf(standing) : [])]);
+  if (standing) await assertOutside(files, storage, [...filesOf(record), ...filesOf(standing)]);
   const form = await formOf({ ...input, slices }, request);
   await claim(storage, record, standing);
   try {
@@ -190,17 +192,19 @@ async function scanned(
   return { slices, rows };
 }
 
-/** A chunk that is read while it is replaced would lose rows. */
-function assertOutside(
+/** A chunk that is read while it is replaced would lose rows, by whatever name it is read. */
+async function assertOutside(
   files: readonly InputFile[],
   storage: Storage,
   names: readonly string[],
-): void {
-  const written = new Set(names.map((name) => `${storage.location}/${name}`));
-  const both = files.find(({ path }) => written.has(path));
-  if (!both) return;
-  const hint = "name another --output: inputs are not replaced";
-  throw new SluiceError("USAGE", `${both.path} is an input, and would be written`, { hint });
+): Promise<void> {
+  const folder = await realLocation(storage.location);
+  const written = new Set(names.map((name) => `${folder}/${name}`));
+  for (const { path } of files) {
+    if (!written.has(await realLocation(path))) continue;
+    const hint = "name another --output: inputs are not replaced";
+    throw new SluiceError("USAGE", `${path} is an input, and would be written`, { hint });
+  }
 }
 
 /** Formats of which a row is a line of the file, and that line JSON. */
@@ -218,13 +222,13 @@ async function formOf(input: CutInput, request: ChunksRequest): Promise<ChunkFor
 
 async function columnsOf(input: CutInput, request: ChunksRequest): Promise<readonly Column[]> {
   const own = await columnsOfFiles(input.files, () => request.columns, input.openFile);
-  if (own) return own;
+  if (own) return assertTable(own);
   const tally = new ColumnTally();
   for await (const rows of rowsOf(input, request, true)) {
     // A row at fault is told of when it is written.
     for (const { raw, error } of rows) if (!error) tally.add(parseExactly(raw) as ExactRow);
   }
-  return tally.columns();
+  return assertTable(tally.columns());
 }
 
 function rowsOf(

@@ -4,6 +4,7 @@ import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { cancelPrefix, coordinatorPaths, coordinatorPrefix } from "../layout.ts";
+import { assertBegunSo } from "../probe.ts";
 import { createOnce, readJson, recordBytes } from "../records.ts";
 import type { Processes, ProcessIdentity } from "./processes.ts";
 
@@ -63,10 +64,12 @@ export class Coordinator {
    * Takes the rule over a run, at once where the last coordinator is known to be dead. From then on
    * a heartbeat keeps it, whatever the process does: until `end`, or until another one rules.
    *
-   * @throws SluiceError `COORDINATOR_LIVES` while another one is at work.
+   * @throws SluiceError `COORDINATOR_LIVES` while another one is at work, and `USAGE` where the
+   * job's store is not used as the job says.
    */
   static async rule(options: CoordinatorOptions): Promise<Coordinator> {
     const { storage, processes } = options;
+    assertBegunSo(storage, options.job);
     for (;;) {
       const standing = await rulingCoordinator(storage);
       if (standing && (await lives(standing, options))) {

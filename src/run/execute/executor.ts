@@ -9,6 +9,7 @@ import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { TaskAttempt } from "../attempt/attempt.ts";
 import type { RowArrangement } from "../attempt/row-arrangement.ts";
 import { acceptAnswers, InvalidAnswers, lostUsage, nextTry, usageOf } from "./form-tries.ts";
+import { Hunger } from "./hunger.ts";
 import { type Asking, askAll, Isolation } from "./isolation.ts";
 import { RowJob, requestsOf } from "./row-job.ts";
 import { RowSource } from "./row-source.ts";
@@ -28,7 +29,7 @@ export interface ExecutorOptions {
   onComplete(attempt: TaskAttempt, closed: Promise<void>): void;
   /** The attempt cannot go on. An error of scope `run` is the end of the whole run. */
   onFailure(attempt: TaskAttempt, error: SluiceError): void;
-  /** Fewer rows wait than the engine could take; told once more when it has room for them. */
+  /** Fewer rows wait than should; told once more when the engine has room for them. */
   onHungry(): void;
 }
 
@@ -46,14 +47,14 @@ export class Executor {
   #again: Asking[] = [];
   readonly #timers = new Set<() => void>();
   #inFlight = 0;
-  /** 0: enough rows wait; 1: fewer than the engine could take; 2: it has room. */
-  #hunger = 0;
+  readonly hunger: Hunger;
   #isStopping = false;
   #isPumping = false;
   #isWriting = false;
 
   constructor(options: ExecutorOptions) {
     this.#options = options;
+    this.hunger = new Hunger(options.clock, options.onHungry);
   }
 
   get inFlight(): number {
@@ -151,10 +152,7 @@ export class Executor {
       if (!asking) break;
       this.#ask(asking);
     }
-    const isShort = this.waitingOf() < capacity;
-    const hunger = isShort ? (this.#inFlight < capacity ? 2 : 1) : 0;
-    if (hunger > this.#hunger) this.#options.onHungry();
-    this.#hunger = hunger;
+    this.hunger.look(this.waitingOf(), capacity, this.#inFlight);
   }
 
   #nextAsking(): Asking | undefined {
@@ -310,6 +308,7 @@ export class Executor {
     const { attempt, source } = job;
     if (!source.isOpen) return;
     source.rowsInPlay--;
+    this.hunger.noteSettled();
     try {
       job.settle(this.#options.promptSet);
     } catch (error) {

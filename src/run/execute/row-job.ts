@@ -1,5 +1,5 @@
 import type { InputRow } from "../../data/row.ts";
-import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import { asSluiceError, locatedError, type SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
@@ -8,6 +8,7 @@ import { withWholePaths } from "../asked-files.ts";
 import type { TaskAttempt } from "../attempt/attempt.ts";
 import { type RequestRecord, requestRecord } from "../attempt/journal-line.ts";
 import type { RowReplies } from "../attempt/replay.ts";
+import { LongNumbers } from "../exact-rows.ts";
 import type { RowSource } from "./row-source.ts";
 
 /** One row on its way through the engine: its requests, and what has come back. */
@@ -18,6 +19,8 @@ export class RowJob {
   readonly #line: number;
   /** The row, where it is short enough to be held until it is settled. */
   readonly #row: InputRow | undefined;
+  /** Of a row that becomes rows. */
+  readonly #longNumbers: LongNumbers | undefined;
   readonly requests: InferenceRequest[];
   readonly #responses: (InferenceResponse | undefined)[];
   readonly #tries: number[];
@@ -35,6 +38,7 @@ export class RowJob {
     this.#file = row.file;
     this.#line = row.line;
     this.#row = row.raw.length <= limits.maxHeldRowChars ? row : undefined;
+    this.#longNumbers = requests[0]?.row && LongNumbers.of(row.raw);
     this.requests = requests;
     // Almost every row has one request; a literal is several times cheaper than a filled array.
     const isOne = requests.length === 1;
@@ -151,7 +155,7 @@ export class RowJob {
       this.attempt.settleAnswered(this.index, records, JSON.stringify(answer), this.#row);
       return;
     }
-    this.failure = located(this.failure, this.#file, this.#line);
+    this.failure = locatedError(this.failure, { file: this.#file, line: this.#line });
     const failure = {
       error: this.failure,
       attempts: this.#tries.reduce((most, tries) => Math.max(most, tries), 0),
@@ -170,7 +174,11 @@ export class RowJob {
   #settleRows(rows: readonly JsonObject[], records: readonly RequestRecord[]): void {
     const { attempt, index } = this;
     if (rows.length === 0) return attempt.settleFiltered(index, records, this.#row);
-    attempt.settleAnswered(index, records, JSON.stringify(rows), this.#row, rows.length);
+    const numbers = this.#longNumbers;
+    const text = numbers
+      ? `[${rows.map((row) => numbers.textOf(row)).join(",")}]`
+      : JSON.stringify(rows);
+    attempt.settleAnswered(index, records, text, this.#row, rows.length);
   }
 }
 
@@ -186,14 +194,6 @@ export function requestsOf(
     const requests = promptSet.requests(row.value!, row.index, row.dataset);
     return { requests: withWholePaths(requests, row.file) };
   } catch (error) {
-    return { requests: [], failure: located(asSluiceError(error), row.file, row.line) };
+    return { requests: [], failure: locatedError(asSluiceError(error), row) };
   }
-}
-
-/** An error that says where its row stands. */
-function located(error: SluiceError, file: string, line: number): SluiceError {
-  if (error.place.file !== undefined) return error;
-  const placed = new SluiceError(error.code, "", { file, line });
-  placed.message = `${error.message} (${file}:${line})`;
-  return placed;
 }

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
+import { inputFormats } from "../../data/formats/format.ts";
 import { resultFormatOf } from "../../data/formats/result-format.ts";
 import { schemaFault } from "../../data/row-schema.ts";
 import { modelOptions } from "../../engines/model-options.ts";
@@ -26,7 +27,7 @@ const inputSource = z.strictObject({
     .optional()
     .describe("With `list`: beginnings of its paths, and what stands for them here"),
   format: z
-    .enum(["jsonl", "json", "csv", "tsv", "parquet", "text", "text-file", "files", "openai-batch"])
+    .enum(inputFormats)
     .optional()
     .describe("Default: by the file's ending; rows of `openai-batch` are requests already"),
   columns: z

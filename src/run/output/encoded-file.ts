@@ -1,5 +1,6 @@
 import type { Column } from "../../data/columns.ts";
 import type { RowEncoder } from "../../data/formats/encoder.ts";
+import type { CarriedGroup } from "../../data/formats/parquet/carried-groups.ts";
 import { openEncoder, type ResultFormat } from "../../data/formats/result-format.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import type { PlannedFile } from "../plan.ts";
@@ -52,6 +53,19 @@ export class EncodedFile {
     if (this.#lines.length >= batchLines || this.#chars >= batchChars) await this.#flush();
   }
 
+  /** Adds rows, of which there are few enough to be held. */
+  async addAll(lines: readonly string[]): Promise<void> {
+    await this.#flush();
+    this.#added += lines.length;
+    await this.#write(await this.#encoder.add(lines));
+  }
+
+  /** Takes over columns of the rows that are added next, where the format can. */
+  async carry(group: CarriedGroup): Promise<void> {
+    await this.#flush();
+    for await (const pieces of this.#encoder.carry!(group)) await this.#write(pieces);
+  }
+
   /** The file appears, whole. */
   async close(): Promise<PlannedFile> {
     await this.#flush();
@@ -65,6 +79,7 @@ export class EncodedFile {
   }
 
   async #flush(): Promise<void> {
+    if (this.#lines.length === 0) return;
     const lines = this.#lines;
     this.#lines = [];
     this.#chars = 0;
@@ -76,15 +91,15 @@ export class EncodedFile {
   }
 }
 
-/** Writes a whole file of rows. */
+/** Writes a whole file of rows, which come some at a time. */
 export async function encodeFile(
   storage: Storage,
   path: string,
-  lines: AsyncIterable<string>,
+  batches: AsyncIterable<readonly string[]>,
   encoding: Encoding,
 ): Promise<PlannedFile> {
   return await writeWhole(await EncodedFile.open(storage, path, encoding), async (file) => {
-    for await (const line of lines) await file.add(line);
+    for await (const lines of batches) await file.addAll(lines);
   });
 }
 

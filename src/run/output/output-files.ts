@@ -4,10 +4,11 @@ import type { InputFile } from "../../data/inputs.ts";
 import { isGlob } from "../../data/sources/glob.ts";
 import { schemeOf } from "../../data/storage/open.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { shownPath } from "../../foundation/shown-path.ts";
 import type { JobSpec } from "../job/schema.ts";
 import type { RunLocation } from "../locate.ts";
 import type { PlannedOutputs } from "../plan.ts";
-import { filledPattern, isPerRow } from "./output-path.ts";
+import { filledPattern, isPerRow, seenAs } from "./output-path.ts";
 
 /** Where the results of one input file go. */
 export interface OutputFile {
@@ -85,37 +86,49 @@ function listedOutputs(named: readonly NamedOutput[], folder: string): OutputPla
   const base = sharedFolder(targets.map(({ path }) => path));
   const files = targets.map(({ file, path }) => {
     if (resultFormatOf(path)) return { file, path: path.slice(base.length).replace(/^\//, "") };
-    throw invalid(`${path} (the place for ${file}) does not end as results are written`, {
-      hint: "end it in .jsonl, .json, .csv, .tsv or .parquet, also with .gz, .zst or .br behind it",
-    });
+    throw invalid(
+      `${path} (the place for ${shownPath(file)}) does not end as results are written`,
+      {
+        hint: "end it in .jsonl, .json, .csv, .tsv or .parquet, also with .gz, .zst or .br behind it",
+      },
+    );
   });
-  assertDifferent(files);
+  assertDifferent(files, "give each line of the list a place of its own behind the ;");
   return { base, isPerRow: false, files };
 }
 
 function assertPlainOutput(files: readonly InputFile[], job: JobSpec, location: RunLocation): void {
   if (location.pattern === null && location.mergedFile === null && !job.output.perInputFile) return;
   const { path, output } = files.find((file) => file.output !== undefined)!;
-  throw invalid(`a list says that results of ${path} go to ${output}: it needs a directory`, {
-    hint: "give a directory for the run's own files, without placeholders and perInputFile",
-  });
+  throw invalid(
+    `a list says that results of ${shownPath(path)} go to ${output}: it needs a directory`,
+    {
+      hint: "give a directory for the run's own files, without placeholders and perInputFile",
+    },
+  );
 }
 
-function assertDifferent(files: readonly OutputFile[]): void {
-  const owners = new Map<string, string>();
+function assertDifferent(
+  files: readonly OutputFile[],
+  hint = "put {dir} into the path, as out/{dir}/{stem}.jsonl, or name each input once",
+): void {
+  const owners = new Map<string, OutputFile>();
   const inputs = new Set<string>();
-  for (const { file, path } of files) {
+  for (const output of files) {
+    const { file, path } = output;
     if (inputs.has(file)) {
-      throw invalid(`${file} is named twice`, { hint: "name each input once" });
+      throw invalid(`${shownPath(file)} is named twice`, { hint: "name each input once" });
     }
     inputs.add(file);
-    const owner = owners.get(path);
-    if (owner !== undefined) {
-      throw invalid(`results of ${owner} and of ${file} would both go to ${path}`, {
-        hint: "put {dir} into the path, as out/{dir}/{stem}.jsonl, or name each input once",
-      });
+    const owner = owners.get(seenAs(path));
+    // Inputs that differ so little lie where names may.
+    if (owner && (owner.path === path || seenAs(owner.file) !== seenAs(file))) {
+      const both = `${shownPath(owner.file)} and of ${shownPath(file)}`;
+      const alike = `, which some file systems take for ${owner.path}`;
+      const problem = `results of ${both} would both go to ${path}`;
+      throw invalid(owner.path === path ? problem : problem + alike, { hint });
     }
-    owners.set(path, file);
+    owners.set(seenAs(path), output);
   }
 }
 
@@ -123,9 +136,12 @@ function assertDifferent(files: readonly OutputFile[]): void {
 function assertResultNames(files: readonly OutputFile[]): void {
   const hidden = files.find(({ path }) => /^[_.]/.test(path));
   if (!hidden) return;
-  throw invalid(`${hidden.file} would give ${hidden.path}, which is the name of no result`, {
-    hint: "give another name by a pattern, as out/results-{stem}.jsonl",
-  });
+  throw invalid(
+    `${shownPath(hidden.file)} would give ${hidden.path}, which is the name of no result`,
+    {
+      hint: "give another name by a pattern, as out/results-{stem}.jsonl",
+    },
+  );
 }
 
 function stemOf(path: string): string {

@@ -37,6 +37,11 @@ export function filledPattern(pattern: string, values: Record<Placeholder, strin
   return filled.replace(/\/{2,}/g, "/").replace(/^\//, "");
 }
 
+/** Equal for names that some file systems take for one. */
+export function seenAs(path: string): string {
+  return path.normalize().toLowerCase();
+}
+
 /** What is wrong with a pattern, for people; undefined where nothing is. */
 export function patternProblem(pattern: string): string | undefined {
   const known = placeholders.map((name) => `{${name}}`).join(" ");

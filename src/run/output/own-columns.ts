@@ -36,7 +36,7 @@ export function assertTable(columns: Column[]): Column[] {
   const detail = `rows have ${columns.length} different fields, a table ${limits.maxColumns} at most`;
   throw new SluiceError("UNSUPPORTED", detail, {
     field: "output.format",
-    hint: "write JSON lines: sluice run --fork with output.format: jsonl",
+    hint: "write JSON lines: by a new run with another --output, which ends in .jsonl or in no format",
   });
 }
 

@@ -80,6 +80,23 @@ export async function* plannedOutputFiles(
   }
 }
 
+/**
+ * Checks planned result files against where a run would write them.
+ *
+ * @param list where the plan's list of them lies.
+ * @throws SluiceError `OUTPUT_OCCUPIED` where one of them is there.
+ */
+export async function assertOutputsAbsent(
+  list: Storage,
+  plan: Pick<Plan, "outputs">,
+  places: OutputPlaces,
+): Promise<void> {
+  if (!plan.outputs) return;
+  const { base, isPerRow } = plan.outputs;
+  const files = await Array.fromAsync(plannedOutputFiles(list, plan));
+  await assertAbsent(files, outputStorage(base, places), isPerRow);
+}
+
 function assertNamedRows({ input, output }: JobSpec, files: readonly OutputFile[]): void {
   if (!files.some(({ path }) => placeholdersOf(path).includes("id"))) return;
   if (input.every((source) => idFieldOf(source) !== undefined)) return;

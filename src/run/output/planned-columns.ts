@@ -7,6 +7,7 @@ import { limits } from "../../foundation/limits.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { columnsOfFiles } from "./file-columns.ts";
 import { resultFormat } from "./output-form.ts";
+import { assertTable } from "./own-columns.ts";
 
 /** Most characters of columns in a plan, as JSON; of more than that, the rows tell. */
 const maxColumnsChars = limits.maxPlanBytes / 4;
@@ -14,6 +15,8 @@ const maxColumnsChars = limits.maxPlanBytes / 4;
 /**
  * What the input says of the columns that results have, so that a table keeps their types and their
  * order; undefined where some of it says nothing, and the rows alone tell.
+ *
+ * @throws SluiceError `UNSUPPORTED` where they are too many for a table.
  */
 export async function plannedColumns(
   files: readonly InputFile[],
@@ -30,6 +33,6 @@ export async function plannedColumns(
   if (columns === undefined) return undefined;
   const { field } = job.output;
   const answer: Column = { name: field, type: { kind: "null" }, nullable: true };
-  const found = [...columns.filter(({ name }) => name !== field), answer];
+  const found = assertTable([...columns.filter(({ name }) => name !== field), answer]);
   return JSON.stringify(found).length > maxColumnsChars ? undefined : found;
 }

@@ -1,7 +1,7 @@
 import type { Column } from "../../data/columns.ts";
 import type { Commit } from "../attempt/commit.ts";
 import { attemptPaths, partPath, partWidth } from "../layout.ts";
-import { readLines } from "../lines.ts";
+import { readLineBatches } from "../lines.ts";
 import type { PlannedFile } from "../plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
@@ -74,7 +74,7 @@ async function wholePart(
   const own: readonly Column[] = all && columns ? all.of(columns) : [];
   if (published && isSameTable(encoding.format, own, encoding.columns)) return published;
   const widened = attemptPaths(task, plan, attempt).widened(ending);
-  return await encodeFile(storage, widened, readLines(storage, source!.path), encoding);
+  return await encodeFile(storage, widened, readLineBatches(storage, source!.path), encoding);
 }
 
 async function publishPart(
@@ -106,7 +106,7 @@ export async function mergeFile(
 ): Promise<PlannedFile> {
   return await writeWhole(await EncodedFile.open(target, path, encoding), async (file) => {
     for (const { source } of tasks) {
-      for await (const line of readLines(storage, source!.path)) await file.add(line);
+      for await (const lines of readLineBatches(storage, source!.path)) await file.addAll(lines);
     }
     await assertRules();
   });

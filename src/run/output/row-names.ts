@@ -1,5 +1,6 @@
 import { type ExactRow, parseExactly } from "../../data/exact-json.ts";
 import { suffixed } from "../job/paths.ts";
+import { seenAs } from "./output-path.ts";
 import type { ResultRow } from "./result-rows.ts";
 
 /** Longest id in the name of a file: file systems allow 255 bytes for all of a name. */
@@ -20,11 +21,6 @@ export class RowNames {
     this.#taken.add(seenAs(free));
     return free;
   }
-}
-
-/** Equal for names that some file systems take for one. */
-function seenAs(path: string): string {
-  return path.normalize().toLowerCase();
 }
 
 /** The row's id as a part of a file's name; of a row without one its index. */

@@ -246,7 +246,8 @@ function rowsKey(slice: Slice, { input }: JobSpec): Json[] {
   const others = { header: header?.sha256, skipRows, columns, schema, file };
   const named = Object.entries(others).filter(([, value]) => value !== undefined);
   // How many rows of its bytes are those of the slice.
-  if (skipRows !== undefined || format === "parquet") named.push(["rows", rows]);
+  if (skipRows !== undefined || format === "parquet" || format === "arrow")
+    named.push(["rows", rows]);
   const key: Json[] = [sha256, format, dataset ?? null];
   return named.length === 0 ? key : [...key, Object.fromEntries(named) as JsonObject];
 }

@@ -1,5 +1,4 @@
 import type { Storage } from "../../data/storage/storage.ts";
-import { describeEngine } from "../../engines/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { digestOf } from "../../foundation/hashing.ts";
 import { sortableId } from "../../foundation/ids.ts";
@@ -44,18 +43,20 @@ export async function retriedJob(
   }
   const job = await identifiedJob(await change((await readPlan(storage, base.generation)).job));
   assertAskable(job);
-  assertOneResult(job);
+  assertLoadable(job);
   assertSameForm((await readPlan(storage)).job, job);
   return { base, job };
 }
 
-/** Nothing tells afterwards which results of a task are of which row. */
-function assertOneResult({ model }: JobSpec): void {
-  if (!describeEngine(model).givesRows) return;
-  throw new SluiceError("UNSUPPORTED", "rows of a pipeline may have become any number of rows", {
+/** What a program had as functions is gone with it: only modules can be loaded again. */
+function assertLoadable({ model }: JobSpec): void {
+  if (model.engine !== "pipeline") return;
+  const at = model.stages.findIndex(({ closure }) => closure !== undefined);
+  if (at < 0) return;
+  throw new SluiceError("UNSUPPORTED", `stage ${at + 1} is a function of the program of this run`, {
     hint:
-      "read its failed rows (sluice results --failed), and run those as a dataset of their own, " +
-      "or run all again with --overwrite",
+      "read its failed rows (sluice results --failed), and run those as a dataset of their own; " +
+      "of runs whose stages are modules, failed rows are asked again",
   });
 }
 

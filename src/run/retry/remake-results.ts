@@ -1,7 +1,7 @@
 import type { Column } from "../../data/columns.ts";
 import type { Commit } from "../attempt/commit.ts";
 import { retryPaths } from "../layout.ts";
-import { readLines } from "../lines.ts";
+import { readLineBatches } from "../lines.ts";
 import { allColumns } from "../output/all-columns.ts";
 import { type Encoding, encodeFile } from "../output/encoded-file.ts";
 import { isSameTable } from "../output/own-columns.ts";
@@ -55,7 +55,12 @@ export async function remakeResults(
   for (const { task, source } of tasks) {
     if (isSame && !lines.tasks[task]) continue;
     const path = paths.encoded(task, ending);
-    made.parts[task] = await encodeFile(storage, path, readLines(storage, source.path), encoding);
+    made.parts[task] = await encodeFile(
+      storage,
+      path,
+      readLineBatches(storage, source.path),
+      encoding,
+    );
   }
   return made;
 }

@@ -188,12 +188,12 @@ async function gather(context: RunContext): Promise<Gathered> {
 /**
  * Bytes of the parts that stand under their published names. The commit came before the name, so
  * that a part of the right length is the winner's; the seal, created beside them, makes sure that
- * their names last.
+ * their names last. Where two may each believe that theirs is the commit, no part is taken for it.
  */
 async function publishedParts({ storage, plan }: RunContext): Promise<Map<string, number>> {
   const parts = new Map<string, number>();
   const { isLines, isParts } = publishedForm(plan);
-  if (!isLines || !isParts) return parts;
+  if (!isLines || !isParts || storage.createsOnce === false) return parts;
   for await (const { path, bytes } of storage.list(partPrefix)) parts.set(path, bytes);
   return parts;
 }

@@ -62,6 +62,8 @@ export type FromWorker =
       usage: Usage;
       /** Requests its engine can hold from now on, where that has changed. */
       capacity?: number;
+      /** Rows that settle while tasks are opened and should wait, where that has changed. */
+      rowsAhead?: number;
       /** Where the rows of all its tasks are, of an engine with several stages. */
       stages?: readonly StageState[];
     } & TaskCounts)

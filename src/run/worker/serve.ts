@@ -9,6 +9,7 @@ import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import { promptSetOf } from "../askable.ts";
+import { asksAboutFiles } from "../asked-files.ts";
 import { rulingCoordinator } from "../coordinate/coordinator.ts";
 import type { ProcessIdentity } from "../coordinate/processes.ts";
 import { type RunDependencies, runContext } from "../dependencies.ts";
@@ -83,12 +84,17 @@ export async function serveWorker(options: ServeOptions): Promise<SluiceError | 
   }
 }
 
-function openedEngine(
-  { openEngine: open = openEngine, engineContext }: ServeOptions,
+async function openedEngine(
+  { openEngine: open = openEngine, engineContext, dependencies: { inputs } }: ServeOptions,
   { plan: { job, seed } }: RunContext,
 ): Promise<Engine> {
-  if (job.model.engine !== "pipeline") return open(job.model, engineContext);
-  const openRowModel = rowModelOpener(job, seed, open);
+  if (job.model.engine !== "pipeline") {
+    const engine = await open(job.model, engineContext);
+    if (!asksAboutFiles(job)) return engine;
+    const { fetchingFiles } = await import("../fetching-engine.ts");
+    return fetchingFiles(engine, inputs);
+  }
+  const openRowModel = rowModelOpener(job, seed, open, inputs);
   return open(job.model, { ...engineContext, openRowModel });
 }
 
@@ -157,8 +163,10 @@ async function openContext({
   dependencies,
 }: ServeOptions): Promise<RunContext> {
   const storage = dependencies.openStorage(location.directory);
-  const plan = await readPlan(storage, generation);
-  const ruling = await rulingCoordinator(storage);
+  const [plan, ruling] = await Promise.all([
+    readPlan(storage, generation),
+    rulingCoordinator(storage),
+  ]);
   const planned = effectiveJob(plan, plan.job);
   // Another generation's coordinator asks other things.
   const isOurs = ruling !== undefined && differingAnswers(planned, ruling.job).length === 0;

@@ -50,6 +50,7 @@ export class Worker {
   #cancelProgress: (() => void) | undefined;
   #isStopping = false;
   #toldCapacity = 0;
+  #toldRowsAhead = 0;
   /** As JSON, to be compared. */
   #toldChoices = "";
   /** Why the conversation could not go on, where the other end broke its rules. */
@@ -154,6 +155,8 @@ export class Worker {
   }
 
   async #begin(task: number, open: OpenTask, ends: EarlierEnds): Promise<void> {
+    const { clock } = this.#options.context;
+    const begunMs = clock.monotonic();
     try {
       const planned = await this.#tasks.task(task);
       const attempt = await TaskAttempt.open(this.#options.context, planned, ends, {
@@ -182,6 +185,7 @@ export class Worker {
       );
       // Rows that were given up count as well, before the next one may end this process.
       if (attempt.done > resumed) this.#sendProgress();
+      this.#executor.hunger.noteOpened(clock.monotonic() - begunMs);
       this.#executor.add(attempt);
     } catch (error) {
       this.#fail(task, open, asSluiceError(error));
@@ -275,18 +279,24 @@ export class Worker {
       told++;
       const waiting = this.#executor.waitingOf(attempt);
       const inFlight = this.#executor.inFlightOf(attempt);
-      const facts = { waiting, inFlight, ...countsOf(attempt), ...this.#changedCapacity() };
+      const facts = { waiting, inFlight, ...countsOf(attempt), ...this.#changedWants() };
       this.#send({ type: "task-progress", task, ...facts, ...this.#stages() });
     }
     return told;
   }
 
-  /** What its engine can hold, where that is not what the coordinator was told last. */
-  #changedCapacity(): { capacity?: number } {
+  /** How many rows should wait here, where that is not what the coordinator was told last. */
+  #changedWants(): { capacity?: number; rowsAhead?: number } {
     const { capacity } = this.#options.engine;
-    if (capacity === this.#toldCapacity) return {};
+    const wanted = this.#executor.hunger.rowsAhead;
+    const rowsAhead = wanted > capacity ? wanted : 0;
+    const told = {
+      ...(capacity !== this.#toldCapacity && { capacity }),
+      ...(rowsAhead !== this.#toldRowsAhead && { rowsAhead }),
+    };
     this.#toldCapacity = capacity;
-    return { capacity };
+    this.#toldRowsAhead = rowsAhead;
+    return told;
   }
 
   #stages(): { stages?: readonly StageState[] } {

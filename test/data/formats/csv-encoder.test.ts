@@ -33,6 +33,12 @@ describe("CSV", () => {
     );
   });
 
+  it("keeps what doubles cannot hold", async () => {
+    expect(await csvOf(['{"n":1e400}', '{"n":-0}', '{"n":0.1e-5}'])).toBe(
+      "n\n1e400\n-0\n0.000001\n",
+    );
+  });
+
   it("tells null from an empty text, and has a line for a row of one empty column", async () => {
     expect(await csvOf(['{"a":null,"b":""}', '{"b":"x"}'])).toBe('a,b\n,""\n,x\n');
     expect(await csvOf(['{"a":null}', '{"a":"x"}'])).toBe('a\n""\nx\n');

@@ -1,7 +1,12 @@
 import { describe, expect, it } from "vitest";
+import { inputFormats } from "../../../src/data/formats/format.ts";
 import { formatFor, formatNames, isUncut } from "../../../src/data/formats/registry.ts";
 
 describe("formatFor", () => {
+  it("knows each format that a job may name", () => {
+    expect(formatNames.toSorted()).toEqual(inputFormats.toSorted());
+  });
+
   it("goes by the ending, unless a format is named", () => {
     expect(formatFor("/a.b/x.JSONL").name).toBe("jsonl");
     expect(formatFor("x.ndjson").name).toBe("jsonl");
@@ -9,6 +14,7 @@ describe("formatFor", () => {
     expect(formatFor("x.txt").name).toBe("text");
     expect(formatFor("x.json", "jsonl").name).toBe("jsonl");
     expect(formatFor("x.csv").name).toBe("csv");
+    expect(formatFor("x.feather").name).toBe("arrow");
     expect(formatFor("a/photo.JPG").name).toBe("files");
   });
 
@@ -40,8 +46,8 @@ describe("formatFor", () => {
       message: expect.stringContaining("ending .bz2"),
       hint: "decompress it, or compress it to .gz, .zst, .br",
     });
-    expect(error("x.feather")).toMatchObject({
-      hint: "Arrow is not read: make Parquet of it, as docs/formats.md shows",
+    expect(error("x.csv.gz.gz")).toMatchObject({
+      hint: "decompress it once: it seems to be compressed twice",
     });
     expect(error("README")).toMatchObject({ message: expect.stringContaining("no ending") });
   });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { S3Bucket } from "../../../src/data/s3/bucket.ts";
-import type { S3Requests } from "../../../src/data/s3/requests.ts";
+import type { ByteRange, S3Requests } from "../../../src/data/s3/requests.ts";
+import { limits } from "../../../src/foundation/limits.ts";
 import { systemRandom } from "../../../src/foundation/random.ts";
 import { virtualClock } from "../../../src/testing/virtual-clock.ts";
 import { errorOf } from "../../run/run-fixture.ts";
@@ -23,6 +24,11 @@ function scripted(method: keyof S3Requests, ...replies: (string | number)[]) {
     random: systemRandom,
   });
   return { bucket, clock, asked: () => asked };
+}
+
+function bucketOf(requests: S3Requests): S3Bucket {
+  const parts = { clock: virtualClock(), random: systemRandom };
+  return new S3Bucket({ location: "s3://bucket", connect: async () => requests, ...parts });
 }
 
 function status(code: number): Error {
@@ -79,5 +85,34 @@ describe("S3Bucket", () => {
     await scripted("remove", 404).bucket.remove("a");
     expect(await scripted("head", 404).bucket.head("a")).toBe(undefined);
     expect((await errorOf(scripted("get", 404).bucket.get("a"))).code).toBe("NOT_FOUND");
+  });
+
+  it("copies by parts what the store refuses to copy at once, for it is too large", async () => {
+    const parts: string[] = [];
+    const bytes = limits.maxStoreCopyBytes + 1;
+    const requests = {
+      copy: async () => {
+        throw Object.assign(new Error("too large"), {
+          name: "InvalidRequest",
+          $metadata: { httpStatusCode: 400 },
+        });
+      },
+      head: async (key: string) => ({ key, bytes, etag: "e", metadata: {} }),
+      beginUpload: async () => "upload",
+      copyPart: async (
+        { number }: { number: number },
+        _from: string,
+        { start, end }: ByteRange,
+      ) => {
+        parts.push(`${start}-${end}`);
+        return { number, etag: "p", checksum: undefined };
+      },
+      completeUpload: async (key: string) => void parts.push(key),
+    } as unknown as S3Requests;
+    const bucket = bucketOf(requests);
+    await bucket.copy("from", "to");
+    expect(parts).toEqual([`0-${bytes - 1}`, `${bytes - 1}-${bytes}`, "to"]);
+    const small = { ...requests, head: async () => ({ bytes: 5 }) } as unknown as S3Requests;
+    expect((await errorOf(bucketOf(small).copy("from", "to"))).message).toContain("InvalidRequest");
   });
 });

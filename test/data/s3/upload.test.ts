@@ -50,6 +50,16 @@ describe("Upload", () => {
     expect(most()).toBe(limits.storePartsAtOnce);
   });
 
+  it("makes parts of one size where the object's size is known, and not too many", async () => {
+    const { log, asked } = steps();
+    const upload = new Upload(asked, { bytes: limits.storePartBytes * 10_000 + 1 });
+    for (let blocks = 0; blocks < 17; blocks++) await upload.write(block);
+    await upload.close();
+    expect(log).toContain(`id 1 ${2 * limits.storePartBytes}`);
+    expect(log).toContain(`id 2 ${2 * limits.storePartBytes}`);
+    expect(log.at(-1)).toBe("complete e1,e2,e3");
+  });
+
   it("aborts what fails, and what is given up, and nothing that is whole", async () => {
     const failing = steps(2);
     const upload = new Upload(failing.asked);

@@ -1,5 +1,7 @@
+import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { type InputStores, localInputs } from "../../../src/data/sources/open.ts";
 import { download } from "../../../src/data/transfer/download.ts";
@@ -52,7 +54,8 @@ const options = (changes: Partial<TransferOptions> = {}): TransferOptions => ({
 
 describe("download", () => {
   it("makes the same tree, and again leaves it alone", async () => {
-    const files = { "a.txt": Buffer.from("a"), "deep/er/b.bin": big, empty: Buffer.alloc(0) };
+    const long = "n".repeat(255);
+    const files = { "a.txt": Buffer.from("a"), [`deep/er/${long}`]: big, empty: Buffer.alloc(0) };
     const { inputs, reads } = farPlace(files);
     const folder = join(await temporaryFolder(), "new");
     const first = await download(place, folder, inputs, options());
@@ -106,24 +109,70 @@ describe("download", () => {
     expect((await readdir(folder)).sort()).toEqual(["a.txt", "b.txt", "mine.txt"]);
   });
 
-  it.each(["../up.txt", "a//b.txt", "a/./b.txt"])("refuses the name %s", async (name) => {
-    const { inputs } = farPlace({ [name]: Buffer.from("x") });
+  it.each(["../../etc/x", "a//b.txt", "a/./b.txt", "/x", "mark/"])(
+    "leaves the name %s, and moves the others",
+    async (name) => {
+      const { inputs } = farPlace({ [name]: Buffer.from("x"), "other.txt": Buffer.from("y") });
+      const folder = join(await temporaryFolder(), "down/in");
+      const summary = await download(place, folder, inputs, options());
+      expect(summary).toMatchObject({ files: 1, failedFiles: 1 });
+      expect(summary.failures).toEqual([
+        expect.objectContaining({
+          code: "UNSUPPORTED",
+          message: expect.stringContaining(`${place}/${name}`),
+        }),
+      ]);
+      const found = await readdir(join(folder, "../.."), { recursive: true });
+      expect(found.sort()).toEqual(["down", "down/in", "down/in/other.txt"]);
+    },
+  );
+
+  it("makes folders of objects that stand for them", async () => {
+    const none = Buffer.alloc(0);
+    const { inputs } = farPlace({ "": none, "sub/": none, "sub/a.txt": Buffer.from("a") });
     const folder = join(await temporaryFolder(), "in");
-    await mkdir(folder);
-    await expect(download(place, folder, inputs, options())).rejects.toMatchObject({
-      code: "UNSUPPORTED",
+    expect(await download(place, folder, inputs, options())).toMatchObject({
+      files: 1,
+      failedFiles: 0,
     });
-    expect(await readdir(join(folder, ".."))).toEqual(["in"]);
+    expect((await readdir(folder, { recursive: true })).sort()).toEqual(["sub", "sub/a.txt"]);
   });
 
-  it("says what the disk refuses", async () => {
-    const { inputs } = farPlace({ "a.txt/b.txt": Buffer.from("b") });
+  it("says which names cannot stand beside each other, and moves the others", async () => {
+    const files = { a: Buffer.from("file"), "a/b": Buffer.from("b"), c: Buffer.from("c") };
+    const { inputs } = farPlace(files);
     const folder = await temporaryFolder();
-    await writeFile(join(folder, "a.txt"), "a file where a folder would be");
-    await expect(download(place, folder, inputs, options())).rejects.toMatchObject({
-      code: "STORE_FAILED",
-      place: { file: expect.stringContaining("a.txt") },
-    });
+    await writeFile(join(folder, "a"), "file");
+    const summary = await download(place, folder, inputs, options());
+    expect(summary).toMatchObject({ files: 1, skippedFiles: 1, failedFiles: 1 });
+    expect(summary.failures[0]!.message).toContain(join(folder, "a"));
+    const other = await temporaryFolder();
+    await mkdir(join(other, "c"));
+    const replacing = await download(place, other, inputs, options({ overwrite: true }));
+    expect(replacing.failures).toContainEqual(
+      expect.objectContaining({ message: expect.stringContaining("a folder has its name") }),
+    );
+  });
+
+  it("is not harmed by another call that fetches the same file and is slower", async () => {
+    const { inputs } = farPlace({ "big.bin": big });
+    const folder = await temporaryFolder();
+    const target = join(folder, "big.bin");
+    let readers = 0;
+    const open: InputStores["open"] = async (path) => {
+      const reader = await inputs.open(path);
+      const isSlow = ++readers === 2;
+      const read = async (offset: number, length: number) => {
+        while (isSlow && !existsSync(target)) await setImmediate();
+        return reader.read(offset, length);
+      };
+      return { ...reader, read };
+    };
+    const calls = [1, 2].map(() => download(place, folder, { ...inputs, open }, options()));
+    const outcomes = await Promise.allSettled(calls);
+    expect(readers).toBe(2);
+    expect(outcomes.some(({ status }) => status === "fulfilled")).toBe(true);
+    expect(Buffer.compare(await readFile(target), big)).toBe(0);
   });
 
   it("stops when it is told to, and says where there is nothing", async () => {

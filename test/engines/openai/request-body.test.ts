@@ -26,6 +26,24 @@ describe("RequestWriter", () => {
     });
   });
 
+  it("shows an image with the first words of the user", () => {
+    const request = chatRequest(1);
+    const messages = [
+      { role: "system" as const, content: "Be brief." },
+      { role: "user" as const, content: "What is on it?" },
+      { role: "assistant" as const, content: "no JSON" },
+      { role: "user" as const, content: "Answer in JSON." },
+    ];
+    const body = new RequestWriter("m", false).write({ ...request, messages }, "data:x");
+    const [system, user, ...rest] = messages;
+    const image = { type: "image_url", image_url: { url: "data:x" } };
+    expect(JSON.parse(body).messages).toEqual([
+      system,
+      { role: "user", content: [image, { type: "text", text: user!.content }] },
+      ...rest,
+    ]);
+  });
+
   it("sends what is set", () => {
     expect(bodyOf(chatRequest(1, unusual))).toMatchObject({
       top_k: 40,

@@ -262,8 +262,9 @@ describe("openPipeline", () => {
     const usage = { promptTokens: 5, cachedTokens: 0, completionTokens: 3 };
     const model: RowModel = {
       capacity: 4,
-      ask: async (row, _index, { addUsage }) => {
+      ask: async (row, _index, { addUsage, noteCut }) => {
         addUsage(usage);
+        noteCut?.();
         return { ...row, answer: "yes" };
       },
       flush() {},
@@ -280,6 +281,8 @@ describe("openPipeline", () => {
       [0, 1].map((id) => engine.infer(request(id), signal)),
     );
     expect(answered).toMatchObject({ value: { rows: [{ id: 0, answer: "yes" }], usage } });
+    // So that `sluice retry --where finish_reason=length` finds the row.
+    expect(answered).toMatchObject({ value: { answers: [{ finishReason: "length" }] } });
     expect(failed).toMatchObject({ reason: { code: "STAGE_FAILED", paid: usage } });
   });
 

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -249,13 +249,18 @@ describe("writeChunks", () => {
       ]);
     });
 
-    it("never replaces its own input", async () => {
-      const folder = prepared();
-      await writeChunks(requestIn(folder, ["in.jsonl"]), dependencies);
-      const again = requestIn(folder, ["chunks/part_*.jsonl"], { overwrite: true });
-      await expect(writeChunks(again, dependencies)).rejects.toMatchObject({ code: "USAGE" });
-      expect(linesOf(folder, "part_0.jsonl")).toEqual(numbered(4));
-    });
+    it.each(["chunks/part_*.jsonl", "linked/part_*.jsonl", "same.jsonl"])(
+      "never replaces its own input, named %s",
+      async (input) => {
+        const folder = prepared();
+        await writeChunks(requestIn(folder, ["in.jsonl"]), dependencies);
+        symlinkSync("chunks", join(folder, "linked"));
+        symlinkSync("linked/part_0.jsonl", join(folder, "same.jsonl"));
+        const again = requestIn(folder, [input], { overwrite: true });
+        await expect(writeChunks(again, dependencies)).rejects.toMatchObject({ code: "USAGE" });
+        expect(linesOf(folder, "part_0.jsonl")).toEqual(numbered(4));
+      },
+    );
 
     it("goes on where it was killed, asked for the same, and needs no telling", async () => {
       const folder = prepared();

@@ -4,15 +4,17 @@ import { sha256Hex } from "../../../src/foundation/hashing.ts";
 import { EncodedFile, encodeFile, writeWhole } from "../../../src/run/output/encoded-file.ts";
 import { errorOf, pathsOf } from "../run-fixture.ts";
 
-async function* linesOf(count: number) {
-  for (let row = 0; row < count; row++) yield `{"row":${row}}`;
+const linesOf = (count: number) => Array.from({ length: count }, (_, row) => `{"row":${row}}`);
+
+async function* batchesOf(lines: readonly string[]) {
+  for (let start = 0; start < lines.length; start += 100) yield lines.slice(start, start + 100);
 }
 
 describe("an encoded file", () => {
   it("appears whole, with what a manifest says of it", async () => {
     const storage = memoryStorage();
     const encoding = { format: { name: "json" }, columns: [] } as const;
-    const file = await encodeFile(storage, "a/rows.json", linesOf(1234), encoding);
+    const file = await encodeFile(storage, "a/rows.json", batchesOf(linesOf(1234)), encoding);
     const bytes = await storage.read("a/rows.json");
     expect(file).toEqual({ path: "a/rows.json", sha256: sha256Hex(bytes), bytes: bytes.length });
     const rows = JSON.parse(Buffer.from(bytes).toString());
@@ -26,7 +28,7 @@ describe("an encoded file", () => {
     const file = await EncodedFile.open(storage, "rows.jsonl", encoding);
     const error = await errorOf(
       writeWhole(file, async () => {
-        for await (const line of linesOf(1234)) await file.add(line);
+        for (const line of linesOf(1234)) await file.add(line);
         throw new Error("the row is gone");
       }),
     );

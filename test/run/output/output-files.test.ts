@@ -94,6 +94,10 @@ describe("result files by input", () => {
     expect(refusal(given)).toMatch(
       /^JOB_INVALID .*\/data\/x\/a.jsonl and of \/data\/y\/a.jsonl would both go to a.csv.*\{dir\}/,
     );
+    const alike = { ...given, files: ["/data/x/A.jsonl", "/data/y/a.jsonl"] };
+    expect(refusal(alike)).toContain("go to a.csv, which some file systems take for A.csv");
+    const apart = { ...given, files: ["/data/x/A.jsonl", "/data/x/a.jsonl"] };
+    expect(pathsOf(apart)).toEqual(["A.csv", "a.csv"]);
     // Files by row may have one pattern.
     expect(refusal({ ...given, output: "/out/{index}.csv" })).toBe("taken");
     const twice = { output: "/out/{stem}.csv", files: ["/data/a.jsonl", "/data/a.jsonl"] };
@@ -139,6 +143,7 @@ describe("result files by a list", () => {
         ],
       });
     expect(both("/r/x.csv", "/r/x.csv")).toContain("would both go to x.csv");
+    expect(both("/r/x.csv", "/r/x.csv")).toContain("give each line of the list a place");
     expect(both("s3://one/x.csv", "s3://two/x.csv")).toContain("lie in different stores");
     expect(both("/r/x.csv", "s3://two/x.csv")).toContain("lie in different stores");
     expect(both("/r/x.csv", "/r/y.xlsx")).toContain("/r/y.xlsx (the place for /data/b.jsonl)");

@@ -4,7 +4,7 @@ import { sha256Hex } from "../../../foundation/hashing.ts";
 import { limits } from "../../../foundation/limits.ts";
 import type { SliceHeader } from "../../row.ts";
 import type { RandomReader } from "../../storage/storage.ts";
-import { chunksOf, markBytes } from "../chunks.ts";
+import { assertNoUtf16, chunksOf, markBytes } from "../chunks.ts";
 import type { Dialect } from "./dialect.ts";
 import { parseFields } from "./parse-fields.ts";
 import { RecordScanner, withWholeLineEnds } from "./record-scanner.ts";
@@ -70,6 +70,7 @@ async function findHeader(
   const chunks = chunksOf(reader, file, { start: 0, end }, headerChunkBytes);
   for await (const chunk of withWholeLineEnds(chunks)) {
     const isFirst = bytes.length === 0;
+    if (isFirst) assertNoUtf16(chunk, file);
     if (isFirst) mark = markBytes(chunk);
     scanner.push(isFirst ? chunk.subarray(mark) : chunk);
     bytes = Buffer.concat([bytes, chunk]);

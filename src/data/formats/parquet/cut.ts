@@ -1,9 +1,9 @@
 import type { CutRule } from "../format.ts";
-import type { GroupPlace } from "./footer.ts";
+import { rowsOfRange } from "../range-cutter.ts";
 
-/** Some rows of consecutive row groups. */
-export interface GroupRange {
-  groups: GroupPlace[];
+/** Some rows of consecutive row groups, or of whatever else a file is cut at. */
+export interface GroupRange<Group> {
+  groups: Group[];
   /** Rows of the first group that lie before the range. */
   skipRows: number;
   rows: number;
@@ -18,14 +18,17 @@ const maxGroupShare = 4;
  * Cuts a file's rows into ranges. At own borders, a range ends where a row group does, and only
  * large groups are divided, into equal parts: each part reads its group whole.
  */
-export function cutGroups(groups: readonly GroupPlace[], rule: CutRule): GroupRange[] {
-  const cutter = new GroupCutter();
+export function cutGroups<Group extends { rows: number }>(
+  groups: readonly Group[],
+  rule: CutRule,
+): GroupRange<Group>[] {
+  const cutter = new GroupCutter<Group>();
   let firstRow = 1;
   for (const group of groups) {
     const isDivided = rule.atOwnBorders === true && group.rows > maxGroupShare * rule.everyRows;
     if (isDivided) cutter.close();
     for (let taken = 0; taken < group.rows; ) {
-      const wanted = cutter.ranges.length === 0 ? rule.firstCutRows : rule.everyRows;
+      const wanted = rowsOfRange(rule, cutter.ranges.length);
       const rest = group.rows - taken;
       const equal = Math.ceil(group.rows / Math.ceil(group.rows / rule.everyRows));
       const most = isDivided ? equal : rule.atOwnBorders ? rest : wanted - cutter.openRows;
@@ -38,16 +41,16 @@ export function cutGroups(groups: readonly GroupPlace[], rule: CutRule): GroupRa
   return cutter.ranges;
 }
 
-class GroupCutter {
-  readonly ranges: GroupRange[] = [];
-  #open: GroupRange | undefined;
+class GroupCutter<Group> {
+  readonly ranges: GroupRange<Group>[] = [];
+  #open: GroupRange<Group> | undefined;
 
   get openRows(): number {
     return this.#open?.rows ?? 0;
   }
 
   /** Adds rows to the open range, or to a new one that begins after `taken` rows of the group. */
-  take(group: GroupPlace, taken: number, rows: number, firstRow: number): number {
+  take(group: Group, taken: number, rows: number, firstRow: number): number {
     this.#open ??= { groups: [], skipRows: taken, rows: 0, firstRow };
     this.#open.groups.push(group);
     this.#open.rows += rows;

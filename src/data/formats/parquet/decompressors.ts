@@ -1,6 +1,7 @@
 import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from "node:zlib";
 import type { CompressionCodec, Compressors } from "hyparquet";
 import { snappyUncompressor } from "hysnappy";
+import { lazily } from "../../../foundation/lazily.ts";
 
 /** Every compression of pages but LZO, which no writer of today makes. */
 export const supportedCodecs: readonly CompressionCodec[] = [
@@ -13,10 +14,13 @@ export const supportedCodecs: readonly CompressionCodec[] = [
   "LZ4_RAW",
 ];
 
+/** One for all files: each has memory of its own, which the garbage collector cannot see. */
+const snappy = lazily(snappyUncompressor);
+
 /** What decompresses pages of these codecs; Node's own where it has one. */
 export async function decompressorsOf(codecs: ReadonlySet<CompressionCodec>): Promise<Compressors> {
   const own: Compressors = {
-    ...(codecs.has("SNAPPY") && { SNAPPY: snappyUncompressor() }),
+    ...(codecs.has("SNAPPY") && { SNAPPY: snappy() }),
     GZIP: (input) => gunzipSync(input),
     ZSTD: (input) => zstdDecompressSync(input),
     BROTLI: (input) => brotliDecompressSync(input),

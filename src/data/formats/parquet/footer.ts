@@ -1,8 +1,8 @@
 import type { ColumnMetaData, FileMetaData, RowGroup } from "hyparquet";
 import { parquetMetadata } from "hyparquet";
-import { SluiceError } from "../../../foundation/errors.ts";
 import { limits } from "../../../foundation/limits.ts";
 import type { RandomReader } from "../../storage/storage.ts";
+import { unreadable } from "../unreadable.ts";
 import { supportedCodecs } from "./decompressors.ts";
 
 /** What a Parquet file says of itself at its end. */
@@ -115,22 +115,20 @@ function placeOf(group: RowGroup, number: number, file: string): GroupPlace {
   return { number, start, end: Math.max(start, ...ends), rows: Number(group.num_rows), columns };
 }
 
+/** Tells the parts of columns of these names; of all, where none are given. */
+export function isColumnOf(
+  names: readonly string[] | undefined,
+): (column: Pick<ColumnMetaData, "path_in_schema">) => boolean {
+  const kept = names && new Set(names);
+  return ({ path_in_schema: [name] }) => kept === undefined || kept.has(name!);
+}
+
 /** Where the pages of one column of one row group lie. */
 export function chunkPlace(column: ColumnMetaData): { start: number; end: number } {
   const { dictionary_page_offset: dictionary, data_page_offset: data } = column;
   // Some writers say 0 where there is no dictionary.
   const start = Number(dictionary && dictionary < data ? dictionary : data);
   return { start, end: start + Number(column.total_compressed_size) };
-}
-
-/** The error of a file that is not as Parquet should be. */
-export function unreadable(
-  file: string,
-  detail: string,
-  options: { hint?: string; cause?: unknown } = {},
-): SluiceError {
-  const hint = "get the file again, or leave it out";
-  return new SluiceError("INPUT_UNREADABLE", detail, { file, hint, ...options });
 }
 
 /** What a library said, without its name before it. */

@@ -1,9 +1,10 @@
 import type { ColumnMetaData } from "hyparquet";
+import { SluiceError } from "../../../foundation/errors.ts";
 import { sha256Stream } from "../../../foundation/hashing.ts";
 import { limits } from "../../../foundation/limits.ts";
 import type { RandomReader } from "../../storage/storage.ts";
 import { chunksOf } from "../chunks.ts";
-import { chunkPlace, type GroupPlace } from "./footer.ts";
+import { chunkPlace } from "./footer.ts";
 
 /** The pages of one column of a row group. */
 export interface ChunkBytes {
@@ -11,11 +12,28 @@ export interface ChunkBytes {
   bytes: Buffer;
 }
 
+/** Where bytes lie in a file. */
+interface Place {
+  start: number;
+  end: number;
+}
+
+/** Bytes between two columns that are rather read than left out: a request takes as long. */
+const maxGapBytes = limits.readChunkBytes / 2;
+/** Bytes that are read at a time into memory that is there, so that others get their turn. */
+const fillBytes = 4 * limits.readChunkBytes;
+
+/**
+ * Memory of loaders that are closed, for the next ones: it would else wait for the garbage
+ * collector, which looks at objects and not at what lies outside of them.
+ */
+const spareMemory: Buffer[] = [];
+
 /** Reads row groups one after another, each into the memory of the one before. */
 export class GroupLoader {
   readonly #reader: RandomReader;
   readonly #file: string;
-  #memory: Buffer = Buffer.alloc(0);
+  #memory: Buffer = spareMemory.pop() ?? Buffer.alloc(0);
 
   constructor(reader: RandomReader, file: string) {
     this.#reader = reader;
@@ -23,33 +41,51 @@ export class GroupLoader {
   }
 
   /**
-   * Reads a row group from start to end, keeps the bytes of the wanted columns until the next call,
-   * and takes the checksum of all.
+   * Reads columns of a row group, keeps their bytes until the next call, and takes their checksums.
    *
    * @throws SluiceError `INPUT_CHANGED` when the file has become shorter.
    */
   async load(
-    group: GroupPlace,
-    isWanted: (column: ColumnMetaData) => boolean,
-  ): Promise<{ chunks: ChunkBytes[]; digest: Uint8Array }> {
-    const chunks = this.#placesFor(group.columns.filter(isWanted));
+    columns: readonly ColumnMetaData[],
+  ): Promise<{ chunks: ChunkBytes[]; digests: Uint8Array[] }> {
+    const chunks = this.#placesFor(columns);
+    const reading = {
+      readBytes: limits.readChunkBytes,
+      onPart: (number: number, part: Buffer, at: number) => {
+        part.copy(chunks[number]!.bytes, at);
+      },
+    };
+    const digests = this.#reader.readInto
+      ? await Promise.all(chunks.map((chunk) => this.#fill(chunk)))
+      : await readColumns(this.#reader, this.#file, columns, reading);
+    return { chunks, digests };
+  }
+
+  /** Leaves the memory to others. No call follows it, and nothing that was loaded is used. */
+  close(): void {
+    const isSmall = this.#memory.length <= limits.maxSpareGroupBytes;
+    if (isSmall && spareMemory.length < limits.maxSpareGroups) spareMemory.push(this.#memory);
+    this.#memory = Buffer.alloc(0);
+  }
+
+  /** Reads a column without memory between. */
+  async #fill({ meta, bytes }: ChunkBytes): Promise<Uint8Array> {
     const hash = sha256Stream();
-    let offset = group.start;
-    const pieces = chunksOf(this.#reader, this.#file, group, limits.readChunkBytes);
-    for await (const piece of pieces) {
-      hash.update(piece);
-      for (const { meta, bytes } of chunks) {
-        copyOverlap(piece, offset, bytes, chunkPlace(meta).start);
+    const { start } = chunkPlace(meta);
+    for (let at = 0; at < bytes.length; at += fillBytes) {
+      const part = bytes.subarray(at, at + fillBytes);
+      const filled = await this.#reader.readInto!(part, start + at);
+      if (filled < part.length) {
+        throw new SluiceError("INPUT_CHANGED", "it has become shorter", { file: this.#file });
       }
-      offset += piece.length;
+      hash.update(part);
     }
-    return { chunks, digest: hash.digest() };
+    return hash.digest();
   }
 
   #placesFor(columns: readonly ColumnMetaData[]): ChunkBytes[] {
     const sizes = columns.map((meta) => chunkPlace(meta).end - chunkPlace(meta).start);
     const total = sizes.reduce((sum, size) => sum + size, 0);
-    // Buffers of their own would wait for the garbage collector, group by group.
     if (this.#memory.length < total) this.#memory = Buffer.allocUnsafeSlow(total);
     let at = 0;
     return columns.map((meta, number) => {
@@ -60,9 +96,53 @@ export class GroupLoader {
   }
 }
 
-/** Copies what two stretches of the file have in common; each is told by where it begins. */
-function copyOverlap(from: Buffer, fromStart: number, to: Buffer, toStart: number): void {
-  const start = Math.max(fromStart, toStart);
-  const end = Math.min(fromStart + from.length, toStart + to.length);
-  if (start < end) from.copy(to, start - toStart, start - fromStart, end - fromStart);
+/** How columns are read. */
+export interface ColumnReading {
+  /** Bytes per read. */
+  readBytes: number;
+  /** Takes what lies `at` bytes after the start of the column of this number. */
+  onPart?(number: number, part: Buffer, at: number): void;
+}
+
+/**
+ * Reads columns of a row group and nothing else of it, in the order in which they lie in the file.
+ *
+ * @returns the SHA-256 of each.
+ * @throws SluiceError `INPUT_CHANGED` when the file has become shorter.
+ */
+export async function readColumns(
+  reader: RandomReader,
+  file: string,
+  columns: readonly ColumnMetaData[],
+  { readBytes, onPart }: ColumnReading,
+): Promise<Buffer[]> {
+  const places = columns.map(chunkPlace);
+  const hashes = columns.map(() => sha256Stream());
+  for (const stretch of stretchesOf(places)) {
+    let offset = stretch.start;
+    for await (const piece of chunksOf(reader, file, stretch, readBytes)) {
+      const end = offset + piece.length;
+      for (const [number, place] of places.entries()) {
+        const from = Math.max(place.start, offset);
+        const to = Math.min(place.end, end);
+        if (from >= to) continue;
+        const part = piece.subarray(from - offset, to - offset);
+        hashes[number]!.update(part);
+        onPart?.(number, part, from - place.start);
+      }
+      offset = end;
+    }
+  }
+  return hashes.map((hash) => hash.digest());
+}
+
+/** The places joined where little or nothing lies between them. */
+function stretchesOf(places: readonly Place[]): Place[] {
+  const stretches: Place[] = [];
+  for (const place of places.toSorted((a, b) => a.start - b.start)) {
+    const last = stretches.at(-1);
+    if (!last || place.start > last.end + maxGapBytes) stretches.push({ ...place });
+    else last.end = Math.max(last.end, place.end);
+  }
+  return stretches;
 }

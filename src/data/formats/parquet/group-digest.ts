@@ -3,14 +3,14 @@ import type { Footer } from "./footer.ts";
 
 /**
  * The checksum of a range of rows: SHA-256 of the footer, which says how the groups are read, of
- * the SHA-256 of each group, and of which rows of them are meant.
+ * the SHA-256 of each column of each group, and of which rows of them are meant.
  */
 export function digestOfGroups(
   footer: Footer,
-  groupDigests: readonly Uint8Array[],
+  columnDigests: readonly Uint8Array[],
   { skipRows = 0, rows }: { skipRows?: number; rows: number },
 ): string {
   const hash = sha256Stream().update(footer.bytes);
-  for (const digest of groupDigests) hash.update(digest);
+  for (const digest of columnDigests) hash.update(digest);
   return hash.update(`${skipRows}+${rows}`).digest("hex");
 }

@@ -1,10 +1,10 @@
 import type { ColumnMetaData, Compressors, DecodedArray, SchemaTree } from "hyparquet";
 import { assembleNested } from "hyparquet/src/assemble.js";
 import type { ColumnDecoder, ParquetParsers } from "hyparquet/src/types.js";
+import { textOf } from "../broken-text.ts";
 import type { ChunkBytes } from "./group-bytes.ts";
 import { LeafPages } from "./leaf-pages.ts";
 import type { TableColumn } from "./table.ts";
-import { textOf } from "./text.ts";
 
 const asItIs = <Value>(value: Value): Value => value;
 

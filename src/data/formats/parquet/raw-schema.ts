@@ -12,7 +12,7 @@ export interface SchemaNode {
  * The file's schema beside one that names no types but text and lists. By the latter the library
  * gives the values as they are stored: its own dates, decimals and maps lose digits and entries.
  */
-export function schemaNodes(metadata: FileMetaData): SchemaNode {
+export function schemaNodes(metadata: Pick<FileMetaData, "schema">): SchemaNode {
   const schema = metadata.schema.map(rawElement);
   const tree = parquetSchema(metadata);
   for (const variant of variantsIn(tree)) {

@@ -1,19 +1,17 @@
-import type { CompressionCodec, Compressors } from "hyparquet";
-import { SluiceError } from "../../../foundation/errors.ts";
-import type { Json, JsonObject } from "../../../foundation/json.ts";
+import type { ColumnMetaData, CompressionCodec, Compressors } from "hyparquet";
 import type { InputRow, Slice } from "../../row.ts";
 import type { RandomReader } from "../../storage/storage.ts";
 import type { RowReadOptions } from "../format.ts";
-import { faultyRow } from "../parse-row.ts";
 import { RowBatch } from "../row-batch.ts";
+import { chosenColumns, tableRow } from "../table-rows.ts";
+import { unreadable } from "../unreadable.ts";
 import { decompressorsOf } from "./decompressors.ts";
-import { type Footer, type GroupPlace, messageOf, readFooter, unreadable } from "./footer.ts";
+import { type Footer, type GroupPlace, isColumnOf, messageOf } from "./footer.ts";
 import { type ChunkBytes, GroupLoader } from "./group-bytes.ts";
-import { digestOfGroups } from "./group-digest.ts";
 import { ColumnRows } from "./group-rows.ts";
 import { schemaNodes } from "./raw-schema.ts";
+import { footerAsPlanned, groupsOf, verify } from "./slice-groups.ts";
 import { type TableColumn, tableOf } from "./table.ts";
-import { BrokenText } from "./text.ts";
 
 /** Rows that are made at a time: few enough to die young. */
 const windowRows = 256;
@@ -34,37 +32,26 @@ export async function* readParquet(
   const digests: Uint8Array[] = [];
   const decompressors = await decompressorsOf(reading.codecs);
   const loader = new GroupLoader(reader, slice.file);
-  const load = async (group: GroupPlace, isWanted: Reading["isWanted"]) => {
-    const { chunks, digest } = await loader.load(group, isWanted);
-    digests.push(digest);
-    if (digests.length === reading.groups.length) verify(reading.footer, digests, slice);
-    return chunks;
-  };
-  for (const group of reading.groups) {
-    const chunks = await load(group, reading.isWanted);
-    try {
-      yield* reading.rowsOf(group, chunks, decompressors);
-    } catch (error) {
-      // What cannot be decoded may have been changed since it was planned.
-      for (const rest of reading.groups.slice(digests.length)) await load(rest, () => false);
-      throw error;
-    }
-  }
-}
-
-async function footerAsPlanned(reader: RandomReader, slice: Slice): Promise<Footer> {
   try {
-    return await readFooter(reader, slice.file);
-  } catch (cause) {
-    if (!(cause instanceof SluiceError) || cause.code !== "INPUT_UNREADABLE") throw cause;
-    throw new SluiceError("INPUT_CHANGED", "its footer is another", { file: slice.file, cause });
+    for (const [number, group] of reading.groups.entries()) {
+      const { chunks, digests: own } = await loader.load(reading.columnsOf(group));
+      digests.push(...own);
+      const rest = reading.groups.slice(number + 1);
+      if (rest.length === 0) verify(reading.footer, digests, slice);
+      try {
+        yield* reading.rowsOf(group, chunks, decompressors);
+      } catch (error) {
+        // What cannot be decoded may have been changed since it was planned.
+        for (const later of rest) {
+          digests.push(...(await loader.load(reading.columnsOf(later))).digests);
+        }
+        verify(reading.footer, digests, slice);
+        throw error;
+      }
+    }
+  } finally {
+    loader.close();
   }
-}
-
-function verify(footer: Footer, digests: readonly Uint8Array[], slice: Slice): void {
-  if (digestOfGroups(footer, digests, slice) === slice.sha256) return;
-  const place = `bytes ${slice.start} to ${slice.end}, or its footer, have another checksum`;
-  throw new SluiceError("INPUT_CHANGED", place, { file: slice.file });
 }
 
 class Reading {
@@ -82,25 +69,26 @@ class Reading {
 
   constructor(footer: Footer, slice: Slice, firstIndex: number, options: RowReadOptions) {
     this.footer = footer;
-    this.groups = footer.groups.filter(
-      ({ start, end }) => start >= slice.start && end <= slice.end,
-    );
+    this.groups = groupsOf(footer, slice);
     this.codecs = new Set(this.groups.flatMap(({ columns }) => columns.map(({ codec }) => codec)));
     this.#slice = slice;
     this.#options = options;
     this.#root = schemaNodes(footer.metadata).raw;
-    this.#columns = chosenColumns(tableOf(footer.metadata, slice.file), slice.file, options);
+    this.#columns = chosenColumns(
+      tableOf(footer.metadata, slice.file),
+      slice.file,
+      options.columns,
+    );
     this.#index = firstIndex;
     this.#skip = slice.skipRows ?? 0;
     this.#line = slice.firstLine + this.#skip;
     this.#left = slice.rows;
-    // The checksum tells this as well, of a slice that has groups.
-    if (this.groups.length > 0 || slice.rows === 0) return;
-    throw new SluiceError("INPUT_CHANGED", "its row groups are others", { file: slice.file });
   }
 
-  readonly isWanted = ({ path_in_schema: [name] }: { path_in_schema: string[] }): boolean =>
-    this.#columns.some(({ column }) => column.name === name);
+  /** The parts of a row group that are read. */
+  columnsOf(group: GroupPlace): ColumnMetaData[] {
+    return group.columns.filter(isColumnOf(this.#options.columns));
+  }
 
   *rowsOf(
     group: GroupPlace,
@@ -151,47 +139,6 @@ class Reading {
 
   #row(values: readonly ArrayLike<unknown>[], at: number): InputRow {
     const place = { index: this.#index++, file: this.#slice.file, line: this.#line++ };
-    const { maxLineBytes, parse = true } = this.#options;
-    const value: JsonObject = {};
-    let raw = "{";
-    let number = 0;
-    for (const { column, prefix, text, json } of this.#columns) {
-      const stored = values[number]![at];
-      try {
-        const own = text(stored);
-        raw += number++ === 0 ? prefix + own : `,${prefix}${own}`;
-        if (parse) value[column.name] = json ? json(stored) : (JSON.parse(own) as Json);
-      } catch (thrown) {
-        if (!(thrown instanceof BrokenText)) throw thrown;
-        return brokenRow(thrown, column.name, place);
-      }
-    }
-    raw += "}";
-    if (raw.length > maxLineBytes) return faultyRow(Buffer.from(raw), place, false, maxLineBytes);
-    return parse ? { ...place, raw, value } : { ...place, raw };
+    return tableRow(this.#columns, values, at, place, this.#options);
   }
-}
-
-type RowPlace = Pick<InputRow, "index" | "file" | "line">;
-
-/** A row one of whose texts is no UTF-8; the text is kept as bytes. */
-function brokenRow({ bytes }: BrokenText, field: string, place: RowPlace): InputRow {
-  const error = new SluiceError("UTF8_INVALID", "", { ...place, field });
-  const value: { [name: string]: Json } = { [field]: Buffer.from(bytes).toString() };
-  const rawBase64 = Buffer.from(bytes).toString("base64");
-  return { ...place, raw: JSON.stringify(value), rawBase64, error };
-}
-
-function chosenColumns(
-  table: TableColumn[],
-  file: string,
-  { columns: names }: RowReadOptions,
-): TableColumn[] {
-  if (!names) return table;
-  return names.map((name) => {
-    const found = table.find(({ column }) => column.name === name);
-    if (found) return found;
-    const hint = `its columns are ${table.map(({ column }) => column.name).join(", ")}`;
-    throw unreadable(file, `it has no column ${name}`, { hint });
-  });
 }

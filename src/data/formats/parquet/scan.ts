@@ -1,10 +1,10 @@
-import { sha256Stream } from "../../../foundation/hashing.ts";
 import { limits } from "../../../foundation/limits.ts";
 import type { RandomReader } from "../../storage/storage.ts";
-import { chunksOf } from "../chunks.ts";
 import type { CutRule, SliceRange } from "../format.ts";
+import { unreadable } from "../unreadable.ts";
 import { cutGroups } from "./cut.ts";
-import { type GroupPlace, readFooter, unreadable } from "./footer.ts";
+import { type GroupPlace, isColumnOf, readFooter } from "./footer.ts";
+import { readColumns } from "./group-bytes.ts";
 import { digestOfGroups } from "./group-digest.ts";
 import { tableOf } from "./table.ts";
 
@@ -12,7 +12,7 @@ import { tableOf } from "./table.ts";
 const scanChunkBytes = 4 * limits.readChunkBytes;
 
 /**
- * Cuts a file by its footer. The row groups' bytes are read once, for their checksums.
+ * Cuts a file by its footer. The columns that rows keep are read once, for their checksums.
  *
  * @throws SluiceError `INPUT_UNREADABLE`
  */
@@ -25,13 +25,18 @@ export async function* scanParquet(
   tableOf(footer.metadata, file);
   const mark = Buffer.from(await reader.read(0, 4)).toString("latin1");
   if (mark !== "PAR1") throw unreadable(file, "it does not begin with the mark PAR1");
-  let last: { group: GroupPlace; digest: Uint8Array } | undefined;
+  const isKept = isColumnOf(rule.columns);
+  let last: { group: GroupPlace; digests: Uint8Array[] } | undefined;
   for (const { groups, skipRows, rows, firstRow } of cutGroups(footer.groups, rule)) {
     const digests: Uint8Array[] = [];
     for (const group of groups) {
       // Ranges of one group follow each other.
-      if (last?.group !== group) last = { group, digest: await digestOf(reader, file, group) };
-      digests.push(last.digest);
+      if (last?.group !== group) {
+        const columns = group.columns.filter(isKept);
+        const reading = { readBytes: scanChunkBytes };
+        last = { group, digests: await readColumns(reader, file, columns, reading) };
+      }
+      digests.push(...last.digests);
     }
     yield {
       start: groups[0]!.start,
@@ -42,10 +47,4 @@ export async function* scanParquet(
       sha256: digestOfGroups(footer, digests, { skipRows, rows }),
     };
   }
-}
-
-async function digestOf(reader: RandomReader, file: string, group: GroupPlace): Promise<Buffer> {
-  const hash = sha256Stream();
-  for await (const chunk of chunksOf(reader, file, group, scanChunkBytes)) hash.update(chunk);
-  return hash.digest();
 }

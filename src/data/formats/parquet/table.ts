@@ -1,21 +1,14 @@
 import type { FileMetaData } from "hyparquet";
-import type { Json } from "../../../foundation/json.ts";
-import type { Column, ColumnType, ColumnValue } from "../../column-types.ts";
 import { type ExactJson, exactText } from "../../exact-json.ts";
-import { unreadable } from "./footer.ts";
-import { leafWriter, type ValueWriter } from "./leaf-values.ts";
+import type { RowColumn } from "../table-rows.ts";
+import { unreadable } from "../unreadable.ts";
+import { listWriter, nullSafe, type Part, plainValue, type ValueWriter } from "../value-writers.ts";
+import { leafWriter } from "./leaf-values.ts";
 import { isList, isMap, type SchemaNode, schemaNodes } from "./raw-schema.ts";
 
-/** A column of a file: its type, its place in the schema, and how its values become JSON. */
-export interface TableColumn {
-  column: Column;
+/** A column of a file, with its place in the schema. */
+export interface TableColumn extends RowColumn {
   node: SchemaNode;
-  /** Its name as JSON, and the colon behind it. */
-  prefix: string;
-  /** The JSON text of a value as the library gives it. */
-  text(value: unknown): string;
-  /** What `JSON.parse` makes of that text, where it can be told without. */
-  json?: (value: unknown) => Json;
 }
 
 /**
@@ -36,18 +29,6 @@ export function tableOf(metadata: FileMetaData, file: string): TableColumn[] {
   });
 }
 
-/** Of types whose values come as they are in JSON, or nearly. */
-function plainValue(type: ColumnType): ((value: unknown) => Json) | undefined {
-  if (type.kind === "string" || type.kind === "boolean") return (value) => (value as Json) ?? null;
-  if (type.kind !== "integer" || !type.isSigned) return undefined;
-  return (value) => (value === null || value === undefined ? null : Number(value));
-}
-
-/** A node's type and whether it may be null, and the text of its value, null included. */
-interface Part extends ColumnValue {
-  text(value: unknown): string;
-}
-
 function partOf(node: SchemaNode): Part {
   const { element } = node;
   const writer = element.num_children ? groupWriter(node) : leafWriter(element);
@@ -56,10 +37,6 @@ function partOf(node: SchemaNode): Part {
   }
   const list = listWriter({ ...nullSafe(writer), nullable: false });
   return { ...nullSafe(list), nullable: false };
-}
-
-function nullSafe({ type, text }: ValueWriter): ValueWriter {
-  return { type, text: (value) => (value === null || value === undefined ? "null" : text(value)) };
 }
 
 function groupWriter(node: SchemaNode): ValueWriter {
@@ -84,17 +61,6 @@ function wrappedList(repeated: SchemaNode): ValueWriter {
 
 function leafPart({ element }: SchemaNode): ValueWriter {
   return nullSafe(leafWriter(element));
-}
-
-function listWriter(element: Part): ValueWriter {
-  const { type, nullable, text } = element;
-  return {
-    type: { kind: "list", element: { type, nullable } },
-    text(value) {
-      const texts = Array.from(value as unknown[], text);
-      return `[${texts.join(",")}]`;
-    },
-  };
 }
 
 function structWriter(children: readonly SchemaNode[]): ValueWriter {

@@ -3,7 +3,14 @@ import { asSluiceError, SluiceError } from "../../../foundation/errors.ts";
 import type { S3Bucket } from "../../s3/bucket.ts";
 import type { Appender, Leftover, RandomReader, Storage, StoredFile, Writer } from "../storage.ts";
 import { SegmentAppender } from "./segment-appender.ts";
-import { segmentOf, segmentPath, uploadOf, uploadPath, wholePath } from "./segment-names.ts";
+import {
+  mayGrow,
+  segmentOf,
+  segmentPath,
+  uploadOf,
+  uploadPath,
+  wholePath,
+} from "./segment-names.ts";
 import { Segments } from "./segments.ts";
 import type { Spool } from "./spool.ts";
 
@@ -30,6 +37,8 @@ export class S3Storage implements Storage {
   readonly #options: S3StorageOptions;
   readonly #bucket: S3Bucket;
   readonly #segments: Segments;
+  /** What this process appends to: there is no plain object of that name. */
+  readonly #growing = new Set<string>();
 
   constructor(options: S3StorageOptions) {
     const { location, bucket, prefix, spool } = options;
@@ -54,6 +63,8 @@ export class S3Storage implements Storage {
   }
 
   async open(path: string): Promise<RandomReader> {
+    const growing = this.#growing.has(path) ? await this.#segments.open(path) : undefined;
+    if (growing) return growing;
     try {
       return await this.#bucket.reader(this.#keyOf(path));
     } catch (error) {
@@ -64,6 +75,7 @@ export class S3Storage implements Storage {
   async stat(path: string): Promise<StoredFile | undefined> {
     const found = await this.#bucket.head(this.#keyOf(path));
     if (found) return { path, bytes: found.bytes };
+    if (!mayGrow(path)) return undefined;
     const reader = await this.#segments.open(path);
     await reader?.close();
     return reader && { path, bytes: reader.bytes };
@@ -102,12 +114,13 @@ export class S3Storage implements Storage {
     await this.#bucket.put(this.#keyOf(path), data);
   }
 
-  async appender(path: string): Promise<Appender> {
+  async appender(path: string, { isNew = false } = {}): Promise<Appender> {
+    if (!mayGrow(path)) throw new SluiceError("INTERNAL", `an appender of ${path}`);
     const { clock } = this.#options;
     const { spool } = this.#segments;
     const put = (number: number, data: Uint8Array) =>
       this.#bucket.put(this.#keyOf(segmentPath(path, number)), data);
-    const stored = await this.#asSegments(path);
+    const stored = isNew ? [] : await this.#asSegments(path);
     let next = stored.length === 0 ? 0 : segmentOf(stored.at(-1)!.key)!.number + 1;
     let putCostMs = 0;
     if (next === 0) {
@@ -122,7 +135,9 @@ export class S3Storage implements Storage {
       await spool.remove(path, number);
       next = Math.max(next, number + 1);
     }
-    return new SegmentAppender({ path, firstNumber: next, spool, clock, put, putCostMs });
+    this.#growing.add(path);
+    const onClose = () => void this.#growing.delete(path);
+    return new SegmentAppender({ path, firstNumber: next, spool, clock, put, putCostMs, onClose });
   }
 
   async writer(path: string): Promise<Writer> {
@@ -130,28 +145,17 @@ export class S3Storage implements Storage {
   }
 
   async publish(from: string, to: string): Promise<void> {
-    const [source, target] = await Promise.all([
-      this.#bucket.head(this.#keyOf(from)),
-      this.#bucket.head(this.#keyOf(to)),
-    ]);
-    if (!source) throw new SluiceError("NOT_FOUND", "", { file: `${this.location}/${from}` });
-    // Published before, perhaps by a process that died.
-    if (target?.etag === source.etag && target.bytes === source.bytes) return;
-    await this.#bucket.copy(source, this.#keyOf(to));
+    if (from !== to) return await this.#bucket.copy(this.#keyOf(from), this.#keyOf(to));
+    // Stores refuse to copy an object to itself.
+    if (await this.stat(from)) return;
+    throw new SluiceError("NOT_FOUND", "", { file: `${this.location}/${from}` });
   }
 
   async remove(path: string): Promise<void> {
     const upload = uploadOf(path);
     if (upload) return await this.#bucket.abortUpload(this.#keyOf(upload.path), upload.uploadId);
-    const [stored, spooled] = await Promise.all([
-      this.#segments.stored(path),
-      this.#segments.spool.numbers(path),
-      this.#bucket.remove(this.#keyOf(path)),
-    ]);
-    // The last first: what a kill leaves is a beginning.
-    for (const { key } of stored.toReversed()) await this.#bucket.remove(key);
-    for (const number of spooled) await this.#segments.spool.remove(path, number);
-    if (spooled.length > 0) await this.#segments.spool.tidy(path);
+    if (mayGrow(path)) await this.#removeGrown(path);
+    else await this.#bucket.remove(this.#keyOf(path));
   }
 
   async *leftovers(prefix: string): AsyncIterable<Leftover> {
@@ -160,6 +164,19 @@ export class S3Storage implements Storage {
       const path = uploadPath(this.#pathOf(key), uploadId);
       yield { path, bytes: 0, idleMs: nowMs - begunMs };
     }
+  }
+
+  async #removeGrown(path: string): Promise<void> {
+    const { spool } = this.#segments;
+    const spooled = await spool.numbers(path);
+    const keys: string[] = [];
+    for await (const { key } of this.#bucket.list(this.#keyOf(path))) {
+      if (wholePath(this.#pathOf(key)) === path) keys.push(key);
+    }
+    // The last first: what a kill leaves is a beginning.
+    for (const key of keys.toReversed()) await this.#bucket.remove(key);
+    for (const number of spooled) await spool.remove(path, number);
+    if (spooled.length > 0) await spool.tidy(path);
   }
 
   /** The segments of a path to append to; a plain object becomes the first of them. */
@@ -172,13 +189,13 @@ export class S3Storage implements Storage {
     if (!plain) return stored;
     // Until the plain object goes, it is the whole, whatever a kill leaves beside it.
     for (const segment of stored) await this.#bucket.remove(segment.key);
-    await this.#bucket.copy(plain, this.#keyOf(segmentPath(path, 0)));
+    await this.#bucket.copy(key, this.#keyOf(segmentPath(path, 0)));
     await this.#bucket.remove(key);
     return await this.#segments.stored(path);
   }
 
   async #appended(path: string, error: unknown): Promise<RandomReader> {
-    if (asSluiceError(error).code !== "NOT_FOUND") throw error;
+    if (asSluiceError(error).code !== "NOT_FOUND" || !mayGrow(path)) throw error;
     const reader = await this.#segments.open(path);
     if (!reader) throw error;
     return reader;

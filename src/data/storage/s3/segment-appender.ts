@@ -14,6 +14,7 @@ export interface SegmentAppenderOptions {
   put(number: number, data: Uint8Array): Promise<void>;
   /** What putting the one before it took, in milliseconds. */
   putCostMs: number;
+  onClose?(): void;
 }
 
 /**
@@ -43,6 +44,8 @@ export class SegmentAppender implements Appender {
   #waiting = 0;
   #lastPut: Promise<void> = Promise.resolve();
   #cancelFlush: (() => void) | undefined;
+  /** False once nobody will read what is not in the store yet. */
+  #isNeeded = true;
 
   constructor(options: SegmentAppenderOptions) {
     this.#options = options;
@@ -65,11 +68,14 @@ export class SegmentAppender implements Appender {
     return this.#queue.run(async () => this.#segment?.sync());
   }
 
-  /** Resolves when all is in the store. */
-  async close(): Promise<void> {
+  /** Resolves when all is in the store, or, where it is not needed, gone from this machine. */
+  async close({ isNeeded = true } = {}): Promise<void> {
+    const { spool, path, onClose } = this.#options;
+    onClose?.();
+    this.#isNeeded &&= isNeeded;
     await this.#queue.run(() => this.#end()).finally(() => this.#segment?.close());
     await this.#lastPut;
-    await this.#options.spool.tidy(this.#options.path);
+    await spool.tidy(path);
   }
 
   async #begin(): Promise<Appender> {
@@ -98,14 +104,14 @@ export class SegmentAppender implements Appender {
 
   async #put(number: number): Promise<void> {
     const { spool, path, clock, put } = this.#options;
-    const data = await spool.read(path, number);
-    // The run is over and somebody removed its journals.
+    const data = this.#isNeeded ? await spool.read(path, number) : undefined;
+    // Else the run is over and somebody removed its journals.
     if (data !== undefined) {
       const begunMs = clock.monotonic();
       await put(number, data);
       this.#putCostMs = clock.monotonic() - begunMs;
-      await spool.remove(path, number);
     }
+    await spool.remove(path, number);
     this.#waiting--;
   }
 }

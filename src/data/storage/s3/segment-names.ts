@@ -10,6 +10,11 @@ const mark = "!/";
 const digits = 8;
 const uploadMark = "!upload-";
 
+/** True for a path that may have been appended to: no other has segments. */
+export function mayGrow(path: string): boolean {
+  return path.endsWith(".jsonl");
+}
+
 /** What all segments of a path begin with. */
 export function segmentPrefix(path: string): string {
   return `${path}${mark}`;

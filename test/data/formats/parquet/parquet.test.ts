@@ -1,11 +1,12 @@
+import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { exactText, parseExactly } from "../../../../src/data/exact-json.ts";
-import { readFooter } from "../../../../src/data/formats/parquet/footer.ts";
+import { chunkPlace, readFooter } from "../../../../src/data/formats/parquet/footer.ts";
 import { parquetFormat } from "../../../../src/data/formats/parquet/parquet.ts";
 import { readerOf } from "../reading.ts";
-import { readAll, readSlice, slicesOf } from "./reading.ts";
+import { encodedFile, readAll, readSlice, slicesOf } from "./reading.ts";
 
 const golden = join(import.meta.dirname, "../../../golden/parquet");
 const format = parquetFormat();
@@ -74,20 +75,64 @@ describe("cuts", () => {
 describe("projection", () => {
   it("gives the named columns, in the named order", async () => {
     const content = file("pyarrow-v2-gzip.parquet");
-    const [slice] = await slicesOf(content);
-    const rows = await readSlice(content, slice!, 0, ["language", "id"]);
+    const columns = ["language", "id"];
+    const [slice] = await slicesOf(content, { columns });
+    const rows = await readSlice(content, slice!, 0, columns);
     expect(rows[0]!.raw).toBe('{"language":"English","id":0}');
     expect(rows.map(({ value }) => value!.id)).toEqual(rows.map((_, at) => at));
   });
 
   it("names the columns there are where one is not", async () => {
     const content = file("pyarrow-brotli.parquet");
-    const [slice] = await slicesOf(content);
-    await expect(readSlice(content, slice!, 0, ["langage"])).rejects.toMatchObject({
+    const columns = ["langage"];
+    const [slice] = await slicesOf(content, { columns });
+    await expect(readSlice(content, slice!, 0, columns)).rejects.toMatchObject({
       code: "INPUT_UNREADABLE",
       message: expect.stringContaining("it has no column langage (in.parquet)"),
       hint: "its columns are id, conversation, scores, language",
     });
+  });
+});
+
+describe("columns that rows do not keep", () => {
+  const lines = Array.from({ length: 50 }, (_, id) =>
+    JSON.stringify({ id, large: randomBytes(20_000).toString("base64"), label: `row ${id}` }),
+  );
+  const columns = ["label", "id"];
+
+  it("are neither read nor in the checksum", async () => {
+    const content = await encodedFile(lines);
+    const ranges: { offset: number; length: number }[] = [];
+    const reader = {
+      ...readerOf(content),
+      read: (offset: number, length: number) => {
+        ranges.push({ offset, length });
+        return readerOf(content).read(offset, length);
+      },
+    };
+    const rule = { everyRows: 20, firstCutRows: 20, maxLineBytes: 1e6, columns };
+    const found = await Array.fromAsync(format.scan(reader, "in.parquet", rule));
+    const slices = found.map((it) => ({ file: "in.parquet", format: "parquet", ...it }));
+    const options = { maxLineBytes: 1e6, columns };
+    for (const slice of slices) await Array.fromAsync(format.read(reader, slice, 0, options));
+    expect(slices.map(({ rows }) => rows)).toEqual([20, 20, 10]);
+    const { groups } = await readFooter(readerOf(content), "in.parquet");
+    const large = chunkPlace(groups[0]!.columns[1]!);
+    const middle = (large.start + large.end) / 2;
+    // The footer is read together with what lies before it.
+    const own = ranges.filter(({ offset, length }) => offset + length < content.length);
+    expect(own.length).toBeGreaterThan(0);
+    expect(own.filter((it) => it.offset <= middle && it.offset + it.length > middle)).toEqual([]);
+
+    const other = Buffer.from(content);
+    other[middle] = other[middle]! ^ 1;
+    expect((await readSlice(other, slices[0]!, 0, columns))[3]!.raw).toBe(
+      '{"label":"row 3","id":3}',
+    );
+    const label = chunkPlace(groups[0]!.columns[2]!);
+    other[label.end - 1] = other[label.end - 1]! ^ 1;
+    const changed = expect.objectContaining({ code: "INPUT_CHANGED" });
+    await expect(readSlice(other, slices[0]!, 0, columns)).rejects.toEqual(changed);
   });
 });
 

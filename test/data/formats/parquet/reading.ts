@@ -1,3 +1,6 @@
+import { ColumnTally } from "../../../../src/data/columns.ts";
+import { type ExactRow, parseExactly } from "../../../../src/data/exact-json.ts";
+import { parquetEncoder } from "../../../../src/data/formats/parquet/encoder.ts";
 import { parquetFormat } from "../../../../src/data/formats/parquet/parquet.ts";
 import type { InputRow, Slice } from "../../../../src/data/row.ts";
 import { limits } from "../../../../src/foundation/limits.ts";
@@ -10,12 +13,13 @@ export interface Cut {
   everyRows?: number;
   firstCutRows?: number;
   atOwnBorders?: boolean;
+  columns?: readonly string[];
 }
 
 /** The slices of a file `in.parquet`. */
 export async function slicesOf(content: Uint8Array, cut: Cut = {}): Promise<Slice[]> {
-  const { everyRows = 1000, firstCutRows = everyRows, atOwnBorders = false } = cut;
-  const rule = { everyRows, firstCutRows, atOwnBorders, maxLineBytes: 1e6 };
+  const { everyRows = 1000, firstCutRows = everyRows, atOwnBorders = false, columns } = cut;
+  const rule = { everyRows, firstCutRows, atOwnBorders, columns, maxLineBytes: 1e6 };
   const ranges = await Array.fromAsync(format.scan(readerOf(content), "in.parquet", rule));
   return ranges.map((range) => ({ file: "in.parquet", format: "parquet", ...range }));
 }
@@ -41,4 +45,12 @@ export async function readAll(content: Uint8Array, cut: Cut = {}): Promise<Input
     rows.push(...own);
   }
   return rows;
+}
+
+/** A file of rows, with the columns that they have. */
+export async function encodedFile(lines: readonly string[]): Promise<Buffer> {
+  const tally = new ColumnTally();
+  for (const line of lines) tally.add(parseExactly(line) as ExactRow);
+  const encoder = parquetEncoder({ columns: tally.columns() });
+  return Buffer.concat([...(await encoder.add(lines)), ...(await encoder.end())]);
 }

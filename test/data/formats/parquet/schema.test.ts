@@ -1,4 +1,3 @@
-import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,6 +7,7 @@ import { type ExactRow, parseExactly } from "../../../../src/data/exact-json.ts"
 import { parquetEncoder } from "../../../../src/data/formats/parquet/encoder.ts";
 import { parquetFormat } from "../../../../src/data/formats/parquet/parquet.ts";
 import { readerOf } from "../reading.ts";
+import { differences, pyarrowPython } from "./pyarrow.ts";
 import { readAll } from "./reading.ts";
 
 const golden = join(import.meta.dirname, "../../../golden/parquet");
@@ -40,43 +40,13 @@ describe("Parquet to Parquet", () => {
   });
 });
 
-/** Compares, by pyarrow, what a file was and what it became. */
-const comparison = `
-import sys, pyarrow.parquet as pq
-before, after = (pq.read_table(path) for path in sys.argv[1:])
-for field in before.schema:
-    kept = after.schema.field(field.name)
-    types = (str(field.type), str(kept.type), field.nullable, kept.nullable)
-    old, new = (table.column(field.name) for table in (before, after))
-    # What Arrow alone keeps, in metadata of its own: dictionaries, names of zones, large types.
-    if "dictionary" in types[0] or "large" in types[0]: old = old.cast(kept.type)
-    elif "tz=" in types[0]: old = old.cast(kept.type)
-    elif types[0] != types[1]: print("type", field.name, types)
-    if field.nullable != kept.nullable: print("nullable", field.name, types)
-    values = [None if isinstance(v, float) and v != v else v for v in old.to_pylist()]
-    if values != new.to_pylist(): print("values", field.name, values, new.to_pylist())
-`;
-
-/** A Python that has pyarrow, if `PYTHON` names one or the system's is one. */
-function python(): string | undefined {
-  const command = process.env.PYTHON ?? "python3";
-  try {
-    execFileSync(command, ["-c", "import pyarrow.parquet"], { stdio: "ignore" });
-    return command;
-  } catch {
-    return undefined;
-  }
-}
-
-const command = python();
+const command = pyarrowPython();
 
 describe("pyarrow", () => {
   it.for(names)("reads the same of what we wrote: %s", async (name, context) => {
     context.skip(command === undefined, "no Python here has pyarrow; PYTHON may name one");
     const after = join(folder, `${name}.parquet`);
     writeFileSync(after, (await written(name)).file);
-    const before = join(golden, `${name}.parquet`);
-    const options = { encoding: "utf8" } as const;
-    expect(execFileSync(command!, ["-c", comparison, before, after], options)).toBe("");
+    expect(differences(command!, join(golden, `${name}.parquet`), after)).toBe("");
   });
 });

@@ -43,29 +43,31 @@ describe("an object store", () => {
 
   it("goes on with what a killed process left on the machine", async () => {
     const place = newPlace();
-    const killed = await storageOpener(server.context())(place).appender("log");
+    const killed = await storageOpener(server.context())(place).appender("log.jsonl");
     await killed.append(Buffer.from("one\n"));
     const storage = storageOpener(server.context())(place);
-    const next = await storage.appender("log");
+    const next = await storage.appender("log.jsonl");
     await next.append(Buffer.from("two\n"));
     await next.close();
     const spoolDirectory = join(server.directory, "../third-machine");
     const elsewhere = storageOpener({ ...server.context(), spoolDirectory })(place);
-    expect(await textOf(elsewhere, "log")).toBe("one\ntwo\n");
-    await storage.remove("log");
+    expect(await textOf(elsewhere, "log.jsonl")).toBe("one\ntwo\n");
+    await storage.remove("log.jsonl");
     expect(await Array.fromAsync(elsewhere.list(""))).toEqual([]);
   });
 
   it("replaces what was appended to, and removes all of it", async () => {
     const storage = newStorage();
-    const appender = await storage.appender("log");
+    const appender = await storage.appender("log.jsonl");
     await appender.append(Buffer.from("old"));
     await appender.close();
-    await storage.replace("log", Buffer.from("new"));
-    expect(await textOf(storage, "log")).toBe("new");
-    expect(await Array.fromAsync(storage.list("log"))).toEqual([{ path: "log", bytes: 3 }]);
-    await storage.remove("log");
-    expect(await storage.stat("log")).toBe(undefined);
+    await storage.replace("log.jsonl", Buffer.from("new"));
+    expect(await textOf(storage, "log.jsonl")).toBe("new");
+    expect(await Array.fromAsync(storage.list("log.jsonl"))).toEqual([
+      { path: "log.jsonl", bytes: 3 },
+    ]);
+    await storage.remove("log.jsonl");
+    expect(await storage.stat("log.jsonl")).toBe(undefined);
   });
 
   it("tells of uploads that nobody ended, and removes them", async () => {

@@ -61,6 +61,16 @@ describe("SegmentAppender", () => {
     expect(existsSync(root)).toBe(false);
   });
 
+  it("spares the store what nobody needs", async () => {
+    const { root, pass, stored, appender } = appenderHere();
+    await appender.append(Buffer.from("one\n"));
+    pass(limits.maxSegmentAgeMs);
+    await appender.append(Buffer.from("two\n"));
+    await appender.close({ isNeeded: false });
+    expect(stored.slice(1)).toEqual(["one\n"]);
+    expect(existsSync(root)).toBe(false);
+  });
+
   it("keeps on disk what the store refused, and says so at the end", async () => {
     const { spool, pass, appender } = appenderHere(async (number) => {
       if (number === 1) throw new Error("refused");

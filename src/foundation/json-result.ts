@@ -1,16 +1,24 @@
-import { SluiceError } from "../../foundation/errors.ts";
-import type { Json } from "../../foundation/json.ts";
+import { SluiceError } from "./errors.ts";
+import type { Json } from "./json.ts";
+
+/** Makes the error of a value that JSON does not have, from what is wrong with it. */
+export type NotJson = (problem: string) => Error;
 
 /**
  * A result as JSON. Typed arrays become lists, and what has `toJSON` becomes that.
  *
- * @throws SluiceError `PREDICTION_FAILED` where JSON has no such value, naming its place: a result
- *   that came out changed in silence would be worse than none.
+ * @param notJson makes the error where JSON has no such value.
+ * @throws SluiceError `PREDICTION_FAILED`, or what `notJson` makes, naming the value's place: a
+ *   result that came out changed in silence would be worse than none.
  * @example
  * jsonResult({ vector: new Float32Array([1, 2]) }); // { vector: [1, 2] }
  */
-export function jsonResult(result: unknown): Json {
-  return new Conversion().converted(result);
+export function jsonResult(result: unknown, notJson: NotJson = predictionFailed): Json {
+  return new Conversion(notJson).converted(result);
+}
+
+function predictionFailed(problem: string): SluiceError {
+  return new SluiceError("PREDICTION_FAILED", `the result${problem}`);
 }
 
 class Conversion {
@@ -18,6 +26,11 @@ class Conversion {
   readonly #path: (string | number)[] = [];
   /** What holds the present value. */
   readonly #holders = new Set<object>();
+  readonly #fail: NotJson;
+
+  constructor(notJson: NotJson) {
+    this.#fail = notJson;
+  }
 
   converted(value: unknown): Json {
     switch (typeof value) {
@@ -64,10 +77,9 @@ class Conversion {
     return json;
   }
 
-  #notJson(what: string): SluiceError {
+  #notJson(what: string): Error {
     const steps = this.#path.map((step) => (typeof step === "number" ? `[${step}]` : `.${step}`));
-    const detail = `the result${steps.join("")} is ${what}, which JSON does not have`;
-    return new SluiceError("PREDICTION_FAILED", detail);
+    return this.#fail(`${steps.join("")} is ${what}, which JSON does not have`);
   }
 }
 

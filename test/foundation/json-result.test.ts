@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { jsonResult } from "../../../src/engines/predictor/json-result.ts";
+import { jsonResult } from "../../src/foundation/json-result.ts";
 
 it("keeps what JSON has, and makes lists of typed arrays", () => {
   const plain = { text: "a", list: [1, null, true, { deep: [] }] };

@@ -1,0 +1,26 @@
+import { sha256Stream } from "../../../foundation/hashing.ts";
+import type { ArrowFile } from "./arrow-file.ts";
+
+/**
+ * The checksum of a range of rows: SHA-256 of what says how the file is read, of the SHA-256 of
+ * each dictionary that counts for it, of that of each record batch, and of which rows are meant.
+ */
+export class ArrowDigest {
+  readonly #head: Buffer;
+  readonly #dictionaries: Uint8Array[] = [];
+  readonly #batches: Uint8Array[] = [];
+
+  constructor({ head }: Pick<ArrowFile, "head">) {
+    this.#head = head;
+  }
+
+  add(kind: "dictionary" | "batch", digest: Uint8Array): void {
+    (kind === "batch" ? this.#batches : this.#dictionaries).push(digest);
+  }
+
+  of({ skipRows = 0, rows }: { skipRows?: number; rows: number }): string {
+    const hash = sha256Stream().update(this.#head);
+    for (const digest of [...this.#dictionaries, ...this.#batches]) hash.update(digest);
+    return hash.update(`${skipRows}+${rows}`).digest("hex");
+  }
+}

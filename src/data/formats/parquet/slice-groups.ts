@@ -1,0 +1,30 @@
+import { SluiceError } from "../../../foundation/errors.ts";
+import type { Slice } from "../../row.ts";
+import type { RandomReader } from "../../storage/storage.ts";
+import { type Footer, type GroupPlace, readFooter } from "./footer.ts";
+import { digestOfGroups } from "./group-digest.ts";
+
+/** The footer of a file of which a slice was planned. */
+export async function footerAsPlanned(reader: RandomReader, slice: Slice): Promise<Footer> {
+  try {
+    return await readFooter(reader, slice.file);
+  } catch (cause) {
+    if (!(cause instanceof SluiceError) || cause.code !== "INPUT_UNREADABLE") throw cause;
+    throw new SluiceError("INPUT_CHANGED", "its footer is another", { file: slice.file, cause });
+  }
+}
+
+/** The row groups that a slice lies in. */
+export function groupsOf(footer: Footer, slice: Slice): GroupPlace[] {
+  const groups = footer.groups.filter(({ start, end }) => start >= slice.start && end <= slice.end);
+  // The checksum tells this as well, of a slice that has groups.
+  if (groups.length > 0 || slice.rows === 0) return groups;
+  throw new SluiceError("INPUT_CHANGED", "its row groups are others", { file: slice.file });
+}
+
+/** @throws SluiceError `INPUT_CHANGED` unless the columns have the checksums that were planned. */
+export function verify(footer: Footer, digests: readonly Uint8Array[], slice: Slice): void {
+  if (digestOfGroups(footer, digests, slice) === slice.sha256) return;
+  const place = `bytes ${slice.start} to ${slice.end}, or its footer, have another checksum`;
+  throw new SluiceError("INPUT_CHANGED", place, { file: slice.file });
+}

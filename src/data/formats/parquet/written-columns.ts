@@ -1,0 +1,119 @@
+import { ColumnMisfit, fits } from "../../column-fit.ts";
+import type { Column, ColumnType } from "../../column-types.ts";
+import { type ExactJson, type ExactRow, exactText, parseExactly } from "../../exact-json.ts";
+import { isKeptAsJson } from "./written-schema.ts";
+import { type ToWritten, writtenValue } from "./written-values.ts";
+
+interface WrittenColumn extends Column {
+  convert: ToWritten;
+  /** Bounds of JSON are whole documents, and of use to nobody. */
+  statistics: boolean;
+  values: unknown[];
+}
+
+/** A column's values as the library takes them. */
+export interface ColumnData {
+  name: string;
+  statistics: boolean;
+  data: unknown[];
+}
+
+/** Kinds whose values may hold numbers at any depth. */
+const nestedKinds = new Set(["list", "struct", "map", "json"]);
+
+/** Values of columns, gathered row by row. */
+export class WrittenColumns {
+  readonly #columns: readonly WrittenColumn[];
+  readonly #isFlat: boolean;
+
+  constructor(columns: readonly Column[]) {
+    this.#columns = columns.map((column) => ({
+      ...column,
+      convert: writtenValue(column.type),
+      statistics: !holdsJson(column.type),
+      values: [],
+    }));
+    this.#isFlat = columns.every(({ type }) => !nestedKinds.has(type.kind));
+  }
+
+  /**
+   * Adds the values of a row.
+   *
+   * @param line the row as JSON text.
+   * @param isWhole whether the row may have no other fields than these columns.
+   * @throws ColumnMisfit
+   */
+  add(line: string, isWhole: boolean): void {
+    const row = this.#parse(line);
+    let present = 0;
+    for (const column of this.#columns) {
+      const isPresent = Object.hasOwn(row, column.name);
+      if (isPresent) present++;
+      addValue(column, isPresent ? row[column.name]! : null);
+    }
+    if (isWhole && Object.keys(row).length > present) throw this.#unknownColumn(row);
+  }
+
+  /**
+   * Adds the value of the only column.
+   *
+   * @returns false where the text is no JSON.
+   * @throws ColumnMisfit
+   */
+  addValue(text: string): boolean {
+    let value: ExactJson;
+    try {
+      value = this.#isFlat ? (JSON.parse(text) as ExactJson) : parseExactly(text);
+      if (this.#isFlat && isInexact(value)) value = parseExactly(text);
+    } catch {
+      return false;
+    }
+    addValue(this.#columns[0]!, value);
+    return true;
+  }
+
+  /** What was gathered; from here on anew. */
+  take(): ColumnData[] {
+    return this.#columns.map((column) => {
+      const { name, statistics, values } = column;
+      column.values = [];
+      return { name, statistics, data: values };
+    });
+  }
+
+  /** Looks for numbers that lose digits among the values, which is quicker than in the text. */
+  #parse(line: string): ExactRow {
+    const row = (this.#isFlat ? JSON.parse(line) : parseExactly(line)) as ExactRow;
+    if (!this.#isFlat || !this.#columns.some(({ name }) => isInexact(row[name]))) return row;
+    return parseExactly(line) as ExactRow;
+  }
+
+  #unknownColumn(row: ExactRow): ColumnMisfit {
+    const names = new Set(this.#columns.map(({ name }) => name));
+    const unknown = Object.keys(row).find((name) => !names.has(name));
+    return new ColumnMisfit(`column ${unknown} is in a row and not in the file`);
+  }
+}
+
+function addValue(column: WrittenColumn, value: ExactJson): void {
+  if (!fits(column, value)) {
+    const shown = exactText(value).slice(0, 100);
+    throw new ColumnMisfit(`column ${column.name} of the file cannot hold ${shown}`);
+  }
+  column.values.push(column.convert(value));
+}
+
+/** Whether the text of a number may have had more digits. */
+function isInexact(value: ExactJson | undefined): boolean {
+  if (typeof value !== "number") return false;
+  return Number.isInteger(value) ? !Number.isSafeInteger(value) : !Number.isFinite(value);
+}
+
+function holdsJson(type: ColumnType): boolean {
+  if (type.kind === "list") return holdsJson(type.element.type);
+  if (type.kind === "map") return holdsJson(type.value.type);
+  if (type.kind === "struct") {
+    return isKeptAsJson(type) || type.fields.some((field) => holdsJson(field.type));
+  }
+  return type.kind === "json";
+}

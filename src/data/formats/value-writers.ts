@@ -1,0 +1,137 @@
+import type { Json } from "../../foundation/json.ts";
+import { type ColumnType, type ColumnValue, maxNumberDigits } from "../column-types.ts";
+import { dateText, type TimeUnit, timestampText, timeText } from "../moments.ts";
+import { unreadableText } from "./broken-text.ts";
+
+/** How values of one type are written as JSON. */
+export interface ValueWriter {
+  type: ColumnType;
+  /** The JSON text of a stored value that is not null. */
+  text(value: unknown): string;
+}
+
+/** Of types whose values come as they are in JSON, or nearly. */
+export function plainValue(type: ColumnType): ((value: unknown) => Json) | undefined {
+  if (type.kind === "string" || type.kind === "boolean") return (value) => (value as Json) ?? null;
+  if (type.kind !== "integer" || !type.isSigned) return undefined;
+  return (value) => (value === null || value === undefined ? null : Number(value));
+}
+
+/** A type and whether its values may be null, and the text of a value, null included. */
+export interface Part extends ColumnValue {
+  text(value: unknown): string;
+}
+
+/** Writes what is missing as `null`. */
+export function nullSafe({ type, text }: ValueWriter): ValueWriter {
+  return { type, text: (value) => (value === null || value === undefined ? "null" : text(value)) };
+}
+
+/** Writes lists of what `element` is. */
+export function listWriter(element: Part): ValueWriter {
+  const { type, nullable, text } = element;
+  return {
+    type: { kind: "list", element: { type, nullable } },
+    text(value) {
+      const texts = Array.from(value as unknown[], text);
+      return `[${texts.join(",")}]`;
+    },
+  };
+}
+
+export function integerWriter(bits: 8 | 16 | 32 | 64, isSigned: boolean): ValueWriter {
+  const type: ColumnType = { kind: "integer", bits, isSigned };
+  if (isSigned) return { type, text: String };
+  const text = (value: unknown) =>
+    typeof value === "bigint" ? String(BigInt.asUintN(64, value)) : String((value as number) >>> 0);
+  return { type, text };
+}
+
+export function numberWriter(bits: 16 | 32 | 64): ValueWriter {
+  return { type: { kind: "number", bits }, text: (value) => numberText(value as number) };
+}
+
+/** JSON has no infinity. With an exponent, a whole number that no double counts stays a double. */
+export function numberText(value: number): string {
+  if (!Number.isFinite(value)) return "null";
+  if (Object.is(value, -0)) return "-0";
+  const isLarge = Number.isInteger(value) && !Number.isSafeInteger(value);
+  return isLarge ? value.toExponential() : String(value);
+}
+
+export function decimalWriter(precision: number, scale: number): ValueWriter {
+  const type: ColumnType = { kind: "decimal", precision, scale };
+  const isNumber = precision <= maxNumberDigits;
+  const text = (value: unknown) => {
+    const digits = decimalText(unscaled(value), scale);
+    return isNumber ? digits : `"${digits}"`;
+  };
+  return { type, text };
+}
+
+/** The whole number that a decimal is stored as. */
+function unscaled(value: unknown): bigint {
+  if (!(value instanceof Uint8Array)) return BigInt(value as number | bigint);
+  const digits = Buffer.from(value).toString("hex");
+  return digits === "" ? 0n : BigInt.asIntN(value.length * 8, BigInt(`0x${digits}`));
+}
+
+function decimalText(value: bigint, scale: number): string {
+  if (scale <= 0) return String(value * 10n ** BigInt(-scale));
+  const sign = value < 0n ? "-" : "";
+  const digits = String(value < 0n ? -value : value).padStart(scale + 1, "0");
+  return `${sign}${digits.slice(0, -scale)}.${digits.slice(-scale)}`;
+}
+
+export function timeWriter(unit: TimeUnit, isUtc: boolean): ValueWriter {
+  return {
+    type: { kind: "time", unit, isUtc },
+    text: (value) => momentJson(value, timeText(BigInt(value as number), unit)),
+  };
+}
+
+export function timestampWriter(unit: TimeUnit, isUtc: boolean): ValueWriter {
+  return {
+    type: { kind: "timestamp", unit, isUtc },
+    text: (value) => momentJson(value, timestampText(BigInt(value as number), unit, isUtc)),
+  };
+}
+
+export function dateJson(value: unknown): string {
+  return momentJson(value, dateText(value as number));
+}
+
+/** What no calendar counts stays the number that it is stored as. */
+function momentJson(value: unknown, text: string | undefined): string {
+  return `"${text ?? String(value)}"`;
+}
+
+export const uuidWriter: ValueWriter = {
+  type: { kind: "uuid" },
+  text(value) {
+    const hex = Buffer.from(value as Uint8Array).toString("hex");
+    const [, a, b, c, d, e] = /^(.{8})(.{4})(.{4})(.{4})(.*)$/.exec(hex)!;
+    return `"${a}-${b}-${c}-${d}-${e}"`;
+  },
+};
+
+export function bytesText(value: unknown): string {
+  const bytes = value as Uint8Array;
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return `"${buffer.toString("base64")}"`;
+}
+
+export function stringText(value: unknown): string {
+  return typeof value === "string" ? JSON.stringify(value) : unreadableText(value);
+}
+
+/** The JSON that a column of JSON holds; text that is none stays text. */
+export function jsonText(value: unknown): string {
+  if (typeof value !== "string") return unreadableText(value);
+  try {
+    JSON.parse(value);
+    return /[\r\n]/.test(value) ? value.replaceAll(/[\r\n]+/g, " ") : value;
+  } catch {
+    return JSON.stringify(value);
+  }
+}

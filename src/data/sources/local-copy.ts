@@ -1,0 +1,63 @@
+import { mkdtemp, open, rm } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
+import { shownPath } from "../../foundation/shown-path.ts";
+import type { OpenFile } from "../open-files.ts";
+import { storeError } from "../storage/local-errors.ts";
+
+/** A file of this machine with the content of a far one. */
+export interface LocalCopy {
+  /** Absolute; it has the name of the far file. */
+  path: string;
+  /** Removes it. */
+  remove(): Promise<void>;
+}
+
+/**
+ * Copies a far file to this machine, for programs that open files themselves.
+ *
+ * @throws SluiceError as reading throws, `STORE_FULL`, `FILE_UNREADABLE` for one above
+ *   `limits.maxTranscribedBytes`; when `signal` is aborted, its reason.
+ */
+export async function copyToMachine(
+  path: string,
+  openFile: OpenFile,
+  temporaryDirectory: string,
+  signal: AbortSignal,
+): Promise<LocalCopy> {
+  const reader = await openFile(path);
+  let folder: string | undefined;
+  const remove = async () => {
+    if (folder !== undefined) await rm(folder, { recursive: true, force: true });
+  };
+  try {
+    assertNotTooLarge(path, reader.bytes);
+    folder = await mkdtemp(join(temporaryDirectory, "sluice-file-"));
+    const copy = join(folder, basename(shownPath(path)));
+    const handle = await open(copy, "wx", 0o600);
+    try {
+      for (let offset = 0; ; ) {
+        signal.throwIfAborted();
+        const chunk = await reader.read(offset, limits.transferChunkBytes);
+        if (chunk.length === 0) break;
+        await handle.writeFile(chunk);
+        offset += chunk.length;
+      }
+    } finally {
+      await handle.close();
+    }
+    return { path: copy, remove };
+  } catch (error) {
+    await remove();
+    throw storeError(error, folder ?? temporaryDirectory);
+  } finally {
+    await reader.close();
+  }
+}
+
+function assertNotTooLarge(path: string, bytes: number): void {
+  const most = limits.maxTranscribedBytes;
+  if (bytes <= most) return;
+  throw new SluiceError("FILE_UNREADABLE", `${bytes} bytes, the most is ${most}`, { file: path });
+}

@@ -1,0 +1,43 @@
+import { readFile, stat } from "node:fs/promises";
+import { extname } from "node:path";
+import { SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
+
+/** What servers know images by. */
+const mediaTypes: Readonly<Record<string, string>> = {
+  ".png": "image/png",
+  ".jpg": "image/jpeg",
+  ".jpeg": "image/jpeg",
+  ".webp": "image/webp",
+  ".gif": "image/gif",
+};
+
+/**
+ * An image of this machine as an address that holds it, `data:image/png;base64,…`: that is how a
+ * chat shows one.
+ *
+ * @param file a path, or such an address, which is left as it is.
+ * @throws SluiceError `FILE_UNREADABLE` where it is not there, is no image by its ending, or has
+ *   more than `limits.maxImageBytes`.
+ */
+export async function imageAddress(file: string): Promise<string> {
+  if (file.startsWith("data:")) return file;
+  const mediaType = mediaTypes[extname(file).toLowerCase()];
+  if (mediaType === undefined) {
+    const known = Object.keys(mediaTypes).join(", ");
+    throw new SluiceError("FILE_UNREADABLE", `${file}: images end in ${known}`);
+  }
+  return `data:${mediaType};base64,${(await bytesOf(file)).toString("base64")}`;
+}
+
+async function bytesOf(file: string): Promise<Buffer> {
+  const unreadable = (detail: string) => new SluiceError("FILE_UNREADABLE", `${file}: ${detail}`);
+  try {
+    const { size } = await stat(file);
+    if (size <= limits.maxImageBytes) return await readFile(file);
+    throw unreadable(`${size} bytes, the most is ${limits.maxImageBytes}`);
+  } catch (error) {
+    if (error instanceof SluiceError) throw error;
+    throw unreadable(String((error as NodeJS.ErrnoException).code));
+  }
+}

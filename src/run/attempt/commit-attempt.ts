@@ -1,0 +1,44 @@
+import { repeatedTaskPath, successPath } from "../layout.ts";
+import type { RunContext } from "../run-context.ts";
+import { type Commit, createCommit } from "./commit.ts";
+import { proposeCommit } from "./proposed-commits.ts";
+import { publishTask } from "./publish.ts";
+import { removeLostFiles } from "./remove-lost.ts";
+
+/** How an attempt ended: its own commit stands, or another attempt's. */
+export interface AttemptEnd {
+  outcome: "committed" | "already-committed";
+  commit: Commit;
+}
+
+/** Creates an attempt's commit and publishes its files, or removes them where another's stands. */
+export async function endByCommit(context: RunContext, commit: Commit): Promise<AttemptEnd> {
+  const { storage, plan } = context;
+  if (storage.createsOnce === false) {
+    await proposeCommit(storage, plan, commit);
+    return { outcome: "committed", commit };
+  }
+  const { won, record: standing } = await createCommit(storage, plan, commit);
+  if (!won) {
+    await removeLostFiles(context, commit.task, commit.attempt);
+    return { outcome: "already-committed", commit: standing };
+  }
+  // A sealed run is published, and a retry may have changed its parts since this commit.
+  if (!(await storage.stat(successPath))) await publishTask(context, standing);
+  return { outcome: "committed", commit: standing };
+}
+
+/**
+ * True where the journal of an attempt that ended may still be read: by the bill, where others
+ * worked on the task as well, by who keeps journals, or because its commit is only proposed.
+ */
+export async function isJournalNeeded(
+  { storage, plan }: RunContext,
+  { outcome, commit }: AttemptEnd,
+): Promise<boolean> {
+  const isAlone = outcome === "committed" && commit.earlierAttempts === 0;
+  if (!isAlone || plan.job.keepJournals || storage.createsOnce === false) return true;
+  // Who began beside this attempt noted that before it looked for a commit, and found none.
+  const noted = storage.stat(repeatedTaskPath(commit.task, plan));
+  return await noted.then(Boolean, () => true);
+}

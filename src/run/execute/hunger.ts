@@ -1,0 +1,71 @@
+import type { Clock } from "../../foundation/clock.ts";
+import { limits } from "../../foundation/limits.ts";
+
+/** Rows and time between two looks at how fast rows settle. */
+const rowsOfLook = 256;
+const lookMs = 100;
+
+/** Rows of those that should wait by which fewer must wait until it is told again, as a share. */
+const toldShare = 0.25;
+
+/** How much of the time that opening took before counts on when it took less. */
+const openMsKept = 0.75;
+
+/**
+ * Tells in time that a worker could take another task. With a slow engine that is when fewer rows
+ * wait than it can hold. A quick one settles many rows while a task is opened, above all where each
+ * request to the storage is a round trip: then the next task must come when as many still wait.
+ */
+export class Hunger {
+  readonly #clock: Clock;
+  readonly #onHungry: () => void;
+  /** 0: enough rows wait; 1: fewer than should; 2: the engine has room. */
+  #level = 0;
+  /** Rows that waited when it was told last, or the most since then. */
+  #toldAt = Number.POSITIVE_INFINITY;
+  #openMs = 0;
+  #settled = 0;
+  #sinceMs: number | undefined;
+  #rowsPerMs = 0;
+
+  /** @param onHungry called when too few rows wait, and again as they get fewer. */
+  constructor(clock: Clock, onHungry: () => void) {
+    this.#clock = clock;
+    this.#onHungry = onHungry;
+  }
+
+  /** Rows that settle while two tasks are opened, one after another. */
+  get rowsAhead(): number {
+    return Math.ceil(2 * this.#openMs * this.#rowsPerMs);
+  }
+
+  /** Notes how long it took until a task's rows could be asked. */
+  noteOpened(milliseconds: number): void {
+    const kept = this.#openMs * openMsKept;
+    const openMs = Math.max(milliseconds, kept + milliseconds * (1 - openMsKept));
+    this.#openMs = Math.min(openMs, limits.maxOpenTaskMs);
+  }
+
+  noteSettled(): void {
+    if (++this.#settled % rowsOfLook !== 1) return;
+    const nowMs = this.#clock.monotonic();
+    const spentMs = nowMs - (this.#sinceMs ?? nowMs);
+    if (spentMs < lookMs && this.#sinceMs !== undefined) return;
+    this.#rowsPerMs = spentMs > 0 ? this.#settled / spentMs : 0;
+    this.#settled = 0;
+    this.#sinceMs = nowMs;
+  }
+
+  /** Looks at the rows that wait, beside `inFlight` of the `capacity` of the engine. */
+  look(waiting: number, capacity: number, inFlight: number): void {
+    const wanted = Math.max(capacity, this.rowsAhead);
+    const level = waiting >= wanted ? 0 : inFlight < capacity ? 2 : 1;
+    // Who hands out tasks must not take the rows that wait for many more than they are.
+    const isFewer = level > 0 && waiting <= this.#toldAt - wanted * toldShare;
+    const isRise = level > this.#level && (level === 2 || wanted === capacity);
+    const isTold = isRise || (isFewer && wanted > capacity);
+    this.#level = level;
+    this.#toldAt = isTold ? waiting : Math.max(waiting, this.#toldAt);
+    if (isTold) this.#onHungry();
+  }
+}

@@ -1,0 +1,137 @@
+import type { CarriedGroup } from "../../data/formats/parquet/carried-groups.ts";
+import { openInOrder } from "../../data/open-files.ts";
+import type { Slice } from "../../data/row.ts";
+import { schemeOf } from "../../data/storage/open.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { readLineBatches } from "../lines.ts";
+import { type Plan, type PlannedFile, readOptionsOf, type Task } from "../plan.ts";
+import type { RunContext } from "../run-context.ts";
+import { EncodedFile, type Encoding, writeWhole } from "./encoded-file.ts";
+
+/** An attempt's part, and the rows that it was made of. */
+export interface WrittenPart {
+  task: Task;
+  part: PlannedFile;
+  /** Rows without a line, ascending; all others have one each, in order. */
+  rowsWithoutLine: readonly number[];
+}
+
+/** Rows of a task, and what of them is taken over from the input. */
+interface Stretch {
+  first: number;
+  rows: number;
+  carried?: CarriedGroup;
+}
+
+/**
+ * Writes a part as Parquet, whose columns are taken over from the input's row groups as they lie
+ * there, wherever a whole one was answered; what was added to the rows comes from the part's lines.
+ *
+ * @returns undefined where nothing could be taken over.
+ * @throws ColumnMisfit where lines do not fit the columns.
+ */
+export async function carryPart(
+  context: RunContext,
+  written: WrittenPart,
+  path: string,
+  encoding: Encoding,
+): Promise<PlannedFile | undefined> {
+  const { storage, plan } = context;
+  const { task, part, rowsWithoutLine } = written;
+  // Another download would take longer than to encode the rows.
+  const isNear = task.slices.some((slice) => isCarriable(slice));
+  if (!isNear || plan.columns === undefined) return undefined;
+  const lines = new LineTaker(readLineBatches(storage, part.path));
+  const file = await EncodedFile.open(storage, path, encoding);
+  return await writeWhole(file, async () => {
+    for await (const { first, rows, carried } of stretchesOf(context, written, encoding)) {
+      if (carried) await file.carry(carried);
+      let left = rows - countIn(rowsWithoutLine, first, rows);
+      while (left > 0) {
+        const some = await lines.take(left);
+        await file.addAll(some);
+        left -= some.length;
+      }
+    }
+  });
+}
+
+/** Takes lines of batches, as many as are wanted. */
+class LineTaker {
+  readonly #batches: AsyncIterator<readonly string[]>;
+  #batch: readonly string[] = [];
+
+  constructor(batches: AsyncGenerator<readonly string[]>) {
+    this.#batches = batches;
+  }
+
+  /** One line at least, `most` at most. */
+  async take(most: number): Promise<readonly string[]> {
+    while (this.#batch.length === 0) {
+      const { done, value } = await this.#batches.next();
+      if (done) throw new SluiceError("ROWS_UNBALANCED", "the part lacks lines");
+      this.#batch = value;
+    }
+    const taken = this.#batch.slice(0, most);
+    this.#batch = this.#batch.slice(most);
+    return taken;
+  }
+}
+
+function isCarriable({ file, format }: Slice): boolean {
+  return format === "parquet" && schemeOf(file) === undefined;
+}
+
+async function* stretchesOf(
+  { plan, openFile }: RunContext,
+  { task, rowsWithoutLine }: WrittenPart,
+  { columns }: Encoding,
+): AsyncGenerator<Stretch> {
+  const { sources = [] } = readOptionsOf(plan);
+  const files = task.slices.map(({ file, etag, end }) => ({ path: file, etag, end }));
+  let first = task.firstRow;
+  let number = 0;
+  for await (const reader of openInOrder(files, openFile, "INPUT_CHANGED")) {
+    const slice = task.slices[number++]!;
+    const start = first;
+    first += slice.rows;
+    if (!isCarriable(slice)) {
+      yield { first: start, rows: slice.rows };
+      continue;
+    }
+    const { carriedGroups } = await import("../../data/formats/parquet/carried-groups.ts");
+    let at = start;
+    for await (const stretch of carriedGroups(reader, slice, {
+      kept: sources[slice.source ?? -1]?.columns,
+      columns,
+      isWritten: isWrittenBy(plan),
+      areWhole: (offset, rows) => countIn(rowsWithoutLine, start + offset, rows) === 0,
+    })) {
+      yield { first: at, ...stretch };
+      at += stretch.rows;
+    }
+  }
+}
+
+/** Tells the fields that a run adds to rows, whatever the input has of that name. */
+function isWrittenBy({ job }: Plan): (name: string) => boolean {
+  const names = new Set([job.output.field, `${job.output.field}Metadata`, "dataset"]);
+  return (name) => names.has(name);
+}
+
+/** How many of ascending numbers lie among `count` from `first` on. */
+function countIn(numbers: readonly number[], first: number, count: number): number {
+  return placeOf(numbers, first + count) - placeOf(numbers, first);
+}
+
+/** How many of ascending numbers lie below `limit`. */
+function placeOf(numbers: readonly number[], limit: number): number {
+  let low = 0;
+  let high = numbers.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (numbers[middle]! < limit) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

@@ -1,0 +1,163 @@
+import { describe, expect, it } from "vitest";
+import { exactText, parseExactly } from "../../../../src/data/exact-json.ts";
+import { arrowFormat } from "../../../../src/data/formats/arrow/arrow.ts";
+import { readerOf, scanAll } from "../reading.ts";
+import { file, readAll, rowsBeside } from "./reading.ts";
+
+const format = arrowFormat();
+
+describe("files of pyarrow", () => {
+  it.each([
+    ["types.arrow", "parquet/pyarrow-types.jsonl"],
+    ["types.arrows", "parquet/pyarrow-types.jsonl"],
+    ["types-zstd.arrow", "parquet/pyarrow-types.jsonl"],
+    ["chats-lz4.arrow", "parquet/chats.jsonl"],
+    ["chats-zstd.arrows", "parquet/chats.jsonl"],
+    ["chats.feather", "parquet/chats.jsonl"],
+    ["odd.arrow", "arrow/odd.jsonl"],
+    ["odd-lz4.arrows", "arrow/odd.jsonl"],
+  ])("are read right: %s", async (name, beside) => {
+    for (const everyRows of [1, 63, 1000]) {
+      const rows = await readAll(file(name), everyRows);
+      expect(rows.map(({ raw }) => exactText(parseExactly(raw)))).toEqual(rowsBeside(beside));
+      expect(rows.map(({ value }) => value)).toEqual(rows.map(({ raw }) => JSON.parse(raw)));
+      const places = rows.map(({ index, line }) => [index, line]);
+      expect(places).toEqual(rows.map((_, at) => [at, at + 1]));
+    }
+  });
+
+  it.each(["deltas.arrow", "deltas.arrows", "replaced.arrows"])(
+    "have at each batch the dictionary of that place: %s",
+    async (name) => {
+      const entry = (n: number, at: number) =>
+        name.startsWith("deltas") ? `v${at * n}` : `b${n}-${at}`;
+      const expected = [0, 1, 2, 3].flatMap((n) => [
+        { d: entry(n, 0), n },
+        { d: entry(n, 1), n },
+        { d: null, n },
+      ]);
+      for (const everyRows of [1, 2, 3, 100]) {
+        const rows = await readAll(file(name), everyRows);
+        expect(rows.map(({ value }) => value)).toEqual(expected);
+      }
+    },
+  );
+
+  it("are cut where record batches end, if that is near enough", async () => {
+    const reader = readerOf(file("chats-lz4.arrow"));
+    const rule = { everyRows: 100, firstCutRows: 100, atOwnBorders: true, maxLineBytes: 1e6 };
+    const ranges = await Array.fromAsync(format.scan(reader, "in", rule));
+    expect(ranges.map(({ rows }) => rows)).toEqual([128, 72]);
+  });
+
+  it("say their columns and how many rows they have", async () => {
+    const reader = readerOf(file("types.arrow"));
+    expect(await format.rowCount!(reader, "in")).toBe(3);
+    const columns = await format.columns!(reader, "in");
+    const types = Object.fromEntries(columns.map(({ name, type }) => [name, type]));
+    expect(columns.filter(({ nullable }) => !nullable).map(({ name }) => name)).toEqual([
+      "id",
+      "text",
+    ]);
+    expect(types).toMatchObject({
+      id: { kind: "integer", bits: 64, isSigned: true },
+      unsigned8: { kind: "integer", bits: 8, isSigned: false },
+      category: { kind: "string" },
+      fixed: { kind: "bytes", length: 4 },
+      exact: { kind: "decimal", precision: 38, scale: 10 },
+      micros: { kind: "timestamp", unit: "microseconds", isUtc: false },
+      nanos: { kind: "timestamp", unit: "nanoseconds", isUtc: true },
+      list: { kind: "list", element: { type: { kind: "integer" }, nullable: true } },
+      scores: { kind: "map", key: { kind: "string" }, value: { type: { kind: "number" } } },
+    });
+  });
+});
+
+describe("what is not read", () => {
+  const fault = (message: string) => ({
+    code: "INPUT_UNREADABLE",
+    message: expect.stringContaining(message),
+    place: { file: "in" },
+  });
+
+  it("is a column that other columns can be read beside", async () => {
+    const content = file("union.arrow");
+    await expect(scanAll(format, content)).rejects.toMatchObject({
+      ...fault("column u holds unions, which are not read"),
+      hint: "leave it out: name the others by input.columns",
+    });
+    const columns = ["a"];
+    const rule = { everyRows: 9, firstCutRows: 9, maxLineBytes: 1e6, columns };
+    const [range] = await Array.fromAsync(format.scan(readerOf(content), "in", rule));
+    const slice = { file: "in", format: "arrow", ...range! };
+    const rows = await Array.fromAsync(
+      format.read(readerOf(content), slice, 0, { maxLineBytes: 1e6, columns }),
+    );
+    expect(rows.flat().map(({ raw }) => raw)).toEqual(['{"a":1}', '{"a":2}']);
+  });
+
+  const whole = file("chats-lz4.arrow");
+  const stream = file("chats-zstd.arrows");
+  it.each([
+    ["nothing in it", Buffer.alloc(0), "it does not begin with a schema"],
+    ["a text", Buffer.from("id,text\n1,a\n"), "it does not begin as Arrow does"],
+    ["Feather of old", Buffer.from("FEA1...........FEA1"), "Feather of version 1"],
+    ["the end torn off", whole.subarray(0, -1), `no footer ends at byte ${whole.length - 1}`],
+    ["half of it", whole.subarray(0, whole.length / 2), "it is truncated"],
+    ["a footer that is none", withByte(whole, footerStart(whole) + 2, 0xff), "its footer"],
+    ["a stream's end torn off", stream.subarray(0, -200), "is cut off: the file is truncated"],
+    ["a stream's beginning", withByte(stream, 7, 0x7f), "it does not begin as Arrow does"],
+  ])("is told while planning: %s", async (_name, content, message) => {
+    await expect(scanAll(format, content)).rejects.toMatchObject(fault(message));
+  });
+
+  it("is a damaged batch, told with its place", async () => {
+    const [slice] = await scanAll(format, whole);
+    // In the midst of the first batch's compressed buffers, as it was planned.
+    const at = whole.indexOf(Buffer.from("04224d18", "hex"), slice!.start);
+    const content = withByte(whole, at, 0);
+    await expect(readAll(content)).rejects.toMatchObject(
+      fault(`record batch at bytes ${slice!.start} to `),
+    );
+  });
+
+  it("never is anything but refused, or another value: whatever byte is changed", async () => {
+    const small = file("deltas.arrows");
+    const codes = new Set<unknown>();
+    for (let at = 0; at < small.length; at += 13) {
+      try {
+        for (const { raw } of await readAll(withByte(small, at, 0xff))) JSON.parse(raw);
+      } catch (error) {
+        codes.add((error as { code?: unknown }).code ?? error);
+      }
+    }
+    expect([...codes]).toEqual(["INPUT_UNREADABLE"]);
+  });
+
+  it("a text that is no UTF-8, is a fault of its row", async () => {
+    const plain = file("types.arrow");
+    const at = plain.indexOf(Buffer.from("Grüße"));
+    const rows = await readAll(withByte(plain, at, 0xff));
+    expect(rows.map(({ error }) => error?.code)).toEqual(["UTF8_INVALID", undefined, undefined]);
+    expect(rows[0]!.error!.place).toMatchObject({ file: "in", line: 1, field: "text" });
+  });
+
+  it("what changed since it was planned is a changed input", async () => {
+    const [slice] = await scanAll(format, whole);
+    const options = { maxLineBytes: 1e6 };
+    for (const content of [withByte(whole, whole.length - 40, 0xff), whole.subarray(0, -10)]) {
+      const rows = Array.fromAsync(format.read(readerOf(content), slice!, 0, options));
+      await expect(rows).rejects.toMatchObject({ code: "INPUT_CHANGED" });
+    }
+  });
+});
+
+function footerStart(content: Buffer): number {
+  return content.length - 10 - content.readInt32LE(content.length - 10);
+}
+
+function withByte(content: Buffer, at: number, byte: number): Buffer {
+  const changed = Buffer.from(content);
+  changed[at] = byte;
+  return changed;
+}

@@ -1,0 +1,17 @@
+import { describe, expect, it } from "vitest";
+import { arrowFormat } from "../../../../src/data/formats/arrow/arrow.ts";
+import { formatConformance } from "../../../../src/testing/format-conformance.ts";
+import { file, rowsBeside } from "./reading.ts";
+
+const sample = (name: string, rows: string) => ({
+  name,
+  content: file(name),
+  rows: rowsBeside(rows).map((line) => JSON.parse(line)),
+});
+const samples = [
+  sample("types.arrow", "parquet/pyarrow-types.jsonl"),
+  sample("types.arrows", "parquet/pyarrow-types.jsonl"),
+  sample("odd.arrow", "arrow/odd.jsonl"),
+];
+const options = { make: arrowFormat, sharesBytes: true, needsLength: true };
+formatConformance(options, samples, { describe, expect, it });
