@@ -1,5 +1,6 @@
 import { ColumnMisfit } from "../../data/column-fit.ts";
 import type { Column } from "../../data/columns.ts";
+import type { Storage } from "../../data/storage/storage.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import type { attemptPaths } from "../layout.ts";
 import { readLineBatches } from "../lines.ts";
@@ -17,8 +18,11 @@ const guessedRows = 100;
 
 type EncodedPart = Pick<Commit, "published" | "columns">;
 
-/** Parts of one process are encoded one after another: each takes the memory of a row group. */
-let lastTurn: Promise<unknown> = Promise.resolve();
+/**
+ * Parts of one worker are encoded one after another: each takes the memory of a row group. By the
+ * storage that the worker has opened; simulated ones share a process, and must not wait for dead.
+ */
+const lastTurns = new WeakMap<Storage, Promise<unknown>>();
 
 /**
  * Makes of an attempt's part what is to be published, where that is not the part: the same rows in
@@ -29,8 +33,10 @@ export function encodePart(
   paths: ReturnType<typeof attemptPaths>,
   written: WrittenPart,
 ): Promise<EncodedPart> {
-  const turn = lastTurn.then(() => encodeInTurn(context, paths, written));
-  lastTurn = turn.catch(() => {});
+  const last = lastTurns.get(context.storage) ?? Promise.resolve();
+  const turn = last.then(() => encodeInTurn(context, paths, written));
+  const ended = turn.catch(() => {});
+  lastTurns.set(context.storage, ended);
   return turn;
 }
 
