@@ -1,5 +1,6 @@
 import { sleep } from "../../src/foundation/clock.ts";
 import { planPathOf } from "../../src/run/layout.ts";
+import { readPlan } from "../../src/run/plan.ts";
 import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
 import type { CallEnd } from "./call-end.ts";
 import { callCancel, callClean, callRetry, callRun, startRival } from "./calls.ts";
@@ -98,16 +99,20 @@ async function callOf(world: World, chapter: Chapter): Promise<CallCommand> {
   const before = await world.standing();
   if (chapter.kind === "clean") return (host) => callClean(world, host);
   if (chapter.kind === "retry") {
-    let { where } = chapter;
+    let { job, where } = chapter;
     return async (host, stopMs) => {
       const { generation } = await world.standing();
       // Of two calls at once one may have sealed a retry, and the other planned the next one.
       const isOpen = (await world.directory.stat(planPathOf(generation + 1))) !== undefined;
       if (generation > before.generation && !isOpen) return { idle: true };
-      const end = await callRetry(world, { ...chapter, where, host, stopMs });
+      const end = await callRetry(world, { ...chapter, job, where, host, stopMs });
       // A retry of a chapter before may have come back from the dead and planned the next one: it
       // is finished first, as the hint of the error says.
-      if ("error" in end && end.error.code === "RUN_DIFFERS") where = otherWhere(where);
+      if ("error" in end && end.error.code === "RUN_DIFFERS") {
+        const begun = await readPlan(world.directory, generation + 1);
+        ({ job } = begun);
+        where = begun.where as RetryWhere;
+      }
       return end;
     };
   }
@@ -119,10 +124,6 @@ async function callOf(world: World, chapter: Chapter): Promise<CallCommand> {
     if (overwrite) await sleep(world.clock, lateMs);
     return end;
   };
-}
-
-function otherWhere(where: RetryWhere): RetryWhere {
-  return where === "failed" ? "finish_reason=length" : "failed";
 }
 
 function stopMsOf({ random, scenario }: World, chance: number): number | undefined {
