@@ -1,3 +1,4 @@
+import type { Storage } from "../data/storage/storage.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { sortableId } from "../foundation/ids.ts";
 import type { Commit } from "./attempt/commit.ts";
@@ -11,13 +12,14 @@ import {
   outputsPrefix,
   planPathOf,
   probePrefix,
-  retryPaths,
+  retryReadyPath,
   workerPrefix,
 } from "./layout.ts";
 import { staleLeftovers } from "./leftovers.ts";
 import type { RunLocation } from "./locate.ts";
 import { type Plan, readPlan } from "./plan.ts";
 import { readJson } from "./records.ts";
+import type { Ready } from "./retry/seal-retry.ts";
 import { type Manifest, readManifest } from "./seal/manifest.ts";
 
 const cleanedPrefixes = [
@@ -69,7 +71,7 @@ export async function cleanRun(
     // Once more: until this process ruled, another one may have begun a retry.
     const sealed = await assertSealed(dependencies, location);
     const kept = await keptPaths(dependencies, location, sealed);
-    const published = publishedPaths(sealed);
+    const published = await publishedPaths(storage, sealed);
     for (const prefix of cleanedPrefixes) {
       const removable: string[] = [];
       for await (const { path, bytes } of storage.list(prefix)) {
@@ -170,16 +172,20 @@ async function keptPaths(
 }
 
 /** Names under which published files lie a second time: publishing is linking. */
-function publishedPaths(sealed: Manifest): Set<string> {
+async function publishedPaths(storage: Storage, sealed: Manifest): Promise<Set<string>> {
   const published = new Set<string>();
+  const add = (path: string | undefined) => void (path && published.add(path));
+  const merges = new Map<number, Ready | undefined>();
+  for (const { generation } of sealed.retries ?? []) {
+    merges.set(generation, await readJson<Ready>(storage, retryReadyPath(generation)));
+  }
   for (const { task, attempt, part, source, encoded, deadLetters, retried } of sealed.tasks) {
+    add(encoded);
     const last = retried?.at(-1);
+    const merged = last && merges.get(last.generation)?.tasks[task];
     const own = attemptPaths(task, firstOf(sealed), attempt);
-    if (part && !source) published.add(last ? retryPaths(last.generation).part(task) : own.part);
-    if (encoded) published.add(encoded);
-    if (deadLetters) {
-      published.add(last ? retryPaths(last.generation).deadLetters(task) : own.deadLetters);
-    }
+    if (part && !source) add(last ? merged?.part?.path : own.part);
+    if (deadLetters) add(last ? merged?.deadLetters?.path : own.deadLetters);
   }
   return published;
 }

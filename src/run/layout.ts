@@ -109,8 +109,8 @@ export function attemptPaths(task: number, of: Generation, attempt: string) {
 }
 
 /** Files of a retry before they are published. */
-export function retryPaths(generation: number) {
-  const folder = `${generationPrefix}${generation}/`;
+export function retryPaths(generation: number, merger: string) {
+  const folder = `${generationPrefix}${generation}/${merger}/`;
   return {
     part: (task: number) => `${folder}part-${task}.jsonl`,
     /** The part in the format that results are published in. */
@@ -120,9 +120,12 @@ export function retryPaths(generation: number) {
     merged: `${folder}merged.jsonl`,
     /** The merged file in the format that it is published in. */
     encodedMerged: (ending: string) => `${folder}encoded-merged${ending}`,
-    /** Written when all of them are complete: from then on they are only published. */
-    ready: `${folder}ready.json`,
   };
+}
+
+/** Names the files of a merge of a retry, once all are complete: these are the ones published. */
+export function retryReadyPath(generation: number): string {
+  return `${generationPrefix}${generation}/ready.json`;
 }
 
 /** Names of result files by row, written before the files. */

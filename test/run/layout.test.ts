@@ -11,6 +11,7 @@ import {
   repeatedTaskPath,
   repeatedTasksPrefix,
   retryPaths,
+  retryReadyPath,
   taskAttemptsPrefix,
   taskOfCommit,
   tasksPathOf,
@@ -58,7 +59,8 @@ describe("layout", () => {
     expect(tasksPathOf(2, "0123456789abcdef99")).toBe(
       "_sluice/generations/2/tasks-0123456789abcdef.jsonl",
     );
-    expect(retryPaths(2).ready).toBe("_sluice/generations/2/ready.json");
+    expect(retryPaths(2, "0abc").part(3)).toBe("_sluice/generations/2/0abc/part-3.jsonl");
+    expect(retryReadyPath(2)).toBe("_sluice/generations/2/ready.json");
   });
 
   it("names only files of [a-z0-9.-_]", () => {

@@ -33,9 +33,9 @@ export async function remakeResults(
   lines: MergedLines,
   retried: ReadonlyMap<number, { commit: Commit }>,
 ): Promise<RemadeResults> {
-  const { storage, plan } = context;
+  const { storage, plan, worker } = context;
   const { format, ending, needsColumns } = publishedForm(first);
-  const paths = retryPaths(plan.generation);
+  const paths = retryPaths(plan.generation, worker);
   const files = [...retried.values()].map(({ commit }) => commit.columns);
   const before = base.columns ?? [];
   const columns = needsColumns ? (await allColumns(storage, files, before)).columns : before;

@@ -14,6 +14,7 @@ import {
   partWidth,
   planPathOf,
   retryPaths,
+  retryReadyPath,
 } from "../layout.ts";
 import { readLines } from "../lines.ts";
 import { resultsHoldFailed } from "../openai-batch/batch-lines.ts";
@@ -21,7 +22,7 @@ import { writeErrorFile } from "../openai-batch/error-file.ts";
 import { publishedForm } from "../output/published-form.ts";
 import { writeOutputs } from "../output/write-outputs.ts";
 import { type Plan, type PlannedFile, readPlan, type Task, TaskTable } from "../plan.ts";
-import { readJson, recordBytes } from "../records.ts";
+import { createOnce, readJson, recordBytes } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
 import { committedTasks, readCommit } from "../seal/commits.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
@@ -35,8 +36,10 @@ interface Retried {
   commit: Commit;
 }
 
-/** What the merge made, written down once all of it is on storage. */
+/** What a merge made, written down once all of it is on storage. */
 export interface Ready {
+  /** Whose merge it was. */
+  merger: string;
   tasks: Record<string, MergedTask & { part: PlannedFile | null }>;
   merged: PlannedFile | null;
   /** Where results are made of the tasks' lines. */
@@ -47,6 +50,8 @@ export interface Ready {
  * Seals a retry: merges its answers into the results as they stand, publishes them, and writes a
  * manifest of its own. Earlier generations are never edited. A kill at any point is mended by the
  * same call: until everything is merged nothing is published, and publishing twice changes nothing.
+ * Who merges does so in a folder of its own, and one merge counts: what is published changes what
+ * a coordinator would merge that comes back from the dead.
  */
 export async function sealRetry(
   context: RunContext,
@@ -61,25 +66,13 @@ export async function sealRetry(
   }
   const first = await readPlan(storage);
   const retried = await retriedTasks(context);
-  const paths = retryPaths(plan.generation);
-  let ready = await readJson<Ready>(storage, paths.ready);
-  if (!ready) {
-    const { isLines } = publishedForm(first);
-    ready =
-      isLines && first.mergedFile !== null
-        ? await mergeIntoFile(context, first, base, retried)
-        : await mergeIntoParts(storage, first, base, retried, plan);
-    if (!isLines) {
-      const made = await remakeResults(context, first, base, ready, retried);
-      ready = { ...ready, merged: made.merged, made };
-    }
-    await storage.replace(paths.ready, recordBytes(ready));
-  }
+  const known = await readJson<Ready>(storage, retryReadyPath(plan.generation));
+  const ready = known ?? (await makeReady(context, first, base, retried));
   await options.assertRules();
   await publish(context, first, ready, options);
   const commits = [...retried.values()].map(({ commit }) => commit);
-  const known = new Set(commits.filter(mayRepeat).map(({ task }) => task));
-  const repeated = await repeatedTasks(context, commits, known);
+  const repeating = new Set(commits.filter(mayRepeat).map(({ task }) => task));
+  const repeated = await repeatedTasks(context, commits, repeating);
   const bill = await retryBill(context, base, commits, repeated, options);
   const manifest = await retryManifest(
     context,
@@ -99,6 +92,31 @@ export async function sealRetry(
   return sealed;
 }
 
+/** Merges, and takes what another merged that was ready first. */
+async function makeReady(
+  context: RunContext,
+  first: Plan,
+  base: Manifest,
+  retried: Map<number, Retried>,
+): Promise<Ready> {
+  const { storage, plan } = context;
+  const { isLines } = publishedForm(first);
+  let ready =
+    isLines && first.mergedFile !== null
+      ? await mergeIntoFile(context, first, base, retried)
+      : await mergeIntoParts(context, first, base, retried);
+  if (!isLines) {
+    const made = await remakeResults(context, first, base, ready, retried);
+    ready = { ...ready, merged: made.merged, made };
+  }
+  const path = retryReadyPath(plan.generation);
+  if (storage.createsOnce !== false) {
+    return (await createOnce(storage, path, ready, ({ merger }) => merger)).record;
+  }
+  await storage.replace(path, recordBytes(ready));
+  return ready;
+}
+
 async function retriedTasks({ storage, plan }: RunContext): Promise<Map<number, Retried>> {
   const retried = new Map<number, Retried>();
   const table = new TaskTable(storage, plan);
@@ -113,15 +131,14 @@ async function retriedTasks({ storage, plan }: RunContext): Promise<Map<number, 
 }
 
 async function mergeIntoParts(
-  storage: Storage,
+  { storage, plan, worker: merger }: RunContext,
   first: Plan,
   base: Manifest,
   retried: Map<number, Retried>,
-  { generation }: Plan,
 ): Promise<Ready> {
-  const paths = retryPaths(generation);
+  const paths = retryPaths(plan.generation, merger);
   const table = new TaskTable(storage, first);
-  const ready: Ready = { tasks: {}, merged: null };
+  const ready: Ready = { merger, tasks: {}, merged: null };
   const holds = resultsHoldFailed(first.job);
   try {
     for (const [of, changed] of retried) {
@@ -142,16 +159,16 @@ async function mergeIntoParts(
 }
 
 async function mergeIntoFile(
-  { storage, outside, plan }: RunContext,
+  { storage, outside, plan, worker: merger }: RunContext,
   first: Plan,
   base: Manifest,
   retried: Map<number, Retried>,
 ): Promise<Ready> {
-  const paths = retryPaths(plan.generation);
+  const paths = retryPaths(plan.generation, merger);
   const results = readLines(outside, first.mergedFile!);
   const sink = await LineSink.open(storage, paths.merged);
   const table = new TaskTable(storage, first);
-  const ready: Ready = { tasks: {}, merged: null };
+  const ready: Ready = { merger, tasks: {}, merged: null };
   const holds = resultsHoldFailed(first.job);
   try {
     for await (const task of table.all()) {

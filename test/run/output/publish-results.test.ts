@@ -177,7 +177,7 @@ describe("a retry of results in another format", () => {
     await runs.retry();
     const after = await readManifest(store);
     expect(after?.tasks[0]).toEqual(before?.tasks[0]);
-    expect(after?.tasks[1]?.encoded).toBe("_sluice/generations/2/encoded-1.csv");
+    expect(after?.tasks[1]?.encoded).toMatch(/^_sluice\/generations\/2\/\w+\/encoded-1\.csv$/);
   });
 });
 

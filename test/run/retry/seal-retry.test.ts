@@ -170,3 +170,27 @@ describe.each(outputs)("a retry of %s", (path) => {
     }
   });
 });
+
+it("a retry of tables counts once where a coordinator comes back from the dead", async () => {
+  const runs = memoryRuns(rowsOf(10), { ...shards, output: { path: "/runs/out", format: "csv" } });
+  await runs.run(refusing([1, 2, 9]));
+  let isSealed = false;
+  const dependencies = runs.dependenciesOf((location) =>
+    changedStorage(runs.store(location), (inner) => ({
+      async open(file) {
+        const commits = await pathsOf(inner, "_sluice/commits/");
+        const isMerging = commits.filter((it) => it.endsWith(".g2.json")).length === 2;
+        if (isMerging && !isSealed && file.startsWith("_dead-letters/")) {
+          isSealed = true;
+          // Meanwhile another one takes the rule, merges, publishes and seals.
+          await runs.retry();
+        }
+        return await inner.open(file);
+      },
+    })),
+  );
+  await runs.retry(refusing([2], "second"), "failed", dependencies).catch(() => {});
+  expect(isSealed).toBe(true);
+  expect((await runs.letters()).map(({ index }) => index)).toEqual([2]);
+  expect(await runs.damages()).toEqual([]);
+});

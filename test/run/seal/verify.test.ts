@@ -179,7 +179,7 @@ describe("verifyRun names every file", () => {
   const sealed = (run: WholeRun) =>
     filesOf(run).filter((path) => !unsealed.test(path) && !isRetryDraft(path));
   const isRetryDraft = (path: string) =>
-    /^_sluice\/generations\/\d\/(part|dead-letters|ready|merged)/.test(path) ||
+    /^_sluice\/generations\/\d\/(ready|\w+\/(part|dead-letters|merged))/.test(path) ||
     path === "_manifest.json";
 
   it("that is removed", async () => {
