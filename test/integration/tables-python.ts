@@ -7,9 +7,9 @@ export type TablesPython = { python: string; missing?: undefined } | { missing: 
 export function findTablesPython(): TablesPython {
   const python = process.env.TABLES_PYTHON ?? "python3";
   try {
-    execFileSync(python, ["-c", "import pandas, pyarrow"], { stdio: "pipe" });
+    execFileSync(python, ["-c", "import pandas, pyarrow, zstandard"], { stdio: "pipe" });
     return { python };
   } catch {
-    return { missing: `${python} has no pandas and pyarrow: set TABLES_PYTHON to one that has` };
+    return { missing: `${python} lacks pandas, pyarrow or zstandard: set TABLES_PYTHON to one that has` };
   }
 }
