@@ -10,6 +10,7 @@ export function findTablesPython(): TablesPython {
     execFileSync(python, ["-c", "import pandas, pyarrow, zstandard"], { stdio: "pipe" });
     return { python };
   } catch {
-    return { missing: `${python} lacks pandas, pyarrow or zstandard: set TABLES_PYTHON to one that has` };
+    const missing = `${python} lacks pandas, pyarrow or zstandard: set TABLES_PYTHON to another`;
+    return { missing };
   }
 }
