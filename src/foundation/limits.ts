@@ -113,7 +113,8 @@ export const limits = Object.freeze({
   maxOpenTasks: 64,
   /** Longest time to open a task for which rows are kept waiting, in tasks not begun. */
   maxOpenTaskMs: 5000,
-  maxTasksAhead: 3,
+  /** Such tasks; each takes 20 MB where rows are short, and a second one little of the time. */
+  maxTasksAhead: 1,
   /**
    * Each of the two halves of a worker's young objects. Node's own bound is 64 on machines with
    * much memory, with which a worker peaks at 370 MB; half of that costs a twelfth of the
