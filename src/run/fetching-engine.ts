@@ -1,10 +1,10 @@
 import type { InputStores } from "../data/sources/open.ts";
 import { schemeOf } from "../data/storage/open.ts";
-import type { Engine, StageState } from "../engines/engine.ts";
+import type { Engine } from "../engines/engine.ts";
 import { type ErrorCode, errorTable } from "../foundation/error-table.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../foundation/inference.ts";
-import type { Json } from "../foundation/json.ts";
+import { WrappedEngine } from "./wrapped-engine.ts";
 
 type Copies = Pick<InputStores, "copy">;
 
@@ -16,45 +16,18 @@ export function fetchingFiles(engine: Engine, inputs: Copies): Engine {
   return new FetchingEngine(engine, inputs);
 }
 
-class FetchingEngine implements Engine {
-  readonly tokenize: Engine["tokenize"];
-  readonly #engine: Engine;
+class FetchingEngine extends WrappedEngine {
   readonly #inputs: Copies;
 
   constructor(engine: Engine, inputs: Copies) {
-    this.#engine = engine;
+    super(engine);
     this.#inputs = inputs;
-    this.tokenize = engine.tokenize?.bind(engine);
-  }
-
-  get name(): string {
-    return this.#engine.name;
-  }
-
-  get capacity(): number {
-    return this.#engine.capacity;
-  }
-
-  get choices(): Readonly<Record<string, Json>> {
-    return this.#engine.choices ?? {};
-  }
-
-  get stages(): readonly StageState[] | undefined {
-    return this.#engine.stages;
-  }
-
-  flush(): void {
-    this.#engine.flush?.();
   }
 
   infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
     const { file } = request;
     const isFar = file !== undefined && schemeOf(file) !== undefined;
-    return isFar ? this.#fetched(file, request, signal) : this.#engine.infer(request, signal);
-  }
-
-  close(): Promise<void> {
-    return this.#engine.close();
+    return isFar ? this.#fetched(file, request, signal) : this.inner.infer(request, signal);
   }
 
   async #fetched(
@@ -66,7 +39,7 @@ class FetchingEngine implements Engine {
       throw rowError(error, file);
     });
     try {
-      return await this.#engine.infer({ ...request, file: copy.path }, signal);
+      return await this.inner.infer({ ...request, file: copy.path }, signal);
     } finally {
       await copy.remove();
     }

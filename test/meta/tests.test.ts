@@ -23,7 +23,6 @@ const testedElsewhere: Record<string, string> = {
   "src/data/formats/arrow/library.ts": "test/data/formats/arrow/arrow.test.ts",
   "src/data/formats/arrow/messages.ts": "test/data/formats/arrow/arrow.test.ts",
   "src/data/formats/arrow/read.ts": "test/data/formats/arrow/arrow.test.ts",
-  "src/data/formats/arrow/scan.ts": "test/data/formats/arrow/arrow.test.ts",
   "src/data/formats/arrow/table.ts": "test/data/formats/arrow/arrow.test.ts",
   "src/data/formats/arrow/whole-batch.ts": "test/data/formats/arrow/arrow.test.ts",
   "src/data/formats/parquet/carried-rows.ts": "test/data/formats/parquet/carried-groups.test.ts",

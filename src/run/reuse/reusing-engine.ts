@@ -1,10 +1,11 @@
-import type { Engine, StageState } from "../../engines/engine.ts";
+import type { Engine } from "../../engines/engine.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import { canonicalJson, type Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { Random } from "../../foundation/random.ts";
+import { WrappedEngine } from "../wrapped-engine.ts";
 import type { AnswerCache } from "./answer-cache.ts";
 import { isRepeatable, requestKey } from "./request-key.ts";
 
@@ -30,8 +31,7 @@ export function reusing(engine: Engine, options: ReuseOptions): Engine {
   return new ReusingEngine(engine, options);
 }
 
-class ReusingEngine implements Engine {
-  readonly #engine: Engine;
+class ReusingEngine extends WrappedEngine {
   readonly #options: ReuseOptions;
   readonly #leaders = new Map<string, Promise<InferenceResponse>>();
   /** Answers by key, the longest unused first. */
@@ -41,33 +41,13 @@ class ReusingEngine implements Engine {
   #hasCacheFailed = false;
 
   constructor(engine: Engine, options: ReuseOptions) {
-    this.#engine = engine;
+    super(engine);
     this.#model = canonicalJson(options.model);
     this.#options = options;
   }
 
-  get name(): string {
-    return this.#engine.name;
-  }
-
-  get capacity(): number {
-    return this.#engine.capacity;
-  }
-
-  get choices(): Readonly<Record<string, Json>> {
-    return this.#engine.choices ?? {};
-  }
-
-  get stages(): readonly StageState[] | undefined {
-    return this.#engine.stages;
-  }
-
-  flush(): void {
-    this.#engine.flush?.();
-  }
-
   async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
-    if (!isRepeatable(request)) return this.#engine.infer(request, signal);
+    if (!isRepeatable(request)) return this.inner.infer(request, signal);
     const key = requestKey(this.#model, request);
     const known = this.#known(key);
     if (known) return reused(known);
@@ -82,8 +62,8 @@ class ReusingEngine implements Engine {
     }
   }
 
-  async close(): Promise<void> {
-    await this.#engine.close();
+  override async close(): Promise<void> {
+    await super.close();
     const { cache, random } = this.#options;
     if (!this.#hasCacheFailed) await cache?.trim(random.next()).catch(this.#giveUpCache);
   }
@@ -101,7 +81,7 @@ class ReusingEngine implements Engine {
     }
     if (cached) await this.#cached((cache) => cache.drop(key));
     signal.throwIfAborted();
-    const response = await this.#engine.infer(request, signal);
+    const response = await this.inner.infer(request, signal);
     if (!accepts(request, response)) return response;
     this.#remember(key, response);
     await this.#cached((cache) => cache.add(key, response));
@@ -123,7 +103,7 @@ class ReusingEngine implements Engine {
       signal.removeEventListener("abort", abort);
     }
     signal.throwIfAborted();
-    return this.#engine.infer(request, signal);
+    return this.inner.infer(request, signal);
   }
 
   #known(key: string): InferenceResponse | undefined {

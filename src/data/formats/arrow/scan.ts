@@ -2,8 +2,8 @@ import { sha256Stream } from "../../../foundation/hashing.ts";
 import { limits } from "../../../foundation/limits.ts";
 import type { RandomReader } from "../../storage/storage.ts";
 import { chunksOf } from "../chunks.ts";
+import { cutGroups, sliceOf } from "../cut-groups.ts";
 import type { CutRule, SliceRange } from "../format.ts";
-import { cutGroups } from "../parquet/cut.ts";
 import { ArrowDigest } from "./arrow-digest.ts";
 import { openArrow } from "./arrow-file.ts";
 import { keptColumns, tableOf } from "./table.ts";
@@ -39,24 +39,17 @@ export async function* scanArrow(
   }
   const numbers = new Map(places.map((place, number) => [place, number]));
   let last: { place: Place; digest: Uint8Array } | undefined;
-  for (const { groups, skipRows, rows, firstRow } of cutGroups(places, rule)) {
+  for (const range of cutGroups(places, rule)) {
     const digest = new ArrowDigest(arrow);
-    const number = numbers.get(groups.at(-1)!)!;
+    const number = numbers.get(range.groups.at(-1)!)!;
     for (const each of dictionaries)
       if (each.before <= number) digest.add("dictionary", each.digest);
-    for (const place of groups) {
+    for (const place of range.groups) {
       // Ranges of one batch follow each other.
       if (last?.place !== place) last = { place, digest: await digestOf(reader, file, place) };
       digest.add("batch", last.digest);
     }
-    yield {
-      start: groups[0]!.start,
-      end: groups.at(-1)!.end,
-      rows,
-      ...(skipRows > 0 && { skipRows }),
-      firstLine: firstRow,
-      sha256: digest.of({ skipRows, rows }),
-    };
+    yield sliceOf(range, digest.of(range));
   }
 }
 

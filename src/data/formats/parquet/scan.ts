@@ -1,8 +1,8 @@
 import { limits } from "../../../foundation/limits.ts";
 import type { RandomReader } from "../../storage/storage.ts";
+import { cutGroups, sliceOf } from "../cut-groups.ts";
 import type { CutRule, SliceRange } from "../format.ts";
 import { unreadable } from "../unreadable.ts";
-import { cutGroups } from "./cut.ts";
 import { type GroupPlace, isColumnOf, readFooter } from "./footer.ts";
 import { readColumns } from "./group-bytes.ts";
 import { digestOfGroups } from "./group-digest.ts";
@@ -27,9 +27,9 @@ export async function* scanParquet(
   if (mark !== "PAR1") throw unreadable(file, "it does not begin with the mark PAR1");
   const isKept = isColumnOf(rule.columns);
   let last: { group: GroupPlace; digests: Uint8Array[] } | undefined;
-  for (const { groups, skipRows, rows, firstRow } of cutGroups(footer.groups, rule)) {
+  for (const range of cutGroups(footer.groups, rule)) {
     const digests: Uint8Array[] = [];
-    for (const group of groups) {
+    for (const group of range.groups) {
       // Ranges of one group follow each other.
       if (last?.group !== group) {
         const columns = group.columns.filter(isKept);
@@ -38,13 +38,6 @@ export async function* scanParquet(
       }
       digests.push(...last.digests);
     }
-    yield {
-      start: groups[0]!.start,
-      end: groups.at(-1)!.end,
-      rows,
-      ...(skipRows > 0 && { skipRows }),
-      firstLine: firstRow,
-      sha256: digestOfGroups(footer, digests, { skipRows, rows }),
-    };
+    yield sliceOf(range, digestOfGroups(footer, digests, range));
   }
 }

@@ -1,5 +1,5 @@
-import type { CutRule } from "../format.ts";
-import { rowsOfRange } from "../range-cutter.ts";
+import type { CutRule, SliceRange } from "./format.ts";
+import { rowsOfRange } from "./range-cutter.ts";
 
 /** Some rows of consecutive row groups, or of whatever else a file is cut at. */
 export interface GroupRange<Group> {
@@ -39,6 +39,21 @@ export function cutGroups<Group extends { rows: number }>(
   }
   cutter.close();
   return cutter.ranges;
+}
+
+/** What a plan says of such a range, whose groups lie one behind another in the file. */
+export function sliceOf(
+  { groups, skipRows, rows, firstRow }: GroupRange<{ start: number; end: number }>,
+  sha256: string,
+): SliceRange {
+  return {
+    start: groups[0]!.start,
+    end: groups.at(-1)!.end,
+    rows,
+    ...(skipRows > 0 && { skipRows }),
+    firstLine: firstRow,
+    sha256,
+  };
 }
 
 class GroupCutter<Group> {
