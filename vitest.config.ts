@@ -6,6 +6,9 @@ const modelTests = ["test/integration/llama*.test.ts", "test/integration/recipes
 /** Builds the server of the tests of object stores where it is not there, if Go is. */
 const s3Server = "./scripts/versitygw.ts";
 
+/** Packs and installs the package, which tests that start programs start. */
+const packed = "./test/packed-package.ts";
+
 interface Tier {
   name: string;
   include: string[];
@@ -49,7 +52,12 @@ export default defineConfig({
       ["json", { outputFile: ".cache/vitest.json" }],
     ],
     projects: [
-      tier({ name: "meta", include: ["test/meta/**/*.test.ts"], timeoutMs: 120_000 }),
+      tier({
+        name: "meta",
+        include: ["test/meta/**/*.test.ts"],
+        setup: [packed],
+        timeoutMs: 120_000,
+      }),
       tier({
         name: "unit",
         // Whatever folder a test is put into, it runs; those with peers by `npm run test:peers`.
@@ -66,11 +74,18 @@ export default defineConfig({
         name: "integration",
         include: ["test/integration/**/*.test.ts"],
         exclude: modelTests,
-        setup: [s3Server],
+        setup: [s3Server, packed],
         timeoutMs: 600_000,
       }),
       // Threads that compute wait for one another: beside a neighbour they take 3 to 5 times as long.
-      tier({ name: "models", include: modelTests, timeoutMs: 600_000, group: 1, workers: 1 }),
+      tier({
+        name: "models",
+        include: modelTests,
+        setup: [packed],
+        timeoutMs: 600_000,
+        group: 1,
+        workers: 1,
+      }),
     ],
   },
 });

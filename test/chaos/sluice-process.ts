@@ -1,9 +1,7 @@
 import { spawn } from "node:child_process";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { join } from "node:path";
 import { createInterface } from "node:readline";
-
-const program = join(import.meta.dirname, "../../bin/sluice.cjs");
+import { sluiceProgram } from "../sluice-program.ts";
 
 /** How a process ended. */
 export interface ProcessEnd {
@@ -34,7 +32,7 @@ export function startSluice(
   directory: string,
   environment: Readonly<Record<string, string>> = {},
 ): SluiceProcess {
-  const child = spawn(process.execPath, [program, ...parameters], {
+  const child = spawn(process.execPath, [sluiceProgram, ...parameters], {
     cwd: directory,
     env: { ...process.env, ...environment },
     detached: true,

@@ -2,11 +2,11 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { root } from "../meta/source-tree.ts";
+import { sluiceModule } from "../sluice-program.ts";
 
-/** Points `sluice` at the sources: a program runs without a build and an installation. */
+/** Points `sluice` at the package: a program runs wherever it lies, without an installation. */
 const hook = join(mkdtempSync(join(tmpdir(), "sluice-hook-")), "hook.mjs");
-const faces = { sluice: new URL("src/index.ts", `file://${root}/`).href };
+const faces = { sluice: sluiceModule };
 writeFileSync(
   hook,
   `import { registerHooks } from "node:module";

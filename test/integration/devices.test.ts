@@ -6,8 +6,8 @@ import { describe, expect, it } from "vitest";
 import { pinnedModule } from "../../src/engines/packages/lock.ts";
 import { standInDriver, threeGpus } from "../engines/stand-in-driver.ts";
 import { scratchFolder } from "../run/whole-run.ts";
+import { sluiceProgram } from "../sluice-program.ts";
 
-const program = join(import.meta.dirname, "../../bin/sluice.cjs");
 const shown = ["SLUICE_DEVICE", "CUDA_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES"];
 
 /** In place of the library: writes down what its process is shown, and fails once all have. */
@@ -50,7 +50,7 @@ async function sluice(folder: string, hosts: number, args: readonly string[]) {
   const PATH = `${standInDriver(threeGpus)}${delimiter}${process.env.PATH}`;
   const own = { PATH, SEEN_FILE: join(folder, "seen"), HOSTS: String(hosts) };
   const { CUDA_VISIBLE_DEVICES: _, ...environment } = process.env;
-  const child = spawn(process.execPath, [program, ...args], {
+  const child = spawn(process.execPath, [sluiceProgram, ...args], {
     cwd: folder,
     env: { ...environment, ...own },
     stdio: ["ignore", "pipe", "pipe"],

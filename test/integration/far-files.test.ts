@@ -12,8 +12,7 @@ import { fileListener, numberedText, webServer } from "../data/sources/web-serve
 import { temporaryFolder } from "../engines/models/context.ts";
 import { S3Proxy } from "../s3-proxy.ts";
 import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
-
-const program = join(import.meta.dirname, "../../bin/sluice.cjs");
+import { sluiceProgram } from "../sluice-program.ts";
 
 interface Ended {
   code: number | null;
@@ -24,7 +23,7 @@ interface Ended {
 /** Starts a command as a shell does. */
 function start(folder: string, environment: Record<string, string>, args: readonly string[]) {
   const { PATH = "" } = process.env;
-  const child: ChildProcess = spawn(process.execPath, [program, ...args], {
+  const child: ChildProcess = spawn(process.execPath, [sluiceProgram, ...args], {
     cwd: folder,
     env: { PATH, HOME: folder, ...environment },
     stdio: ["ignore", "pipe", "pipe"],

@@ -1,13 +1,11 @@
 import { execFile } from "node:child_process";
 import {
-  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
-  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,6 +14,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startFakeServer } from "../../src/testing/fake-server.ts";
 import { committedFiles } from "../meta/committed.ts";
 import { root } from "../meta/source-tree.ts";
+import { copyFiles } from "../packed-package.ts";
 
 /**
  * The package as a user gets it: packed from a copy of the checkout (the checkout's own dist stays
@@ -54,14 +53,6 @@ async function succeed(program: string, parameters: string[], cwd = user): Promi
   return stdout;
 }
 
-function copyCheckout(): void {
-  for (const path of committedFiles()) {
-    mkdirSync(dirname(join(copy, path)), { recursive: true });
-    cpSync(join(root, path), join(copy, path));
-  }
-  symlinkSync(join(root, "node_modules"), join(copy, "node_modules"));
-}
-
 /** Packages whose code is part of ours. */
 const bundled = ["@huggingface/jinja", "commander", "picomatch", "undici", "yaml", "yauzl", "zod"];
 
@@ -75,7 +66,7 @@ describe("the packed package", () => {
   let packed: string[] = [];
 
   beforeAll(async () => {
-    copyCheckout();
+    copyFiles(committedFiles(), copy);
     mkdirSync(user);
     const listing = JSON.parse(
       await succeed("npm", ["pack", "--json", "--silent"], copy),

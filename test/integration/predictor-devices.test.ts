@@ -5,8 +5,7 @@ import { text } from "node:stream/consumers";
 import { describe, expect, it } from "vitest";
 import { standInDriver, threeGpus } from "../engines/stand-in-driver.ts";
 import { scratchFolder } from "../run/whole-run.ts";
-
-const program = join(import.meta.dirname, "../../bin/sluice.cjs");
+import { sluiceProgram } from "../sluice-program.ts";
 
 /** Says what its process has, once as many processes as are expected have been asked. */
 const predictor = `
@@ -42,7 +41,7 @@ async function sharesOf(model: Record<string, unknown>, processes: number) {
   writeFileSync(join(folder, "job.json"), JSON.stringify(job));
   const PATH = `${standInDriver(threeGpus)}${delimiter}${process.env.PATH}`;
   const { CUDA_VISIBLE_DEVICES: _, ...environment } = process.env;
-  const child = spawn(process.execPath, [program, "run", "-c", "job.json"], {
+  const child = spawn(process.execPath, [sluiceProgram, "run", "-c", "job.json"], {
     cwd: folder,
     env: { ...environment, PATH },
     stdio: ["ignore", "ignore", "pipe"],

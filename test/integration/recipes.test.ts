@@ -8,6 +8,7 @@ import { wholePattern } from "../../src/foundation/spans.ts";
 import { splitSentences } from "../../src/prompt/sentences.ts";
 import { loadJob } from "../../src/run/job/load.ts";
 import { root } from "../meta/source-tree.ts";
+import { sluiceProgram } from "../sluice-program.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
 
 const jobFile = join(root, "examples/recipes/job.yaml");
@@ -40,7 +41,7 @@ const recipes = recipesOf<Recipe>(join(root, "examples/recipes/recipes.jsonl"));
 /** Runs the example's job as a user would; results go to a file named `name`. */
 async function runExample(name: string, ...options: string[]) {
   const output = join(folder, `${name}.jsonl`);
-  const program = [join(root, "bin/sluice.cjs"), "run", "-c", jobFile, "--output", output];
+  const program = [sluiceProgram, "run", "-c", jobFile, "--output", output];
   const env = { ...process.env, SLUICE_HOME: engineContext.homeDirectory };
   const stdout = await new Promise<string>((resolve, reject) => {
     const parameters = [...program, "--no-install", ...options];

@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { results as readResults, status as stateOf, verify } from "../../src/index.ts";
 import { runSluice, startSluice } from "../chaos/sluice-process.ts";
 import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
+import { sluiceProgram } from "../sluice-program.ts";
 
 const rows = Array.from({ length: 40 }, (_, row) => `{"id":"r${row}","text":"row ${row}"}`);
 const asked = [
@@ -105,8 +106,7 @@ describe("a run in an object store", () => {
   async function pipedInto(args: string[]) {
     const script = `cat rows.jsonl | "$0" "$@"`;
     const { spawnSync } = await import("node:child_process");
-    const program = join(import.meta.dirname, "../../bin/sluice.cjs");
-    const call = ["-c", script, process.execPath, program, "run", "--input", "-", ...asked];
+    const call = ["-c", script, process.execPath, sluiceProgram, "run", "--input", "-", ...asked];
     const env = { ...process.env, ...environment() };
     const end = spawnSync("sh", [...call, ...args], { cwd: folder, env, encoding: "utf8" });
     return { code: end.status, stderr: end.stderr };

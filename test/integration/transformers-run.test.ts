@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import golden from "../golden/toy-m2m100/golden.json" with { type: "json" };
+import { sluiceProgram } from "../sluice-program.ts";
 import { engineContext } from "./llama-files.ts";
 import { missingTransformers, toyFolder } from "./transformers-files.ts";
 
 const missing = await missingTransformers();
-const program = join(import.meta.dirname, "../../bin/sluice.cjs");
 const folder = mkdtempSync(join(tmpdir(), "sluice-onnx-run-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -25,7 +25,7 @@ const translations = cases[0]!.texts.flatMap((_, at) =>
 
 function run(job: object) {
   writeFileSync(join(folder, "job.json"), JSON.stringify(job));
-  return spawnSync(process.execPath, [program, "run", "-c", "job.json"], {
+  return spawnSync(process.execPath, [sluiceProgram, "run", "-c", "job.json"], {
     cwd: folder,
     env: { ...process.env, SLUICE_HOME: engineContext.homeDirectory },
     encoding: "utf8",

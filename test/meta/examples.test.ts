@@ -4,25 +4,23 @@ import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, describe, expect, it } from "vitest";
+import { sluiceModule, sluiceProgram, testingModule } from "../sluice-program.ts";
 import { type Block, blocksOf, documents } from "./markdown.ts";
 import { root } from "./source-tree.ts";
 
 /**
  * What README and docs show is executed. The marked blocks of one document run in order in one new
- * folder, with the checkout's program as `sluice` and its sources as the package `sluice`.
+ * folder, with the packed package as `sluice`, on the command line and in programs.
  */
 const folder = mkdtempSync(join(tmpdir(), "sluice-examples-"));
 const programs = join(folder, "bin");
-const sourceHook = join(folder, "source-hook.mjs");
+const packageHook = join(folder, "package-hook.mjs");
 
-/**
- * Points `sluice` and `sluice/testing` at the sources, and what the package depends on at its own:
- * an example runs without a build and without an installation.
- */
+/** Points `sluice` and `sluice/testing` at the package: an example runs without an installation. */
 const hookText = `import { registerHooks } from "node:module";
 const faces = ${JSON.stringify({
-  sluice: new URL("src/index.ts", `file://${root}/`).href,
-  "sluice/testing": new URL("src/testing/index.ts", `file://${root}/`).href,
+  sluice: sluiceModule,
+  "sluice/testing": testingModule,
   zod: import.meta.resolve("zod"),
 })};
 registerHooks({
@@ -34,9 +32,9 @@ registerHooks({
 function prepare(): void {
   mkdirSync(programs);
   symlinkSync(process.execPath, join(programs, "node"));
-  const start = `#!/bin/sh\nexec "${process.execPath}" "${join(root, "bin/sluice.cjs")}" "$@"\n`;
+  const start = `#!/bin/sh\nexec "${process.execPath}" "${sluiceProgram}" "$@"\n`;
   writeFileSync(join(programs, "sluice"), start, { mode: 0o755 });
-  writeFileSync(sourceHook, hookText);
+  writeFileSync(packageHook, hookText);
 }
 
 const environment = {
@@ -74,7 +72,7 @@ async function runBlock(block: Block, cwd: string): Promise<void> {
       `example-${block.line}.${block.language.startsWith("t") ? "ts" : "mjs"}`,
     );
     writeFileSync(file, block.text);
-    await execute(process.execPath, ["--import", sourceHook, file], cwd);
+    await execute(process.execPath, ["--import", packageHook, file], cwd);
   } else {
     throw new Error(`blocks of language "${block.language}" cannot be run`);
   }
