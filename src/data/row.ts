@@ -33,6 +33,8 @@ export interface Slice {
   rows: number;
   /** Records of the range that belong to slices before it; default 0. */
   skipRows?: number;
+  /** Index of its first row, where that does not follow the slice before. */
+  firstRow?: number;
   /** Line of the file on which the range begins, from 1. */
   firstLine: number;
   /** What begins the file and names the fields, where the range does not begin there. */

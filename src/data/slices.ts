@@ -91,12 +91,30 @@ export async function* scanSlices(
   if (task.rows > 0) yield task;
 }
 
+/**
+ * Cuts a file as it was cut before: into slices of so many rows each, and what was appended since
+ * into slices of `rowsPerTask`. A file that cannot be cut is one slice.
+ *
+ * @param options `limit`: rows of this file.
+ */
+export async function* scanAgain(
+  file: InputFile,
+  counts: readonly number[],
+  options: Omit<ScanOptions, "longerTasks" | "atOwnBorders" | "onProgress">,
+): AsyncGenerator<Slice> {
+  const { rowsPerTask: everyRows, openFile } = options;
+  const cut = { firstCutRows: everyRows, everyRows, counts };
+  for await (const reader of openInOrder([file], openFile, "INPUT_UNREADABLE")) {
+    yield* slicesOf(file, reader, options, cut, 0);
+  }
+}
+
 /** The slices of one file, of which the first begins after `taken` rows of others. */
 async function* slicesOf(
   file: InputFile,
   reader: RandomReader,
   options: ScanOptions,
-  rows: Pick<CutRule, "firstCutRows" | "everyRows" | "longer">,
+  rows: Pick<CutRule, "firstCutRows" | "everyRows" | "longer" | "counts">,
   taken: number,
 ): AsyncGenerator<Slice> {
   const { maxLineBytes, sources = [] } = options;
@@ -150,7 +168,7 @@ async function* cutFile(
   const rule = { ...cut, firstCutRows: Math.min(cut.firstCutRows, limit) };
   let rows = 0;
   let ranges = 0;
-  let next = rule.firstCutRows;
+  let next = rowsOfRange(rule, 0);
   for await (const range of format.scan(reader, file, rule)) {
     yield range;
     rows += range.rows;
@@ -213,6 +231,7 @@ export async function* readRows(
   let number = 0;
   for await (const reader of openInOrder(files, openFile, "INPUT_CHANGED")) {
     const slice = slices[number++]!;
+    index = slice.firstRow ?? index;
     const format = formatFor(slice.file, slice.format);
     const content = contentOf(reader, slice.file, format, "INPUT_CHANGED");
     const { columns, schema } = sources[slice.source ?? -1] ?? {};

@@ -7,20 +7,20 @@ import type { RunDependencies } from "./dependencies.ts";
 import {
   attemptPaths,
   attemptPrefix,
-  type Generation,
   generationPrefix,
   outputsPrefix,
   planPathOf,
   probePrefix,
-  retryReadyPath,
   workerPrefix,
 } from "./layout.ts";
 import { staleLeftovers } from "./leftovers.ts";
 import type { RunLocation } from "./locate.ts";
+import { publishedForm } from "./output/published-form.ts";
 import { type Plan, readPlan } from "./plan.ts";
 import { readJson } from "./records.ts";
-import type { Ready } from "./retry/seal-retry.ts";
-import { type Manifest, readManifest } from "./seal/manifest.ts";
+import type { Manifest } from "./seal/manifest.ts";
+import { completeSeal } from "./seal/publish-seal.ts";
+import { readSeals } from "./seal/seals.ts";
 
 const cleanedPrefixes = [
   attemptPrefix,
@@ -59,7 +59,7 @@ export async function cleanRun(
   const { clock, random, processes, openStorage } = dependencies;
   const storage = openStorage(location.directory);
   const plan = await readPlan(storage);
-  await assertSealed(dependencies, location);
+  await assertSealed(dependencies, location, plan);
   const cleaning: Cleaning = { files: 0, freedBytes: 0, publishedBytes: 0 };
   const id = sortableId(clock, random);
   // The job as it was last carried out stays on record: its budget of failures may be another.
@@ -69,9 +69,9 @@ export async function cleanRun(
     : await Coordinator.rule({ storage, clock, processes, id, job });
   try {
     // Once more: until this process ruled, another one may have begun a retry.
-    const sealed = await assertSealed(dependencies, location);
-    const kept = await keptPaths(dependencies, location, sealed);
-    const published = await publishedPaths(storage, sealed);
+    const sealed = await assertSealed(dependencies, location, plan);
+    const kept = await keptPaths(storage, plan, sealed);
+    const published = publishedPaths(sealed);
     for (const prefix of cleanedPrefixes) {
       const removable: string[] = [];
       for await (const { path, bytes } of storage.list(prefix)) {
@@ -116,14 +116,17 @@ async function cleanLeftovers(
 /** The seal, once it is certain that everything it names is there under its published name. */
 async function assertSealed(
   { openStorage }: RunDependencies,
-  { directory, outside }: RunLocation,
+  { directory, outside: outsideOf }: RunLocation,
+  plan: Plan,
 ): Promise<Manifest> {
-  const storage = openStorage(directory);
-  const sealed = await readManifest(storage);
-  if (!sealed) throw new SluiceError("RUN_OPEN", "only of a sealed run something can be spared");
-  if (await storage.stat(planPathOf(sealed.generation + 1))) {
-    const hint = "run the same sluice retry command again";
-    throw new SluiceError("RUN_OPEN", "a retry of it is not sealed", { hint });
+  const [storage, outside] = [openStorage(directory), openStorage(outsideOf)];
+  const sealed = await completeSeal({ storage, outside, openStorage }, plan);
+  if (!sealed) throw new SluiceError("RUN_OPEN", "only a sealed run can be cleaned");
+  const { last } = await readSeals(storage, plan);
+  if (await storage.stat(planPathOf(last + 1))) {
+    throw new SluiceError("RUN_OPEN", "a retry of it is not finished", {
+      hint: `sluice resume ${storage.location} finishes it, sluice retry ${storage.location} --abandon drops it`,
+    });
   }
   for (const { part, deadLetters } of sealed.tasks) {
     for (const file of [part, deadLetters]) {
@@ -132,7 +135,7 @@ async function assertSealed(
   }
   for (const file of [sealed.merged, sealed.errorFile]) {
     if (!file) continue;
-    const found = await openStorage(outside).stat(file.path);
+    const found = await outside.stat(file.path);
     if (found?.bytes !== file.bytes) throw missing(file.path);
   }
   return sealed;
@@ -143,27 +146,29 @@ function missing(path: string): SluiceError {
 }
 
 /** The files below the cleaned prefixes that are needed. */
-async function keptPaths(
-  { openStorage }: RunDependencies,
-  { directory }: RunLocation,
-  sealed: Manifest,
-): Promise<Set<string>> {
-  const storage = openStorage(directory);
+async function keptPaths(storage: Storage, first: Plan, sealed: Manifest): Promise<Set<string>> {
   const kept = new Set<string>();
   const cutRetries = new Set<number>();
-  for (let generation = 1; generation <= sealed.generation; generation++) {
-    const { tasks, where } = await readPlan(storage, generation);
-    kept.add(planPathOf(generation)).add(tasks.file.path).add(tasks.index.path);
+  const retries = sealed.retries?.map(({ generation }) => generation) ?? [];
+  for (const generation of [1, ...retries]) {
+    const { tasks, whole, where } = await readPlan(storage, generation);
+    kept.add(planPathOf(generation));
+    for (const { file, index } of [tasks, ...(whole ? [whole.tasks] : [])]) {
+      kept.add(file.path).add(index.path);
+    }
     if (where === "finish_reason=length") cutRetries.add(generation);
   }
-  for (const { task, attempt, source, lineCounts, retried = [] } of sealed.tasks) {
-    const { ids, cutRows } = attemptPaths(task, firstOf(sealed), attempt);
-    kept.add(ids).add(cutRows);
-    if (source) kept.add(source.path);
-    if (lineCounts) kept.add(lineCounts.path);
-    for (const { commit, generation } of retried) {
+  const { isLines, isParts } = publishedForm(first);
+  for (const entry of sealed.tasks) {
+    await keepFilesOf(storage, first, entry, kept);
+    // Lines that are published, in parts or in one file, have a name there.
+    if (entry.source && !(isLines && (isParts || first.mergedFile !== null))) {
+      kept.add(entry.source.path);
+    }
+    if (entry.lineCounts) kept.add(entry.lineCounts.path);
+    for (const { commit, generation } of entry.retried ?? []) {
       const again = await readJson<Commit>(storage, commit.path);
-      if (again?.cutRows) kept.add(again.cutRows.path);
+      for (const file of [again?.cutRows, again?.ids]) if (file) kept.add(file.path);
       // Rows that it names kept their answer, which is cut still.
       if (again?.deadLetters && cutRetries.has(generation)) kept.add(again.deadLetters.path);
     }
@@ -171,25 +176,31 @@ async function keptPaths(
   return kept;
 }
 
-/** Names under which published files lie a second time: publishing is linking. */
-async function publishedPaths(storage: Storage, sealed: Manifest): Promise<Set<string>> {
-  const published = new Set<string>();
-  const add = (path: string | undefined) => void (path && published.add(path));
-  const merges = new Map<number, Ready | undefined>();
-  for (const { generation } of sealed.retries ?? []) {
-    merges.set(generation, await readJson<Ready>(storage, retryReadyPath(generation)));
+/** The small files of a task's first commit that later retries and verifications read. */
+async function keepFilesOf(
+  storage: Storage,
+  { runId }: Plan,
+  { task, attempt, generation = 1, commit }: Manifest["tasks"][number],
+  kept: Set<string>,
+): Promise<void> {
+  if (generation === 1) {
+    const { ids, cutRows, rowHashes } = attemptPaths(task, { runId, generation }, attempt);
+    kept.add(ids).add(cutRows).add(rowHashes);
+    return;
   }
-  for (const { task, attempt, part, source, encoded, deadLetters, retried } of sealed.tasks) {
-    add(encoded);
-    const last = retried?.at(-1);
-    const merged = last && merges.get(last.generation)?.tasks[task];
-    const own = attemptPaths(task, firstOf(sealed), attempt);
-    if (part && !source) add(last ? merged?.part?.path : own.part);
-    if (deadLetters) add(last ? merged?.deadLetters?.path : own.deadLetters);
-  }
-  return published;
+  const own = await readJson<Commit>(storage, commit.path);
+  for (const file of [own?.ids, own?.cutRows, own?.rowHashes]) if (file) kept.add(file.path);
 }
 
-function firstOf({ runId }: Manifest): Generation {
-  return { runId, generation: 1 };
+/** Names under which published files lie a second time: publishing is linking. */
+function publishedPaths({ runId, tasks }: Manifest): Set<string> {
+  const published = new Set<string>();
+  for (const { task, attempt, part, source, encoded, deadLetters, letters, retried } of tasks) {
+    // Version 0.1.0 names neither source nor letters.
+    const own = retried ? undefined : attemptPaths(task, { runId, generation: 1 }, attempt);
+    const paths = [part && (encoded ?? source?.path ?? own?.part)];
+    if (deadLetters) paths.push(letters ?? own?.deadLetters);
+    for (const path of paths) if (path) published.add(path);
+  }
+  return published;
 }

@@ -17,7 +17,7 @@ import type { RunEvent } from "./events.ts";
 import { datasetInputs } from "./job/dataset.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { idFieldOf } from "./openai-batch/batch-lines.ts";
-import type { InputSummary, StoredTasks, Task } from "./plan.ts";
+import type { InputSummary, Plan, StoredTasks, Task } from "./plan.ts";
 import { readOptionsFor, storeTasks } from "./plan.ts";
 import { firstText, prefixOrderPays, type RowOrder } from "./prefix-order.ts";
 
@@ -283,8 +283,7 @@ export function* onlyChosen(tasks: Iterable<Task>, chosen: readonly number[]): G
 
 /** @throws SluiceError `INPUT_CHANGED` when the input is not the one that was planned. */
 export async function assertSameInput(
-  planned: InputSummary,
-  plannedTasks: StoredTasks | { file: { sha256: string } },
+  { input: planned, tasks: plannedTasks }: Pick<Plan, "input" | "tasks">,
   found: FoundInput,
   options: ScanOptions,
 ): Promise<void> {

@@ -21,6 +21,7 @@ export const coordinatorPrefix = "_sluice/coordinators/";
 export const workerPrefix = "_sluice/workers/";
 export const cancelPrefix = "_sluice/cancel/";
 export const probePrefix = "_sluice/probe/";
+export const sealPrefix = "_sluice/seals/";
 export const generationPrefix = "_sluice/generations/";
 export const outputsPrefix = "_sluice/outputs-";
 export const attemptPrefix = "_sluice/attempts/";
@@ -48,6 +49,31 @@ export function planPathOf(generation: number): string {
 /** Manifest of a generation. */
 export function manifestPathOf(generation: number): string {
   return generation === 1 ? manifestPath : `_manifest.g${generation}.json`;
+}
+
+/** Records of how the generations of a run ended, and the manifests that they name. */
+export function sealsPrefix({ runId }: Pick<Generation, "runId">): string {
+  return `${sealPrefix}${runId.toLowerCase()}.`;
+}
+
+/** THE record that ends a generation: created once, so that it ends in one way. */
+export function sealPath(of: Generation): string {
+  return `${sealsPrefix(of)}${String(of.generation).padStart(6, "0")}.json`;
+}
+
+/** Manifests of a run under the names of their writers. */
+export function manifestsPrefix({ runId }: Pick<Generation, "runId">): string {
+  return `_sluice/manifests/${runId.toLowerCase()}.`;
+}
+
+/** One of them; it counts once a seal names it. */
+export function writtenManifestPath(of: Generation, writer: string): string {
+  return `${manifestsPrefix(of)}g${of.generation}.${writer}.json`;
+}
+
+/** Hashes of the rows of a task that a retry read anew; named by their digest. */
+export function rowHashesPath(sha256: string): string {
+  return `_sluice/row-hashes/${sha256.slice(0, 32)}.bin`;
 }
 
 /** Tasks of a plan; named by their digest, so that two planners never overwrite each other. */
@@ -100,6 +126,7 @@ export function attemptPaths(task: number, of: Generation, attempt: string) {
     widened: (ending: string) => `${folder}part.widened${ending}`,
     columns: `${folder}columns.json`,
     deadLetters: `${folder}dead-letters.jsonl`,
+    rowHashes: `${folder}row-hashes.bin`,
     ids: `${folder}ids.bin`,
     cutRows: `${folder}cut-rows.txt`,
     lineCounts: `${folder}line-counts.json`,
@@ -108,7 +135,7 @@ export function attemptPaths(task: number, of: Generation, attempt: string) {
   };
 }
 
-/** Files of a retry before they are published. */
+/** Files of a retry before they are published; each process that merges has its own. */
 export function retryPaths(generation: number, merger: string) {
   const folder = `${generationPrefix}${generation}/${merger}/`;
   return {
@@ -120,12 +147,8 @@ export function retryPaths(generation: number, merger: string) {
     merged: `${folder}merged.jsonl`,
     /** The merged file in the format that it is published in. */
     encodedMerged: (ending: string) => `${folder}encoded-merged${ending}`,
+    errors: `${folder}errors.jsonl`,
   };
-}
-
-/** Names the files of a merge of a retry, once all are complete: these are the ones published. */
-export function retryReadyPath(generation: number): string {
-  return `${generationPrefix}${generation}/ready.json`;
 }
 
 /** Names of result files by row, written before the files. */

@@ -21,8 +21,11 @@ import { type Plan, planBytes } from "./plan.ts";
 import { assertBegunSo, probeStore } from "./probe.ts";
 import { createOnce, readJson } from "./records.ts";
 import { removeRun, stdinPrefix } from "./remove-run.ts";
+import { assertUnchanged } from "./retry/rescan.ts";
 import { assertStagesAskable } from "./row-model.ts";
 import type { RunContext } from "./run-context.ts";
+import { readSeals } from "./seal/seals.ts";
+import { standingPlan } from "./seal/standing-plan.ts";
 import { cameToNothing, holdsOutcomes, runDiffers } from "./standing-run.ts";
 
 export interface OpenRunOptions {
@@ -33,6 +36,8 @@ export interface OpenRunOptions {
   /** Workers the run will have, for a number of rows. */
   workersFor(job: JobSpec, rows: number): number | Promise<number>;
   onEvent(event: RunEvent): void;
+  /** The input may have grown since it was planned: it is compared when that is processed. */
+  isExtended?: boolean;
   /** Called before a new run is planned; what it throws prevents that. */
   beforePlan?(job: JobSpec): Promise<void>;
 }
@@ -170,6 +175,9 @@ async function matches(
     if (options.fork) return false;
     throw await runDiffers(storage, plan, namedFor(job, differing));
   }
+  if (options.isExtended) return true;
+  const { sealed } = await readSeals(storage, plan);
+  const run = await standingPlan(storage, sealed?.standing);
   const scan = {
     storage,
     job,
@@ -180,17 +188,30 @@ async function matches(
     onEvent: options.onEvent,
   };
   try {
-    await assertSameInput(
-      plan.input,
-      { ...plan.tasks },
-      await findInput(job, dependencies.inputs),
-      scan,
-    );
+    const found = await findInput(job, dependencies.inputs);
+    // Rows that were appended were cut for themselves.
+    if (run.whole) await assertUnchanged(storage, run, found, scan);
+    else await assertSameInput(run, found, scan);
     return true;
   } catch (error) {
-    if (options.fork && asSluiceError(error).code === "INPUT_CHANGED") return false;
-    throw error;
+    if (asSluiceError(error).code !== "INPUT_CHANGED") throw error;
+    if (options.fork) return false;
+    throw sealed ? ofSealedRun(error as SluiceError, storage) : error;
   }
+}
+
+/** A sealed run can take over what changed in its input. */
+function ofSealedRun({ message, place, cause }: SluiceError, storage: Storage): SluiceError {
+  const error = new SluiceError("INPUT_CHANGED", "", {
+    ...place,
+    cause,
+    hint:
+      "rows were appended: add --extend to the command; rows that had failed were mended: " +
+      `sluice retry ${storage.location} --reread; else restore the input, or start a new run with ` +
+      "--fork or --overwrite",
+  });
+  error.message = message;
+  return error;
 }
 
 /** Keys as their author knows them: nobody named the file that standard input was put into. */

@@ -6,7 +6,7 @@ import { SluiceError } from "../foundation/errors.ts";
 import { sha256Hex, sha256Stream } from "../foundation/hashing.ts";
 import { limits } from "../foundation/limits.ts";
 import type { JobSpec } from "./job/schema.ts";
-import { type Generation, planPathOf, tasksPathOf } from "./layout.ts";
+import { type Generation, partWidth, planPathOf, tasksPathOf } from "./layout.ts";
 import { linesOf } from "./lines.ts";
 import type { RowOrder } from "./prefix-order.ts";
 import { readJson } from "./records.ts";
@@ -23,8 +23,10 @@ export interface Task {
   only?: string;
   /** How many rows `only` names. */
   onlyRows?: number;
-  /** In a retry: the task of the first generation whose rows these are. */
+  /** In a retry: the task of the run whose rows these are. */
   of?: number;
+  /** Hashes of its rows, where those of its commit are not the last word. */
+  rowHashes?: PlannedFile;
 }
 
 /** A file as the plan refers to it. */
@@ -45,6 +47,8 @@ export interface Plan extends Generation {
   job: JobSpec;
   /** In a retry: which rows it asks again. */
   where?: string;
+  /** In a retry: where rows are read anew, the input itself or a file of mended rows. */
+  reread?: "input" | { file: string };
   /** Seed of sampling, given or drawn. */
   seed: number;
   tasks: { count: number; file: PlannedFile; index: PlannedFile };
@@ -61,6 +65,19 @@ export interface Plan extends Generation {
   columns?: readonly Column[];
   /** Where failed rows are to be in a file of their own: its name, beside the run directory. */
   errorFile?: string;
+  /**
+   * Of a retry that found the input changed: all tasks of the run as they lie from now on. `input`,
+   * `outputs` and `columns` are those of this input then.
+   */
+  whole?: WholeRun;
+}
+
+/** All tasks of a run, by the plan of a retry. */
+export interface WholeRun {
+  tasks: Plan["tasks"];
+  rows: number;
+  /** Digits in the names of parts, which stay as the run's own plan had them. */
+  partDigits: number;
 }
 
 /** The result files of a run, one for each input file or for each row. */
@@ -204,6 +221,11 @@ export async function readPlan(storage: Storage, generation = 1): Promise<Plan> 
   return plan;
 }
 
+/** Digits in the names of a run's parts. */
+export function partDigits({ whole, tasks }: Pick<Plan, "whole" | "tasks">): number {
+  return whole?.partDigits ?? partWidth(tasks.count);
+}
+
 /** The plan as bytes. */
 export function planBytes(plan: Plan): Buffer {
   const bytes = Buffer.from(`${JSON.stringify(plan, null, 2)}\n`);
@@ -284,5 +306,15 @@ export class TaskTable {
       read: async (offset, length) => content.subarray(offset, offset + length),
       close: async () => {},
     };
+  }
+}
+
+/** All tasks of a run, in order. */
+export async function allTasks(storage: Storage, run: Plan): Promise<Task[]> {
+  const table = new TaskTable(storage, run);
+  try {
+    return await Array.fromAsync(table.all());
+  } finally {
+    await table.close();
   }
 }

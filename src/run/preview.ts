@@ -42,7 +42,7 @@ import type { RunContext } from "./run-context.ts";
 import { sampleNotices } from "./sample-notices.ts";
 import { firstRows } from "./sample-rows.ts";
 import { committedTasks } from "./seal/commits.ts";
-import { readManifest } from "./seal/manifest.ts";
+import { readManifest } from "./seal/seals.ts";
 import { cameToNothing } from "./standing-run.ts";
 import { type StandingSample, standingSample } from "./standing-sample.ts";
 

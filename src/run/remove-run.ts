@@ -7,18 +7,20 @@ import type { RunDependencies } from "./dependencies.ts";
 import {
   coordinatorPrefix,
   deadLetterPath,
+  generationPrefix,
   partPath,
-  partWidth,
   planPath,
   reportPath,
+  sealsPrefix,
   successPath,
 } from "./layout.ts";
 import type { RunLocation } from "./locate.ts";
 import { madeOutputs } from "./output/made-outputs.ts";
 import { outputStorage } from "./output/plan-outputs.ts";
 import { publishedForm } from "./output/published-form.ts";
-import type { Plan } from "./plan.ts";
+import { type Plan, partDigits } from "./plan.ts";
 import { readJson } from "./records.ts";
+import { standingPlan } from "./seal/standing-plan.ts";
 
 /**
  * Removes a run: only files that its plan and its commits name, and its state. The seal goes first,
@@ -45,14 +47,15 @@ export async function removeRun(
     await assertStands(storage, plan);
     await assertNoWorkers(storage, dependencies);
     await assertRemovable();
-    await coordinator.remove([successPath]);
-    await coordinator.remove(await resultPaths(storage, plan));
+    const whole = await wholePlan(storage, plan);
+    await coordinator.remove([successPath, ...(await pathsUnder(storage, sealsPrefix(plan)))]);
+    await coordinator.remove(await resultPaths(storage, whole));
     const outside = openStorage(location.outside);
     const files = [plan.mergedFile, plan.errorFile].filter((name) => typeof name === "string");
     await coordinator.remove(files, outside);
-    if (plan.outputs) {
-      const target = outputStorage(plan.outputs.base, { storage, outside, openStorage });
-      await coordinator.remove(await madeOutputs(storage, plan), target);
+    if (whole.outputs) {
+      const target = outputStorage(whole.outputs.base, { storage, outside, openStorage });
+      await coordinator.remove(await madeOutputs(storage, whole), target);
     }
     const isLast = (path: string) =>
       path === planPath || path.startsWith(coordinatorPrefix) || path.startsWith(stdinPrefix);
@@ -90,12 +93,25 @@ async function assertNoWorkers(
 
 async function resultPaths(storage: Storage, plan: Plan): Promise<string[]> {
   const paths = [...(await pathsUnder(storage, "_manifest")), reportPath];
-  const width = partWidth(plan.tasks.count);
+  const width = partDigits(plan);
   const { ending } = publishedForm(plan);
   for (let task = 0; task < plan.tasks.count; task++) {
     paths.push(partPath(task, width, ending), deadLetterPath(task, width));
   }
   return paths;
+}
+
+/** The plan with all tasks that the run has, or that a retry of it began to add. */
+async function wholePlan(storage: Storage, plan: Plan): Promise<Plan> {
+  let standing = plan;
+  for (const path of await pathsUnder(storage, generationPrefix)) {
+    if (!path.endsWith("/plan.json")) continue;
+    const { whole, generation } = (await readJson<Plan>(storage, path)) ?? plan;
+    if (whole && whole.tasks.count >= standing.tasks.count) {
+      standing = await standingPlan(storage, generation);
+    }
+  }
+  return standing;
 }
 
 async function pathsUnder(storage: Storage, prefix: string): Promise<string[]> {
@@ -105,8 +121,9 @@ async function pathsUnder(storage: Storage, prefix: string): Promise<string[]> {
 }
 
 // The new run could not lie beside it, and the old one would be gone for nothing.
-async function assertOnlyOurs(storage: Storage, plan: Plan): Promise<void> {
-  const width = partWidth(plan.tasks.count);
+async function assertOnlyOurs(storage: Storage, first: Plan): Promise<void> {
+  const plan = await wholePlan(storage, first);
+  const width = partDigits(plan);
   const { ending } = publishedForm(plan);
   const outputs = new Set(plan.outputs?.base === "run" ? await madeOutputs(storage, plan) : []);
   for await (const { path } of storage.list("")) {

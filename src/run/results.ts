@@ -6,9 +6,12 @@ import { linesOfChunks } from "../foundation/lines.ts";
 import type { Commit } from "./attempt/commit.ts";
 import { commitPath } from "./layout.ts";
 import { readLines } from "./lines.ts";
+import { publishedForm } from "./output/published-form.ts";
 import { type Plan, readPlan } from "./plan.ts";
 import { readJson } from "./records.ts";
-import { type Manifest, readManifest } from "./seal/manifest.ts";
+import type { Manifest } from "./seal/manifest.ts";
+import { readManifest } from "./seal/seals.ts";
+import { lettersPath, linesPath } from "./seal/task-files.ts";
 
 export interface ResultsOptions {
   /** Dead letters instead of results. */
@@ -77,12 +80,14 @@ async function* publishedChunks(
   first: number,
   { failed, signal }: ResultsOptions,
 ): AsyncGenerator<Uint8Array> {
-  for (const { part, source, deadLetters } of tasks.slice(first)) {
-    const file = failed ? deadLetters : (source ?? part);
-    if (file) yield* fileChunks(storage, file.path, signal);
+  const { isLines } = publishedForm(await readPlan(storage));
+  if (failed || !merged || !isLines) {
+    for (const task of tasks.slice(first)) {
+      const path = await (failed ? lettersPath : linesPath)(storage, task);
+      if (path !== undefined) yield* fileChunks(storage, path, signal);
+    }
+    return;
   }
-  // What is made of such lines has them in another form.
-  if (!merged || failed || tasks.some(({ source }) => source)) return;
   if (first === 0) return yield* fileChunks(outside, merged.path, signal);
   let earlier = tasks.slice(0, first).reduce((sum, { results }) => sum + results, 0);
   for await (const line of readLines(outside, merged.path)) {

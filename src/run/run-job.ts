@@ -25,7 +25,8 @@ import { writeAxolotlReport } from "./report/axolotl-report.ts";
 import type { RunContext } from "./run-context.ts";
 import { firstRowsNotices } from "./sample-notices.ts";
 import { committedTasks, readCommits } from "./seal/commits.ts";
-import { type Manifest, readManifest } from "./seal/manifest.ts";
+import type { Manifest } from "./seal/manifest.ts";
+import { completeSeal } from "./seal/publish-seal.ts";
 import { sealRun } from "./seal/seal.ts";
 import { openCounts } from "./stopped-counts.ts";
 import { requestsOfStopped } from "./stopped-requests.ts";
@@ -33,6 +34,8 @@ import { duplicatesNotice, rate, rounded, sealedSummary, summaryErrors } from ".
 
 export interface RunJobOptions {
   backend: Backend;
+  /** The input may have grown since it was planned: a sealed run is not compared with it. */
+  isExtended?: boolean;
   overwrite: boolean;
   fork: boolean;
   /** Called before a new run is planned; what it throws prevents that. */
@@ -54,6 +57,11 @@ export interface RunResult {
   wasSealed: boolean;
 }
 
+/** The same, with the run that it was of. */
+interface OpenedResult extends RunResult {
+  opened: OpenedRun;
+}
+
 /**
  * Carries a job out: plans it or finds its run, has the backend run what is not committed yet, and
  * seals. Running the same job again goes on where it stopped.
@@ -64,7 +72,7 @@ export async function runJob(
   job: JobSpec,
   dependencies: RunDependencies,
   options: RunJobOptions,
-): Promise<RunResult> {
+): Promise<OpenedResult> {
   const startedMs = dependencies.clock.monotonic();
   const { backend, onEvent } = options;
   const opened = await openOrPlan(job, dependencies, {
@@ -73,16 +81,16 @@ export async function runJob(
   });
   const { context, location } = opened;
   const seconds = () => (dependencies.clock.monotonic() - startedMs) / 1000;
-  const sealed = await readManifest(context.storage);
+  const sealed = await completeSeal(context, context.plan);
   if (sealed) {
     const facts = { ...placesOf(location, sealed.generation), runTimeSec: seconds() };
-    const isSuccess = withinBudget(opened.job, context.plan, sealed.rows.failed);
+    const isSuccess = withinBudget(opened.job, { rows: sealed.rows.total }, sealed.rows.failed);
     const before = { resumedRows: sealed.rows.total, generatedTokens: 0 };
     const summary = sealedSummary(sealed, { ...facts, ...before }, isSuccess);
     // Who sealed it may have been ended before the report was there, or writes none.
     const hasReport = await context.storage.stat(reportPath);
     if (opened.job.report && !hasReport) await writeAxolotlReport(context, summary);
-    return { summary, exitCode: codeOf(isSuccess), wasSealed: true };
+    return { summary, exitCode: codeOf(isSuccess), wasSealed: true, opened };
   }
   const id = context.worker;
   const { storage, clock } = context;
@@ -97,7 +105,7 @@ export async function runJob(
     });
   try {
     const run = { ...opened, ...present, totalRows: context.plan.rows, seal };
-    return await carryOut(run, coordinator, options, seconds);
+    return { ...(await carryOut(run, coordinator, options, seconds)), opened };
   } catch (error) {
     onEvent({ type: "notice", message: asSluiceError(error).message });
     throw error;
@@ -170,7 +178,8 @@ export async function carryOut(
       return await stopped(context, end, { ...facts, runTimeSec: seconds() });
     }
     const manifest = await run.seal(engine);
-    const repeats = plan.generation === 1 ? duplicatesNotice(manifest) : undefined;
+    const isNew = plan.generation === 1 || plan.whole !== undefined;
+    const repeats = isNew ? duplicatesNotice(manifest) : undefined;
     if (repeats !== undefined) onEvent({ type: "notice", message: repeats });
     const { total, failed } = manifest.rows;
     onEvent({ type: "run-seal", manifest: places.manifestPath, rows: total, failed });

@@ -2,7 +2,7 @@ import type { Storage } from "../data/storage/storage.ts";
 import type { ErrorRecord } from "../foundation/errors.ts";
 import { addUsage, noUsage, type Usage } from "../foundation/inference.ts";
 import { type AttemptCounts, addCounts, type Commit, type ErrorCounts } from "./attempt/commit.ts";
-import { journaledAttempts, journaledUsage } from "./bill/journaled.ts";
+import { journaledAnswers, journaledAttempts } from "./bill/journaled.ts";
 import { type EarlierCost, earlierCost } from "./bill/open-budget.ts";
 import { tokensOf, usdOf } from "./bill/prices.ts";
 import type { Budget, Spending } from "./bill/spending.ts";
@@ -10,13 +10,15 @@ import { type LookOptions, lookAtLives, type RunLives } from "./coordinate/lives
 import { EventTrace, type TaskTrace } from "./event-trace.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { JournaledRows } from "./journaled-rows.ts";
-import { cancelPrefix, planPathOf, taskAttemptsPrefix } from "./layout.ts";
+import { cancelPrefix, taskAttemptsPrefix } from "./layout.ts";
 import { openTaskSet } from "./open-tasks.ts";
 import { type Plan, readPlan } from "./plan.ts";
 import { readJson } from "./records.ts";
+import { openRetry } from "./retry/abandon-retry.ts";
 import { failedRowsAllowed, withinBudget } from "./run-job.ts";
 import { committedTasks, readCommits } from "./seal/commits.ts";
-import { type Manifest, readManifest } from "./seal/manifest.ts";
+import type { Manifest } from "./seal/manifest.ts";
+import { readManifest, readSeals } from "./seal/seals.ts";
 import type { StateWord } from "./state-words.ts";
 
 /** How far a run is. */
@@ -235,7 +237,7 @@ async function uncommittedCost(
   let sum = usage;
   for (const task of attempts.keys()) {
     const ids = (await journaledAttempts(run, task)).get(task) ?? [];
-    sum = addUsage(sum, await journaledUsage(run, task, ids));
+    sum = addUsage(sum, await journaledAnswers(run, task, ids));
   }
   return { usage: sum, seconds };
 }
@@ -254,12 +256,10 @@ function spentOfBudget(
 
 /** The plan that is being worked on: of the latest retry, else of the run. */
 async function latestPlan(storage: Storage): Promise<Plan> {
-  let plan = await readPlan(storage);
-  for (;;) {
-    const next = await readJson<Plan>(storage, planPathOf(plan.generation + 1));
-    if (!next) return plan;
-    plan = next;
-  }
+  const first = await readPlan(storage);
+  const { sealed } = await readSeals(storage, first);
+  if (!sealed) return first;
+  return (await openRetry(storage, first)) ?? (await readPlan(storage, sealed.generation));
 }
 
 async function latestAttempts(

@@ -1,6 +1,6 @@
 import { addUsage, noUsage, type Usage } from "../foundation/inference.ts";
 import { limits } from "../foundation/limits.ts";
-import { type JournaledRun, journaledAttempts, journaledUsage } from "./bill/journaled.ts";
+import { type JournaledRun, journaledAnswers, journaledAttempts } from "./bill/journaled.ts";
 import { JournaledRows } from "./journaled-rows.ts";
 
 /** What became of the rows of tasks without a commit. */
@@ -29,7 +29,7 @@ export async function openCounts(
     let sum = noUsage;
     for (const task of tasks) {
       const attempts = (await journaledAttempts(run, task)).get(task);
-      if (attempts) sum = addUsage(sum, await journaledUsage(run, task, attempts));
+      if (attempts) sum = addUsage(sum, await journaledAnswers(run, task, attempts));
     }
     return { answered: await new JournaledRows(storage).count(plan, tasks), usage: sum };
   } catch {

@@ -23,7 +23,7 @@ async function sealed(output = "out"): Promise<WholeRun> {
 
 /** Takes the seal and two commits away. */
 function unfinished(run: WholeRun): WholeRun {
-  const gone = /^(_SUCCESS|_manifest|_sluice\/commits\/[34])/;
+  const gone = /^(_SUCCESS|_manifest|_sluice\/(seals|manifests|commits\/[34]))/;
   for (const path of filesOf(run)) {
     if (gone.test(path)) rmSync(join(run.location.directory, path));
   }

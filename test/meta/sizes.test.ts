@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { lineAt, parseSource, type SourceFile, sourceFiles, walk } from "./source-tree.ts";
 
-const maxFileLines = 400;
+/** One idea in one file reads better than one idea in five: up to here a file need not be cut. */
+const maxFileLines = 600;
 const maxFunctionLines = 70;
 const maxColumns = 100;
 /** A literal may reach over the edge this far: the formatter cannot break it. */

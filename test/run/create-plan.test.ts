@@ -169,7 +169,7 @@ describe("assertSameInput", () => {
     const before = await scanInput(foundIn({ [path]: texts.planned }), scanOf(texts.planned), 3);
     const found = foundIn({ [path]: texts.now });
     const now = isTouched ? { ...found, modifiedDigest: "2" } : found;
-    return assertSameInput(before.input, before.tasks, now, scanOf(texts.now));
+    return assertSameInput(before, now, scanOf(texts.now));
   }
 
   const planned = rowsOf(5).join("\n");

@@ -11,7 +11,6 @@ import {
   repeatedTaskPath,
   repeatedTasksPrefix,
   retryPaths,
-  retryReadyPath,
   taskAttemptsPrefix,
   taskOfCommit,
   tasksPathOf,
@@ -60,7 +59,6 @@ describe("layout", () => {
       "_sluice/generations/2/tasks-0123456789abcdef.jsonl",
     );
     expect(retryPaths(2, "0abc").part(3)).toBe("_sluice/generations/2/0abc/part-3.jsonl");
-    expect(retryReadyPath(2)).toBe("_sluice/generations/2/ready.json");
   });
 
   it("names only files of [a-z0-9.-_]", () => {

@@ -34,8 +34,8 @@ async function read({ location }: WholeRun, options: Partial<ResultsOptions> = {
 function unseal(run: WholeRun, task: number): { path: string; commit: string } {
   const path = filesOf(run).find((it) => it.startsWith(`_sluice/commits/${task}.`))!;
   const commit = textOf(run, path);
-  for (const gone of ["_SUCCESS", "_manifest.json", path]) {
-    rmSync(join(run.location.directory, gone));
+  for (const gone of ["_SUCCESS", "_manifest.json", "_sluice/seals", path]) {
+    rmSync(join(run.location.directory, gone), { recursive: true });
   }
   return { path, commit };
 }

@@ -35,7 +35,8 @@ async function sealed(changes = {}): Promise<WholeRun> {
 /** A run of which tasks 0 and 1 are committed, as its processes left it. */
 async function halfDone(hasEnded: boolean, changes = {}): Promise<WholeRun> {
   const run = await sealed(changes);
-  const gone = /^(_SUCCESS|_manifest|_sluice\/commits\/[234]|_sluice\/attempts\/\w+\/g1\/4)/;
+  const gone =
+    /^(_SUCCESS|_manifest|_sluice\/(seals|manifests|commits\/[234])|_sluice\/attempts\/\w+\/g1\/4)/;
   for (const path of filesOf(run)) {
     if (gone.test(path)) rmSync(join(run.location.directory, path));
     else if (path.endsWith(".heartbeat")) putText(run, path, `{"beat":7,"ended":${hasEnded}}\n`);

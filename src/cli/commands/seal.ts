@@ -14,7 +14,7 @@ async function seal(run: string, io: CliIo): Promise<void> {
   const [{ assertAllCommitted }, { sealUnderRule }, { readManifest }] = await Promise.all([
     import("../../run/open-tasks.ts"),
     import("../seal-run.ts"),
-    import("../../run/seal/manifest.ts"),
+    import("../../run/seal/seals.ts"),
   ]);
   const { location, dependencies, storage } = await openTarget(run, io);
   const standing = await readManifest(storage);

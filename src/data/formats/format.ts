@@ -23,6 +23,8 @@ export interface CutRule {
   everyRows: number;
   /** Of the ranges behind the first cut, so many have so many records each; default: none. */
   longer?: { ranges: number; rows: number } | undefined;
+  /** Records of the first ranges, one by one, in place of all of the above; then `everyRows`. */
+  counts?: readonly number[] | undefined;
   maxLineBytes: number;
   /**
    * A range may hold more records than asked, so that it ends at a border of the file's own, as a

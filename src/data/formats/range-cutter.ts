@@ -3,7 +3,9 @@ import { sha256Stream } from "../../foundation/hashing.ts";
 import type { CutRule, SliceRange } from "./format.ts";
 
 /** How many records a range of a file is to have; `range` is its number, from 0. */
-export function rowsOfRange({ firstCutRows, everyRows, longer }: CutRule, range: number): number {
+export function rowsOfRange(rule: CutRule, range: number): number {
+  const { firstCutRows, everyRows, longer, counts } = rule;
+  if (counts) return counts[range] ?? everyRows;
   if (range === 0) return firstCutRows;
   return longer !== undefined && range <= longer.ranges ? longer.rows : everyRows;
 }

@@ -66,6 +66,8 @@ export interface Commit extends AttemptCounts {
   deadLetters: PlannedFile | null;
   /** Sorted (id hash, row) pairs, where the job names an id field. */
   ids: PlannedFile | null;
+  /** A hash of each row of the task, in input order; only where a row failed. */
+  rowHashes?: PlannedFile;
   /** Index set of rows with an answer that ended at its limit of tokens; null = none. */
   cutRows: PlannedFile | null;
   /** ISO 8601. */

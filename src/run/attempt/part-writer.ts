@@ -16,11 +16,12 @@ import { JournalText } from "./journal-text.ts";
 import { LineFile, type LineFileListener } from "./line-file.ts";
 import type { OutcomeTable, RowOutcome } from "./outcomes.ts";
 import { ResultLines } from "./result-lines.ts";
+import { RowHashes } from "./row-hashes.ts";
 
 /** The files of an attempt that its commit names. */
 export type PartFiles = Pick<
   Commit,
-  "part" | "published" | "columns" | "lineCounts" | "deadLetters" | "ids" | "cutRows"
+  "part" | "published" | "columns" | "lineCounts" | "deadLetters" | "rowHashes" | "ids" | "cutRows"
 >;
 
 type FailedLine = Extract<JournalLine, { outcome: "failed" }>;
@@ -45,6 +46,8 @@ export class PartWriter {
   /** The row whose line comes next. */
   #next: number;
   #rows = 0;
+  /** Of all rows, where they were read once more. */
+  #rowHashes: RowHashes | undefined;
   #isFinishing = false;
 
   /** @param listener hears of failed writes until `finish` is called, which throws them. */
@@ -120,6 +123,7 @@ export class PartWriter {
         })),
         ...(await this.#storeLineCounts()),
         deadLetters: this.#deadLetters.isEmpty ? null : await this.#deadLetters.close(),
+        ...(await this.#storeRowHashes()),
         ids: this.#lines.haveIds
           ? await storeFile(storage, this.#paths.ids, sortedIds(this.#ids))
           : null,
@@ -148,8 +152,10 @@ export class PartWriter {
     const journal = new JournalText(await storage.open(this.#paths.journal));
     try {
       if (this.#next === firstRow + planned) return;
+      const hashes = this.#hashesRows(outcomes.failures > 0) ? new RowHashes() : undefined;
       for await (const rows of readRows(slices, firstRow, openFile, options)) {
         for (const row of rows) {
+          hashes?.add(row);
           const outcome = outcomes.of(row.index);
           if (row.index < this.#next || outcome === "excluded") continue;
           const place = outcomes.place(row.index);
@@ -158,6 +164,7 @@ export class PartWriter {
           if (this.isFull) await Promise.all([this.#part.drained(), this.#deadLetters.drained()]);
         }
       }
+      this.#rowHashes = hashes;
     } finally {
       await journal.close();
     }
@@ -174,6 +181,27 @@ export class PartWriter {
     if (counts.length === 0) return {};
     const { lineCounts: path } = this.#paths;
     return { lineCounts: await storeFile(this.#context.storage, path, recordBytes(counts)) };
+  }
+
+  /**
+   * A row that failed may be mended in the input: then the others must be as they were. Rows of a
+   * retry are compared with what the run's own task has.
+   */
+  #hashesRows(hasFailed: boolean): boolean {
+    return hasFailed && this.#task.only === undefined;
+  }
+
+  async #storeRowHashes(): Promise<Pick<Commit, "rowHashes">> {
+    const { storage, plan, openFile } = this.#context;
+    if (!this.#hashesRows(!this.#deadLetters.isEmpty)) return {};
+    const hashes = this.#rowHashes ?? new RowHashes();
+    if (!this.#rowHashes) {
+      const { slices, firstRow } = this.#task;
+      for await (const rows of readRows(slices, firstRow, openFile, readOptionsOf(plan))) {
+        for (const row of rows) hashes.add(row);
+      }
+    }
+    return { rowHashes: await storeFile(storage, this.#paths.rowHashes, hashes.toBytes()) };
   }
 
   #count(row: InputRow): void {

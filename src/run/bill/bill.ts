@@ -56,7 +56,7 @@ export class BillTally {
     earlier?: EarlierBill,
   ): Promise<Bill> {
     const { storage, clock } = context;
-    let lost = noPaidAnswers;
+    let lost = earlier?.lost ?? noPaidAnswers;
     for (const [task, { committed, attempts }] of repeated) {
       if (attempts.length < 2) continue;
       lost = addPaidAnswers(lost, await lostAnswers(context, task, committed, attempts));
@@ -79,6 +79,8 @@ export class BillTally {
 /** What the generations before a retry cost. */
 export interface EarlierBill {
   bill: Bill;
+  /** Answers of retries that were abandoned since. */
+  lost: PaidAnswers;
   /** Milliseconds since 1970. */
   sealedMs: number;
 }

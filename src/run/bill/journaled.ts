@@ -1,9 +1,9 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
-import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
+import { noUsage, type Usage } from "../../foundation/inference.ts";
 import { type JournalEntry, readJournal } from "../attempt/journal.ts";
-import { isSettled, type JournalLine } from "../attempt/journal-line.ts";
+import { isSettled, type JournalLine, type RequestRecord } from "../attempt/journal-line.ts";
 import { addRequests } from "../attempt/replay.ts";
 import { attemptPaths, generationAttemptsPrefix, taskAttemptsPrefix } from "../layout.ts";
 import type { RunContext } from "../run-context.ts";
@@ -66,29 +66,36 @@ async function* readStanding(storage: Storage, path: string): AsyncGenerator<Jou
   }
 }
 
-/** Tokens that a task without a commit has cost so far. */
-export async function journaledUsage(
+/** The answers that a task without a commit has got so far, and what they cost. */
+export async function journaledAnswers(
   run: JournaledRun,
   task: number,
   attempts: readonly string[],
-): Promise<Usage> {
-  let usage: Usage = { ...noUsage };
+): Promise<PaidAnswers> {
+  let paid = noPaidAnswers;
   const partly = new Map<number, Map<number, Usage>>();
   for await (const { line } of journaledLines(run, task, attempts)) {
     if (isSettled(line)) {
-      addRequests(usage, line.requests);
+      paid = addPaidAnswers(paid, paidFor(line.requests));
       partly.delete(line.index);
     } else if (line.outcome === "invalid") {
-      usage = addUsage(usage, line.usage);
+      paid = addPaidAnswers(paid, { answers: 1, ...line.usage });
     } else if (line.outcome === "partly-answered" && !line.response.reused) {
       const ofRow = partly.get(line.index) ?? new Map<number, Usage>();
       partly.set(line.index, ofRow.set(line.request, line.response.usage));
     }
   }
   for (const ofRow of partly.values()) {
-    for (const ofRequest of ofRow.values()) usage = addUsage(usage, ofRequest);
+    for (const usage of ofRow.values()) paid = addPaidAnswers(paid, { answers: 1, ...usage });
   }
-  return usage;
+  return paid;
+}
+
+/** What requests cost that were not answered from what was answered before. */
+function paidFor(requests: readonly RequestRecord[]): PaidAnswers {
+  const usage: Usage = { ...noUsage };
+  addRequests(usage, requests);
+  return { answers: requests.filter(({ reused }) => !reused).length, ...usage };
 }
 
 /**
@@ -107,10 +114,7 @@ export async function lostAnswers(
   for await (const found of journaledLines(run, task, [committed, ...others])) {
     const { attempt, line, isAgain } = found;
     if (isSettled(line) && isAgain) {
-      const usage: Usage = { ...noUsage };
-      addRequests(usage, line.requests);
-      const answers = line.requests.filter(({ reused }) => !reused).length;
-      lost = addPaidAnswers(lost, { answers, ...usage });
+      lost = addPaidAnswers(lost, paidFor(line.requests));
     } else if (line.outcome === "invalid" && attempt > committed) {
       // Those of earlier attempts are in the commit.
       lost = addPaidAnswers(lost, { answers: 1, ...line.usage });

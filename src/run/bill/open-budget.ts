@@ -6,9 +6,9 @@ import type { JobSpec } from "../job/schema.ts";
 import type { Generation } from "../layout.ts";
 import type { RunContext } from "../run-context.ts";
 import { readCommits } from "../seal/commits.ts";
-import { readManifest } from "../seal/manifest.ts";
+import { readManifest } from "../seal/seals.ts";
 import { BudgetWatch } from "./budget.ts";
-import { journaledAttempts, journaledUsage } from "./journaled.ts";
+import { journaledAnswers, journaledAttempts } from "./journaled.ts";
 
 /** A run that may have a budget. */
 export interface BudgetedRun {
@@ -62,7 +62,7 @@ async function spentByTask(
     spent.set(task, usage);
   }
   for (const [task, attempts] of await journaledAttempts(context)) {
-    if (!spent.has(task)) spent.set(task, await journaledUsage(context, task, attempts));
+    if (!spent.has(task)) spent.set(task, await journaledAnswers(context, task, attempts));
   }
   return spent;
 }

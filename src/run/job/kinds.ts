@@ -83,8 +83,26 @@ export function differingAnswers(stored: JobSpec, current: JobSpec): string[] {
 }
 
 function answersByKey(job: JobSpec): Map<string, string> {
+  return valuesByKey(job, ["answers"]);
+}
+
+/** The dotted keys of some kinds whose values differ, sorted. */
+export function differingKeys(
+  stored: JobSpec,
+  current: JobSpec,
+  kinds: readonly SettingKind[],
+): string[] {
+  const [before, after] = [stored, current].map((job) => valuesByKey(job, kinds)) as [
+    Map<string, string>,
+    Map<string, string>,
+  ];
+  const keys = new Set([...before.keys(), ...after.keys()]);
+  return [...keys].filter((key) => before.get(key) !== after.get(key)).sort();
+}
+
+function valuesByKey(job: JobSpec, kinds: readonly SettingKind[]): Map<string, string> {
   // A default that is written out asks for the same as one that is not.
   const complete = { ...job, generation: withGenerationDefaults(job.generation) };
-  const answers = settingKinds(complete).filter(({ kind }) => kind === "answers");
-  return new Map(answers.map(({ path, value }) => [path.join("."), canonicalJson(value)]));
+  const values = settingKinds(complete).filter(({ kind }) => kinds.includes(kind));
+  return new Map(values.map(({ path, value }) => [path.join("."), canonicalJson(value)]));
 }

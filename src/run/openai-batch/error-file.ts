@@ -1,4 +1,5 @@
 import { relative } from "node:path";
+import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { readLines } from "../lines.ts";
@@ -6,6 +7,8 @@ import type { RunLocation } from "../locate.ts";
 import type { PlannedFile } from "../plan.ts";
 import { LineSink } from "../retry/merge-task.ts";
 import type { RunContext } from "../run-context.ts";
+import type { ManifestTask } from "../seal/manifest.ts";
+import { lettersPath } from "../seal/task-files.ts";
 import { BatchLines } from "./batch-lines.ts";
 
 /**
@@ -27,16 +30,18 @@ export function errorFileOf({ output }: JobSpec, location: RunLocation): string 
  * file is there even when none did.
  */
 export async function writeErrorFile(
-  { storage, outside, plan }: RunContext,
+  { storage, plan }: Pick<RunContext, "storage" | "plan">,
+  target: Storage,
   name: string,
-  tasks: Iterable<{ deadLetters: PlannedFile | null }>,
+  tasks: Iterable<ManifestTask>,
 ): Promise<PlannedFile> {
   const lines = new BatchLines(plan);
-  const sink = await LineSink.open(outside, name);
+  const sink = await LineSink.open(target, name);
   try {
-    for (const { deadLetters } of tasks) {
-      if (!deadLetters) continue;
-      for await (const letter of readLines(storage, deadLetters.path)) {
+    for (const task of tasks) {
+      const path = await lettersPath(storage, task);
+      if (path === undefined) continue;
+      for await (const letter of readLines(storage, path)) {
         await sink.add(lines.failed(letter));
       }
     }

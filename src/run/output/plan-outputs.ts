@@ -25,6 +25,8 @@ export interface OutputPlanning extends OutputPlaces {
   location: RunLocation;
   openFile: OpenFile;
   uniqueId: string;
+  /** Paths that the run has had planned before, and may have written. */
+  standing?: ReadonlySet<string>;
 }
 
 /**
@@ -38,13 +40,14 @@ export async function planOutputs(
   found: readonly InputFile[],
   planning: OutputPlanning,
 ): Promise<PlannedOutputs | undefined> {
-  const { job, location } = planning;
+  const { job, location, standing } = planning;
   const ending = endingOf(resultFormat(job.output));
   const planned = outputFiles(found, { job, location, ending });
   if (!planned) return undefined;
   const { base, isPerRow, files } = planned;
   if (isPerRow) assertNamedRows(job, files);
-  await assertAbsent(files, outputStorage(base, planning), isPerRow);
+  const fresh = standing ? files.filter(({ path }) => !standing.has(path)) : files;
+  await assertAbsent(fresh, outputStorage(base, planning), isPerRow);
   for (const [at, file] of files.entries()) {
     if (await isOneRow(found[at]!, file, isPerRow, planning.openFile)) file.isObject = true;
   }

@@ -19,11 +19,11 @@ export interface ResultRow {
 export async function* resultRows(
   storage: Storage,
   task: Task,
-  { source, deadLetters, lineCounts }: ManifestTask,
+  entry: ManifestTask,
 ): AsyncGenerator<ResultRow> {
-  const failed = new Set(await deadLetterRows(storage, deadLetters));
-  const counts = await readLineCounts(storage, lineCounts);
-  const all = readLines(storage, source!.path);
+  const failed = new Set(await deadLetterRows(storage, entry));
+  const counts = await readLineCounts(storage, entry.lineCounts);
+  const all = readLines(storage, entry.source!.path);
   const sliceOf = slicesByRow(task);
   try {
     for (const index of plannedRows(task)) {

@@ -2,7 +2,7 @@ import type { Column } from "../../data/columns.ts";
 import { resultFormatOf } from "../../data/formats/result-format.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { begunOutputsPath, outputsPathOf } from "../layout.ts";
-import { type Plan, type PlannedFile, TaskTable } from "../plan.ts";
+import { allTasks, type Plan, type PlannedFile, type Task, TaskTable } from "../plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
 import { EncodedFile, writeWhole } from "./encoded-file.ts";
@@ -31,7 +31,7 @@ export interface OutputSource {
 interface Writing {
   /** Rooted at the run directory. */
   storage: Storage;
-  /** Plan of the first generation. */
+  /** The plan with all tasks of the run. */
   first: Plan;
   /** Rooted where their paths start. */
   target: Storage;
@@ -49,7 +49,7 @@ const filesAtOnce = 32;
  * Writes the results of a run into files by input or by row, from the lines of its tasks, and a
  * list of them. Each file appears whole; nothing in it depends on who writes it, or how often.
  *
- * @param first the plan of the first generation.
+ * @param first the plan with all tasks of the run.
  */
 export async function writeOutputs(
   context: RunContext,
@@ -61,9 +61,13 @@ export async function writeOutputs(
   const target = outputStorage(base, context);
   const list = await HashedFile.open(storage, outputsPathOf(plan.generation));
   const writing: Writing = { storage, first, target, columns, list, assertRules, files: 0 };
-  const rows = allRows(storage, first, tasks);
-  const write = isPerRow ? writeByRow : writeByInput;
-  const file = await writeWhole(list, () => write(rows, writing));
+  const write = async () => {
+    if (isPerRow) return await writeByRow(allRows(storage, first, tasks), writing);
+    // Rows that were appended to a file lie behind those of all files.
+    if (first.whole) return await writeEachInput(tasks, writing);
+    return await writeByInput(allRows(storage, first, tasks), writing);
+  };
+  const file = await writeWhole(list, write);
   return { list: file, files: writing.files };
 }
 
@@ -102,6 +106,31 @@ async function writeByInput(rows: AsyncGenerator<ResultRow>, writing: Writing): 
     }
   } finally {
     await rows.return(undefined);
+  }
+}
+
+/** The same where the rows of a file do not lie behind one another. */
+async function writeEachInput(entries: readonly ManifestTask[], writing: Writing): Promise<void> {
+  const { storage, first } = writing;
+  const tasksOf = new Map<string, Task[]>();
+  for (const task of await allTasks(storage, first)) {
+    for (const file of new Set(task.slices.map((slice) => slice.file))) {
+      tasksOf.set(file, [...(tasksOf.get(file) ?? []), task]);
+    }
+  }
+  for await (const output of plannedOutputFiles(storage, first)) {
+    const tasks = tasksOf.get(output.file) ?? [];
+    if (tasks.length === 0 && first.job.limit !== undefined) continue;
+    const file = await openOutput(output, output.path, writing);
+    const whole = await writeWhole(file, async () => {
+      for (const task of tasks) {
+        for await (const { slice, lines } of resultRows(storage, task, entries[task.task]!)) {
+          if (slice.file === output.file) for (const line of lines) await file.add(line);
+        }
+      }
+      await writing.assertRules();
+    });
+    await note({ ...whole, results: file.rows }, writing);
   }
 }
 

@@ -15,9 +15,11 @@ import { promptSetOf } from "../askable.ts";
 import type { RunSummary } from "../events.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { reportPath } from "../layout.ts";
-import { type Plan, readOptionsOf, readPlan, TaskTable } from "../plan.ts";
+import { type Plan, readOptionsOf, TaskTable } from "../plan.ts";
 import { resultChunks } from "../results.ts";
 import type { RunContext } from "../run-context.ts";
+import { readSeals } from "../seal/seals.ts";
+import { standingPlan } from "../seal/standing-plan.ts";
 
 /** One prompt and the answers to it, by Axolotl's names. */
 export interface ReportedPrompt {
@@ -65,7 +67,8 @@ export async function writeAxolotlReport(context: RunContext, summary: RunSummar
 /** Joins the rows of the first plan with their results. */
 async function* reportedPrompts(context: RunContext): AsyncGenerator<ReportedPrompt> {
   const { storage, outside, clock } = context;
-  const plan = await readPlan(storage);
+  const { sealed } = await readSeals(storage, context.plan);
+  const plan = await standingPlan(storage, sealed?.standing);
   const promptSet = promptSetOf(plan.job, plan.seed);
   const linesOf = (failed: boolean) =>
     parsedLines(resultChunks(storage, outside, { failed, follow: false, clock }));

@@ -3,11 +3,11 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
 import type { Commit } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
-import { commitPath } from "../layout.ts";
 import { readLines } from "../lines.ts";
 import { type PlannedFile, readPlan, TaskTable } from "../plan.ts";
 import { readJson } from "../records.ts";
-import type { Manifest, ManifestTask } from "../seal/manifest.ts";
+import type { ManifestTask } from "../seal/manifest.ts";
+import { lettersPath } from "../seal/task-files.ts";
 
 /**
  * Rows of a task whose answer, as it stands now, was cut by the limit on tokens: noted by the first
@@ -17,10 +17,9 @@ import type { Manifest, ManifestTask } from "../seal/manifest.ts";
  */
 export async function cutRows(
   storage: Storage,
-  { runId }: Manifest,
-  { task, retried = [] }: ManifestTask,
+  { commit: own, retried = [] }: ManifestTask,
 ): Promise<number[]> {
-  const first = await readJson<Commit>(storage, commitPath(task, { runId, generation: 1 }));
+  const first = await readJson<Commit>(storage, own.path);
   const cut = new Set(await indexesIn(storage, first?.cutRows ?? null));
   for (const { commit: file, generation } of retried) {
     const commit = await readJson<Commit>(storage, file.path);
@@ -44,22 +43,23 @@ async function answeredRows(
   try {
     const { only } = await table.task(task);
     const answered = new Set(eachIndex(parseIndexSet(only!)));
-    for (const index of await deadLetterRows(storage, deadLetters)) answered.delete(index);
+    for (const index of await lettersIn(storage, deadLetters?.path)) answered.delete(index);
     return answered;
   } finally {
     await table.close();
   }
 }
 
-/** Rows that a file of dead letters holds. */
-export async function deadLetterRows(
-  storage: Storage,
-  file: PlannedFile | null,
-): Promise<number[]> {
+/** Rows of a sealed task that failed, in input order. */
+export async function deadLetterRows(storage: Storage, task: ManifestTask): Promise<number[]> {
+  return await lettersIn(storage, await lettersPath(storage, task));
+}
+
+async function lettersIn(storage: Storage, path: string | undefined): Promise<number[]> {
   const rows: number[] = [];
-  if (!file) return rows;
-  await assertKept(storage, file);
-  for await (const line of readLines(storage, file.path)) {
+  if (path === undefined) return rows;
+  await assertKept(storage, path);
+  for await (const line of readLines(storage, path)) {
     rows.push((JSON.parse(line) as DeadLetter).index);
   }
   return rows;
@@ -67,11 +67,11 @@ export async function deadLetterRows(
 
 async function indexesIn(storage: Storage, file: PlannedFile | null): Promise<Iterable<number>> {
   if (!file) return [];
-  await assertKept(storage, file);
+  await assertKept(storage, file.path);
   return eachIndex(parseIndexSet(Buffer.from(await storage.read(file.path)).toString()));
 }
 
-async function assertKept(storage: Storage, { path }: PlannedFile): Promise<void> {
+async function assertKept(storage: Storage, path: string): Promise<void> {
   if (await storage.stat(path)) return;
   throw new SluiceError("UNSUPPORTED", "what says which answers were cut is gone", { file: path });
 }

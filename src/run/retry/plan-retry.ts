@@ -6,13 +6,26 @@ import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
 import { assertAskable } from "../askable.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import { effectiveJob } from "../effective-job.ts";
+import type { RunEvent } from "../events.ts";
 import { identifiedJob } from "../identified-job.ts";
-import { differingAnswers } from "../job/kinds.ts";
+import { differingAnswers, differingKeys } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { planPathOf } from "../layout.ts";
-import { type Plan, planBytes, readPlan, storeTasks, type Task, TaskTable } from "../plan.ts";
+import {
+  type Plan,
+  planBytes,
+  readPlan,
+  type StoredTasks,
+  storeTasks,
+  type Task,
+  TaskTable,
+} from "../plan.ts";
 import { createOnce, readJson } from "../records.ts";
-import { type Manifest, readManifest } from "../seal/manifest.ts";
+import type { RunContext } from "../run-context.ts";
+import type { Manifest } from "../seal/manifest.ts";
+import { readManifest, readSeals } from "../seal/seals.ts";
+import { standingPlan } from "../seal/standing-plan.ts";
+import { abandon, answeredNothing } from "./abandon-retry.ts";
 import { cutRows, deadLetterRows } from "./cut-rows.ts";
 
 /** Which rows of a sealed run are asked again. */
@@ -25,26 +38,52 @@ export interface RetryPlan {
   base: Manifest;
 }
 
+/** A retry as somebody asks for it. */
+export interface RetryRequest {
+  /** `appended`: no row of the run, but those that were appended to its input since. */
+  where: RetryWhere | "appended";
+  job: JobSpec;
+  /** Where the rows are read anew: the input itself, or a file of mended rows. */
+  reread?: "input" | { file: string };
+}
+
+/** What a retry has that reads rows anew; `storeTasks` of a plan that is made of it. */
+export interface RetryTasks {
+  tasks: AsyncIterable<Task> | Iterable<Task>;
+  /** What the plan says beside its tasks: all tasks of the run as they lie now. */
+  facts?: Partial<Pick<Plan, "whole" | "input" | "outputs" | "columns">>;
+}
+
+/** How the tasks of a retry are found; of rows that lie where they were planned by default. */
+export type FindTasks = (
+  run: Plan,
+  base: Manifest,
+  generation: number,
+  uniqueId: string,
+) => Promise<RetryTasks> | RetryTasks;
+
 /**
  * The seal that a retry would build on, and its job.
  *
- * @throws SluiceError `NOT_A_RUN`, `RUN_OPEN` when the run is not sealed.
+ * @throws SluiceError `NOT_A_RUN`, `RUN_OPEN` when the run is not sealed, `RUN_DIFFERS` when the
+ *   change is not one that a retry can make.
  */
 export async function retriedJob(
   storage: Storage,
   change: (stored: JobSpec) => Promise<JobSpec>,
 ): Promise<{ base: Manifest; job: JobSpec }> {
-  await readPlan(storage);
+  const { job: first } = await readPlan(storage);
   const base = await readManifest(storage);
   if (!base) {
-    throw new SluiceError("RUN_OPEN", "only rows of a sealed run are asked again", {
-      hint: "run the job to its end first: the same sluice run command goes on with it",
+    throw new SluiceError("RUN_OPEN", "only a sealed run has rows to retry", {
+      hint: `finish the run first: sluice resume ${storage.location}`,
     });
   }
-  const job = await identifiedJob(await change((await readPlan(storage, base.generation)).job));
+  const { job: stored } = await readPlan(storage, base.generation);
+  const job = await identifiedJob(await change(stored));
   assertAskable(job);
   assertLoadable(job);
-  assertSameForm((await readPlan(storage)).job, job);
+  assertRetriable(first, job);
   return { base, job };
 }
 
@@ -60,93 +99,147 @@ function assertLoadable({ model }: JobSpec): void {
   });
 }
 
-/** Results of a retry go among those that stand: both must have one form. */
-function assertSameForm({ output: stored }: JobSpec, { output }: JobSpec): void {
-  for (const key of ["format", "errorFile"] as const) {
-    if (stored[key] === output[key]) continue;
-    const detail = `output.${key} cannot be changed by a retry`;
-    throw new SluiceError("RUN_DIFFERS", detail, { hint: "start a new run with another output" });
-  }
+/** Keys that say which rows there are, and what their results look like. */
+const fixedKeys =
+  /^((dataset|limit|sample|output)(\.|$)|input\.\d+\.(?!servedModelName|maxLineBytes|schema))/;
+
+/** Results of a retry go among those that stand: both must be of the same rows, in one form. */
+function assertRetriable(first: JobSpec, job: JobSpec): void {
+  const fixed = [
+    ...differingKeys(first, job, ["layout"]),
+    ...differingKeys(first, job, ["answers"]).filter((key) => fixedKeys.test(key)),
+    ...namesDiffer(first, job),
+  ];
+  if (fixed.length === 0) return;
+  throw new SluiceError("JOB_INVALID", `a retry cannot change ${fixed.join(", ")}`, {
+    hint: "start a new run with another output",
+  });
+}
+
+/** Answers of other prompts would make columns of another shape. */
+function namesDiffer(first: JobSpec, job: JobSpec): string[] {
+  const namesOf = ({ prompts }: JobSpec) => Object.keys(prompts ?? {}).sort();
+  return namesOf(first).join() === namesOf(job).join() ? [] : ["prompts"];
 }
 
 /**
  * Plans the next generation of a sealed run: the chosen rows, with the job as it is to be now.
- * A retry that was planned before and is not sealed yet goes on, if it asks the same.
+ * A retry that was planned before and is not sealed yet goes on, if it asks the same; one that
+ * answered nothing makes way.
  *
+ * @param context of the process that leads the run.
  * @returns undefined when there is no such row.
- * @throws SluiceError what `retriedJob` throws, and `RUN_DIFFERS` when a retry of other rows or
- *   with other parameters is under way.
+ * @throws SluiceError `RUN_DIFFERS` when another retry is not finished.
  */
 export async function planRetry(
-  storage: Storage,
+  context: Pick<RunContext, "storage" | "outside" | "openStorage" | "worker">,
   dependencies: RunDependencies,
-  where: RetryWhere,
-  change: (stored: JobSpec) => Promise<JobSpec>,
+  request: RetryRequest,
+  onEvent: (event: RunEvent) => void,
+  findTasks: FindTasks = (run, base) => ({
+    tasks: chosenTasks(context.storage, run, base, request.where as RetryWhere),
+  }),
 ): Promise<RetryPlan | undefined> {
-  const { base, job } = await retriedJob(storage, change);
+  const { storage } = context;
+  const { job, where } = request;
+  const base = (await readManifest(storage))!;
   const first = await readPlan(storage);
-  const generation = base.generation + 1;
+  const generation = (await readSeals(storage, first)).last + 1;
   const begun = await readJson<Plan>(storage, planPathOf(generation));
-  if (begun) return { plan: asBegun(begun, job, where), base };
+  if (begun) {
+    const differing = differences(begun, request);
+    if (differing.length === 0) return { plan: { ...begun, job: effectiveJob(begun, job) }, base };
+    await makeWay(context, begun, differing, onEvent);
+    return await planRetry(context, dependencies, request, onEvent, findTasks);
+  }
   const { clock, random } = dependencies;
   const uniqueId = sortableId(clock, random);
-  const tasks = await storeTasks(
-    storage,
-    generation,
-    uniqueId,
-    chosenTasks(storage, first, base, where),
-  );
+  const run = await standingPlan(storage, base.standing);
+  const { tasks: chosen, facts } = await findTasks(run, base, generation, uniqueId);
+  const tasks = await storeTasks(storage, generation, uniqueId, chosen);
   if (tasks.rows === 0) return undefined;
+  const { whole: _, ...planned } = run;
   const plan: Plan = {
-    ...first,
+    ...planned,
     generation,
     software: dependencies.software,
     createdAt: new Date(clock.now()).toISOString(),
     job,
     where,
+    ...(request.reread && { reread: request.reread }),
     seed: job.generation.seed ?? first.seed,
-    tasks: { count: tasks.count, file: tasks.file, index: tasks.index },
+    tasks: stored(tasks),
     rows: tasks.rows,
+    ...facts,
   };
   planBytes(plan);
   const { record } = await createOnce(storage, planPathOf(generation), plan, digestOf);
-  return { plan: asBegun(record, job, where), base };
+  const differing = differences(record, request);
+  if (differing.length > 0) throw unfinished(storage, record, differing);
+  return { plan: { ...record, job: effectiveJob(record, job) }, base };
 }
 
-function asBegun(begun: Plan, job: JobSpec, where: RetryWhere): Plan {
-  if (begun.where !== undefined && begun.where !== where) {
-    throw new SluiceError("RUN_DIFFERS", `a retry of other rows (${begun.where}) is not finished`, {
-      hint: `finish it with --where ${begun.where}; afterwards retry the rows that are ${where}`,
-    });
-  }
-  const differing = differingAnswers(begun.job, job);
-  if (differing.length === 0) return { ...begun, job: effectiveJob(begun, job) };
-  const detail = `a retry with another ${differing.join(", ")} is not finished`;
-  throw new SluiceError("RUN_DIFFERS", detail, {
-    hint: "run that retry command again; afterwards retry with the new parameters",
+function stored({ count, file, index }: StoredTasks): Plan["tasks"] {
+  return { count, file, index };
+}
+
+/** In what a retry that is begun is not the one that is asked for. */
+function differences(begun: Plan, { job, where, reread }: RetryRequest): string[] {
+  const others = differingAnswers(begun.job, job);
+  if (begun.where !== undefined && begun.where !== where) others.unshift("other rows");
+  const isSameSource = JSON.stringify(begun.reread) === JSON.stringify(reread);
+  if (!isSameSource) others.unshift("rows read from another place");
+  return others;
+}
+
+/** A retry that answered nothing, as with a mistyped model, must not stand in the way. */
+async function makeWay(
+  context: Pick<RunContext, "storage" | "outside" | "openStorage" | "worker">,
+  begun: Plan,
+  differing: readonly string[],
+  onEvent: (event: RunEvent) => void,
+): Promise<void> {
+  const { storage } = context;
+  if (!(await answeredNothing(storage, begun))) throw unfinished(storage, begun, differing);
+  await abandon({ ...context, plan: begun });
+  const message = `the retry that was begun is dropped: it answered nothing, and this one has other ${differing.join(", ")}`;
+  onEvent({ type: "notice", message });
+}
+
+function unfinished(storage: Storage, begun: Plan, differing: readonly string[]): SluiceError {
+  const detail = `a retry is begun and not finished; this one has ${differing.join(", ")}`;
+  const run = storage.location;
+  return new SluiceError("RUN_DIFFERS", detail, {
+    hint:
+      `finish it with sluice resume ${run}, or drop it with sluice retry ${run} --abandon ` +
+      `(${begun.rows} rows)`,
   });
 }
 
-async function* chosenTasks(
+/** The rows that are chosen, as tasks that read them where the run does. */
+export async function* chosenTasks(
   storage: Storage,
-  first: Plan,
+  run: Plan,
   base: Manifest,
   where: RetryWhere,
 ): AsyncGenerator<Task> {
-  const table = new TaskTable(storage, first);
+  const table = new TaskTable(storage, run);
   let number = 0;
   try {
     for (const entry of base.tasks) {
       const rows =
-        where === "failed"
-          ? await deadLetterRows(storage, entry.deadLetters)
-          : await cutRows(storage, base, entry);
+        where === "failed" ? await deadLetterRows(storage, entry) : await cutRows(storage, entry);
       if (rows.length === 0) continue;
-      const only = formatIndexSet(rangesOf(rows));
-      const { of: _of, ...task } = await table.task(entry.task);
-      yield { ...task, of: entry.task, task: number++, only, onlyRows: rows.length };
+      yield retryTask(await table.task(entry.task), entry.task, number++, rows);
     }
   } finally {
     await table.close();
   }
+}
+
+/** A task of a retry: some rows of a task of the run. */
+export function retryTask(task: Task, of: number, number: number, rows: readonly number[]): Task {
+  const { of: _of, ...planned } = task;
+  const only = formatIndexSet(rangesOf(rows));
+  return { ...planned, of, task: number, only, onlyRows: rows.length };
 }

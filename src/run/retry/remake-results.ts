@@ -41,9 +41,9 @@ export async function remakeResults(
   const columns = needsColumns ? (await allColumns(storage, files, before)).columns : before;
   const encoding: Encoding = { format, columns };
   const made: RemadeResults = { parts: {}, merged: null, ...(needsColumns && { columns }) };
-  const tasks = base.tasks.map((entry) => ({
-    ...entry,
-    source: lines.tasks[entry.task]?.part ?? entry.source!,
+  const tasks = Array.from({ length: first.tasks.count }, (_, task) => ({
+    task,
+    source: lines.tasks[task]?.part ?? base.tasks[task]!.source!,
   }));
   if (first.outputs) return made;
   if (first.mergedFile !== null) {

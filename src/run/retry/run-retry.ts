@@ -3,14 +3,28 @@ import { Coordinator } from "../coordinate/coordinator.ts";
 import { type RunDependencies, runContext } from "../dependencies.ts";
 import type { JobSpec } from "../job/schema.ts";
 import type { RunLocation } from "../locate.ts";
+import { readPlan } from "../plan.ts";
 import { carryOut, type RunJobOptions, type RunResult, withSharedLimits } from "../run-job.ts";
 import type { Manifest } from "../seal/manifest.ts";
-import { planRetry, type RetryWhere, retriedJob } from "./plan-retry.ts";
+import { completeSeal } from "../seal/publish-seal.ts";
+import { openRetry } from "./abandon-retry.ts";
+import { mendedTasks } from "./mended-rows.ts";
+import {
+  type FindTasks,
+  planRetry,
+  type RetryPlan,
+  type RetryRequest,
+  type RetryWhere,
+  retriedJob,
+} from "./plan-retry.ts";
 import { sealRetry } from "./seal-retry.ts";
 
-export interface RunRetryOptions
-  extends Pick<RunJobOptions, "backend" | "prepare" | "onEvent" | "signal"> {
+type CarryOutOptions = Pick<RunJobOptions, "backend" | "prepare" | "onEvent" | "signal">;
+
+export interface RunRetryOptions extends CarryOutOptions {
   where: RetryWhere;
+  /** Read the rows anew: from the input, or from a file of mended rows, by its absolute path. */
+  reread?: RetryRequest["reread"];
   /** The job as it is to be asked now, from the one that was asked last. */
   change(stored: JobSpec): Promise<JobSpec>;
 }
@@ -20,22 +34,59 @@ export interface RunRetryOptions
  * replaced by a success. Running the same retry again goes on where it stopped.
  *
  * @returns undefined when there is no row to ask.
- * @throws SluiceError what `planRetry` throws, and `COORDINATOR_LIVES`.
+ * @throws SluiceError what `retriedJob` and `planRetry` throw, and `COORDINATOR_LIVES`.
  */
 export async function runRetry(
   location: RunLocation,
   dependencies: RunDependencies,
   options: RunRetryOptions,
 ): Promise<RunResult | undefined> {
+  const storage = dependencies.openStorage(location.directory);
+  const { job } = await retriedJob(storage, options.change);
+  const { where, reread } = options;
+  const request: RetryRequest = { where, job, ...(reread && { reread }) };
+  const findTasks = reread && mendedTasks(storage, dependencies, request, options.onEvent);
+  return await runGeneration(location, dependencies, request, options, findTasks);
+}
+
+/**
+ * Goes on with the retry of a sealed run that is begun, whatever it asks.
+ *
+ * @returns undefined when no retry is begun.
+ */
+export async function resumeRetry(
+  location: RunLocation,
+  dependencies: RunDependencies,
+  options: CarryOutOptions,
+): Promise<RunResult | undefined> {
+  const storage = dependencies.openStorage(location.directory);
+  const begun = await openRetry(storage, await readPlan(storage));
+  if (!begun) return undefined;
+  const { job, where, reread } = begun;
+  const request = { job, where: where as RetryRequest["where"], ...(reread && { reread }) };
+  return await runGeneration(location, dependencies, request, options);
+}
+
+/** Leads a run while one more generation of it is planned, carried out and sealed. */
+export async function runGeneration(
+  location: RunLocation,
+  dependencies: RunDependencies,
+  request: RetryRequest,
+  options: CarryOutOptions,
+  findTasks?: FindTasks,
+): Promise<RunResult | undefined> {
   const { clock, random, processes, openStorage } = dependencies;
   const startedMs = clock.monotonic();
-  const storage = openStorage(location.directory);
-  const { job } = await retriedJob(storage, options.change);
+  const [storage, outside] = [openStorage(location.directory), openStorage(location.outside)];
   const id = sortableId(clock, random);
-  // Ruled before it is planned: a cleaning would take the tasks of a retry without a plan away.
+  const { job } = request;
+  // Led before it is planned: a cleaning would take the tasks of a retry without a plan away.
   const coordinator = await Coordinator.rule({ storage, clock, processes, id, job });
   try {
-    const found = await planRetry(storage, dependencies, options.where, options.change);
+    const places = { storage, outside, openStorage };
+    await completeSeal(places, await readPlan(storage));
+    const leading = { ...places, worker: id };
+    const found = await planRetry(leading, dependencies, request, options.onEvent, findTasks);
     if (!found) return undefined;
     const context = runContext(location, found.plan, dependencies, id);
     const opened = { context, location, job: found.plan.job };
@@ -47,9 +98,14 @@ export async function runRetry(
         assertRules: () => coordinator.assertRules(),
       });
     const seconds = () => (clock.monotonic() - startedMs) / 1000;
-    const run = { ...opened, ...present, totalRows: found.base.rows.total, seal };
+    const run = { ...opened, ...present, totalRows: rowsAfter(found), seal };
     return await carryOut(run, coordinator, options, seconds);
   } finally {
     await coordinator.end();
   }
+}
+
+/** Rows of the run once the retry is sealed. */
+function rowsAfter({ plan, base }: RetryPlan): number {
+  return plan.whole?.rows ?? base.rows.total;
 }

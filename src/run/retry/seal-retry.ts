@@ -2,44 +2,39 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { addUsage } from "../../foundation/inference.ts";
-import { limits } from "../../foundation/limits.ts";
-import { addErrors, type Commit, type ErrorCounts } from "../attempt/commit.ts";
+import { addErrors, type Commit, type ErrorCounts, type RequestCounts } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
 import { type Bill, BillTally } from "../bill/bill.ts";
+import { addPaidAnswers, noPaidAnswers } from "../bill/paid-answers.ts";
 import { mayRepeat, type RepeatedTask, repeatedTasks } from "../bill/repeated.ts";
-import {
-  commitPath,
-  deadLetterPath,
-  partPath,
-  partWidth,
-  planPathOf,
-  retryPaths,
-  retryReadyPath,
-} from "../layout.ts";
+import { commitPath, deadLetterPath, partPath, planPathOf, retryPaths } from "../layout.ts";
 import { readLines } from "../lines.ts";
 import { resultsHoldFailed } from "../openai-batch/batch-lines.ts";
 import { writeErrorFile } from "../openai-batch/error-file.ts";
 import { publishedForm } from "../output/published-form.ts";
 import { writeOutputs } from "../output/write-outputs.ts";
-import { type Plan, type PlannedFile, readPlan, type Task, TaskTable } from "../plan.ts";
-import { createOnce, readJson, recordBytes } from "../records.ts";
+import { type Plan, type PlannedFile, partDigits, type Task, TaskTable } from "../plan.ts";
+import { readJson, recordBytes } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
 import { committedTasks, readCommit } from "../seal/commits.ts";
+import { findDuplicateIds } from "../seal/duplicate-ids.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
 import { removeJournals, type SealOptions, writeSeal } from "../seal/seal.ts";
+import { manifestOf, readSeals } from "../seal/seals.ts";
+import { standingPlan } from "../seal/standing-plan.ts";
+import { lettersPath, linesPath } from "../seal/task-files.ts";
 import { LineSink, type MergedTask, type MergePaths, mergeTask } from "./merge-task.ts";
 import { type RemadeResults, remakeResults } from "./remake-results.ts";
 
-/** The retry's part in one task of the first generation. */
-interface Retried {
+/** The retry's part in one task of the run. */
+export interface Retried {
   task: Task;
   commit: Commit;
 }
 
-/** What a merge made, written down once all of it is on storage. */
-export interface Ready {
-  /** Whose merge it was. */
-  merger: string;
+/** Results after a retry, in a folder of the process that made them; nothing is published yet. */
+export interface Merge {
+  /** By task: those that the retry changed or added. */
   tasks: Record<string, MergedTask & { part: PlannedFile | null }>;
   merged: PlannedFile | null;
   /** Where results are made of the tasks' lines. */
@@ -47,11 +42,10 @@ export interface Ready {
 }
 
 /**
- * Seals a retry: merges its answers into the results as they stand, publishes them, and writes a
- * manifest of its own. Earlier generations are never edited. A kill at any point is mended by the
- * same call: until everything is merged nothing is published, and publishing twice changes nothing.
- * Who merges does so in a folder of its own, and one merge counts: what is published changes what
- * a coordinator would merge that comes back from the dead.
+ * Seals a retry: merges its answers into the results as they stand, in a folder of this process,
+ * and creates the seal; what it names is published then. Earlier generations are never edited. A
+ * kill at any point is mended by the same call. Of several processes that merge one creates the
+ * seal, and nothing of the others counts.
  */
 export async function sealRetry(
   context: RunContext,
@@ -59,62 +53,48 @@ export async function sealRetry(
   options: SealOptions,
 ): Promise<Manifest> {
   const { storage, plan } = context;
+  const { sealed, last } = await readSeals(storage, plan);
+  if (last >= plan.generation && sealed) return await manifestOf(storage, sealed);
   const committed = await committedTasks(storage, plan);
   if (committed.size !== plan.tasks.count) {
     const detail = `${committed.size} of ${plan.tasks.count} tasks of the retry are committed`;
     throw new SluiceError("ROWS_UNBALANCED", detail);
   }
-  const first = await readPlan(storage);
+  const run = await standingPlan(storage, plan.whole ? plan.generation : base.standing);
   const retried = await retriedTasks(context);
-  const known = await readJson<Ready>(storage, retryReadyPath(plan.generation));
-  const ready = known ?? (await makeReady(context, first, base, retried));
-  await options.assertRules();
-  await publish(context, first, ready, options);
+  const merge = await mergeRetry(context, run, base, retried);
   const commits = [...retried.values()].map(({ commit }) => commit);
   const repeating = new Set(commits.filter(mayRepeat).map(({ task }) => task));
   const repeated = await repeatedTasks(context, commits, repeating);
   const bill = await retryBill(context, base, commits, repeated, options);
-  const manifest = await retryManifest(
-    context,
-    { ...base, ...(bill && { bill }) },
-    ready,
-    retried,
-    options,
-  );
-  if (first.outputs) {
+  const billed = { ...base, ...(bill && { bill }) };
+  const manifest = await retryManifest(context, run, billed, merge, retried, options);
+  await options.assertRules();
+  if (run.outputs) {
     // Files of their own are as they should be only once they are all written anew.
     const { tasks, columns = [] } = manifest;
     const { assertRules } = options;
-    manifest.outputs = await writeOutputs(context, first, { tasks, columns, assertRules });
+    manifest.outputs = await writeOutputs(context, run, { tasks, columns, assertRules });
   }
-  const sealed = await writeSeal(context, manifest);
+  const standing = await writeSeal(context, manifest, base.generation);
   if (!plan.job.keepJournals) await removeJournals(context, commits, repeated);
-  return sealed;
+  return standing;
 }
 
-/** Merges, and takes what another merged that was ready first. */
-async function makeReady(
+async function mergeRetry(
   context: RunContext,
-  first: Plan,
+  run: Plan,
   base: Manifest,
   retried: Map<number, Retried>,
-): Promise<Ready> {
-  const { storage, plan } = context;
-  const { isLines } = publishedForm(first);
-  let ready =
-    isLines && first.mergedFile !== null
-      ? await mergeIntoFile(context, first, base, retried)
-      : await mergeIntoParts(context, first, base, retried);
-  if (!isLines) {
-    const made = await remakeResults(context, first, base, ready, retried);
-    ready = { ...ready, merged: made.merged, made };
-  }
-  const path = retryReadyPath(plan.generation);
-  if (storage.createsOnce !== false) {
-    return (await createOnce(storage, path, ready, ({ merger }) => merger)).record;
-  }
-  await storage.replace(path, recordBytes(ready));
-  return ready;
+): Promise<Merge> {
+  const { isLines } = publishedForm(run);
+  const merge =
+    isLines && run.mergedFile !== null
+      ? await mergeIntoFile(context, run, base, retried)
+      : await mergeIntoParts(context, run, base, retried);
+  if (isLines) return merge;
+  const made = await remakeResults(context, run, base, merge, retried);
+  return { ...merge, merged: made.merged, made };
 }
 
 async function retriedTasks({ storage, plan }: RunContext): Promise<Map<number, Retried>> {
@@ -131,63 +111,84 @@ async function retriedTasks({ storage, plan }: RunContext): Promise<Map<number, 
 }
 
 async function mergeIntoParts(
-  { storage, plan, worker: merger }: RunContext,
-  first: Plan,
+  { storage, plan, worker }: RunContext,
+  run: Plan,
   base: Manifest,
   retried: Map<number, Retried>,
-): Promise<Ready> {
-  const paths = retryPaths(plan.generation, merger);
-  const table = new TaskTable(storage, first);
-  const ready: Ready = { merger, tasks: {}, merged: null };
-  const holds = resultsHoldFailed(first.job);
+): Promise<Merge> {
+  const paths = retryPaths(plan.generation, worker);
+  const table = new TaskTable(storage, run);
+  const merge: Merge = { tasks: {}, merged: null };
+  const holds = resultsHoldFailed(run.job);
   try {
     for (const [of, changed] of retried) {
-      const { part, source: lines = part!, deadLetters, lineCounts } = base.tasks[of]!;
-      const results = readLines(storage, lines.path);
+      const entry = base.tasks[of];
+      if (!entry) {
+        merge.tasks[of] = addedTask(changed.commit);
+        continue;
+      }
+      const { deadLetters, lineCounts } = entry;
+      const results = readLines(storage, (await linesPath(storage, entry))!);
       const sink = await LineSink.open(storage, paths.part(of));
       const task = await table.task(of);
       const standing = { task, results, deadLetters, lineCounts };
       const source = { ...standing, retried: changed, resultsHoldFailed: holds };
       const merged = await mergeTask(storage, source, sink, besideOf(paths, of));
       await results.return(undefined);
-      ready.tasks[of] = { ...merged, part: await sink.end() };
+      merge.tasks[of] = { ...merged, part: await sink.end() };
     }
   } finally {
     await table.close();
   }
-  return ready;
+  return merge;
+}
+
+/** A task that the retry added: nothing stood there. */
+function addedTask({ rows, part, deadLetters, lineCounts }: Commit): Merge["tasks"][string] {
+  const { results, failed, filtered } = rows;
+  const counts = { results, failed, filtered, recovered: 0 };
+  return { ...counts, deadLetters, lineCounts: lineCounts ?? null, part };
 }
 
 async function mergeIntoFile(
-  { storage, outside, plan, worker: merger }: RunContext,
-  first: Plan,
+  { storage, outside, plan, worker }: RunContext,
+  run: Plan,
   base: Manifest,
   retried: Map<number, Retried>,
-): Promise<Ready> {
-  const paths = retryPaths(plan.generation, merger);
-  const results = readLines(outside, first.mergedFile!);
+): Promise<Merge> {
+  const paths = retryPaths(plan.generation, worker);
+  const results = readLines(outside, run.mergedFile!);
   const sink = await LineSink.open(storage, paths.merged);
-  const table = new TaskTable(storage, first);
-  const ready: Ready = { merger, tasks: {}, merged: null };
-  const holds = resultsHoldFailed(first.job);
+  const table = new TaskTable(storage, run);
+  const merge: Merge = { tasks: {}, merged: null };
+  const holds = resultsHoldFailed(run.job);
   try {
     for await (const task of table.all()) {
       const changed = retried.get(task.task);
-      const { deadLetters, lineCounts } = base.tasks[task.task]!;
-      if (!changed) {
-        await copyLines(results, sink, base.tasks[task.task]!.results);
+      const entry = base.tasks[task.task];
+      if (!entry) {
+        const added = addedTask(changed!.commit);
+        const lines = readLines(storage, added.part!.path);
+        await copyLines(lines, sink, added.results);
+        await lines.return(undefined);
+        merge.tasks[task.task] = { ...added, part: null };
         continue;
       }
+      if (!changed) {
+        await copyLines(results, sink, entry.results);
+        continue;
+      }
+      const { deadLetters, lineCounts } = entry;
       const standing = { task, results, deadLetters, lineCounts };
       const source = { ...standing, retried: changed, resultsHoldFailed: holds };
       const merged = await mergeTask(storage, source, sink, besideOf(paths, task.task));
-      ready.tasks[task.task] = { ...merged, part: null };
+      merge.tasks[task.task] = { ...merged, part: null };
     }
   } finally {
     await results.return(undefined);
     await table.close();
   }
-  return { ...ready, merged: await sink.end() };
+  return { ...merge, merged: await sink.end() };
 }
 
 function besideOf(paths: ReturnType<typeof retryPaths>, task: number): MergePaths {
@@ -202,53 +203,20 @@ async function copyLines(
   for (let line = 0; line < count; line++) await sink.add((await lines.next()).value!);
 }
 
-async function publish(
-  { storage, outside }: RunContext,
-  first: Plan,
-  ready: Ready,
-  { assertRules }: SealOptions,
-): Promise<void> {
-  const width = partWidth(first.tasks.count);
-  const { isLines, ending } = publishedForm(first);
-  for (const [of, part] of Object.entries(ready.made?.parts ?? {})) {
-    await storage.publish(part.path, partPath(Number(of), width, ending));
-  }
-  for (const [of, { part, deadLetters }] of Object.entries(ready.tasks)) {
-    const task = Number(of);
-    if (part && isLines) await storage.publish(part.path, partPath(task, width));
-    if (deadLetters) await storage.publish(deadLetters.path, deadLetterPath(task, width));
-    else await storage.remove(deadLetterPath(task, width));
-  }
-  if (!ready.merged) return;
-  const reader = await storage.open(ready.merged.path);
-  const writer = await outside.writer(first.mergedFile!);
-  try {
-    for (let offset = 0; offset < reader.bytes; offset += limits.readChunkBytes) {
-      await writer.write(await reader.read(offset, limits.readChunkBytes));
-    }
-    await assertRules();
-    await writer.close();
-  } catch (error) {
-    await writer.abort();
-    throw error;
-  } finally {
-    await reader.close();
-  }
-}
-
 async function retryManifest(
   context: RunContext,
+  run: Plan,
   base: Manifest,
-  ready: Ready,
+  merge: Merge,
   retried: Map<number, Retried>,
   options: SealOptions,
 ): Promise<Manifest> {
   const { storage, plan, clock } = context;
-  const tasks = base.tasks.map((entry) => mergedEntry(entry, plan, ready, retried));
-  const sum = (key: "results" | "failed" | "filtered") =>
+  const tasks = mergedEntries(base, run, plan, merge, retried);
+  const sum = (key: "rows" | "results" | "failed" | "filtered") =>
     tasks.reduce((all, entry) => all + (entry[key] ?? 0), 0);
-  const [failed, filtered] = [sum("failed"), sum("filtered")];
-  const answered = base.rows.total - failed - filtered;
+  const [total, failed, filtered] = [sum("rows"), sum("failed"), sum("filtered")];
+  const answered = total - failed - filtered;
   const commits = [...retried.values()].map(({ commit }) => commit);
   const planFile = await storage.read(planPathOf(plan.generation));
   const planned = {
@@ -256,38 +224,80 @@ async function retryManifest(
     sha256: sha256Hex(planFile),
     bytes: planFile.length,
   };
+  const { mergedSource: _merged, errorSource: _errors, ...standing } = base;
   return {
-    ...base,
+    ...standing,
     generation: plan.generation,
     software: plan.software,
     sealedAt: new Date(clock.now()).toISOString(),
     seed: plan.seed,
     retries: [...(base.retries ?? []), { generation: plan.generation, plan: planned }],
+    ...(plan.whole && { input: plan.input, standing: plan.generation }),
     engine: options.engine,
-    rows: { ...base.rows, answered, filtered, failed, results: sum("results") },
-    requests: { ...base.requests, answered: answeredRequests(base, commits) },
+    rows: { ...base.rows, total, answered, filtered, failed, results: sum("results") },
+    requests: requestsAfter(base, retried),
     usage: commits.reduce((all, { usage }) => addUsage(all, usage), base.usage),
     errors: await errorsOf(storage, tasks),
     busySeconds: commits.reduce((all, commit) => all + commit.busySeconds, base.busySeconds),
     tasks,
-    ...(ready.made?.columns && { columns: ready.made.columns }),
-    merged: ready.merged ? { ...ready.merged, path: base.merged!.path } : base.merged,
-    ...(base.errorFile && { errorFile: await writeErrorFile(context, base.errorFile.path, tasks) }),
+    ...(merge.made?.columns && { columns: merge.made.columns }),
+    ...mergedFiles(base, merge),
+    ...(await errorFileOf(context, base, tasks)),
+    ...(plan.whole && { duplicateIds: await duplicateIds(storage, tasks) }),
   };
+}
+
+function mergedFiles(
+  { merged }: Manifest,
+  merge: Merge,
+): Pick<Manifest, "merged" | "mergedSource"> {
+  if (!merged || !merge.merged) return { merged };
+  return { merged: { ...merge.merged, path: merged.path }, mergedSource: merge.merged.path };
+}
+
+async function errorFileOf(
+  context: RunContext,
+  { errorFile }: Manifest,
+  tasks: readonly ManifestTask[],
+): Promise<Pick<Manifest, "errorFile" | "errorSource">> {
+  if (!errorFile) return {};
+  const { storage, plan, worker } = context;
+  const { errors } = retryPaths(plan.generation, worker);
+  const written = await writeErrorFile({ storage, plan }, storage, errors, tasks);
+  return { errorFile: { ...written, path: errorFile.path }, errorSource: errors };
 }
 
 /** What the run has cost with the retry; what an earlier version sealed has no bill to add to. */
 async function retryBill(
   context: RunContext,
-  { bill, sealedAt }: Manifest,
+  base: Manifest,
   commits: readonly Commit[],
   repeated: ReadonlyMap<number, RepeatedTask>,
   { prices }: SealOptions,
 ): Promise<Bill | undefined> {
+  const { bill, sealedAt } = base;
   if (!bill) return undefined;
   const tally = new BillTally();
   for (const commit of commits) tally.add(commit);
-  return tally.bill(context, repeated, prices, { bill, sealedMs: Date.parse(sealedAt) });
+  const { abandoned } = await readSeals(context.storage, context.plan);
+  const dropped = abandoned.filter(({ generation }) => generation > base.generation);
+  const lost = dropped.reduce(
+    (sum, { spent = noPaidAnswers }) => addPaidAnswers(sum, spent),
+    noPaidAnswers,
+  );
+  return tally.bill(context, repeated, prices, { bill, lost, sealedMs: Date.parse(sealedAt) });
+}
+
+/** Requests of all rows: those of added rows come to the others. */
+function requestsAfter(base: Manifest, retried: ReadonlyMap<number, Retried>): RequestCounts {
+  const commits = [...retried.values()].map(({ commit }) => commit);
+  const added = [...retried].filter(([of]) => of >= base.tasks.length);
+  const planned = added.reduce(
+    (sum, [, { commit }]) => sum + commit.requests.planned,
+    base.requests.planned,
+  );
+  const requests = { ...base.requests, planned };
+  return { ...requests, answered: answeredRequests({ ...base, requests }, commits) };
 }
 
 /** A row that was answered before and is now answered anew counts once. */
@@ -299,38 +309,97 @@ export function answeredRequests(base: Manifest, commits: readonly Commit[]): nu
   );
 }
 
+/** All tasks as the retry leaves them; those that it added come last. */
+function mergedEntries(
+  base: Manifest,
+  run: Plan,
+  plan: Plan,
+  merge: Merge,
+  retried: Map<number, Retried>,
+): ManifestTask[] {
+  const changed = base.tasks.map((entry) => mergedEntry(entry, plan, merge, retried));
+  const added: ManifestTask[] = [];
+  for (let of = base.tasks.length; of < run.tasks.count; of++) {
+    added.push(addedEntry(of, run, plan, merge, retried.get(of)!));
+  }
+  return [...changed, ...added];
+}
+
 function mergedEntry(
   entry: ManifestTask,
   plan: Plan,
-  ready: Ready,
+  merge: Merge,
   retried: Map<number, Retried>,
 ): ManifestTask {
-  const merged = ready.tasks[entry.task];
+  const merged = merge.tasks[entry.task];
   const changed = retried.get(entry.task);
-  const made = ready.made?.parts[entry.task];
+  const made = merge.made?.parts[entry.task];
   const published: ManifestTask = made
     ? { ...entry, part: { ...made, path: entry.part!.path }, encoded: made.path }
     : entry;
   if (!merged || !changed) return published;
   const { results, failed, recovered, filtered, part, deadLetters } = merged;
-  const bytes = recordBytes(changed.commit);
-  const commit = {
-    path: commitPath(changed.task.task, plan),
-    sha256: sha256Hex(bytes),
-    bytes: bytes.length,
-  };
-  const { filtered: _filtered, lineCounts: _counts, ...rest } = published;
+  const { filtered: _1, lineCounts: _2, source: _3, letters: _4, ...rest } = published;
   return {
     ...rest,
     results,
     failed,
     ...(filtered > 0 ? { filtered } : {}),
     ...(merged.lineCounts && { lineCounts: merged.lineCounts }),
+    ...(part && { source: part }),
     // A retry adds neither parts nor dead letters where there were none.
-    ...(entry.source ? { source: part! } : { part: part && { ...part, path: entry.part!.path } }),
+    ...(part && entry.part && !made && { part: { ...part, path: entry.part.path } }),
     deadLetters: deadLetters && { ...deadLetters, path: entry.deadLetters!.path },
-    retried: [...(entry.retried ?? []), { commit, generation: plan.generation, recovered }],
+    ...(deadLetters && { letters: deadLetters.path }),
+    retried: [
+      ...(entry.retried ?? []),
+      { commit: commitFile(changed, plan), generation: plan.generation, recovered },
+    ],
   };
+}
+
+function addedEntry(of: number, run: Plan, plan: Plan, merge: Merge, added: Retried): ManifestTask {
+  const { results, failed, filtered, part, deadLetters, lineCounts } = merge.tasks[of]!;
+  const made = merge.made?.parts[of];
+  const digits = partDigits(run);
+  const { isLines, isParts, ending } = publishedForm(run);
+  const published = made ?? (isLines && isParts ? part : null);
+  return {
+    task: of,
+    generation: plan.generation,
+    rows: added.commit.rows.total,
+    results,
+    failed,
+    attempt: added.commit.attempt,
+    commit: commitFile(added, plan),
+    part: published && { ...published, path: partPath(of, digits, ending) },
+    ...(made && { encoded: made.path }),
+    ...(part && { source: part }),
+    ...(filtered > 0 && { filtered }),
+    ...(lineCounts && { lineCounts }),
+    deadLetters: deadLetters && { ...deadLetters, path: deadLetterPath(of, digits) },
+    ...(deadLetters && { letters: deadLetters.path }),
+  };
+}
+
+function commitFile({ task, commit }: Retried, plan: Plan): PlannedFile {
+  const bytes = recordBytes(commit);
+  return { path: commitPath(task.task, plan), sha256: sha256Hex(bytes), bytes: bytes.length };
+}
+
+/** Ids of all rows: those that a retry read anew may have others. */
+async function duplicateIds(
+  storage: Storage,
+  tasks: readonly ManifestTask[],
+): Promise<Manifest["duplicateIds"]> {
+  const files: PlannedFile[] = [];
+  for (const { commit, retried = [] } of tasks) {
+    for (const file of [commit, ...retried.map((retry) => retry.commit)]) {
+      const { ids } = (await readJson<Commit>(storage, file.path))!;
+      if (ids) files.push(ids);
+    }
+  }
+  return files.length === 0 ? null : await findDuplicateIds(storage, files);
 }
 
 /** Failures by code, counted from the dead letters as they stand. */
@@ -339,9 +408,10 @@ export async function errorsOf(
   tasks: readonly ManifestTask[],
 ): Promise<ErrorCounts> {
   let errors: ErrorCounts = {};
-  for (const { deadLetters } of tasks) {
-    if (!deadLetters) continue;
-    for await (const line of readLines(storage, deadLetters.path)) {
+  for (const task of tasks) {
+    const path = await lettersPath(storage, task);
+    if (path === undefined) continue;
+    for await (const line of readLines(storage, path)) {
       const { code, message } = JSON.parse(line) as DeadLetter;
       errors = addErrors(errors, { [code]: { count: 1, message } });
     }

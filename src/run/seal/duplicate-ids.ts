@@ -76,7 +76,9 @@ function countRepeats(
 ): void {
   entries.sort(([a, rowA], [b, rowB]) => (a < b ? -1 : a > b ? 1 : rowA - rowB));
   for (let at = 1; at < entries.length; at++) {
-    if (entries[at]![0] !== entries[at - 1]![0]) continue;
+    // A row that was read anew stands there twice.
+    if (entries[at]![0] !== entries[at - 1]![0] || entries[at]![1] === entries[at - 1]![1])
+      continue;
     found.count++;
     const rows: [number, number] = [entries[at - 1]![1], entries[at]![1]];
     if (found.examples.length < maxExamples) found.examples.push({ rows });

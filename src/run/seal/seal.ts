@@ -1,5 +1,5 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import { digestOf, sha256Hex, sha256Stream } from "../../foundation/hashing.ts";
+import { sha256Hex, sha256Stream } from "../../foundation/hashing.ts";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { type AttemptCounts, addCounts, type Commit, noCounts } from "../attempt/commit.ts";
@@ -11,22 +11,22 @@ import {
   attemptPaths,
   commitPath,
   deadLetterPath,
-  manifestPathOf,
   partPath,
   partPrefix,
   partWidth,
   planPathOf,
-  successPath,
+  writtenManifestPath,
 } from "../layout.ts";
 import { writeErrorFile } from "../openai-batch/error-file.ts";
 import { type EncodedTask, type MadeResults, publishResults } from "../output/publish-results.ts";
 import { publishedForm } from "../output/published-form.ts";
 import { type PlannedFile, type Task, TaskTable } from "../plan.ts";
-import { createOnce, recordBytes } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
 import { committedTasks, readStoredCommits, type StoredCommit } from "./commits.ts";
 import { findDuplicateIds } from "./duplicate-ids.ts";
-import { type Manifest, type ManifestTask, readManifest, type Success } from "./manifest.ts";
+import type { Manifest, ManifestTask } from "./manifest.ts";
+import { completeSeal, publishSeal } from "./publish-seal.ts";
+import { endGeneration, manifestOf, type Seal } from "./seals.ts";
 
 export interface SealOptions {
   engine: Manifest["engine"] | { name: string; choices: Record<string, Json> };
@@ -38,7 +38,7 @@ export interface SealOptions {
 
 /**
  * Seals a run whose tasks are all committed: checks that every planned row is in exactly one
- * commit, publishes, and writes the manifest and then `_SUCCESS`. Doing it twice changes nothing.
+ * commit, publishes, and creates the seal. Doing it twice changes nothing.
  *
  * @returns the manifest, or the one that stands where the run was sealed already.
  * @throws SluiceError `ROWS_UNBALANCED` when rows are missing, `RUN_DAMAGED` when commits are.
@@ -47,7 +47,7 @@ export async function sealRun(context: RunContext, options: SealOptions): Promis
   const { storage, plan } = context;
   await options.assertRules();
   // Others may have sealed it, and a retry changed its parts, before this process came to rule.
-  const standing = await readManifest(storage);
+  const standing = await completeSeal(context, plan);
   if (standing) return standing;
   const gathered = await gather(context).catch((error: unknown) => explainMissing(context, error));
   if (gathered.counts.rows.total !== plan.rows) {
@@ -79,11 +79,13 @@ export async function sealRun(context: RunContext, options: SealOptions): Promis
     ...(await results(context, gathered, options)),
     ...(plan.errorFile === undefined
       ? {}
-      : { errorFile: await writeErrorFile(context, plan.errorFile, gathered.tasks) }),
+      : {
+          errorFile: await writeErrorFile(context, context.outside, plan.errorFile, gathered.tasks),
+        }),
     duplicateIds: gathered.ids.length > 0 ? await findDuplicateIds(storage, gathered.ids) : null,
   };
   await options.assertRules();
-  const sealed = await writeSeal(context, manifest);
+  const sealed = await writeSeal(context, manifest, null);
   if (!plan.job.keepJournals) await removeJournals(context, gathered.tasks, repeated);
   return sealed;
 }
@@ -109,22 +111,40 @@ async function explainMissing({ storage, plan }: RunContext, error: unknown): Pr
 }
 
 /**
- * Writes the manifest, and last the `_SUCCESS` that vouches for it. The manifest of a generation is
- * made once: a coordinator that comes back from the dead must not put its own in the place of one
- * that is vouched for already, nor take a later generation's `_SUCCESS` back.
+ * Creates the seal of a generation, which names the manifest, and publishes what it names.
  *
- * @returns the manifest that stands.
+ * @param base the generation that a retry builds on; null where the results are published already.
+ * @returns the manifest that stands: another process may have sealed the generation meanwhile.
+ * @throws SluiceError `COORDINATOR_LOST` where the generation was abandoned.
  */
-export async function writeSeal({ storage }: RunContext, manifest: Manifest): Promise<Manifest> {
-  const { generation } = manifest;
-  const path = manifestPathOf(generation);
+export async function writeSeal(
+  context: RunContext,
+  manifest: Manifest,
+  base: number | null,
+): Promise<Manifest> {
+  const { storage, worker: by } = context;
+  const { runId, generation } = manifest;
   const bytes = manifestBytes(manifest);
-  const { won, record } = await createOnce(storage, path, manifest, digestOf, () => bytes);
-  const sha256 = sha256Hex(won ? bytes : await storage.read(path));
-  const success: Success = { generation, manifest: path, sha256 };
-  if (generation > 1) await storage.replace(successPath, recordBytes(success));
-  else await createOnce(storage, successPath, success, (it) => it.sha256);
-  return record;
+  const path = writtenManifestPath(manifest, by);
+  await storage.replace(path, bytes);
+  const file = { path, sha256: sha256Hex(bytes), bytes: bytes.length };
+  const { standing: planned } = manifest;
+  const own: Seal = {
+    runId,
+    generation,
+    end: "sealed",
+    base,
+    by,
+    manifest: file,
+    ...(planned !== undefined && { standing: planned }),
+  };
+  const seal = await endGeneration(storage, own);
+  if (seal.end === "abandoned") {
+    throw new SluiceError("COORDINATOR_LOST", `retry ${generation} was abandoned meanwhile`);
+  }
+  const standing = seal.by === by ? manifest : await manifestOf(storage, seal);
+  await publishSeal(context, seal, standing, base !== null);
+  return standing;
 }
 
 function manifestBytes(manifest: Manifest): Buffer {
@@ -231,10 +251,11 @@ function manifestTask({ plan }: RunContext, { commit, bytes }: StoredCommit): Ma
     attempt,
     commit: { path: commitPath(task, plan), sha256: sha256Hex(bytes), bytes: bytes.length },
     part: isLines && isParts ? { ...part, path: partPath(task, width) } : null,
-    ...(isLines ? {} : { source: part }),
+    source: part,
     ...(rows.filtered > 0 ? { filtered: rows.filtered } : {}),
     ...(lineCounts && { lineCounts }),
     deadLetters: deadLetters && { ...deadLetters, path: deadLetterPath(task, width) },
+    ...(deadLetters && { letters: deadLetters.path }),
   };
 }
 

@@ -8,24 +8,34 @@ import {
   deadLetterPrefix,
   type Generation,
   manifestPathOf,
+  manifestsPrefix,
   partPath,
   partPrefix,
-  partWidth,
   planPath,
   planPathOf,
+  sealPath,
   successPath,
+  writtenManifestPath,
 } from "../layout.ts";
 import { readLines } from "../lines.ts";
 import { resultsHoldFailed } from "../openai-batch/batch-lines.ts";
 import { type OutputPlaces, outputStorage } from "../output/plan-outputs.ts";
 import { publishedForm } from "../output/published-form.ts";
 import type { WholeOutput } from "../output/write-outputs.ts";
-import type { Plan, PlannedFile, PlannedOutputs, Task } from "../plan.ts";
-import { recordBytes } from "../records.ts";
+import {
+  type Plan,
+  type PlannedFile,
+  type PlannedOutputs,
+  partDigits,
+  type Task,
+} from "../plan.ts";
+import { readJson } from "../records.ts";
 import { committedTasks } from "./commits.ts";
 import { findDuplicateIds } from "./duplicate-ids.ts";
 import { lookAtFile, type Segment } from "./fingerprint.ts";
 import type { Manifest, ManifestTask, Success } from "./manifest.ts";
+import { readSeals, type Seal, type Seals, successBytes } from "./seals.ts";
+import { standingPlan } from "./standing-plan.ts";
 import { type SealedCommits, sealedSums } from "./sums.ts";
 
 /** One thing that is wrong with a sealed run. */
@@ -82,6 +92,8 @@ class Verifier {
   #hasLines = true;
   #ending = ".jsonl";
   #plannedOutputs: PlannedOutputs | undefined;
+  /** Digits in the names of parts. */
+  #digits = 5;
 
   constructor(places: OutputPlaces) {
     this.#places = places;
@@ -127,59 +139,132 @@ class Verifier {
   }
 
   async #seal(): Promise<Manifest | undefined> {
-    const sealBytes = await this.#read(successPath, "it is missing: the run is not sealed");
-    const success = sealBytes && parsed<Success>(sealBytes);
-    if (!success) {
-      if (sealBytes) this.#report(successPath, "it cannot be read");
+    const seals = await this.#seals();
+    const sealed = seals?.sealed;
+    if (!sealed) return undefined;
+    this.#manifestPath = manifestPathOf(sealed.generation);
+    await this.#success(sealed);
+    const { path, sha256, bytes: length } = sealed.manifest!;
+    const bytes = await this.#read(path);
+    if (!bytes) {
+      await this.#guarded(() => this.#chain(seals));
       return undefined;
     }
-    const { generation, manifest: name, sha256 } = success;
-    this.#manifestPath = manifestPathOf(generation);
-    const whole = recordBytes({ generation, manifest: this.#manifestPath, sha256 });
-    if (name !== this.#manifestPath || !whole.equals(sealBytes)) {
-      this.#report(successPath, "it changed since it was written");
-    }
-    const bytes = await this.#read(this.#manifestPath);
-    if (!bytes) return undefined;
-    if (sha256Hex(bytes) !== sha256) {
+    if (sha256Hex(bytes) !== sha256 || bytes.length !== length) {
       // Which of the two changed cannot be told, unless the rest of the manifest gives it away.
-      this.#report(this.#manifestPath, "it is not the one that _SUCCESS has the checksum of");
-      this.#report(successPath, `its checksum is not that of ${this.#manifestPath}`);
+      const seal = sealed.by === "" ? successPath : sealPath(sealed);
+      this.#report(path, `it is not the one that ${seal} has the checksum of`);
+      this.#report(seal, `its checksum is not that of ${path}`);
     }
     const manifest = parsed<Manifest>(bytes);
-    if (!manifest) this.#report(this.#manifestPath, "it is no JSON");
-    else this.#compare("generation", manifest.generation, generation, "_SUCCESS");
+    if (!manifest) this.#report(path, "it is no JSON");
+    else {
+      this.#compare("generation", manifest.generation, sealed.generation, "its seal");
+    }
+    await this.#guarded(() => this.#chain(seals, manifest));
     return manifest;
+  }
+
+  async #seals(): Promise<Seals | undefined> {
+    const plan = await readJson<Plan>(this.#storage, planPath).catch(() => undefined);
+    const of = { runId: plan?.runId ?? "" };
+    let seals: Seals;
+    try {
+      seals = await readSeals(this.#storage, of);
+    } catch (error) {
+      const { place, message } = asSluiceError(error);
+      this.#report(place.file ?? successPath, message);
+      return undefined;
+    }
+    if (!seals.sealed) this.#report(successPath, "it is missing: the run is not sealed");
+    if (seals.sealed?.by !== "") return seals;
+    // Manifests that only their writers name are there since each seal has a record.
+    for await (const { path } of this.#storage.list(manifestsPrefix(of))) {
+      const { generation = 1 } = (await this.#json<Manifest>(path)) ?? {};
+      this.#report(sealPath({ ...of, generation }), "the seal is missing");
+      break;
+    }
+    return seals;
+  }
+
+  /** What other programs see of the seal. */
+  async #success(sealed: Seal): Promise<void> {
+    const found = await this.#read(successPath, "it is missing: the seal was not published");
+    const published = successBytes(sealed, this.#manifestPath);
+    if (found && !published.equals(found)) {
+      const stated = parsed<Success>(found);
+      const isOlder = stated !== undefined && stated.generation < sealed.generation;
+      this.#report(
+        successPath,
+        isOlder
+          ? `it is of seal ${stated.generation}, an older one`
+          : "it changed since it was written",
+      );
+    }
+    if (sealed.by === "") return;
+    const copy = await this.#read(this.#manifestPath);
+    if (copy && sha256Hex(copy) !== sealed.manifest!.sha256) {
+      this.#report(this.#manifestPath, "it is not the manifest that is sealed");
+    }
+  }
+
+  /** Each seal names the one that it builds on, and the manifest names all of them. */
+  async #chain(seals: Seals, manifest?: Manifest): Promise<void> {
+    const sealed = seals.all.filter(({ end }) => end === "sealed");
+    // An earlier version of Sluice sealed without a record, and numbered without gaps.
+    const [first] = sealed;
+    const unrecorded = first ? (first.base ?? 0) : (manifest?.generation ?? 0);
+    const numbers = Array.from({ length: unrecorded }, (_, at) => at + 1);
+    for (const seal of sealed) {
+      const before = numbers.at(-1) ?? null;
+      if (seal.base !== before) {
+        this.#report(
+          sealPath(seal),
+          `it builds on seal ${seal.base}, and seal ${before} is the one before`,
+        );
+      }
+      numbers.push(seal.generation);
+      if (seal.manifest!.path !== writtenManifestPath(seal, seal.by)) {
+        this.#report(sealPath(seal), "it does not name the manifest of its writer");
+      }
+      if (seal !== seals.sealed) await this.#file(this.#storage, seal.manifest!);
+    }
+    if (!manifest) return;
+    const stated = [1, ...(manifest.retries ?? []).map((retry) => retry.generation)];
+    this.#compare("generations", stated, numbers, "the seals");
   }
 
   /** The plan of each generation, its tasks, and what the manifest repeats of them. */
   async #plans(manifest: Manifest): Promise<void> {
     const retries = manifest.retries ?? [];
-    const sealed = [manifest.plan, ...retries.map(({ plan }) => plan)];
-    const numbers = retries.map(({ generation }) => generation);
-    const expected = Array.from({ length: manifest.generation - 1 }, (_, at) => at + 2);
-    this.#compare("retries", numbers, expected, "its generation");
     let first: Plan | undefined;
     let last: Plan | undefined;
-    for (const [at, file] of sealed.entries()) {
-      this.#compare("path of a plan", file.path, planPathOf(at + 1), "its generation");
+    let whole: Plan | undefined;
+    for (const { generation, plan: file } of [{ generation: 1, plan: manifest.plan }, ...retries]) {
+      this.#compare("path of a plan", file.path, planPathOf(generation), "its generation");
       await this.#file(this.#storage, file);
       const bytes = await this.#storage.read(file.path).catch(() => undefined);
       const plan = bytes && parsed<Plan>(bytes);
       if (!plan) continue;
-      for (const table of [plan.tasks.file, plan.tasks.index]) {
-        await this.#file(this.#storage, table);
+      for (const { file, index } of [plan.tasks, ...(plan.whole ? [plan.whole.tasks] : [])]) {
+        await this.#file(this.#storage, file);
+        await this.#file(this.#storage, index);
       }
       first ??= plan;
+      if (plan.whole) whole = plan;
       last = plan;
     }
     if (!first || !last) return;
-    const { runId, input, mergedFile, job, rows } = first;
+    const run = await standingPlan(this.#storage, whole?.generation);
+    const { runId, mergedFile, job } = first;
+    const { input, rows, outputs } = run;
     this.#resultsHoldFailed = resultsHoldFailed(job);
     const form = publishedForm(first);
     this.#hasLines = form.isLines;
     this.#ending = form.ending;
-    this.#plannedOutputs = first.outputs;
+    this.#plannedOutputs = outputs;
+    this.#digits = partDigits(run);
+    this.#compare("standing", manifest.standing, whole?.generation, "the plans");
     this.#compare("errorFile", manifest.errorFile?.path, first.errorFile, "the plan");
     this.#compare("runId", manifest.runId, runId, "the plan");
     this.#compare("name", manifest.name, job.name, "the plan");
@@ -188,7 +273,11 @@ class Verifier {
     this.#compare("rows.total", manifest.rows.total, rows, "the plan");
     this.#compare("seed", manifest.seed, last.seed, "the plan");
     this.#compare("software", manifest.software, last.software, "the plan");
-    await this.#planned(manifest, first);
+    await this.#planned(manifest, run);
+    for (const task of await committedTasks(this.#storage, first)) {
+      if (task < first.tasks.count) continue;
+      this.#report(`_sluice/commits/${task}.*`, "the plan has no such task");
+    }
   }
 
   /** Every planned task, and nothing else, is sealed and committed. */
@@ -201,10 +290,6 @@ class Verifier {
       }
     } catch {
       // That file was found wrong already.
-    }
-    for (const task of await committedTasks(this.#storage, plan)) {
-      if (task < plan.tasks.count) continue;
-      this.#report(`_sluice/commits/${task}.*`, "the plan has no such task");
     }
   }
 
@@ -220,7 +305,7 @@ class Verifier {
   async #task(manifest: Manifest, entry: ManifestTask, task: number): Promise<void> {
     this.#compare(`task at ${task}`, entry.task, task, "its place");
     const { runId } = manifest;
-    const commit = await this.#commit(entry.commit, { runId, generation: 1 });
+    const commit = await this.#commit(entry.commit, { runId, generation: entry.generation ?? 1 });
     let recovered = 0;
     for (const retry of entry.retried ?? []) {
       recovered += retry.recovered;
@@ -231,13 +316,14 @@ class Verifier {
     if (commit) {
       this.#commits.first.set(task, commit);
       this.#compareTask(entry, commit, recovered);
-      for (const file of [commit.ids, commit.cutRows]) {
+      for (const file of [commit.ids, commit.cutRows, commit.rowHashes]) {
         if (file) await this.#file(this.#storage, file);
       }
     }
     const { part, source } = entry;
     if (part) await this.#file(this.#storage, part, this.#hasLines ? entry.results : undefined);
-    if (source) await this.#file(this.#storage, source, entry.results);
+    // Lines that are published are looked at where they are.
+    if (source && !this.#hasLines) await this.#file(this.#storage, source, entry.results);
     if (entry.lineCounts) await this.#file(this.#storage, entry.lineCounts);
     if (entry.deadLetters) await this.#file(this.#storage, entry.deadLetters, entry.failed);
     this.#checked.tasks++;
@@ -270,7 +356,7 @@ class Verifier {
     // A row that had a line when it failed has one still.
     const results = commit.rows.results + (this.#resultsHoldFailed ? 0 : recovered);
     const failed = commit.rows.failed - recovered;
-    this.#compare(what("number"), task, commit.task, source);
+    if (!entry.generation) this.#compare(what("number"), task, commit.task, source);
     this.#compare(what("attempt"), entry.attempt, commit.attempt, source);
     this.#compare(what("rows"), rows, commit.rows.total, source);
     // Of retried rows that became several, or none, the lines alone tell.
@@ -281,8 +367,10 @@ class Verifier {
     const outcomes = answered + filtered + commit.rows.failed;
     this.#compare(what("outcomes"), rows, outcomes, source);
     this.#compare(what("dead letters"), deadLetters !== null, failed > 0, source);
+    const isOne = part !== null && entry.source !== undefined && this.#hasLines;
+    if (isOne) this.#compare(what("part"), contentOf(part), contentOf(entry.source!), "its source");
     if (retried.length > 0) return;
-    if (lines) this.#compare(what("part"), lines.sha256, commit.part.sha256, source);
+    if (lines) this.#compare(what("part"), contentOf(lines), contentOf(commit.part), source);
     this.#compare(what("dead letters"), deadLetters?.sha256, commit.deadLetters?.sha256, source);
   }
 
@@ -305,9 +393,12 @@ class Verifier {
     }
   }
 
-  async #ids({ duplicateIds, tasks }: Manifest): Promise<void> {
+  async #ids({ duplicateIds, tasks, standing }: Manifest): Promise<void> {
     const commits = tasks.map(({ task }) => this.#commits.first.get(task));
-    const files = commits.flatMap((commit) => commit?.ids ?? []);
+    // Rows that a retry read anew may have other ids.
+    const again = standing === undefined ? [] : this.#commits.retries.values();
+    const retried = [...again].flatMap((commits) => [...commits.values()]);
+    const files = [...commits, ...retried].flatMap((commit) => commit?.ids ?? []);
     const present = await Promise.all(files.map(({ path }) => this.#storage.stat(path)));
     if (commits.some((commit) => !commit) || present.some((file) => !file)) return;
     const found = files.length === 0 ? null : await findDuplicateIds(this.#storage, files);
@@ -350,7 +441,7 @@ class Verifier {
       if (deadLetters) known.add(deadLetters.path);
     }
     const { length } = manifest.tasks;
-    const last = partPath(length - 1, partWidth(length), this.#ending);
+    const last = partPath(length - 1, this.#digits, this.#ending);
     const problem = manifest.merged
       ? "no commit knows this file: results are merged"
       : `no commit knows this file (the last part is ${last})`;
@@ -375,6 +466,10 @@ class Verifier {
     if (problem !== undefined) this.#report(file.path, problem);
   }
 
+  async #json<T>(path: string): Promise<T | undefined> {
+    return await readJson<T>(this.#storage, path).catch(() => undefined);
+  }
+
   async #read(path: string, absent = "the file is missing"): Promise<Buffer | undefined> {
     try {
       return Buffer.from(await this.#storage.read(path));
@@ -384,6 +479,10 @@ class Verifier {
       return undefined;
     }
   }
+}
+
+function contentOf({ sha256, bytes }: PlannedFile) {
+  return { sha256, bytes };
 }
 
 function parsed<T>(bytes: Uint8Array): T | undefined {

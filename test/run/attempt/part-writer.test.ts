@@ -274,9 +274,21 @@ describe("PartWriter", () => {
       });
     });
 
-    it("reads the input a second time only from where they did not", async () => {
-      expect((await filesOf({}, (row) => row, true)).opened).toBe(1);
+    it("reads the input a second time only where they did not, or where a row failed", async () => {
+      expect((await filesOf({}, (row) => row, true)).opened).toBe(2);
       expect((await filesOf({}, (row) => -row, true)).opened).toBe(2);
+      const run = await plannedRun(rowsOf(2));
+      let opened = 0;
+      const openFile: typeof run.context.openFile = (path) => {
+        opened++;
+        return run.context.openFile(path);
+      };
+      const attempt = await openAttempt(run, 0, { ...run.context, openFile });
+      for (const row of (await Array.fromAsync(attempt.readOpenRows())).flat()) {
+        attempt.settleAnswered(row.index, [request], '"x"', row);
+      }
+      expect((await attempt.commit()).commit.rowHashes).toBeUndefined();
+      expect(opened).toBe(1);
     });
   });
 

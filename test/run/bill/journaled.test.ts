@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { noUsage } from "../../../src/foundation/inference.ts";
-import { journaledAttempts, journaledUsage } from "../../../src/run/bill/journaled.ts";
+import { journaledAnswers, journaledAttempts } from "../../../src/run/bill/journaled.ts";
+import { noPaidAnswers } from "../../../src/run/bill/paid-answers.ts";
 import { answer, openAttempt } from "../attempt/open-attempt.ts";
 import { plannedRun, rowsOf } from "../run-fixture.ts";
 import { responseOf } from "../scripted-engine.ts";
 
-describe("journaledUsage", () => {
+describe("journaledAnswers", () => {
   it("has each answer once, also wrong ones and those of unfinished rows", async () => {
     const run = await plannedRun(rowsOf(4), { shard: { rows: 4 } });
     const first = await openAttempt(run);
@@ -19,7 +19,8 @@ describe("journaledUsage", () => {
     const attempts = await journaledAttempts(run.context);
     expect([...attempts.keys()]).toEqual([0]);
     expect(attempts.get(0)).toHaveLength(2);
-    expect(await journaledUsage(run.context, 0, attempts.get(0)!)).toEqual({
+    expect(await journaledAnswers(run.context, 0, attempts.get(0)!)).toEqual({
+      answers: 5,
       promptTokens: 3 * 7 + 100 + 7,
       cachedTokens: 0,
       completionTokens: 3 * 3 + 10 + 3,
@@ -28,6 +29,6 @@ describe("journaledUsage", () => {
 
   it("takes a journal that is gone for an empty one", async () => {
     const run = await plannedRun(rowsOf(1));
-    expect(await journaledUsage(run.context, 0, ["gone"])).toEqual(noUsage);
+    expect(await journaledAnswers(run.context, 0, ["gone"])).toEqual(noPaidAnswers);
   });
 });

@@ -82,7 +82,9 @@ describe("one output with answered and failed lines", () => {
     const run = preparedBatch();
     await carriedOut(run);
     const output = { ...run.job.output, format: "jsonl" as const };
-    await expect(retriedWith(run, { output })).rejects.toThrow(/output.format cannot be changed/);
+    await expect(retriedWith(run, { output })).rejects.toThrow(
+      /a retry cannot change output.format/,
+    );
   });
 });
 

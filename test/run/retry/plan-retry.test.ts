@@ -1,6 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../../src/foundation/errors.ts";
+import { cleanRun } from "../../../src/run/clean.ts";
 import type { JobSpec } from "../../../src/run/job/schema.ts";
+import { abandonRetry } from "../../../src/run/retry/abandon-retry.ts";
+import { readManifest } from "../../../src/run/seal/seals.ts";
 import { memoryRuns, willing } from "../memory-runs.ts";
 import { errorOf, rowsOf } from "../run-fixture.ts";
 import { responseOf, scriptedEngine } from "../scripted-engine.ts";
@@ -12,6 +15,14 @@ const refusing = (rows: readonly number[], text = "first") =>
       ? new SluiceError("REQUEST_REFUSED", text)
       : responseOf(`${text} ${index}`),
   );
+
+/** Answers some requests, and then no more. */
+function downAfter(answers: number) {
+  let left = answers;
+  return scriptedEngine(1, () =>
+    left-- > 0 ? responseOf("one") : new SluiceError("AUTHENTICATION_FAILED"),
+  );
+}
 
 async function answersOf(runs: ReturnType<typeof memoryRuns>): Promise<unknown[]> {
   return (await runs.results()).map(({ id, answer }) => [id, answer]);
@@ -37,9 +48,8 @@ describe("what a retry asks", () => {
 
   it("is not changed while a retry is under way", async () => {
     const runs = memoryRuns(rowsOf(3));
-    await runs.run(refusing([1]));
-    const down = scriptedEngine(1, () => new SluiceError("AUTHENTICATION_FAILED"));
-    await runs.retry(down);
+    await runs.run(refusing([1, 2]));
+    await runs.retry(downAfter(1));
     const change = async (stored: JobSpec): Promise<JobSpec> => ({
       ...stored,
       generation: { ...stored.generation, temperature: 1 },
@@ -69,14 +79,48 @@ describe("what a retry asks", () => {
         index === 1 ? new SluiceError("REQUEST_REFUSED") : responseOf("cut", "length"),
       ),
     );
-    const down = scriptedEngine(1, () => new SluiceError("AUTHENTICATION_FAILED"));
-    await runs.retry(down, "finish_reason=length");
+    await runs.retry(downAfter(1), "finish_reason=length");
     const error = await errorOf(runs.retry(willing(), "failed"));
     expect(error).toMatchObject({ code: "RUN_DIFFERS" });
-    expect(error.hint).toContain("--where finish_reason=length");
+    expect(error.hint).toMatch(/sluice resume .* --abandon/);
     const engine = willing();
     await runs.retry(engine, "finish_reason=length");
-    expect(engine.asked.toSorted()).toEqual([0, 2]);
+    expect(engine.asked).toHaveLength(1);
+  });
+
+  it("makes way for another while it has answered nothing", async () => {
+    const runs = memoryRuns(rowsOf(3));
+    await runs.run(refusing([1]));
+    await runs.retry(downAfter(0));
+    const { prompt } = runs.job({ prompt: "Shout {{ text }}" });
+    const change = async (stored: JobSpec): Promise<JobSpec> => ({ ...stored, prompt });
+    const result = await runs.retry(willing(), "failed", runs.dependenciesOf(), change);
+    expect(result?.summary.rows).toMatchObject({ answered: 3, failed: 0 });
+    expect(runs.events).toContainEqual({
+      type: "notice",
+      message: expect.stringContaining("the retry that was begun is dropped") as unknown,
+    });
+    expect(await runs.damages()).toEqual([]);
+    // The number of a retry that made way is not used again.
+    expect(await runs.store("/runs/out").stat("_manifest.g3.json")).toBeDefined();
+  });
+
+  it("is dropped with its answers when it is abandoned", async () => {
+    const runs = memoryRuns(rowsOf(4), { shard: { rows: 4 } });
+    await runs.run(refusing([1, 2]));
+    const before = await runs.results();
+    await runs.retry(downAfter(1));
+    const location = runs.location();
+    const abandoned = await runs.clock.run(abandonRetry(location, runs.dependenciesOf()));
+    expect(abandoned).toMatchObject({ generation: 2, dropped: { answers: 1 } });
+    expect(await runs.results()).toEqual(before);
+    expect(await runs.damages()).toEqual([]);
+    expect(await runs.clock.run(abandonRetry(location, runs.dependenciesOf()))).toBeUndefined();
+    await runs.clock.run(cleanRun(runs.dependenciesOf(), location, false));
+    await runs.retry();
+    const { bill } = (await readManifest(runs.store("/runs/out")))!;
+    expect(bill?.paidTwice.lost.answers).toBe(1);
+    expect(await runs.damages()).toEqual([]);
   });
 
   it("are only rows of a sealed run", async () => {

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import type { Commit } from "../../../src/run/attempt/commit.ts";
-import { commitPath, planPath } from "../../../src/run/layout.ts";
+import { commitPath, planPath, sealPath } from "../../../src/run/layout.ts";
 import { recordBytes } from "../../../src/run/records.ts";
-import { readManifest } from "../../../src/run/seal/manifest.ts";
 import { sealRun } from "../../../src/run/seal/seal.ts";
+import { readManifest } from "../../../src/run/seal/seals.ts";
 import { answer, fail, openAttempt } from "../attempt/open-attempt.ts";
 import { changedStorage, errorOf, type PlannedRun, plannedRun, rowsOf } from "../run-fixture.ts";
 
@@ -36,6 +36,7 @@ describe("sealRun", () => {
     const order: string[] = [];
     const storage = changedStorage(run.storage, (inner) => ({
       publish: (from, to) => inner.publish(from, to).then(() => void order.push(to)),
+      replace: (path, data) => inner.replace(path, data).then(() => void order.push(path)),
       async createIfAbsent(path, data) {
         order.push(path);
         return inner.createIfAbsent(path, data);
@@ -49,7 +50,8 @@ describe("sealRun", () => {
     ]);
     expect(manifest.rows).toEqual({ total: 6, answered: 5, filtered: 0, failed: 1, results: 5 });
     expect(manifest.errors).toMatchObject({ SERVER_ERROR: { count: 1 } });
-    expect(order.slice(-2)).toEqual(["_manifest.json", "_SUCCESS"]);
+    const seal = sealPath(run.plan);
+    expect(order.slice(-3)).toEqual([seal, "_manifest.json", "_SUCCESS"]);
     // The other parts stand under their names; this task has dead letters as well.
     expect(order.filter((path) => path.startsWith("part-"))).toEqual(["part-00001.jsonl"]);
     expect(await readManifest(run.storage)).toEqual(manifest);

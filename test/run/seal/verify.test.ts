@@ -6,6 +6,7 @@ import { localStorage as openStorage } from "../../../src/data/storage/local.ts"
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
 import { sha256Hex } from "../../../src/foundation/hashing.ts";
 import type { Manifest } from "../../../src/run/seal/manifest.ts";
+import type { Seal } from "../../../src/run/seal/seals.ts";
 import { verifyRun } from "../../../src/run/seal/verify.ts";
 import {
   carriedOut,
@@ -67,15 +68,18 @@ class Copy {
     this.put(path, lines.map((line) => `${line}\n`).join(""));
   }
 
-  /** Changes the manifest, and makes `_SUCCESS` vouch for it, as somebody who cheats would. */
+  /** Changes the manifest, and makes the seal vouch for it, as somebody who cheats would. */
   reseal(change: (manifest: Manifest) => void): void {
-    const { manifest: path, generation } = JSON.parse(this.text("_SUCCESS"));
-    const manifest = JSON.parse(this.text(path)) as Manifest;
+    const sealPath = [...this.files.keys()].findLast((path) => path.startsWith("_sluice/seals/"))!;
+    const seal = JSON.parse(this.text(sealPath)) as Seal;
+    const { manifest: published, generation } = JSON.parse(this.text("_SUCCESS"));
+    const manifest = JSON.parse(this.text(published)) as Manifest;
     change(manifest);
     const text = `${JSON.stringify(manifest, null, 1)}\n`;
-    this.put(path, text);
-    const success = { generation, manifest: path, sha256: sha256Hex(text) };
-    this.put("_SUCCESS", `${JSON.stringify(success)}\n`);
+    const sha256 = sha256Hex(text);
+    for (const path of [published, seal.manifest!.path]) this.put(path, text);
+    this.put("_SUCCESS", `${JSON.stringify({ generation, manifest: published, sha256 })}\n`);
+    this.put(sealPath, `${JSON.stringify({ ...seal, manifest: { ...seal.manifest, sha256 } })}\n`);
   }
 
   async damages() {
@@ -113,7 +117,9 @@ describe("verifyRun passes", () => {
       code: "NOT_A_RUN",
     });
     const run = new Copy(parts);
-    run.files.delete("_SUCCESS");
+    for (const path of run.files.keys()) {
+      if (/^_SUCCESS|^_sluice\/seals/.test(path)) run.files.delete(path);
+    }
     expect(await run.damages()).toEqual([
       { file: "_SUCCESS", problem: "it is missing: the run is not sealed" },
     ]);
@@ -238,11 +244,10 @@ describe("verifyRun recomputes the manifest", () => {
       const run = new Copy(original);
       for (const path of paths) {
         const change = (it: unknown) => raise(it, path);
-        const [before, success] = [run.text(name), run.text("_SUCCESS")];
+        const before = new Map(run.files);
         run.reseal(change);
         expect(await run.found(), path.join(".")).not.toEqual([]);
-        run.put(name, before);
-        run.put("_SUCCESS", success);
+        for (const [file, bytes] of before) run.files.set(file, bytes);
       }
     }
   });

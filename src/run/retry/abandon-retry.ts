@@ -1,0 +1,111 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import { sortableId } from "../../foundation/ids.ts";
+import { journaledAnswers, journaledAttempts } from "../bill/journaled.ts";
+import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "../bill/paid-answers.ts";
+import { Coordinator } from "../coordinate/coordinator.ts";
+import type { RunDependencies } from "../dependencies.ts";
+import { generationAttemptsPrefix, planPathOf } from "../layout.ts";
+import type { RunLocation } from "../locate.ts";
+import { writeOutputs } from "../output/write-outputs.ts";
+import { type Plan, readPlan } from "../plan.ts";
+import { readJson } from "../records.ts";
+import type { RunContext } from "../run-context.ts";
+import { committedTasks, readCommits } from "../seal/commits.ts";
+import { endGeneration, manifestOf, readSeals, type Seal } from "../seal/seals.ts";
+import { standingPlan } from "../seal/standing-plan.ts";
+
+/** The retry of a sealed run that is begun and has not ended; undefined where there is none. */
+export async function openRetry(
+  storage: Storage,
+  of: Pick<Plan, "runId">,
+): Promise<Plan | undefined> {
+  const { sealed, last } = await readSeals(storage, of);
+  return sealed && (await readJson<Plan>(storage, planPathOf(last + 1)));
+}
+
+/** True of a retry that has answered nothing. */
+export async function answeredNothing(storage: Storage, retry: Plan): Promise<boolean> {
+  if ((await committedTasks(storage, retry)).size > 0) return false;
+  for await (const { bytes } of storage.list(generationAttemptsPrefix(retry))) {
+    if (bytes > 0) return false;
+  }
+  return true;
+}
+
+/** What an abandoned retry leaves behind. */
+export interface AbandonedRetry {
+  generation: number;
+  /** Answers that it had got, which no result has. */
+  dropped: PaidAnswers;
+}
+
+/**
+ * Drops the retry of a sealed run that is begun: the results stay as they were before it.
+ *
+ * @returns undefined where no retry is begun.
+ * @throws SluiceError `NOT_A_RUN`, and `COORDINATOR_LIVES` while a process works on it.
+ */
+export async function abandonRetry(
+  location: RunLocation,
+  dependencies: RunDependencies,
+): Promise<AbandonedRetry | undefined> {
+  const { clock, random, processes, openStorage } = dependencies;
+  const storage = openStorage(location.directory);
+  const { job } = await readPlan(storage);
+  const id = sortableId(clock, random);
+  const coordinator = await Coordinator.rule({ storage, clock, processes, id, job });
+  try {
+    const retry = await openRetry(storage, await readPlan(storage));
+    if (!retry) return undefined;
+    const outside = openStorage(location.outside);
+    const seal = await abandon({ storage, outside, openStorage, plan: retry, worker: id });
+    return seal.end === "abandoned"
+      ? { generation: retry.generation, dropped: seal.spent ?? noPaidAnswers }
+      : undefined;
+  } finally {
+    await coordinator.end();
+  }
+}
+
+type AbandonContext = Pick<RunContext, "storage" | "outside" | "openStorage" | "plan" | "worker">;
+
+/** Ends a retry without a seal of its own; for a process that leads the run. */
+export async function abandon(context: AbandonContext): Promise<Seal> {
+  const { storage, plan, worker: by } = context;
+  const { sealed } = await readSeals(storage, plan);
+  const base = await manifestOf(storage, sealed!);
+  const { runId, generation } = plan;
+  const seal = await endGeneration(storage, {
+    runId,
+    generation,
+    end: "abandoned",
+    base: base.generation,
+    by,
+    spent: await answersOf(context),
+  });
+  const run = await standingPlan(storage, base.standing);
+  if (seal.end === "abandoned" && run.outputs) {
+    // Files by input or by row are written before a seal: the retry may have begun with them.
+    const { tasks, columns = [] } = base;
+    const sealedPlan = { ...plan, generation: base.generation };
+    const source = { tasks, columns, assertRules: async () => {} };
+    await writeOutputs({ ...context, plan: sealedPlan } as RunContext, run, source);
+  }
+  return seal;
+}
+
+/** The answers that a generation has got so far. */
+async function answersOf({ storage, plan }: AbandonContext): Promise<PaidAnswers> {
+  let sum = noPaidAnswers;
+  const committed = await committedTasks(storage, plan);
+  for await (const { requests, usage } of readCommits(storage, plan, committed)) {
+    const answers = requests.answered - (requests.reused ?? 0);
+    sum = addPaidAnswers(sum, { answers, ...usage });
+  }
+  const run = { storage, plan };
+  for (const [task, attempts] of await journaledAttempts(run)) {
+    if (committed.has(task)) continue;
+    sum = addPaidAnswers(sum, await journaledAnswers(run, task, attempts));
+  }
+  return sum;
+}

@@ -1,0 +1,105 @@
+import { type FoundInput, findInput } from "../create-plan.ts";
+import type { RunDependencies } from "../dependencies.ts";
+import type { JobSpec } from "../job/schema.ts";
+import type { RunLocation } from "../locate.ts";
+import { plannedOutputFiles, planOutputs } from "../output/plan-outputs.ts";
+import { plannedColumns } from "../output/planned-columns.ts";
+import { allTasks, type Plan, partDigits, storeTasks, type Task } from "../plan.ts";
+import type { RunContext } from "../run-context.ts";
+import { type RunJobOptions, type RunResult, runJob } from "../run-job.ts";
+import type { Manifest } from "../seal/manifest.ts";
+import { factsOf } from "./mended-rows.ts";
+import type { FindTasks, RetryTasks } from "./plan-retry.ts";
+import { changedInput, rescanInput } from "./rescan.ts";
+import { runGeneration } from "./run-retry.ts";
+
+/**
+ * Carries a job out whose input grows: runs it or goes on with its run, as `runJob` does, and then
+ * processes what was appended to the input since: rows at the end of its files, and new files. What
+ * was there before must be as it was. Rows keep their numbers; the appended ones come behind them.
+ *
+ * @throws SluiceError `INPUT_CHANGED` where a row that was processed is another one, and what
+ *   `runJob` throws.
+ */
+export async function runExtended(
+  job: JobSpec,
+  dependencies: RunDependencies,
+  options: RunJobOptions,
+): Promise<RunResult> {
+  const standing = await runJob(job, dependencies, { ...options, isExtended: true });
+  const { opened, summary } = standing;
+  if (!summary.sealed) return standing;
+  const { location, job: effective, context } = opened;
+  const request = { where: "appended" as const, job: effective };
+  const findTasks: FindTasks = (run, base, generation, uniqueId) => {
+    const extension = { run, base, job: effective, location, generation, uniqueId };
+    return appendedTasks(context, dependencies, extension);
+  };
+  const extended = await runGeneration(location, dependencies, request, options, findTasks);
+  return extended ?? standing;
+}
+
+interface Extension {
+  run: Plan;
+  base: Manifest;
+  job: JobSpec;
+  location: RunLocation;
+  generation: number;
+  uniqueId: string;
+}
+
+async function appendedTasks(
+  context: RunContext,
+  { inputs }: RunDependencies,
+  extension: Extension,
+): Promise<RetryTasks> {
+  const { storage } = context;
+  const { run, base, job, generation, uniqueId } = extension;
+  const found = await findInput(job, inputs);
+  if (isAsPlanned(found, run)) return { tasks: [] };
+  const before = await allTasks(storage, run);
+  const rescanning = { job, planned: run.input, openFile: inputs.open };
+  const { tasks, changed, appended } = await rescanInput(before, found, rescanning);
+  const [slice] = [...changed.values()].flat();
+  if (slice) {
+    throw changedInput("it changed before the rows that were appended", {
+      file: slice.file,
+      line: slice.firstLine,
+      hint: `rows that failed and were mended: sluice retry ${storage.location} --reread`,
+    });
+  }
+  if (appended.length === 0) return { tasks: [] };
+  const { count, file, index } = await storeTasks(storage, generation, uniqueId, [
+    ...tasks,
+    ...appended,
+  ]);
+  const rows = base.rows.total + appended.reduce((sum, task) => sum + task.rows, 0);
+  const columns = await plannedColumns(found.files, job, inputs.open);
+  return {
+    tasks: appended.map((task, at): Task => ({ ...task, task: at, of: task.task })),
+    facts: {
+      whole: { tasks: { count, file, index }, rows, partDigits: partDigits(run) },
+      input: { ...run.input, ...factsOf(found), rows },
+      ...(columns && { columns }),
+      ...(await grownOutputs(context, found, extension, inputs.open)),
+    },
+  };
+}
+
+function isAsPlanned({ digest, modifiedDigest }: FoundInput, { input }: Plan): boolean {
+  return digest === input.digest && modifiedDigest === input.modifiedDigest;
+}
+
+/** Result files by input or by row, with those of the new files. */
+async function grownOutputs(
+  context: RunContext,
+  found: FoundInput,
+  { run, job, location, uniqueId }: Extension,
+  openFile: RunContext["openFile"],
+): Promise<Pick<Plan, "outputs">> {
+  const standing = new Set<string>();
+  for await (const { path } of plannedOutputFiles(context.storage, run)) standing.add(path);
+  const planning = { ...context, job, location, openFile, uniqueId, standing };
+  const outputs = run.outputs && (await planOutputs(found.files, planning));
+  return outputs ? { outputs } : {};
+}

@@ -1,0 +1,286 @@
+import type { InputFile } from "../../data/inputs.ts";
+import type { Slice } from "../../data/row.ts";
+import { readRows, scanAgain } from "../../data/slices.ts";
+import type { Storage } from "../../data/storage/storage.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
+import { shownPath } from "../../foundation/shown-path.ts";
+import type { Commit } from "../attempt/commit.ts";
+import type { DeadLetter } from "../attempt/result-lines.ts";
+import { changedRows } from "../attempt/row-hashes.ts";
+import { type FoundInput, findInput } from "../create-plan.ts";
+import type { RunDependencies } from "../dependencies.ts";
+import type { RunEvent } from "../events.ts";
+import type { JobSpec } from "../job/schema.ts";
+import { rowHashesPath } from "../layout.ts";
+import { readLines } from "../lines.ts";
+import {
+  allTasks,
+  type Plan,
+  type PlannedFile,
+  partDigits,
+  readOptionsFor,
+  storeTasks,
+  type Task,
+} from "../plan.ts";
+import { readJson } from "../records.ts";
+import type { Manifest } from "../seal/manifest.ts";
+import { lettersPath } from "../seal/task-files.ts";
+import { deadLetterRows } from "./cut-rows.ts";
+import { type FindTasks, type RetryRequest, type RetryTasks, retryTask } from "./plan-retry.ts";
+import { changedInput, rescanInput, rowHashesOf } from "./rescan.ts";
+
+/** What finding mended rows needs. */
+interface Mending {
+  storage: Storage;
+  dependencies: RunDependencies;
+  job: JobSpec;
+  onEvent(event: RunEvent): void;
+}
+
+/** How a retry finds failed rows that were mended: in the input itself, or in a file of their own. */
+export function mendedTasks(
+  storage: Storage,
+  dependencies: RunDependencies,
+  { job, reread }: RetryRequest,
+  onEvent: (event: RunEvent) => void,
+): FindTasks {
+  const mending: Mending = { storage, dependencies, job, onEvent };
+  if (typeof reread === "object") {
+    return (run, base) => tasksOfFile(mending, run, base, reread.file);
+  }
+  return (run, base, generation, uniqueId) =>
+    tasksOfInput(mending, run, base, { generation, uniqueId });
+}
+
+/**
+ * Failed rows as they lie in the input now.
+ *
+ * @throws SluiceError `INPUT_CHANGED` where a row that did not fail is another one.
+ */
+async function tasksOfInput(
+  mending: Mending,
+  run: Plan,
+  base: Manifest,
+  planned: { generation: number; uniqueId: string },
+): Promise<RetryTasks> {
+  const { storage, dependencies, job, onEvent } = mending;
+  const { inputs } = dependencies;
+  const found = await findInput(job, inputs);
+  const before = await allTasks(storage, run);
+  const rescanning = { job, planned: run.input, openFile: inputs.open };
+  const { tasks, changed, appended } = await rescanInput(before, found, rescanning);
+  if (appended.length > 0) {
+    const rows = appended.reduce((sum, task) => sum + task.rows, 0);
+    const message = `${rows} rows were appended to the input: sluice run with --extend processes them`;
+    onEvent({ type: "notice", message });
+  }
+  for (const [task, slices] of changed) {
+    const entry = base.tasks[task]!;
+    const rowHashes = await unchangedBut(mending, entry, tasks[task]!, slices);
+    tasks[task] = { ...tasks[task]!, rowHashes };
+  }
+  const { generation, uniqueId } = planned;
+  const whole = await storeTasks(storage, generation, uniqueId, tasks);
+  const { count, file, index } = whole;
+  return {
+    tasks: failedTasks(storage, tasks, base),
+    facts: {
+      whole: { tasks: { count, file, index }, rows: base.rows.total, partDigits: partDigits(run) },
+      input: { ...run.input, ...factsOf(found) },
+    },
+  };
+}
+
+/** What a plan says of an input as it was found. */
+export function factsOf({ files, bytes, digest, modifiedDigest }: FoundInput) {
+  return { files: files.length, bytes, digest, modifiedDigest };
+}
+
+async function* failedTasks(
+  storage: Storage,
+  tasks: readonly Task[],
+  base: Manifest,
+): AsyncGenerator<Task> {
+  let number = 0;
+  for (const entry of base.tasks) {
+    const rows = await deadLetterRows(storage, entry);
+    if (rows.length > 0) yield retryTask(tasks[entry.task]!, entry.task, number++, rows);
+  }
+}
+
+/**
+ * Hashes of a task's rows as they lie now.
+ *
+ * @throws SluiceError `INPUT_CHANGED` where a row that did not fail is another one.
+ */
+async function unchangedBut(
+  { storage, dependencies, job }: Mending,
+  entry: Manifest["tasks"][number],
+  task: Task,
+  slices: readonly Slice[],
+): Promise<PlannedFile> {
+  const [slice] = slices;
+  const place = { file: slice!.file, line: slice!.firstLine };
+  const failed = new Set(await deadLetterRows(storage, entry));
+  const { rowHashes } = (await readJson<Commit>(storage, entry.commit.path))!;
+  const known = task.rowHashes ?? rowHashes;
+  if (!known) {
+    const why =
+      failed.size === 0
+        ? "no row failed there"
+        : "which rows cannot be told: the run was made by an older version of Sluice";
+    const rows = `rows ${task.firstRow} to ${task.firstRow + task.rows - 1} (from 0)`;
+    throw changedInput(`${rows} are not as they were, and ${why}`, place);
+  }
+  const now = await rowHashesOf(task, { job, openFile: dependencies.inputs.open });
+  const changed = changedRows(await storage.read(known.path), now);
+  const other = changed?.find((row) => !failed.has(task.firstRow + row));
+  if (changed === undefined || other !== undefined) {
+    const row = task.firstRow + (other ?? 0);
+    throw changedInput(`row ${row} (from 0) changed, and it had not failed`, place);
+  }
+  const sha256 = sha256Hex(now);
+  // Named by its content: two planners never overwrite each other's.
+  const path = rowHashesPath(sha256);
+  await storage.replace(path, now);
+  return { path, sha256, bytes: now.length };
+}
+
+/** A row that failed, and where the run has it. */
+interface FailedRow {
+  index: number;
+  id: string | number | null;
+  task: number;
+}
+
+/** Failed rows as they lie in a file of their own: found by id, or in the order of the failures. */
+async function tasksOfFile(
+  mending: Mending,
+  run: Plan,
+  base: Manifest,
+  path: string,
+): Promise<RetryTasks> {
+  const { storage, dependencies, job, onEvent } = mending;
+  const failed = await failedRows(storage, base);
+  const [source] = job.input;
+  const { maxLineBytes } = source!;
+  const files = await dependencies.inputs.expand([{ path, maxLineBytes }], "/");
+  const before = await allTasks(storage, run);
+  const fields = new Set(before.flatMap(({ slices }) => slices.map(({ id }) => id)));
+  const [field] = fields;
+  const places = await placesIn(files, field, failed, mending);
+  const known = failed.filter(({ index }) => places.has(index));
+  onEvent({
+    type: "notice",
+    message: `${known.length} of ${failed.length} failed rows are in ${shownPath(path)}`,
+  });
+  return { tasks: tasksAt(known, places, before) };
+}
+
+async function failedRows(storage: Storage, base: Manifest): Promise<FailedRow[]> {
+  const rows: FailedRow[] = [];
+  for (const entry of base.tasks) {
+    const path = await lettersPath(storage, entry);
+    if (path === undefined) continue;
+    for await (const line of readLines(storage, path)) {
+      const { index, id } = JSON.parse(line) as DeadLetter;
+      rows.push({ index, id, task: entry.task });
+    }
+  }
+  return rows;
+}
+
+/** Rows of the file that are read at once, to find their ids. */
+const rowsAtOnce = 1000;
+
+/**
+ * Where the file has which failed row, by the row's index. Rows whose ids are those of failed rows
+ * are these; the others must be as many as failed rows without an id there, in their order.
+ */
+async function placesIn(
+  files: readonly InputFile[],
+  field: string | undefined,
+  failed: readonly FailedRow[],
+  { dependencies, job }: Mending,
+): Promise<Map<number, Slice>> {
+  const byId = new Map<string | number, number>();
+  for (const { id, index } of failed) if (id !== null) byId.set(id, index);
+  const places = new Map<number, Slice>();
+  const others: Slice[] = [];
+  const { open: openFile } = dependencies.inputs;
+  const options = { ...readOptionsFor(job), openFile };
+  let waiting: Slice[] = [];
+  const settle = async () => {
+    let at = 0;
+    for await (const rows of readRows(waiting, 0, openFile, options)) {
+      for (const { value } of rows) {
+        const slice = waiting[at++]!;
+        const id = field === undefined ? undefined : (value?.[field] as string | number);
+        const index = id === undefined ? undefined : byId.get(id);
+        if (index === undefined) others.push(slice);
+        else places.set(index, slice);
+      }
+    }
+    waiting = [];
+  };
+  for (const file of files) {
+    for await (const slice of scanAgain(file, [], { ...options, rowsPerTask: 1 })) {
+      waiting.push(slice);
+      if (waiting.length >= rowsAtOnce) await settle();
+    }
+  }
+  await settle();
+  return withOthers(places, others, failed);
+}
+
+function withOthers(
+  places: Map<number, Slice>,
+  others: readonly Slice[],
+  failed: readonly FailedRow[],
+): Map<number, Slice> {
+  if (others.length === 0) return places;
+  const without = failed.filter(({ id, index }) => id === null && !places.has(index));
+  if (others.length !== without.length) {
+    const [first] = others;
+    const detail =
+      `${others.length} of its rows have no id of a failed row, ` +
+      `and ${without.length} failed rows have no id`;
+    throw new SluiceError("INPUT_CHANGED", detail, {
+      file: shownPath(first!.file),
+      line: first!.firstLine,
+      hint: "give the failed rows alone, in their order: sluice results RUN --failed --as-input",
+    });
+  }
+  for (const [at, { index }] of without.entries()) places.set(index, others[at]!);
+  return places;
+}
+
+function* tasksAt(
+  known: readonly FailedRow[],
+  places: ReadonlyMap<number, Slice>,
+  before: readonly Task[],
+): Generator<Task> {
+  let number = 0;
+  for (const [of, rows] of Map.groupBy(known, ({ task }) => task)) {
+    const task = before[of]!;
+    const indexes = rows.map(({ index }) => index).sort((a, b) => a - b);
+    const slices = indexes.map((index) => {
+      const { id, source, dataset, output } = sliceWith(task, index);
+      const facts = { id, source, dataset, output };
+      const own = Object.entries(facts).filter(([, value]) => value !== undefined);
+      return { ...places.get(index)!, ...Object.fromEntries(own), firstRow: index };
+    });
+    yield { ...retryTask(task, of, number++, indexes), slices };
+  }
+}
+
+/** The slice that a row of a task was planned in. */
+function sliceWith({ slices, firstRow }: Task, index: number): Slice {
+  let at = firstRow;
+  for (const slice of slices) {
+    at += slice.rows;
+    if (index < at) return slice;
+  }
+  throw new RangeError(`row ${index} is not in the task`);
+}

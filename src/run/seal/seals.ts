@@ -1,0 +1,108 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
+import type { PaidAnswers } from "../bill/paid-answers.ts";
+import { type Generation, planPath, sealPath, sealsPrefix, successPath } from "../layout.ts";
+import type { Plan, PlannedFile } from "../plan.ts";
+import { createOnce, readJson, recordBytes } from "../records.ts";
+import type { Manifest, Success } from "./manifest.ts";
+
+/**
+ * How a generation of a run ended. The record is created once, so that of all processes that work
+ * on a generation one decides. A retry is planned only after the one before it has ended: an older
+ * seal can never follow a newer one.
+ */
+export interface Seal extends Generation {
+  end: "sealed" | "abandoned";
+  /** The sealed generation that it builds on; null for the run itself. */
+  base: number | null;
+  /** Id of the process that ended it. */
+  by: string;
+  /** What is sealed; of an abandoned retry nothing is. */
+  manifest?: PlannedFile;
+  /** As in the manifest: the generation whose plan has all tasks as they are now; absent = 1. */
+  standing?: number;
+  /** Answers that an abandoned retry had got, which were paid for all the same. */
+  spent?: PaidAnswers;
+}
+
+/** How the generations of a run ended so far. */
+export interface Seals {
+  /** Their records, oldest first. */
+  all: readonly Seal[];
+  /** The newest generation that is sealed; undefined before the run's own seal. */
+  sealed: Seal | undefined;
+  /** Number of the last generation that has ended; 0 = none. */
+  last: number;
+  /** Retries that were abandoned, oldest first. */
+  abandoned: readonly Seal[];
+}
+
+/**
+ * Reads how the generations of a run ended. Where an earlier version of Sluice sealed the run,
+ * `_SUCCESS` says it.
+ */
+export async function readSeals(storage: Storage, of: Pick<Plan, "runId">): Promise<Seals> {
+  const paths: string[] = [];
+  for await (const { path } of storage.list(sealsPrefix(of))) paths.push(path);
+  const seals: Seal[] = [];
+  for (const path of paths) {
+    const seal = await readJson<Seal>(storage, path);
+    if (!seal) continue;
+    const isWhole = sealPath(seal) === path && ["sealed", "abandoned"].includes(seal.end);
+    if (!isWhole) throw new SluiceError("RUN_DAMAGED", "it is no seal", { file: path });
+    seals.push(seal);
+  }
+  const sealed =
+    seals.findLast(({ end }) => end === "sealed") ?? (await sealOfSuccess(storage, of));
+  return {
+    all: seals,
+    sealed,
+    last: Math.max(sealed?.generation ?? 0, seals.at(-1)?.generation ?? 0),
+    abandoned: seals.filter(({ end }) => end === "abandoned"),
+  };
+}
+
+async function sealOfSuccess(
+  storage: Storage,
+  { runId }: Pick<Plan, "runId">,
+): Promise<Seal | undefined> {
+  const success = await readJson<Success>(storage, successPath);
+  if (!success) return undefined;
+  const { generation, manifest: path, sha256 } = success;
+  const bytes = (await storage.stat(path))?.bytes ?? 0;
+  const manifest = { path, sha256, bytes };
+  return { runId, generation, end: "sealed", base: null, by: "", manifest };
+}
+
+/** Ends a generation, unless it has ended; returns the end that stands. */
+export async function endGeneration(storage: Storage, seal: Seal): Promise<Seal> {
+  return (await createOnce(storage, sealPath(seal), seal, ({ by }) => by)).record;
+}
+
+/**
+ * The manifest of the newest seal, or undefined while the run is not sealed.
+ *
+ * @throws SluiceError `RUN_DAMAGED` when the manifest is not the one that was sealed.
+ */
+export async function readManifest(storage: Storage): Promise<Manifest | undefined> {
+  const runId = (await readJson<Plan>(storage, planPath))?.runId ?? "";
+  const { sealed } = await readSeals(storage, { runId });
+  return sealed && (await manifestOf(storage, sealed));
+}
+
+/** @throws SluiceError `RUN_DAMAGED` when the manifest is not the one that was sealed. */
+export async function manifestOf(storage: Storage, { manifest }: Seal): Promise<Manifest> {
+  const { path, sha256 } = manifest!;
+  const bytes = await storage.read(path);
+  if (sha256Hex(bytes) !== sha256) {
+    throw new SluiceError("RUN_DAMAGED", "it is not the one that was sealed", { file: path });
+  }
+  return JSON.parse(Buffer.from(bytes).toString()) as Manifest;
+}
+
+/** What `_SUCCESS` says of a seal: the view of it that other programs look for. */
+export function successBytes({ generation, manifest }: Seal, path: string): Buffer {
+  const success: Success = { generation, manifest: path, sha256: manifest!.sha256 };
+  return recordBytes(success);
+}
