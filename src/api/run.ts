@@ -14,6 +14,7 @@ import { jobFromValue } from "../run/job/from-value.ts";
 import { loadJob } from "../run/job/load.ts";
 import type { JobInput, JobSpec } from "../run/job/schema.ts";
 import { type MeasureRequest, previewJob, type RunPreview } from "../run/preview.ts";
+import { runExtended } from "../run/retry/extend-run.ts";
 import { type RunResult, runJob } from "../run/run-job.ts";
 import { engineContext, runDependencies } from "./run-dependencies.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -25,6 +26,8 @@ export interface RunOptions {
   overwrite?: boolean;
   /** Write beside the output, if it holds a run of another job. */
   fork?: boolean;
+  /** Process rows that were appended to the input of a finished run; default false. */
+  extend?: boolean;
   /** Fetch engine packages and models that are not on this machine; default true. */
   install?: boolean;
   /** Told what happens, as it happens. */
@@ -71,6 +74,7 @@ export async function runWith(
   functions: readonly unknown[],
 ): Promise<RunResult> {
   const { overwrite = false, fork = false, install = true, logger = silentLogger } = options;
+  const start = options.extend ? runExtended : runJob;
   const surroundings = surroundingsOf(options);
   const signal = options.signal ?? new AbortController().signal;
   const backend = backendFor(surroundings, logger, functions);
@@ -78,7 +82,7 @@ export async function runWith(
   backend.startAhead();
   try {
     const spec = await jobOf(job, surroundings);
-    return await runJob(spec, runDependencies(surroundings, logger, spec.store), {
+    return await start(spec, runDependencies(surroundings, logger, spec.store), {
       backend,
       overwrite,
       fork,

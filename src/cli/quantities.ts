@@ -7,8 +7,8 @@ import type { Budget, Spending } from "../run/bill/spending.ts";
  * counted(1, "row"); // "1 row"
  * counted(12345, "row"); // "12,345 rows"
  */
-export function counted(count: number, noun: string): string {
-  return `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
+export function counted(count: number, noun: string, plural = `${noun}s`): string {
+  return `${grouped(count)} ${count === 1 ? noun : plural}`;
 }
 
 /** A whole number with its thousands grouped: `12,345`. */

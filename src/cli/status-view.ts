@@ -21,7 +21,9 @@ export function statusLines(
 
 function runLines(run: RunStatus): string[] {
   const { tasks, rows, errors, usage } = run;
-  const retry = run.generation > 1 ? `, retry ${run.generation - 1}` : "";
+  const { retries, openRetry } = run;
+  const done = retries > 0 ? `, ${counted(retries, "retry", "retries")}` : "";
+  const begun = openRetry ? `, a retry of ${counted(openRetry.rows, "row")} is begun` : "";
   const name = run.name === null ? "" : `${run.name}  `;
   const reason = run.reason === null ? "" : ` (${run.reason})`;
   const counts = stateOrder.map((word) => `${grouped(tasks[word])} ${word}`);
@@ -31,7 +33,7 @@ function runLines(run: RunStatus): string[] {
   if (filtered > 0) more.push(`${grouped(filtered)} filtered`);
   const outcomes = [`${grouped(answered)} answered`, ...more, `${grouped(failed)} failed`];
   const lines = [
-    `${name}${run.runId}${retry}  ${run.state}${reason}`,
+    `${name}${run.runId}${done}${begun}  ${run.state}${reason}`,
     `  age    ${duration(run.ageSeconds)}${run.sealedAt ? `, sealed ${run.sealedAt}` : ""}`,
     `  tasks  ${counts.join(", ")}, ${grouped(tasks.total)} in all`,
     `  rows   ${outcomes.join(", ")}, ${grouped(open)} open, ${grouped(rows.total)} in all`,
@@ -45,8 +47,12 @@ function runLines(run: RunStatus): string[] {
 }
 
 /** What a person would do next, if anything. */
-function nextStep({ state, openTasks, rows, location, tasks }: RunStatus): string | undefined {
+function nextStep(run: RunStatus): string | undefined {
+  const { state, openTasks, rows, location, tasks, openRetry } = run;
   if (state === "running") return undefined;
+  if (openRetry) {
+    return `  to go on: sluice resume ${location}; to drop it: sluice retry ${location} --abandon`;
+  }
   if (openTasks === "") {
     if (state === "successful" || state === "failed") {
       return rows.failed > 0 ? `  sluice retry ${location}  asks the failed rows again` : undefined;

@@ -149,7 +149,7 @@ export async function previewJob(
   const sampled = await sampleRequests(context);
   const first = (await firstRows(context, shownRows)).map((row) => askedRow(promptSet, row));
   const { workers, notices } = await workersFor(job, plan.rows);
-  const standing = await standingRun(job, context, dependencies);
+  const standing = await standingRun(plan.job, context, dependencies);
   const facts = { job, plan, sampled };
   const estimate = options.measure
     ? await measured(facts, promptSet, workers, options.measure, dependencies)
@@ -295,7 +295,11 @@ async function standingRun(
     const message = `${held} another job (other ${differsIn.join(", ")}): ${how}`;
     return { ...nothing, run, notices: [message] };
   }
-  const notice = `${held} this job, ${size} of ${run.tasks} tasks done: sluice run goes on with it`;
+  const isSealed = (await readManifest(storage)) !== undefined;
+  const state = isSealed
+    ? "which is finished: sluice run does nothing"
+    : `${size} of ${run.tasks} tasks done: sluice run goes on with it`;
+  const notice = `${held} this job, ${state}`;
   const cost = await standingCost(storage, plan);
   const usd = usdOf(cost.usage, job.prices);
   const spent = { tokens: tokensOf(cost.usage), usd, minutes: cost.seconds / 60 };

@@ -27,6 +27,10 @@ export interface RunStatus {
   runId: string;
   /** 1, or the number of the retry that is meant. */
   generation: number;
+  /** Retries that are sealed, and rows that were appended. */
+  retries: number;
+  /** A retry that is begun and not sealed: counts of tasks and rows are its own. */
+  openRetry: { where: string; rows: number } | null;
   state: StateWord;
   /** Why it is so, in a few words; null where the state says all. */
   reason: string | null;
@@ -81,7 +85,9 @@ export interface StatusReport {
 /** Everything that was read of a run at one moment. */
 interface Seen {
   plan: Plan;
-  /** The seal, where it is that of `plan`. */
+  /** The newest seal. */
+  manifest: Manifest | undefined;
+  /** The same, where it is that of `plan`. */
   sealed: Manifest | undefined;
   lives: RunLives;
   committed: ReadonlySet<number>;
@@ -125,10 +131,10 @@ export class StatusReader {
     const { plan, sealed, committed } = seen;
     if (this.#generation !== plan.generation) this.#forget(plan.generation);
     // A seal holds the sums already.
-    if (!sealed || options.tasks) await this.#readCommits(plan, committed);
+    if (!sealed) await this.#readCommits(plan, committed);
     const failedRows = sealed?.rows.failed ?? this.#counts?.rows.failed ?? 0;
     const verdict = await verdictOf(this.#storage, seen, failedRows);
-    const tasks = options.tasks ? this.#tasksOf(seen, verdict) : [];
+    const tasks = options.tasks ? await this.#tasksOf(seen, verdict) : [];
     return {
       run: this.#runOf(seen, verdict),
       tasks,
@@ -143,11 +149,12 @@ export class StatusReader {
     const manifest = await readManifest(this.#storage);
     const sealed = manifest?.generation === plan.generation ? manifest : undefined;
     const committed = sealed
-      ? new Set(Array(plan.tasks.count).keys())
+      ? new Set(sealed.tasks.keys())
       : await committedTasks(this.#storage, plan);
-    const attempts = await latestAttempts(this.#storage, plan, committed);
+    const attempts = sealed ? new Map() : await latestAttempts(this.#storage, plan, committed);
     return {
       plan,
+      manifest,
       sealed,
       lives,
       committed,
@@ -179,16 +186,19 @@ export class StatusReader {
   }
 
   #runOf(seen: Seen, verdict: Verdict): RunStatus {
-    const { plan, sealed, committed, journaled } = seen;
+    const { plan, manifest, sealed, committed, journaled } = seen;
     const counts = sealed ?? this.#counts;
     const { answered = 0, filtered = 0, failed = 0 } = counts?.rows ?? {};
     const tasks = { failed: 0, canceled: 0, successful: 0, running: 0, pending: 0, total: 0 };
-    for (let task = 0; task < plan.tasks.count; task++) tasks[stateOfTask(task, seen, verdict)]++;
-    tasks.total = plan.tasks.count;
+    tasks.total = sealed?.tasks.length ?? plan.tasks.count;
+    for (let task = 0; task < tasks.total; task++) tasks[stateOfTask(task, seen, verdict)]++;
     return {
       name: plan.job.name ?? null,
       runId: plan.runId,
       generation: plan.generation,
+      retries: manifest?.retries?.length ?? 0,
+      openRetry:
+        plan.generation > 1 && !sealed ? { where: plan.where ?? "failed", rows: plan.rows } : null,
       state: verdict.state,
       reason: verdict.reason,
       createdAt: plan.createdAt,
@@ -200,11 +210,12 @@ export class StatusReader {
       errors: counts?.errors ?? {},
       usage: counts?.usage ?? noUsage,
       budget: spentOfBudget(seen, counts?.usage ?? noUsage),
-      openTasks: openTaskSet(plan, committed),
+      openTasks: sealed ? "" : openTaskSet(plan, committed),
     };
   }
 
-  #tasksOf(seen: Seen, verdict: Verdict): TaskStatus[] {
+  async #tasksOf(seen: Seen, verdict: Verdict): Promise<TaskStatus[]> {
+    if (seen.sealed) return await sealedTasks(this.#storage, seen.sealed);
     return Array.from({ length: seen.plan.tasks.count }, (_, task) => {
       const commit = this.#commits.get(task);
       const state = stateOfTask(task, seen, verdict);
@@ -219,6 +230,15 @@ export class StatusReader {
       };
     });
   }
+}
+
+async function sealedTasks(storage: Storage, { tasks }: Manifest): Promise<TaskStatus[]> {
+  const found: TaskStatus[] = [];
+  for (const { task, attempt: id, rows, failed, commit } of tasks) {
+    const worker = (await readJson<Commit>(storage, commit.path))?.worker ?? null;
+    found.push({ task, id, state: "successful", code: "0", rows, failed, worker });
+  }
+  return found;
 }
 
 /** The job as it is carried out, or was last. */
@@ -296,7 +316,8 @@ async function verdictOf(storage: Storage, seen: Seen, failedRows: number): Prom
   const { plan, sealed, lives, atWork } = seen;
   const { coordinator, workers } = lives;
   if (sealed) {
-    const state = withinBudget(jobOf(plan, lives), plan, failedRows) ? "successful" : "failed";
+    const isWithin = withinBudget(jobOf(plan, lives), { rows: sealed.rows.total }, failedRows);
+    const state = isWithin ? "successful" : "failed";
     return { state, reason: failedRows === 0 ? "sealed" : `sealed, failed rows: ${failedRows}` };
   }
   if (coordinator?.lives) {
@@ -326,7 +347,7 @@ async function verdictOf(storage: Storage, seen: Seen, failedRows: number): Prom
 
 /** Why a coordinator that nobody called off left before the end. */
 function verdictOfStopped(
-  { plan, traces, committed, stopped }: Seen,
+  { plan, manifest, traces, committed, stopped }: Seen,
   { record, hasEnded }: NonNullable<RunLives["coordinator"]>,
   committedFailures: number,
 ): Verdict {
@@ -339,7 +360,8 @@ function verdictOfStopped(
   if (error) return { state: "failed", reason: `${error.code}: ${error.message}` };
   if (!hasEnded) return { state: "failed", reason: "its process died" };
   const failed = ends.reduce((sum, { failedRows }) => sum + failedRows, committedFailures);
-  const allowed = failedRowsAllowed(record.job, plan);
+  // A share is of all rows of the run, of which a retry processes some.
+  const allowed = failedRowsAllowed(record.job, { rows: manifest?.rows.total ?? plan.rows });
   if (allowed === undefined || failed <= allowed) return { state: "canceled", reason: "stopped" };
   const reason = `TOO_MANY_FAILED_ROWS: ${failed} failed, ${allowed} allowed`;
   return { state: "failed", reason };

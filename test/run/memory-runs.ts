@@ -16,8 +16,9 @@ import type { WorkerHandle } from "../../src/run/dispatch.ts";
 import type { RunEvent } from "../../src/run/events.ts";
 import { type JobInput, type JobSpec, jobSchema } from "../../src/run/job/schema.ts";
 import { locateRun, type RunLocation } from "../../src/run/locate.ts";
+import { runExtended } from "../../src/run/retry/extend-run.ts";
 import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
-import { runRetry } from "../../src/run/retry/run-retry.ts";
+import { type RunRetryOptions, resumeRetry, runRetry } from "../../src/run/retry/run-retry.ts";
 import { type RunJobOptions, type RunResult, runJob } from "../../src/run/run-job.ts";
 import { type Damage, verifyRun } from "../../src/run/seal/verify.ts";
 import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
@@ -118,9 +119,34 @@ export class MemoryRuns {
     where: RetryWhere = "failed",
     dependencies: RunDependencies = this.dependenciesOf(),
     change: (stored: JobSpec) => Promise<JobSpec> = async (stored) => stored,
+    more: Partial<RunRetryOptions> = {},
   ): Promise<RunResult | undefined> {
-    const options = { ...this.#optionsOf(engine, dependencies), where, change };
+    const options = { ...this.#optionsOf(engine, dependencies), where, change, ...more };
     return this.clock.run(runRetry(this.location(), dependencies, options));
+  }
+
+  /** Reads failed rows anew. */
+  reread(
+    engine: ScriptedEngine = willing(),
+    reread: RunRetryOptions["reread"] = "input",
+  ): Promise<RunResult | undefined> {
+    return this.retry(engine, "failed", this.dependenciesOf(), async (stored) => stored, {
+      reread,
+    });
+  }
+
+  /** Goes on with the retry that is begun. */
+  resume(engine: ScriptedEngine = willing()): Promise<RunResult | undefined> {
+    const dependencies = this.dependenciesOf();
+    const options = this.#optionsOf(engine, dependencies);
+    return this.clock.run(resumeRetry(this.location(), dependencies, options));
+  }
+
+  /** Runs the job, and what was appended to its input. */
+  extend(engine: ScriptedEngine = willing(), spec: JobSpec = this.job()): Promise<RunResult> {
+    const dependencies = this.dependenciesOf();
+    const options = { ...this.#optionsOf(engine, dependencies), overwrite: false, fork: false };
+    return this.clock.run(runExtended(spec, dependencies, options));
   }
 
   /** Tries to take the rule as a process of another host, which sees nothing but heartbeats. */

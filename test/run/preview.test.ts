@@ -148,7 +148,7 @@ describe("previewJob", () => {
     await carriedOut(run);
     const same = await preview(run);
     expect(same.standing).toMatchObject({ committedTasks: 5, tasks: 5, differsIn: [] });
-    expect(same.notices.join()).toContain("sluice run goes on with it");
+    expect(same.notices.join()).toContain("this job, which is finished");
     const other = await preview(run, { prompt: "Else {{ text }}" });
     expect(other.standing?.differsIn).toEqual(["prompt.prompt"]);
     expect(other.notices.join()).toContain("run it with --fork or --overwrite");

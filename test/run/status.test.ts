@@ -201,7 +201,13 @@ describe("StatusReader", () => {
     expect((await reader.read({ tasks: true })).run.generation).toBe(1);
     await retried(run, "Say {{ text | default('nothing') }}");
     const { run: status, tasks } = await reader.read({ tasks: true });
-    expect(status).toMatchObject({ generation: 2, rows: { answered: 22, failed: 1 } });
-    expect(tasks.map(({ rows }) => rows)).toEqual([1, 1, 1, 1]);
+    expect(status).toMatchObject({
+      generation: 2,
+      retries: 1,
+      openRetry: null,
+      rows: { answered: 22, failed: 1 },
+      tasks: { successful: 5, total: 5 },
+    });
+    expect(tasks.map(({ rows }) => rows)).toEqual([5, 5, 5, 5, 3]);
   });
 });

@@ -2,6 +2,8 @@ import type { Command } from "commander";
 import { Option } from "commander";
 import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
 import { absoluteLocation } from "../../data/storage/open.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { silentLogger } from "../../foundation/logger.ts";
 import { changedJob } from "../../run/job/change.ts";
 import { locateRun } from "../../run/locate.ts";
 import type { RetryWhere } from "../../run/retry/plan-retry.ts";
@@ -9,6 +11,7 @@ import { runRetry } from "../../run/retry/run-retry.ts";
 import { type CliIo, write } from "../io.ts";
 import { localPool } from "../local-pool.ts";
 import { progressMode, showProgress } from "../progress.ts";
+import { counted } from "../quantities.ts";
 import { report } from "../report.ts";
 import { withStoreFlags } from "../store-flags.ts";
 import { untilSignal } from "../until-signal.ts";
@@ -16,6 +19,8 @@ import { untilSignal } from "../until-signal.ts";
 interface RetryOptions {
   where: RetryWhere;
   set?: readonly string[];
+  reread?: string | true;
+  abandon?: boolean;
   install: boolean;
   json?: boolean;
   quiet?: boolean;
@@ -34,6 +39,11 @@ export function register(command: Command, given: CliIo): void {
         .default("failed"),
     )
     .option("--set <key=value>", "change one key, as generation.maxNewTokens=400", collect)
+    .option(
+      "--reread [file]",
+      "read failed rows anew: from the input, where they were mended, or from a file of mended rows",
+    )
+    .option("--abandon", "drop the retry that is begun; the results stay as they are")
     .option("--no-install", "fetch neither engine packages nor models")
     .option("--json", "progress as JSON lines on stderr")
     .option("--quiet", "no progress")
@@ -41,6 +51,7 @@ export function register(command: Command, given: CliIo): void {
 }
 
 async function retry(run: string, options: RetryOptions, io: CliIo): Promise<void> {
+  if (options.abandon) return await abandon(run, options, io);
   const { stderr: stream, clock } = io;
   const mode = progressMode(options, io.isTerminal);
   const progress = showProgress({ mode, stream, columns: io.columns, clock });
@@ -50,6 +61,7 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
     const { result, exitCode } = await untilSignal(io, progress.logger, (signal) =>
       runRetry(location, dependencies, {
         where: options.where,
+        ...(options.reread && { reread: rereadFrom(options.reread, io) }),
         change: async (stored) => {
           const { checkEngine } = await import("../../engines/prepare-engine.ts");
           const { workerEnvironment } = await import("../../backends/open.ts");
@@ -85,4 +97,24 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
   } finally {
     progress.close();
   }
+}
+
+/** Where rows are read anew: a path of this machine is from the working directory. */
+function rereadFrom(given: string | true, io: CliIo): "input" | { file: string } {
+  if (given === true) return "input";
+  return { file: absoluteLocation(io.workingDirectory, given) };
+}
+
+async function abandon(run: string, options: RetryOptions, io: CliIo): Promise<void> {
+  const others = (["set", "reread"] as const).filter((name) => options[name] !== undefined);
+  if (others.length > 0) {
+    throw new SluiceError("USAGE", `--abandon goes without --${others.join(" and --")}`);
+  }
+  const { abandonRetry } = await import("../../run/retry/abandon-retry.ts");
+  const location = locateRun(absoluteLocation(io.workingDirectory, run));
+  const abandoned = await abandonRetry(location, runDependencies(io, silentLogger));
+  const message = abandoned
+    ? `the retry is dropped, with ${counted(abandoned.dropped.answers, "answer")} of it`
+    : "no retry of this run is begun, there is nothing to drop";
+  await write(io, `${message}\n`);
 }

@@ -15,6 +15,7 @@ import { untilSignal } from "../until-signal.ts";
 export interface RunOptions {
   overwrite?: boolean;
   fork?: boolean;
+  extend?: boolean;
   install: boolean;
   json?: boolean;
   quiet?: boolean;
@@ -33,6 +34,7 @@ export function declareRunOptions(command: Command): Command {
   return declareJobOptions(command)
     .option("--overwrite", "replace the run that the output holds")
     .option("--fork", "write beside the output, if it holds a run of another job")
+    .option("--extend", "process rows that were appended to the input of a finished run")
     .option("--no-install", "fetch neither engine packages nor models")
     .option("--show [rows]", `print the first answers when done; default ${defaultShownRows}`)
     .option("--json", "progress as JSON lines on stderr")
@@ -128,9 +130,13 @@ async function carryOut(
 ) {
   const { engineContext } = await import("../../api/run-dependencies.ts");
   const { workerEnvironment } = await import("../../backends/open.ts");
-  const { runJob } = await import("../../run/run-job.ts");
+  const [{ runJob }, { runExtended }] = await Promise.all([
+    import("../../run/run-job.ts"),
+    import("../../run/retry/extend-run.ts"),
+  ]);
+  const start = options.extend ? runExtended : runJob;
   return untilSignal(io, progress.logger, (signal) =>
-    runJob(job, dependencies, {
+    start(job, dependencies, {
       backend: options.backend,
       overwrite: options.overwrite ?? false,
       fork: options.fork ?? false,

@@ -38,7 +38,7 @@ async function verify(run: string, options: { json?: boolean }, io: CliIo): Prom
   throw new SluiceError("RUN_DAMAGED", counted(damages.length, "finding"), {
     file: storage.location,
     hint: manifest
-      ? "restore these files from a copy; with --fork the job runs anew beside this run"
+      ? "restore these files from a copy, or run the job anew with --overwrite"
       : "a run is verified once it is sealed: sluice status DIR says how far it is",
   });
 }

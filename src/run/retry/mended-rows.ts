@@ -38,7 +38,7 @@ interface Mending {
   onEvent(event: RunEvent): void;
 }
 
-/** How a retry finds failed rows that were mended: in the input itself, or in a file of their own. */
+/** How a retry finds failed rows that were mended: in the input, or in a file of their own. */
 export function mendedTasks(
   storage: Storage,
   dependencies: RunDependencies,
@@ -87,7 +87,8 @@ async function tasksOfInput(
     tasks: failedTasks(storage, tasks, base),
     facts: {
       whole: { tasks: { count, file, index }, rows: base.rows.total, partDigits: partDigits(run) },
-      input: { ...run.input, ...factsOf(found) },
+      // What was appended is not of the run yet: the input stays another one until then.
+      ...(appended.length === 0 && { input: { ...run.input, ...factsOf(found) } }),
     },
   };
 }

@@ -186,9 +186,9 @@ function stored({ count, file, index }: StoredTasks): Plan["tasks"] {
 /** In what a retry that is begun is not the one that is asked for. */
 function differences(begun: Plan, { job, where, reread }: RetryRequest): string[] {
   const others = differingAnswers(begun.job, job);
-  if (begun.where !== undefined && begun.where !== where) others.unshift("other rows");
+  if (begun.where !== undefined && begun.where !== where) others.unshift("which rows");
   const isSameSource = JSON.stringify(begun.reread) === JSON.stringify(reread);
-  if (!isSameSource) others.unshift("rows read from another place");
+  if (!isSameSource) others.unshift("where rows are read");
   return others;
 }
 
@@ -202,12 +202,14 @@ async function makeWay(
   const { storage } = context;
   if (!(await answeredNothing(storage, begun))) throw unfinished(storage, begun, differing);
   await abandon({ ...context, plan: begun });
-  const message = `the retry that was begun is dropped: it answered nothing, and this one has other ${differing.join(", ")}`;
+  const message =
+    "the retry that was begun is dropped: it answered nothing; " +
+    `this one differs in ${differing.join(", ")}`;
   onEvent({ type: "notice", message });
 }
 
 function unfinished(storage: Storage, begun: Plan, differing: readonly string[]): SluiceError {
-  const detail = `a retry is begun and not finished; this one has ${differing.join(", ")}`;
+  const detail = `a retry is begun and not finished; this one differs in ${differing.join(", ")}`;
   const run = storage.location;
   return new SluiceError("RUN_DIFFERS", detail, {
     hint:

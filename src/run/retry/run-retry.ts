@@ -1,3 +1,4 @@
+import { SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { Coordinator } from "../coordinate/coordinator.ts";
 import { type RunDependencies, runContext } from "../dependencies.ts";
@@ -99,10 +100,25 @@ export async function runGeneration(
       });
     const seconds = () => (clock.monotonic() - startedMs) / 1000;
     const run = { ...opened, ...present, totalRows: rowsAfter(found), seal };
-    return await carryOut(run, coordinator, options, seconds);
+    return withHint(await carryOut(run, coordinator, options, seconds), location, request);
   } finally {
     await coordinator.end();
   }
+}
+
+/** Rows that were mended lie elsewhere than planned: a retry has to be told to look for them. */
+function withHint(
+  result: RunResult,
+  { directory }: RunLocation,
+  { reread, where }: RetryRequest,
+): RunResult {
+  const { error } = result;
+  if (error?.code !== "INPUT_CHANGED" || reread || where === "appended") return result;
+  const { message, place, cause } = error;
+  const hint = `if rows that failed were mended there: sluice retry ${directory} --reread`;
+  const hinted = new SluiceError("INPUT_CHANGED", "", { ...place, cause, hint });
+  hinted.message = message;
+  return { ...result, error: hinted };
 }
 
 /** Rows of the run once the retry is sealed. */

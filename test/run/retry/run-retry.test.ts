@@ -12,7 +12,7 @@ describe("a retry", () => {
     const dependencies = runs.dependenciesOf((location) =>
       changedStorage(runs.store(location), (inner) => ({
         async open(path) {
-          if (path.startsWith("_dead-letters/")) {
+          if (path.endsWith("dead-letters.jsonl")) {
             rival ??= errorOf(runs.ruleElsewhere());
             await sleep(runs.clock, limits.coordinatorWatchMs * 2);
           }
