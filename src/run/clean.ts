@@ -59,7 +59,7 @@ export async function cleanRun(
   const { clock, random, processes, openStorage } = dependencies;
   const storage = openStorage(location.directory);
   const plan = await readPlan(storage);
-  await assertSealed(dependencies, location, plan);
+  await assertSealed(dependencies, location);
   const cleaning: Cleaning = { files: 0, freedBytes: 0, publishedBytes: 0 };
   const id = sortableId(clock, random);
   // The job as it was last carried out stays on record: its budget of failures may be another.
@@ -69,8 +69,8 @@ export async function cleanRun(
     : await Coordinator.rule({ storage, clock, processes, id, job });
   try {
     // Once more: until this process ruled, another one may have begun a retry.
-    const sealed = await assertSealed(dependencies, location, plan);
-    const kept = await keptPaths(storage, plan, sealed);
+    const sealed = await assertSealed(dependencies, location);
+    const kept = await keptPaths(storage, sealed);
     const published = publishedPaths(sealed);
     for (const prefix of cleanedPrefixes) {
       const removable: string[] = [];
@@ -117,9 +117,9 @@ async function cleanLeftovers(
 async function assertSealed(
   { openStorage }: RunDependencies,
   { directory, outside: outsideOf }: RunLocation,
-  plan: Plan,
 ): Promise<Manifest> {
   const [storage, outside] = [openStorage(directory), openStorage(outsideOf)];
+  const plan = await readPlan(storage);
   const sealed = await completeSeal({ storage, outside, openStorage }, plan);
   if (!sealed) throw new SluiceError("RUN_OPEN", "only a sealed run can be cleaned");
   const { last } = await readSeals(storage, plan);
@@ -146,7 +146,8 @@ function missing(path: string): SluiceError {
 }
 
 /** The files below the cleaned prefixes that are needed. */
-async function keptPaths(storage: Storage, first: Plan, sealed: Manifest): Promise<Set<string>> {
+async function keptPaths(storage: Storage, sealed: Manifest): Promise<Set<string>> {
+  const first = await readPlan(storage);
   const kept = new Set<string>();
   const cutRetries = new Set<number>();
   const retries = sealed.retries?.map(({ generation }) => generation) ?? [];
@@ -160,7 +161,7 @@ async function keptPaths(storage: Storage, first: Plan, sealed: Manifest): Promi
   }
   const { isLines, isParts } = publishedForm(first);
   for (const entry of sealed.tasks) {
-    await keepFilesOf(storage, first, entry, kept);
+    await keepFilesOf(storage, sealed, entry, kept);
     // Lines that are published, in parts or in one file, have a name there.
     if (entry.source && !(isLines && (isParts || first.mergedFile !== null))) {
       kept.add(entry.source.path);
@@ -179,7 +180,7 @@ async function keptPaths(storage: Storage, first: Plan, sealed: Manifest): Promi
 /** The small files of a task's first commit that later retries and verifications read. */
 async function keepFilesOf(
   storage: Storage,
-  { runId }: Plan,
+  { runId }: Manifest,
   { task, attempt, generation = 1, commit }: Manifest["tasks"][number],
   kept: Set<string>,
 ): Promise<void> {

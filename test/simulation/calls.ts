@@ -1,4 +1,5 @@
 import { localBackend } from "../../src/backends/local/local.ts";
+import { sealUnderRule } from "../../src/cli/seal-run.ts";
 import { workOnTasks } from "../../src/cli/static-worker.ts";
 import { sleep } from "../../src/foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../src/foundation/errors.ts";
@@ -120,6 +121,18 @@ export function callClean(world: World, host: string): Promise<CallEnd> {
   const actor = world.newActor(host, "command");
   world.note(`clean ${actor.pid} on ${host}`);
   const program = cleanRun(world.dependenciesOf(actor), world.location, false).then(
+    (): CallEnd => ({ idle: true }),
+    (error: unknown): CallEnd => ({ error: asSluiceError(error) }),
+  );
+  return endOf(world, actor, ends(actor, program));
+}
+
+/** `sluice seal`: of a sealed run it publishes what the seal names. */
+export function callSeal(world: World, host: string): Promise<CallEnd> {
+  const actor = world.newActor(host, "command");
+  world.note(`seal ${actor.pid} on ${host}`);
+  const target = { location: world.location, dependencies: world.dependenciesOf(actor) };
+  const program = sealUnderRule({ ...target, generation: 1 }).then(
     (): CallEnd => ({ idle: true }),
     (error: unknown): CallEnd => ({ error: asSluiceError(error) }),
   );

@@ -4,7 +4,7 @@ import { limits } from "../../src/foundation/limits.ts";
 import type { DeadLetter } from "../../src/run/attempt/result-lines.ts";
 import { deadLetterPrefix, partPrefix } from "../../src/run/layout.ts";
 import { publishedForm } from "../../src/run/output/published-form.ts";
-import { readPlan } from "../../src/run/plan.ts";
+import { type Plan, readPlan } from "../../src/run/plan.ts";
 import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
 import type { Manifest } from "../../src/run/seal/manifest.ts";
 import { verifyRun } from "../../src/run/seal/verify.ts";
@@ -30,14 +30,14 @@ export async function checkSealedRun(world: World): Promise<FoundRun> {
   const openStorage = (place: string) => world.store(place);
   const { damages, manifest } = await verifyRun(directory, outside, openStorage);
   for (const { file, problem } of damages) world.violate(`verify: ${file}: ${problem}`);
-  const results = await publishedLines(world, manifest);
   const plan = await readPlan(directory);
+  const results = await publishedLines(world, plan, manifest);
   if (manifest && !publishedForm(plan).isLines) {
     const problem = await formProblem(world, plan, manifest, results);
     if (problem) world.violate(problem);
   }
   const letters = await linesUnder(directory, deadLetterPrefix);
-  const generations = await askedGenerations(world, manifest?.generation ?? 1);
+  const generations = await askedGenerations(world);
   const planned = standingOf(world.scenario, generations);
   const standing = withSuspects(world, planned, letters);
   checkResults(world, results, generations, standing);
@@ -47,10 +47,14 @@ export async function checkSealedRun(world: World): Promise<FoundRun> {
 }
 
 /** Results as lines of JSON: those that are published, or those that these were made of. */
-async function publishedLines(world: World, manifest: Manifest | undefined): Promise<string[]> {
+async function publishedLines(
+  world: World,
+  plan: Plan,
+  manifest: Manifest | undefined,
+): Promise<string[]> {
   const { location, directory } = world;
-  const sources = manifest?.tasks.flatMap(({ source }) => source ?? []) ?? [];
-  if (sources.length > 0) {
+  if (!publishedForm(plan).isLines) {
+    const sources = manifest?.tasks.flatMap(({ source }) => source ?? []) ?? [];
     const lines = await Promise.all(sources.map(({ path }) => linesUnder(directory, path)));
     return lines.flat();
   }
@@ -100,7 +104,7 @@ function checkResults(
     world.violate(`${lines.length} results, ${answerable.length} rows can be answered`);
   }
   for (const [at, { index, answer, generation }] of answerable.entries()) {
-    const { runId } = generations[generation - 1]!;
+    const { runId } = generations.find((it) => it.generation === generation)!;
     const serves = `${runId.toLowerCase()}/g${generation}`;
     const problem = resultProblem(world, lines[at], { index, answer, serves });
     if (problem) world.violate(`result ${at}, row ${index}: ${problem}: ${lines[at]}`);

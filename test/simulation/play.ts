@@ -3,7 +3,7 @@ import { planPathOf } from "../../src/run/layout.ts";
 import { readPlan } from "../../src/run/plan.ts";
 import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
 import type { CallEnd } from "./call-end.ts";
-import { callCancel, callClean, callRetry, callRun, startRival } from "./calls.ts";
+import { callCancel, callClean, callRetry, callRun, callSeal, startRival } from "./calls.ts";
 import { checkRetriedRows, checkSealedRun, type FoundRun } from "./check.ts";
 import { startReader, startVerifier } from "./readers.ts";
 import type { Chapter } from "./scenario.ts";
@@ -88,7 +88,7 @@ function killStranded(world: World): void {
 async function finishReplaced(world: World): Promise<void> {
   const runs = world.scenario.chapters.filter((chapter) => chapter.kind === "run");
   const last = runs.at(-1)!;
-  if (!last.overwrite || (await world.standing()).generation > 0) return;
+  if (!last.overwrite || (await world.standing()).seals.sealed) return;
   await finish(world, (host) => callRun(world, { ...last, overwrite: false, host }));
 }
 
@@ -101,15 +101,15 @@ async function callOf(world: World, chapter: Chapter): Promise<CallCommand> {
   if (chapter.kind === "retry") {
     let { job, where } = chapter;
     return async (host, stopMs) => {
-      const { generation } = await world.standing();
+      const { last } = (await world.standing()).seals;
       // Of two calls at once one may have sealed a retry, and the other planned the next one.
-      const isOpen = (await world.directory.stat(planPathOf(generation + 1))) !== undefined;
-      if (generation > before.generation && !isOpen) return { idle: true };
+      const isOpen = (await world.directory.stat(planPathOf(last + 1))) !== undefined;
+      if (last > before.seals.last && !isOpen) return await callSeal(world, host);
       const end = await callRetry(world, { ...chapter, job, where, host, stopMs });
       // A retry of a chapter before may have come back from the dead and planned the next one: it
       // is finished first, as the hint of the error says.
       if ("error" in end && end.error.code === "RUN_DIFFERS") {
-        const begun = await readPlan(world.directory, generation + 1);
+        const begun = await readPlan(world.directory, last + 1);
         ({ job } = begun);
         where = begun.where as RetryWhere;
       }

@@ -33,10 +33,12 @@ export interface AskedGeneration {
   answers: readonly (ExpectedAnswer | undefined)[];
 }
 
-/** The generations of a run, from their plans. */
-export async function askedGenerations(world: World, count: number): Promise<AskedGeneration[]> {
+/** The sealed generations of a run, from their plans. */
+export async function askedGenerations(world: World): Promise<AskedGeneration[]> {
   const generations: AskedGeneration[] = [];
-  for (let generation = 1; generation <= count; generation++) {
+  const { seals } = await world.standing();
+  for (const { generation, end } of seals.all) {
+    if (end !== "sealed") continue;
     const plan = await readPlan(world.directory, generation);
     const { job, seed, runId, where } = plan;
     const table = new TaskTable(world.directory, plan);

@@ -8,11 +8,11 @@ import { silentLogger } from "../../src/foundation/logger.ts";
 import { mix32, type Random, seededRandom } from "../../src/foundation/random.ts";
 import type { RunDependencies } from "../../src/run/dependencies.ts";
 import type { WorkerHandle } from "../../src/run/dispatch.ts";
-import { planPath, successPath } from "../../src/run/layout.ts";
+import { planPath } from "../../src/run/layout.ts";
 import { locateRun, type RunLocation } from "../../src/run/locate.ts";
 import type { Plan } from "../../src/run/plan.ts";
 import { readJson } from "../../src/run/records.ts";
-import type { Success } from "../../src/run/seal/manifest.ts";
+import { readSeals, type Seals } from "../../src/run/seal/seals.ts";
 import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
 import { serveWorker } from "../../src/run/worker/serve.ts";
 import { faultyStorage } from "../../src/testing/faulty-storage.ts";
@@ -94,11 +94,10 @@ export class World {
     return this.store(this.location.directory);
   }
 
-  /** Id of the run that is there, and the generation that is sealed; 0 = none. */
-  async standing(): Promise<{ runId: string | undefined; generation: number }> {
-    const plan = await readJson<Plan>(this.directory, planPath);
-    const success = await readJson<Success>(this.directory, successPath);
-    return { runId: plan?.runId, generation: success?.generation ?? 0 };
+  /** Id of the run that is there, and how its generations ended. */
+  async standing(): Promise<{ runId: string | undefined; seals: Seals }> {
+    const runId = (await readJson<Plan>(this.directory, planPath))?.runId;
+    return { runId, seals: await readSeals(this.directory, { runId: runId ?? "" }) };
   }
 
   newActor(host: string, role: Actor["role"], parent?: Actor): Actor {

@@ -1,0 +1,123 @@
+import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { runSluice } from "../chaos/sluice-process.ts";
+import { scratchFolder } from "../run/whole-run.ts";
+
+/** What a person does after a run, through the packed program. */
+function person() {
+  const folder = scratchFolder();
+  const call = async (...parameters: string[]) => {
+    const { code, stdout, stderr } = await runSluice([...parameters, "--quiet"], folder);
+    const last = stdout.trimEnd().split("\n").at(-1) ?? "";
+    const summary = last.startsWith("{") ? JSON.parse(last) : undefined;
+    return { code, stdout, stderr, summary };
+  };
+  const plain = (...parameters: string[]) => runSluice(parameters, folder);
+  return {
+    folder,
+    call,
+    plain,
+    write: (name: string, text: string) => writeFileSync(join(folder, name), text),
+    read: (name: string) => readFileSync(join(folder, name), "utf8"),
+  };
+}
+
+const job = ["--input", "rows.jsonl", "--model", "fake", "--prompt", "Say {{ text }}"];
+
+/** Manifest, summary and status of a run say the same of its rows. */
+async function expectRows(
+  { plain, folder }: ReturnType<typeof person>,
+  rows: { total: number; answered: number; failed: number },
+): Promise<void> {
+  const status = JSON.parse((await plain("status", "out", "--json")).stdout);
+  expect(status.rows).toMatchObject(rows);
+  expect(status.state).toBe(rows.failed > 0 ? "failed" : "successful");
+  const { manifest } = JSON.parse(readFileSync(join(folder, "out/_SUCCESS"), "utf8"));
+  expect(JSON.parse(readFileSync(join(folder, "out", manifest), "utf8")).rows).toMatchObject(rows);
+  const verified = await plain("verify", "out");
+  expect(verified.stdout + verified.stderr).toContain(`${rows.total} rows`);
+  expect(verified.code).toBe(0);
+}
+
+describe("after a run", () => {
+  it("rows are mended and appended, and a retry that came to nothing is in nobody's way", async () => {
+    const me = person();
+    me.write(
+      "rows.jsonl",
+      '{"id":1,"text":"one"}\n{"id":2,"text":"two"\n{"id":3,"text":"three"}\n',
+    );
+    const run = [...job, "--output", "out", "--set", "input.id=id"];
+    expect((await me.call("run", ...run)).code).toBe(1);
+
+    // A model that is not there: the retry answers nothing.
+    const wrong = await me.call(
+      "retry",
+      "out",
+      "--set",
+      "model={engine: command, command: [none]}",
+    );
+    expect(wrong.code).not.toBe(0);
+    const text = me.read("rows.jsonl").replace('"two"', '"two, mended"}');
+    me.write("rows.jsonl", text);
+    const plainRetry = await me.call("retry", "out");
+    expect(plainRetry.stderr).toContain("INPUT_CHANGED");
+    const [, advised] = /(sluice retry \S+ --reread)/.exec(plainRetry.stderr)!;
+    const mended = await me.call(...advised!.split(" ").slice(1));
+    expect(mended.summary).toMatchObject({
+      status: "SUCCESS",
+      request_count: 3,
+      response_count: 3,
+    });
+    await expectRows(me, { total: 3, answered: 3, failed: 0 });
+
+    appendFileSync(join(me.folder, "rows.jsonl"), '{"id":4,"text":"four"}\n{"id":1}\n');
+    const told = await me.call("run", ...run);
+    expect(told.stderr).toContain("add --extend to the command");
+    const extended = await me.call("run", ...run, "--extend");
+    expect(extended.summary).toMatchObject({ status: "FAILED", rows: { total: 5, answered: 4 } });
+    await expectRows(me, { total: 5, answered: 4, failed: 1 });
+    const lines = (await me.plain("results", "out")).stdout.trimEnd().split("\n");
+    expect(lines.map((line) => JSON.parse(line).id)).toEqual([1, 2, 3, 4]);
+    expect(lines[1]).toContain('"text":"two, mended"');
+
+    // The same command does nothing now.
+    const again = await me.call("run", ...run, "--extend");
+    expect(again.summary.rows).toMatchObject({ total: 5, answered: 4, failed: 1 });
+
+    me.write("mended.jsonl", '{"id":1,"text":"five"}\n');
+    const own = await me.call("retry", "out", "--reread", "mended.jsonl");
+    expect(own.summary).toMatchObject({ status: "SUCCESS", rows: { answered: 5 } });
+    await expectRows(me, { total: 5, answered: 5, failed: 0 });
+    expect((await me.plain("clean", "out")).code).toBe(0);
+    await expectRows(me, { total: 5, answered: 5, failed: 0 });
+  });
+
+  it("a retry cannot change what rows there are, and is dropped where it is abandoned", async () => {
+    const me = person();
+    me.write("rows.jsonl", '{"text":"one"}\n{"text":"two"}\n{"id":3}\n{"id":4}\n{"id":5}\n');
+    const { summary } = await me.call("run", ...job, "--output", "out");
+    const keys = ["input.path=else.jsonl", "limit=1", "sample=1", "shard.rows=1", "output.field=b"];
+    for (const key of keys) {
+      const { code, stderr } = await me.call("retry", "out", "--set", key);
+      expect([code, stderr], key).toEqual([64, expect.stringContaining("a retry cannot change")]);
+      expect(stderr).toContain(key.split(".")[0]!.split("=")[0]);
+    }
+    const slow = ["--set", "model={engine: fake, capacity: 1, latencyMs: 700}"];
+    const spent = summary.prompt_tokens + summary.total_tokens_generated;
+    const budget = ["--set", `budget.tokens=${spent + 1}`];
+    const changes = ["--set", "prompt=Say {{ id }}", ...slow, ...budget];
+    const stopped = await me.call("retry", "out", ...changes);
+    expect(stopped).toMatchObject({ code: 75, summary: { sealed: false } });
+    const other = await me.call("retry", "out", "--set", "prompt=Shout {{ id }}");
+    expect([other.code, other.stderr]).toEqual([64, expect.stringContaining("--abandon")]);
+    const { stdout } = await me.plain("status", "out");
+    expect(stdout).toContain("a retry of 3 rows is begun");
+    const [, advised] = /(sluice retry \S+ --abandon)/.exec(stdout)!;
+    const dropped = await me.plain(...advised!.split(" ").slice(1));
+    expect(dropped.stdout).toContain("the retry is dropped, with 2 answers of it");
+    const none = await me.plain("retry", "out", "--abandon");
+    expect(none.stdout).toContain("nothing to drop");
+    await expectRows(me, { total: 5, answered: 2, failed: 3 });
+  });
+});
