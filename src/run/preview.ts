@@ -26,6 +26,7 @@ import {
 } from "./estimate.ts";
 import type { RunEvent } from "./events.ts";
 import { fetchingFiles } from "./fetching-engine.ts";
+import { identifiedJob } from "./identified-job.ts";
 import { inputNotices } from "./input-notices.ts";
 import { generationNotices } from "./job/generation.ts";
 import { answersOf, differingAnswers } from "./job/kinds.ts";
@@ -149,7 +150,7 @@ export async function previewJob(
   const sampled = await sampleRequests(context);
   const first = (await firstRows(context, shownRows)).map((row) => askedRow(promptSet, row));
   const { workers, notices } = await workersFor(job, plan.rows);
-  const standing = await standingRun(plan.job, context, dependencies);
+  const standing = await standingRun(await identifiedJob(job), context, dependencies);
   const facts = { job, plan, sampled };
   const estimate = options.measure
     ? await measured(facts, promptSet, workers, options.measure, dependencies)

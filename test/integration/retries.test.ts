@@ -41,7 +41,7 @@ async function expectRows(
 }
 
 describe("after a run", () => {
-  it("rows are mended and appended, and a retry that came to nothing is in nobody's way", async () => {
+  it("rows are mended and appended; a retry that came to nothing is in nobody's way", async () => {
     const me = person();
     me.write(
       "rows.jsonl",
@@ -93,9 +93,10 @@ describe("after a run", () => {
     await expectRows(me, { total: 5, answered: 5, failed: 0 });
   });
 
-  it("a retry cannot change what rows there are, and is dropped where it is abandoned", async () => {
+  it("a retry cannot change which rows there are, and is dropped when abandoned", async () => {
     const me = person();
-    me.write("rows.jsonl", '{"text":"one"}\n{"text":"two"}\n{"id":3}\n{"id":4}\n{"id":5}\n');
+    const texts = '{"text":"one"}\n{"text":"two"}\n';
+    me.write("rows.jsonl", `${texts}{"id":3}\n{"id":4}\n{"id":5}\n`);
     const { summary } = await me.call("run", ...job, "--output", "out");
     const keys = ["input.path=else.jsonl", "limit=1", "sample=1", "shard.rows=1", "output.field=b"];
     for (const key of keys) {

@@ -77,6 +77,7 @@ const testedElsewhere: Record<string, string> = {
   "src/prompt/types/creative.ts": "test/prompt/types/golden.test.ts",
   "src/prompt/types/row-fields.ts": "test/prompt/types/typed-prompt.test.ts",
   "src/run/attempt/encode-part.ts": "test/run/output/publish-results.test.ts",
+  "src/run/retry/rescan.ts": "test/run/retry/extend-run.test.ts and mended-rows.test.ts",
   "src/run/stream-rows.ts": "test/dataset/dataset.test.ts",
 };
 

@@ -1,0 +1,43 @@
+import { describe, expect, it } from "vitest";
+import { SluiceError } from "../../../src/foundation/errors.ts";
+import { readPlan } from "../../../src/run/plan.ts";
+import { completeSeal } from "../../../src/run/seal/publish-seal.ts";
+import { memoryRuns } from "../memory-runs.ts";
+import { pathsOf, rowsOf } from "../run-fixture.ts";
+import { responseOf, scriptedEngine } from "../scripted-engine.ts";
+
+const refusing = (...rows: number[]) =>
+  scriptedEngine(2, ({ index }) =>
+    rows.includes(index) ? new SluiceError("REQUEST_REFUSED") : responseOf(`answer ${index}`),
+  );
+
+describe("completeSeal", () => {
+  it.each([
+    ["/runs/out", "part-00000.jsonl"],
+    ["/runs/all.jsonl", "all.jsonl"],
+  ])("publishes the newest seal of %s once more, where that was not done", async (path, name) => {
+    const runs = memoryRuns(rowsOf(6), { shard: { rows: 3 }, output: { path } });
+    await runs.run(refusing(1, 4));
+    await runs.retry(refusing(4));
+    const { directory, outside, mergedFile } = runs.location();
+    const [storage, target] = [runs.store(directory), runs.store(mergedFile ? outside : directory)];
+    const before = await target.read(name);
+    await target.remove(name);
+    const lost = ["_SUCCESS", "_manifest.g2.json", "_dead-letters/part-00001.jsonl"];
+    for (const file of lost) await storage.remove(file);
+    const places = { storage, outside: runs.store(outside), openStorage: runs.store.bind(runs) };
+    const manifest = await completeSeal(places, await readPlan(storage));
+    expect(manifest?.rows).toMatchObject({ answered: 5, failed: 1 });
+    expect(await target.read(name)).toEqual(before);
+    expect(await pathsOf(storage, "_")).toEqual(expect.arrayContaining(lost));
+    expect(await runs.damages()).toEqual([]);
+  });
+
+  it("says nothing of a run that is not sealed", async () => {
+    const runs = memoryRuns(rowsOf(2));
+    await runs.run(scriptedEngine(1, () => new SluiceError("AUTHENTICATION_FAILED")));
+    const storage = runs.store("/runs/out");
+    const places = { storage, outside: storage, openStorage: () => storage };
+    expect(await completeSeal(places, await readPlan(storage))).toBeUndefined();
+  });
+});
