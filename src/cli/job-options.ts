@@ -1,4 +1,8 @@
+import { stat } from "node:fs/promises";
+import { resolve } from "node:path";
 import type { Command } from "commander";
+import { compressionOf } from "../data/decompressing.ts";
+import { SluiceError } from "../foundation/errors.ts";
 import type { JobFile } from "../run/job/job-file.ts";
 import { type JobKey, jobKeys } from "../run/job/keys.ts";
 import type { JobFlags } from "../run/job/layers.ts";
@@ -18,6 +22,9 @@ const joinedKeys = ["generation", "truncateFeatures"];
 export const joined = (text: string, sofar?: string) =>
   sofar === undefined ? text : `${sofar},${text}`;
 
+/** What a job is read from. */
+type JobPlace = Pick<CliIo, "environment" | "workingDirectory">;
+
 /** The flags that have a short name of their own, in the order of the help. */
 const shortOptions: readonly [flags: string, description: string, isRepeatable?: true][] = [
   ["--input <path>", "what to read: a file or a glob, here or far away, or - for stdin", true],
@@ -36,17 +43,23 @@ const shortOptions: readonly [flags: string, description: string, isRepeatable?:
 const shortNames = shortOptions.map(([flags]) => /^--([\w-]+)/.exec(flags)![1]!);
 
 /**
- * Declares every option that shapes a job: `-c`, `--set`, the short ones, and one for each key of
- * the schema. The latter are listed by `--help` with default and variable, not among the options.
+ * Declares all that shapes a job: the job file as argument or by `-c`, `--set`, the short options,
+ * and one for each key of the schema. The latter are listed by `--help` with default and variable,
+ * not among the options. The job file is in the options of the action, however it was named.
  *
  * @example
- * declareJobOptions(command).action(async (options) => {
+ * declareJobOptions(command, io).action(async (_, options) => {
  *   const { job } = await jobFromOptions(options, io);
  * });
  */
-export function declareJobOptions(command: Command): Command {
+export function declareJobOptions(command: Command, io: JobPlace): Command {
   command
-    .option("-c, --config <file>", "job file, YAML or JSON; default: SLUICE_CONFIG")
+    .argument("[job]", "the job file, YAML or JSON; default: SLUICE_CONFIG")
+    .hook("preAction", async (_, called) => {
+      const config = await jobFileOf(called, io);
+      if (config !== undefined) called.setOptionValue("config", config);
+    })
+    .option("-c, --config <file>", "the job file, too")
     .option("--set <key=value>", "set one key of the job, as generation.temperature=0.3", collect);
   for (const [flags, description, isRepeatable] of shortOptions) {
     if (isRepeatable) command.option(flags, description, collect);
@@ -69,7 +82,7 @@ export function declareJobOptions(command: Command): Command {
  */
 export async function jobFromOptions(
   options: JobOptionValues,
-  io: Pick<CliIo, "environment" | "workingDirectory">,
+  io: JobPlace,
   translate?: (file: JobFile) => JobFile,
 ): Promise<LoadedJob> {
   const flags: Record<string, string | boolean | readonly string[]> = {};
@@ -86,6 +99,42 @@ export async function jobFromOptions(
     flags: flags as JobFlags,
     workingDirectory: io.workingDirectory,
     ...(translate && { translate }),
+  });
+}
+
+/** The job file that a command line names, by its argument or by `-c`. */
+async function jobFileOf(command: Command, io: JobPlace): Promise<string | undefined> {
+  const [argument] = command.args;
+  const option = command.opts().config as string | undefined;
+  if (argument !== undefined && option !== undefined) {
+    throw new SluiceError("USAGE", `two job files: ${argument} and -c ${option}`, {
+      hint: "give one of them",
+    });
+  }
+  const file = argument ?? option;
+  if (file !== undefined) await assertNoOtherFile(file, command, io);
+  return file;
+}
+
+const rowEndings = /\.(jsonl|ndjson|csv|tsv|parquet|arrow|feather|ipc|txt)$/i;
+
+/** People give what they have at hand: a file of rows, or the folder of a run. */
+async function assertNoOtherFile(file: string, command: Command, io: JobPlace): Promise<void> {
+  const compression = compressionOf(file);
+  const bare = compression ? file.slice(0, -compression.ending.length) : file;
+  const name = command.name();
+  if (compression || rowEndings.test(bare)) {
+    const hint =
+      name === "run-batch"
+        ? `sluice run-batch -i ${file} -o responses.jsonl --model NAME`
+        : `sluice ${name} --input ${file} --model NAME --prompt TEMPLATE --output out; ` +
+          "sluice init writes a job file to begin with";
+    throw new SluiceError("USAGE", `${file} is a file of rows, not a job file`, { hint });
+  }
+  const found = await stat(resolve(io.workingDirectory, file)).catch(() => undefined);
+  if (!found?.isDirectory()) return;
+  throw new SluiceError("USAGE", `${file} is a folder, not a job file`, {
+    hint: `if it holds a run, sluice resume ${file} goes on with it`,
   });
 }
 

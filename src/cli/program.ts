@@ -1,6 +1,6 @@
 import { Command, CommanderError } from "commander";
 import { exitCodes } from "../foundation/error-table.ts";
-import { asSluiceError } from "../foundation/errors.ts";
+import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import { type CommandEntry, commandTable } from "./command.ts";
 import type { CliIo } from "./io.ts";
 import { report } from "./report.ts";
@@ -35,7 +35,9 @@ export async function runProgram(
     }
     const names = commands.map((entry) => entry.name);
     if (name !== undefined && name !== "help" && !names.includes(name)) {
-      throw unknownCommand(name, names, "see sluice --help");
+      throw isJobFile(name)
+        ? new SluiceError("USAGE", `${name} is no command`, { hint: `sluice run ${name}` })
+        : unknownCommand(name, names, "see sluice --help");
     }
     await program.parseAsync(args, { from: "user" });
   } catch (thrown) {
@@ -70,6 +72,8 @@ function finish(thrown: unknown, program: Command, args: readonly string[], io: 
     report(usageError(thrown, program, args), io);
   }
 }
+
+const isJobFile = (word: string) => /\.(ya?ml|json)$/i.test(word);
 
 function isClosedPipe(thrown: unknown): boolean {
   const name = thrown instanceof Error ? ((thrown as NodeJS.ErrnoException).code ?? "") : "";

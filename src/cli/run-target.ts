@@ -1,5 +1,6 @@
 import { dirname } from "node:path";
 import { runDependencies } from "../api/run-dependencies.ts";
+import type { StoreOptions } from "../data/s3/store-options.ts";
 import { absoluteLocation } from "../data/storage/open.ts";
 import type { Storage } from "../data/storage/storage.ts";
 import { SluiceError } from "../foundation/errors.ts";
@@ -20,18 +21,23 @@ export interface RunTarget {
 }
 
 /** How every command describes its argument. */
-export const runArgument = ["<run>", "the run directory, or the results file"] as const;
+export const runArgument = [
+  "<run>",
+  "the run directory, its results file, or its job file",
+] as const;
 
 /**
- * The run that a path names: its directory, or the file that its results are merged into.
+ * The run that a path names: its directory, the file that its results are merged into, or the job
+ * file that it was made with.
  *
- * @throws SluiceError `NOT_A_RUN`, with a hint where the path is near one.
+ * @throws SluiceError `NOT_A_RUN`, with a hint where the path is near one; of a job file what
+ *   `loadJob` throws.
  */
 export async function openTarget(run: string, io: CliIo, logger?: Logger): Promise<RunTarget> {
-  const path = absoluteLocation(io.workingDirectory, run);
+  const { path, store } = await outputOf(run, io);
   const location = locateRun(path);
   const log = logger ?? textLogger((line) => void io.stderr.write(line));
-  const dependencies = runDependencies(io, log);
+  const dependencies = runDependencies(io, log, store);
   const { openStorage } = dependencies;
   const storage = openStorage(location.directory);
   if (!(await holdsRun(storage))) {
@@ -41,6 +47,19 @@ export async function openTarget(run: string, io: CliIo, logger?: Logger): Promi
     throw new SluiceError("NOT_A_RUN", path, options);
   }
   return { location, dependencies, storage, outside: openStorage(location.outside) };
+}
+
+/** Where a run lies that is named by its output or by its job file. */
+export async function outputOf(
+  run: string,
+  io: CliIo,
+): Promise<{ path: string; store?: StoreOptions | undefined }> {
+  const path = absoluteLocation(io.workingDirectory, run);
+  if (!/\.ya?ml$/i.test(run)) return { path };
+  const { loadJob } = await import("../run/job/load.ts");
+  const { environment, workingDirectory } = io;
+  const { job } = await loadJob({ file: run, environment, workingDirectory });
+  return { path: job.output.path, store: job.store };
 }
 
 async function holdsRun(storage: Storage): Promise<boolean> {

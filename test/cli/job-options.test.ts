@@ -5,11 +5,12 @@ import { jobKeys } from "../../src/run/job/keys.ts";
 import { jobFolder, small } from "../run/job/job-folder.ts";
 
 const { folder, load } = jobFolder();
+const here = { environment: {}, workingDirectory: folder };
 
 async function jobOf(...args: string[]) {
-  const command = declareJobOptions(new Command("run")).exitOverride();
+  const command = declareJobOptions(new Command("run"), here).exitOverride();
   let options: Record<string, unknown> = {};
-  command.action((given: Record<string, unknown>) => {
+  command.action((_, given: Record<string, unknown>) => {
     options = given;
   });
   await command.parseAsync(args, { from: "user" });
@@ -48,6 +49,22 @@ describe("options that shape a job", () => {
     });
   });
 
+  it("take the job file as argument, and say what else a name is", async () => {
+    await load(small("limit: 2"));
+    expect(await jobOf("job.yaml", "--seed", "7")).toMatchObject({ limit: 2 });
+    const twice = jobOf("job.yaml", "-c", "other.yaml");
+    await expect(twice).rejects.toThrow("two job files: job.yaml and -c other.yaml");
+    for (const name of ["rows.jsonl", "rows.csv.gz", "s3://bucket/rows.parquet"]) {
+      await expect(jobOf(name)).rejects.toMatchObject({
+        code: "USAGE",
+        message: expect.stringContaining(`${name} is a file of rows, not a job file`),
+        hint: expect.stringContaining(`sluice run --input ${name} --model NAME`),
+      });
+    }
+    const asFolder = jobOf("-c", ".");
+    await expect(asFolder).rejects.toMatchObject({ hint: expect.stringContaining("resume .") });
+  });
+
   it("take the other names of generation, one by one and as a text", async () => {
     await load(small());
     const flags = ["--generation.max_new_tokens", "9", "--generation.do_sample"];
@@ -69,7 +86,7 @@ describe("options that shape a job", () => {
   });
 
   it("are all listed by --help, with default and variable", () => {
-    const command = declareJobOptions(new Command("run"));
+    const command = declareJobOptions(new Command("run"), here);
     let help = "";
     command.configureOutput({
       writeOut: (text) => {

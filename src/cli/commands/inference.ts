@@ -35,7 +35,7 @@ export function register(command: Command, io: CliIo): void {
   const batch = command
     .command("batch")
     .description("Answer every row of datasets, by a config of Axolotl.");
-  declareRunOptions(batch)
+  declareRunOptions(batch, io)
     .option("--base_model <name>", "as --model")
     .option("--base_model_config <name>", "taken and not read: a GGUF file holds its own")
     .option("--generation_config <key=value,…>", "as --generation", joined)
@@ -43,7 +43,7 @@ export function register(command: Command, io: CliIo): void {
     .option("--output_dir <folder>", "as --output")
     .option("--accelerate <file>", "gpu_ids, num_processes and use_cpu of accelerate config")
     .addHelpText("after", help)
-    .action((options: AllOptions) => run(withOwnNames(options), io, readJob));
+    .action((_, options: AllOptions) => run(withOwnNames(options), io, readJob));
 }
 
 /** The options under the names that `sluice run` has for them. */

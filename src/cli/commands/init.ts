@@ -40,9 +40,9 @@ function nextSteps(job: string): string {
   return [
     `wrote ${job} and its sample data`,
     "",
-    `  sluice run -c ${job}                 # fetches the model once`,
-    `  sluice run -c ${job} --model fake    # without any model`,
-    `  sluice plan -c ${job}                # what would be done`,
+    `  sluice run ${job}                 # fetches the model once`,
+    `  sluice run ${job} --model fake    # without any model`,
+    `  sluice plan ${job}                # what would be done`,
     "",
   ].join("\n");
 }

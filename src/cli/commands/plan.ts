@@ -31,7 +31,7 @@ interface PlanFlags {
 
 /** `sluice plan`: what a job would do; with `--write`, a run for others to work on. */
 export function register(command: Command, io: CliIo): void {
-  declareJobOptions(command)
+  declareJobOptions(command, io)
     .option("--show <rows>", "rows whose prompts are shown", "2")
     .option(
       "--measure [rows]",
@@ -45,7 +45,7 @@ export function register(command: Command, io: CliIo): void {
     .option("--no-install", "with --measure: fetch neither engine packages nor models")
     .option("--write [output]", "freeze the plan at the output, for sluice worker to work on")
     .option("--json", "print JSON")
-    .action((options: PlanFlags & JobOptionValues) => plan(options, io));
+    .action((_, options: PlanFlags & JobOptionValues) => plan(options, io));
 }
 
 async function plan(given: PlanFlags & JobOptionValues, io: CliIo): Promise<void> {

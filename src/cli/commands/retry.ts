@@ -1,11 +1,10 @@
 import type { Command } from "commander";
 import { Option } from "commander";
-import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
+import { engineContext } from "../../api/run-dependencies.ts";
 import { absoluteLocation } from "../../data/storage/open.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { silentLogger } from "../../foundation/logger.ts";
 import { changedJob } from "../../run/job/change.ts";
-import { locateRun } from "../../run/locate.ts";
 import type { RetryWhere } from "../../run/retry/plan-retry.ts";
 import { runRetry } from "../../run/retry/run-retry.ts";
 import { type CliIo, write } from "../io.ts";
@@ -13,6 +12,7 @@ import { localPool } from "../local-pool.ts";
 import { progressMode, showProgress } from "../progress.ts";
 import { counted } from "../quantities.ts";
 import { report } from "../report.ts";
+import { openTarget, runArgument } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
 import { untilSignal } from "../until-signal.ts";
 
@@ -32,7 +32,7 @@ const collect = (text: string, before: readonly string[] = []) => [...before, te
 export function register(command: Command, given: CliIo): void {
   const io = withStoreFlags(command, given);
   command
-    .argument("<run>", "the run directory, or the results file")
+    .argument(...runArgument)
     .addOption(
       new Option("--where <rows>", "which rows are asked again")
         .choices(["failed", "finish_reason=length"])
@@ -55,8 +55,7 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
   const { stderr: stream, clock } = io;
   const mode = progressMode(options, io.isTerminal);
   const progress = showProgress({ mode, stream, columns: io.columns, clock });
-  const dependencies = runDependencies(io, progress.logger);
-  const location = locateRun(absoluteLocation(io.workingDirectory, run));
+  const { location, dependencies } = await openTarget(run, io, progress.logger);
   try {
     const { result, exitCode } = await untilSignal(io, progress.logger, (signal) =>
       runRetry(location, dependencies, {
@@ -111,8 +110,8 @@ async function abandon(run: string, options: RetryOptions, io: CliIo): Promise<v
     throw new SluiceError("USAGE", `--abandon goes without --${others.join(" and --")}`);
   }
   const { abandonRetry } = await import("../../run/retry/abandon-retry.ts");
-  const location = locateRun(absoluteLocation(io.workingDirectory, run));
-  const abandoned = await abandonRetry(location, runDependencies(io, silentLogger));
+  const { location, dependencies } = await openTarget(run, io, silentLogger);
+  const abandoned = await abandonRetry(location, dependencies);
   const message = abandoned
     ? `the retry is dropped, with ${counted(abandoned.dropped.answers, "answer")} of it`
     : "no retry of this run is begun, there is nothing to drop";

@@ -18,7 +18,7 @@ const collect = (text: string, before: readonly string[] = []) => [...before, te
 
 /** `sluice run-batch`: `sluice run` with the options of vLLM's command of that name. */
 export function register(command: Command, io: CliIo): void {
-  declareRunOptions(command)
+  declareRunOptions(command, io)
     .option("-i, --input-file <path>", "file of requests, a line each; - = stdin", collect)
     .option("-o, --output-file <path>", "file of responses, in the order of the requests")
     .option("--error-file <path>", "write failed lines here and not among the responses")
@@ -27,7 +27,7 @@ export function register(command: Command, io: CliIo): void {
       "a model that lines may name besides --model; * = any",
       collect,
     )
-    .action((options: BatchOptions & RunOptions & JobOptionValues) =>
+    .action((_, options: BatchOptions & RunOptions & JobOptionValues) =>
       run({ ...options, ...batchJob(options, io) }, io),
     );
 }

@@ -26,12 +26,14 @@ const defaultShownRows = 3;
 
 /** `sluice run`: the main job. */
 export function register(command: Command, io: CliIo): void {
-  declareRunOptions(command).action((options: RunOptions & JobOptionValues) => run(options, io));
+  declareRunOptions(command, io).action((_, options: RunOptions & JobOptionValues) =>
+    run(options, io),
+  );
 }
 
 /** Declares every option of `sluice run`. */
-export function declareRunOptions(command: Command): Command {
-  return declareJobOptions(command)
+export function declareRunOptions(command: Command, io: CliIo): Command {
+  return declareJobOptions(command, io)
     .option("--overwrite", "replace the run that the output holds")
     .option("--fork", "write beside the output, if it holds a run of another job")
     .option("--extend", "process rows that were appended to the input of a finished run")
@@ -76,7 +78,9 @@ function shownRowsOf({ show }: RunOptions): number {
   if (show === undefined || show === false) return 0;
   const rows = show === true ? defaultShownRows : Number(show);
   if (Number.isSafeInteger(rows) && rows >= 0) return rows;
-  throw new SluiceError("USAGE", `--show ${show} is no number of rows`);
+  throw new SluiceError("USAGE", `--show must be a number of rows, not "${show}"`, {
+    hint: `write the job file before it, or --show=${defaultShownRows}`,
+  });
 }
 
 async function runJobOf(

@@ -9,6 +9,7 @@ import type { FromWorker, ToWorker } from "../../run/worker/protocol.ts";
 import { untilRunOpen } from "../../run/worker/run-open.ts";
 import type { ServeOptions } from "../../run/worker/serve.ts";
 import type { CliIo } from "../io.ts";
+import { outputOf, runArgument } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
 
 interface WorkerOptions {
@@ -22,7 +23,7 @@ interface WorkerOptions {
 export function register(command: Command, given: CliIo): void {
   const io = withStoreFlags(command, given);
   command
-    .argument("[run]", "the run directory, or the results file; --stdio can do without")
+    .argument("[run]", `${runArgument[1]}; --stdio can do without`)
     .option("--stdio", "obey JSON lines on stdin; docs/worker-contract.md has them")
     .option("--tasks <set>", "run these tasks and leave, as 1,3-5,7")
     .option("--share <part>", "run one of several balanced parts of all tasks, as 3/16 (from 0)")
@@ -36,18 +37,20 @@ async function work(run: string | undefined, options: WorkerOptions, io: CliIo):
     throw new SluiceError("USAGE", "give exactly one of --stdio, --tasks and --share");
   }
   const logger = textLogger((line) => void io.stderr.write(line));
-  const dependencies = runDependencies(io, logger);
-  const at = { dependencies, engineContext: engineContext(io, logger) };
-  if (options.stdio) return workOverStdio(run, options, at, io);
-  if (run === undefined) throw new SluiceError("USAGE", "name the run: sluice worker RUN …");
+  const context = engineContext(io, logger);
+  const output = run === undefined ? undefined : await outputOf(run, io);
+  const dependencies = runDependencies(io, logger, output?.store);
+  const at = { dependencies, engineContext: context };
+  if (options.stdio) return workOverStdio(output?.path, options, at, io);
+  if (!output) throw new SluiceError("USAGE", "name the run: sluice worker RUN …");
   const { workOnTasks } = await import("../static-worker.ts");
   const { processOf } = await import("../local-pool.ts");
-  const serving = { ...at, ...placeOf(run, Number(options.generation), io) };
+  const serving = { ...at, ...placeOf(output.path, Number(options.generation)) };
   return workOnTasks(serving, options, io, processOf(io));
 }
 
-const placeOf = (run: string, generation: number, io: CliIo) => ({
-  location: locateRun(absoluteLocation(io.workingDirectory, run)),
+const placeOf = (output: string, generation: number) => ({
+  location: locateRun(output),
   generation,
 });
 
@@ -56,7 +59,7 @@ function leaveWith(error: SluiceError | undefined, io: CliIo): void {
 }
 
 async function workOverStdio(
-  run: string | undefined,
+  output: string | undefined,
   options: WorkerOptions,
   at: Pick<ServeOptions, "dependencies" | "engineContext">,
   io: CliIo,
@@ -68,14 +71,14 @@ async function workOverStdio(
   const { serveWorker } = await import("../../run/worker/serve.ts");
   const channel = jsonLinesChannel<FromWorker, ToWorker>(io.stdin, io.stdout);
   try {
-    if (run !== undefined) {
-      const place = placeOf(run, Number(options.generation), io);
+    if (output !== undefined) {
+      const place = placeOf(output, Number(options.generation));
       leaveWith(await serveWorker({ ...at, ...place, channel }), io);
     } else {
       const opened = await untilRunOpen(channel);
       if (opened) {
         const { location, generation } = opened.run;
-        const place = placeOf(location, generation, io);
+        const place = placeOf(absoluteLocation(io.workingDirectory, location), generation);
         leaveWith(await serveWorker({ ...at, ...place, channel: opened.rest }), io);
       }
     }

@@ -39,7 +39,10 @@ export async function readJobFile(
   }
   const value = (document.toJS({ maxAliasCount: 1000 }) ?? {}) as Json;
   if (!isJsonObject(value)) {
-    throw new SluiceError("JOB_INVALID", "the file is no mapping of keys to values", { file });
+    throw new SluiceError("JOB_INVALID", "a job file is a mapping of keys to values", {
+      file,
+      hint: "a file of rows is given by --input; sluice init writes a job file to begin with",
+    });
   }
   const problems: Problem[] = [];
   const expanded = await expand(value, [], { environment, origin, problems });

@@ -95,6 +95,6 @@ function withTrialOutput(job: JobSpec, draft: JobDraft): JobSpec {
 
 function nothingGiven(): SluiceError {
   return new SluiceError("USAGE", "there is no job", {
-    hint: "name a job file with -c, or give --input, --model and --prompt; sluice init writes one",
+    hint: "name a job file (sluice run job.yaml), or give --input, --model and --prompt; sluice init writes a job file",
   });
 }

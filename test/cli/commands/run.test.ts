@@ -26,7 +26,7 @@ describe("sluice run", () => {
     const refused = await call(folder, "run", ...plain, "--show", "many");
     expect(refused.exitCode).toBe(64);
     expect(refused.stderr).toContain("error USAGE");
-    expect(refused.stderr).toContain("--show many is no number of rows");
+    expect(refused.stderr).toContain('--show must be a number of rows, not "many"');
     expect(existsSync(join(folder, "out"))).toBe(false);
   });
 

@@ -143,7 +143,7 @@ onRowError: dead-leter
   });
 
   it("refuses a file that is no mapping", async () => {
-    expect((await fail("- a\n- b\n")).message).toContain("no mapping");
+    expect((await fail("- a\n- b\n")).message).toContain("a mapping of keys");
   });
 
   it("refuses a key given twice", async () => {
