@@ -109,7 +109,7 @@ export class RunningProgram {
       const rows = line.items.length === 1 ? "1 row" : `${line.items.length} rows`;
       this.#end(`no answer to ${rows} within ${timeoutMs / 1000} s`);
     });
-    this.#process.stdin.write(`${JSON.stringify(line)}\n`);
+    this.#process.stdin.write(`${lineText(line)}\n`);
     return promise.finally(cancel);
   }
 
@@ -234,4 +234,11 @@ export class EndedEarly extends SluiceError {
   constructor(detail: string, options: { hint: string }) {
     super("ENGINE_START_FAILED", detail, options);
   }
+}
+
+/** U+2028 and U+2029 are escaped, for `node:readline`, by which a program may read, ends lines there. */
+function lineText(line: BatchLine): string {
+  return JSON.stringify(line).replace(/[\u2028\u2029]/g, (separator) =>
+    separator === "\u2028" ? "\\u2028" : "\\u2029",
+  );
 }

@@ -30,6 +30,13 @@ describe("RunningProgram", () => {
     expect(late).toMatchObject({ code: "ENGINE_DIED" });
   });
 
+  it("reads a prompt with separators of lines, at which node:readline ends lines, as one line", async () => {
+    const { program } = start("ready");
+    const reply = await program.ask(batch(1, "one\u2028two\u2029three"));
+    expect(reply).toMatchObject({ results: [{ text: "ONE\u2028TWO\u2029THREE" }] });
+    await program.close();
+  });
+
   it("is ended where it does not get ready in time", async () => {
     const { program } = start("waits", 400);
     const error = await rejectionOf(program.ready);
