@@ -1,8 +1,8 @@
 import { thisMachine, workerEnvironment } from "../backends/open.ts";
-import { exactText, parseExactly } from "../data/exact-json.ts";
 import type { StageState } from "../engines/engine.ts";
 import { prepareEngine } from "../engines/prepare-engine.ts";
 import { describeEngine, openEngine } from "../engines/registry.ts";
+import { exactText, parseExactly } from "../foundation/exact-json.ts";
 import type { Json } from "../foundation/json.ts";
 import { silentLogger } from "../foundation/logger.ts";
 import { findInput } from "../run/create-plan.ts";

@@ -1,6 +1,6 @@
+import type { ExactJson } from "../foundation/exact-json.ts";
 import type { Column, ColumnType, ColumnValue, IntegerType } from "./column-types.ts";
 import { maxNumberDigits } from "./column-types.ts";
-import type { ExactJson } from "./exact-json.ts";
 import { dateOf, timeOf, timestampOf } from "./moments.ts";
 
 const base64Pattern = /^[A-Za-z0-9+/]*={0,2}$/;

@@ -1,8 +1,8 @@
+import type { ExactJson, ExactRow } from "../foundation/exact-json.ts";
 import { limits } from "../foundation/limits.ts";
 import { fits, isObject } from "./column-fit.ts";
 import { mergeValues } from "./column-merge.ts";
 import type { Column, ColumnType, ColumnValue } from "./column-types.ts";
-import type { ExactJson, ExactRow } from "./exact-json.ts";
 
 export { mergeColumns } from "./column-merge.ts";
 export type { Column, ColumnType, ColumnValue } from "./column-types.ts";

@@ -1,4 +1,9 @@
-import { type ExactJson, type ExactRow, exactText, parseExactly } from "../data/exact-json.ts";
+import {
+  type ExactJson,
+  type ExactRow,
+  exactText,
+  parseExactly,
+} from "../foundation/exact-json.ts";
 import type { Json, JsonObject } from "../foundation/json.ts";
 
 /** Fewer digits are in no number that a double rounds. */

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { fits } from "../../src/data/column-fit.ts";
 import { type Column, ColumnTally, type ColumnType, mergeColumns } from "../../src/data/columns.ts";
-import { type ExactRow, parseExactly } from "../../src/data/exact-json.ts";
+import { type ExactRow, parseExactly } from "../../src/foundation/exact-json.ts";
 import { limits } from "../../src/foundation/limits.ts";
 
 const integer: ColumnType = { kind: "integer", bits: 64, isSigned: true };

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { ColumnTally } from "../../src/data/columns.ts";
-import { type ExactRow, parseExactly } from "../../src/data/exact-json.ts";
 import { endingOf, openEncoder, type ResultFormat } from "../../src/data/formats/result-format.ts";
+import { type ExactRow, parseExactly } from "../../src/foundation/exact-json.ts";
 import { written } from "../data/formats/writing.ts";
 import { findTablesPython } from "./tables-python.ts";
 

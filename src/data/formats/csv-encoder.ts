@@ -1,5 +1,10 @@
 import Papa from "papaparse";
-import { type ExactJson, type ExactRow, exactText, parseExactly } from "../exact-json.ts";
+import {
+  type ExactJson,
+  type ExactRow,
+  exactText,
+  parseExactly,
+} from "../../foundation/exact-json.ts";
 import type { EncoderOptions, RowEncoder } from "./encoder.ts";
 
 /** A value of CSV: null is an empty field, and an empty text a quoted one. */

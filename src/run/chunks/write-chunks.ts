@@ -1,5 +1,4 @@
 import { type Column, ColumnTally } from "../../data/columns.ts";
-import { type ExactRow, parseExactly } from "../../data/exact-json.ts";
 import { endingOf, needsColumns, type ResultFormat } from "../../data/formats/result-format.ts";
 import type { InputFile, InputSource } from "../../data/inputs.ts";
 import type { InputRow, Slice } from "../../data/row.ts";
@@ -7,6 +6,7 @@ import { readRows, scanSlices } from "../../data/slices.ts";
 import { realLocation } from "../../data/storage/open.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { type ExactRow, parseExactly } from "../../foundation/exact-json.ts";
 import { digestOf } from "../../foundation/hashing.ts";
 import { limits } from "../../foundation/limits.ts";
 import { shareOf } from "../../foundation/shares.ts";

@@ -1,8 +1,8 @@
 import { type Column, ColumnTally } from "../../data/columns.ts";
-import { type ExactRow, parseExactly } from "../../data/exact-json.ts";
 import { needsColumns, type ResultFormat } from "../../data/formats/result-format.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { type ExactRow, parseExactly } from "../../foundation/exact-json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { readLines } from "../lines.ts";
 

@@ -1,4 +1,4 @@
-import { type ExactRow, parseExactly } from "../../data/exact-json.ts";
+import { type ExactRow, parseExactly } from "../../foundation/exact-json.ts";
 import { suffixed } from "../job/paths.ts";
 import { seenAs } from "./output-path.ts";
 import type { ResultRow } from "./result-rows.ts";

@@ -2,8 +2,8 @@ import fc from "fast-check";
 import Papa from "papaparse";
 import { describe, expect, it } from "vitest";
 import { ColumnTally } from "../../../src/data/columns.ts";
-import { type ExactRow, parseExactly } from "../../../src/data/exact-json.ts";
 import { csvEncoder } from "../../../src/data/formats/csv-encoder.ts";
+import { type ExactRow, parseExactly } from "../../../src/foundation/exact-json.ts";
 import { written } from "./writing.ts";
 
 const columnsOf = (lines: readonly string[]) => {

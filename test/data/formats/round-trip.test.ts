@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ColumnTally } from "../../../src/data/columns.ts";
-import { type ExactRow, parseExactly } from "../../../src/data/exact-json.ts";
 import { csvFormat } from "../../../src/data/formats/csv/csv.ts";
 import { jsonFormat } from "../../../src/data/formats/json.ts";
 import { jsonlFormat } from "../../../src/data/formats/jsonl.ts";
 import { openEncoder, type ResultFormat } from "../../../src/data/formats/result-format.ts";
+import { type ExactRow, parseExactly } from "../../../src/foundation/exact-json.ts";
 import { rowsOf } from "./reading.ts";
 import { written } from "./writing.ts";
 

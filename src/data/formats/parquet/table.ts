@@ -1,5 +1,5 @@
 import type { FileMetaData } from "hyparquet";
-import { type ExactJson, exactText } from "../../exact-json.ts";
+import { type ExactJson, exactText } from "../../../foundation/exact-json.ts";
 import type { RowColumn } from "../table-rows.ts";
 import { unreadable } from "../unreadable.ts";
 import { listWriter, nullSafe, type Part, plainValue, type ValueWriter } from "../value-writers.ts";

@@ -1,6 +1,11 @@
+import {
+  type ExactJson,
+  type ExactRow,
+  exactText,
+  parseExactly,
+} from "../../../foundation/exact-json.ts";
 import { ColumnMisfit, fits } from "../../column-fit.ts";
 import type { Column, ColumnType } from "../../column-types.ts";
-import { type ExactJson, type ExactRow, exactText, parseExactly } from "../../exact-json.ts";
 import { isKeptAsJson } from "./written-schema.ts";
 import { type ToWritten, writtenValue } from "./written-values.ts";
 

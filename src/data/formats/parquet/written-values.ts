@@ -1,5 +1,5 @@
+import { type ExactJson, exactText } from "../../../foundation/exact-json.ts";
 import type { Column, ColumnType } from "../../column-types.ts";
-import { type ExactJson, exactText } from "../../exact-json.ts";
 import { dateOf, timeOf, timestampOf } from "../../moments.ts";
 import { isKeptAsJson } from "./written-schema.ts";
 

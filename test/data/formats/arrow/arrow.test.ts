@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { exactText, parseExactly } from "../../../../src/data/exact-json.ts";
 import { arrowFormat } from "../../../../src/data/formats/arrow/arrow.ts";
+import { exactText, parseExactly } from "../../../../src/foundation/exact-json.ts";
 import { readerOf, scanAll } from "../reading.ts";
 import { file, readAll, rowsBeside } from "./reading.ts";
 

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { exactText, parseExactly } from "../../../../src/data/exact-json.ts";
 import { arrowFormat } from "../../../../src/data/formats/arrow/arrow.ts";
 import type { InputRow } from "../../../../src/data/row.ts";
+import { exactText, parseExactly } from "../../../../src/foundation/exact-json.ts";
 import { readerOf, scanAll } from "../reading.ts";
 
 const golden = join(import.meta.dirname, "../../../golden");

@@ -3,7 +3,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { type Column, ColumnTally } from "../../../../src/data/columns.ts";
-import { type ExactRow, parseExactly } from "../../../../src/data/exact-json.ts";
 import {
   type Carrying,
   carriedGroups,
@@ -13,6 +12,7 @@ import { readFooter } from "../../../../src/data/formats/parquet/footer.ts";
 import type { PageCompression } from "../../../../src/data/formats/parquet/page-codecs.ts";
 import { parquetFormat } from "../../../../src/data/formats/parquet/parquet.ts";
 import type { Slice } from "../../../../src/data/row.ts";
+import { type ExactRow, parseExactly } from "../../../../src/foundation/exact-json.ts";
 import { limits } from "../../../../src/foundation/limits.ts";
 import { readerOf } from "../reading.ts";
 import { differences, pyarrowPython } from "./pyarrow.ts";

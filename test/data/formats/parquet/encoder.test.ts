@@ -1,10 +1,10 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Column, ColumnTally } from "../../../../src/data/columns.ts";
-import { type ExactRow, exactText, parseExactly } from "../../../../src/data/exact-json.ts";
 import { parquetEncoder } from "../../../../src/data/formats/parquet/encoder.ts";
 import type { PageCompression } from "../../../../src/data/formats/parquet/page-codecs.ts";
 import { parquetFormat } from "../../../../src/data/formats/parquet/parquet.ts";
+import { type ExactRow, exactText, parseExactly } from "../../../../src/foundation/exact-json.ts";
 import { limits } from "../../../../src/foundation/limits.ts";
 import { readerOf } from "../reading.ts";
 import { readAll } from "./reading.ts";

@@ -2,9 +2,9 @@ import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { exactText, parseExactly } from "../../../../src/data/exact-json.ts";
 import { chunkPlace, readFooter } from "../../../../src/data/formats/parquet/footer.ts";
 import { parquetFormat } from "../../../../src/data/formats/parquet/parquet.ts";
+import { exactText, parseExactly } from "../../../../src/foundation/exact-json.ts";
 import { readerOf } from "../reading.ts";
 import { encodedFile, readAll, readSlice, slicesOf } from "./reading.ts";
 
@@ -18,7 +18,7 @@ function file(name: string): Buffer {
 /** The rows that the script which made a golden file wrote beside it. */
 function rowsBeside(name: string): unknown[] {
   const lines = file(`${name}.jsonl`).toString().trimEnd().split("\n");
-  return lines.map(parseExactly);
+  return lines.map((text) => parseExactly(text));
 }
 
 describe("files of other tools", () => {

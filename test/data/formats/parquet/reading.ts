@@ -1,8 +1,8 @@
 import { ColumnTally } from "../../../../src/data/columns.ts";
-import { type ExactRow, parseExactly } from "../../../../src/data/exact-json.ts";
 import { parquetEncoder } from "../../../../src/data/formats/parquet/encoder.ts";
 import { parquetFormat } from "../../../../src/data/formats/parquet/parquet.ts";
 import type { InputRow, Slice } from "../../../../src/data/row.ts";
+import { type ExactRow, parseExactly } from "../../../../src/foundation/exact-json.ts";
 import { limits } from "../../../../src/foundation/limits.ts";
 import { readerOf } from "../reading.ts";
 

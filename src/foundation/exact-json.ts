@@ -1,0 +1,141 @@
+/**
+ * A JSON value whose whole numbers beyond ±(2^53 − 1) are `bigint`, so that no digit is lost, and
+ * numbers that no double reaches, as `1e400`, their text.
+ */
+export type ExactJson =
+  | null
+  | boolean
+  | number
+  | bigint
+  | string
+  | ExactJson[]
+  | { [key: string]: ExactJson };
+
+/** A row with every digit of its whole numbers. */
+export type ExactRow = { [key: string]: ExactJson };
+
+/**
+ * What becomes of numbers whose digits a double does not hold: whole ones are `bigint` and others
+ * the nearest double, or all of them the text in which they are written.
+ */
+export type LongNumbers = "bigint" | "text";
+
+/** A number of JSON together with the text in which it is written, such as `1.0` or `1e400`. */
+export class WrittenNumber {
+  readonly value: number;
+  readonly text: string;
+
+  constructor(text: string) {
+    this.value = Number(text);
+    this.text = text;
+  }
+
+  /** The number as code gets it: a whole number that no double holds is a `bigint`. */
+  get exact(): number | bigint {
+    return isLongWhole(this.text, this.value) ? BigInt(this.text) : this.value;
+  }
+
+  toString(): string {
+    return this.text;
+  }
+}
+
+/** A JSON value whose numbers are `WrittenNumber` where their text is not that of the double. */
+export type WrittenJson =
+  | null
+  | boolean
+  | number
+  | WrittenNumber
+  | string
+  | WrittenJson[]
+  | { [key: string]: WrittenJson };
+
+/** A row with the texts of its numbers. */
+export type WrittenRow = { [key: string]: WrittenJson };
+
+/** In every JSON text with a whole number that no double holds, or with a number beyond them all. */
+const longWhole = /(?<![.\d])\d{16}|\d[eE]\+?\d{3}/;
+/** In every JSON text with a number whose digits a double may not hold. */
+const longNumber = /\d(?:\.?\d){15}|\d[eE]/;
+/** In every JSON text with a number that JavaScript writes in another way. */
+const oddNumber = /\d(?:\.?\d){15}|\d[eE]|\.\d*0(?!\d)|-0(?!\.)|\.0{6}/;
+const wholeNumber = /^-?\d+$/;
+
+/**
+ * What `JSON.parse` gives, but whole numbers that a double cannot hold as `bigint`. A number
+ * written with a point or an exponent stays a double, where it is not beyond all of them.
+ *
+ * @param longNumbers `text`: all numbers whose digits a double does not hold are their text.
+ * @throws SyntaxError as `JSON.parse` does.
+ * @example
+ * parseExactly('{"id":9007199254740993,"x":1e20}'); // { id: 9007199254740993n, x: 1e20 }
+ * parseExactly('{"id":9007199254740993}', "text"); // { id: "9007199254740993" }
+ */
+export function parseExactly(text: string, longNumbers: LongNumbers = "bigint"): ExactJson {
+  const long = longNumbers === "text" ? longNumber : longWhole;
+  if (!long.test(text)) return JSON.parse(text) as ExactJson;
+  return parse(text, (_key, value, { source = "" }) => {
+    if (typeof value !== "number" || source === String(value)) return value;
+    if (longNumbers === "text") return isHeld(source, value) ? value : source;
+    if (isLongWhole(source, value)) return BigInt(source);
+    return Number.isFinite(value) ? value : source;
+  }) as ExactJson;
+}
+
+/**
+ * What `JSON.parse` gives, but numbers whose text JavaScript would write in another way, as `1.0`,
+ * as `WrittenNumber`.
+ *
+ * @throws SyntaxError as `JSON.parse` does.
+ * @example
+ * parseWritten('{"stars":5.0,"n":2}'); // { stars: WrittenNumber("5.0"), n: 2 }
+ */
+export function parseWritten(text: string): WrittenJson {
+  if (!oddNumber.test(text)) return JSON.parse(text) as WrittenJson;
+  return parse(text, (_key, value, { source = "" }) =>
+    typeof value === "number" && String(value) !== source ? new WrittenNumber(source) : value,
+  ) as WrittenJson;
+}
+
+/** Node's own, which tells a reviver the text of each number; the types do not know yet. */
+const parse = JSON.parse as (
+  text: string,
+  reviver: (key: string, value: unknown, context: { source?: string }) => unknown,
+) => unknown;
+
+function isLongWhole(text: string, value: number): boolean {
+  return !Number.isSafeInteger(value) && wholeNumber.test(text);
+}
+
+/** Whether a double is the number that a text writes, to the last digit. */
+function isHeld(text: string, value: number): boolean {
+  return Number.isFinite(value) && decimalOf(text) === decimalOf(String(value));
+}
+
+/** A number in one way of writing: its digits without zeros around them, and an exponent. */
+function decimalOf(text: string): string {
+  const [, sign, whole = "", fraction = "", exponent = "0"] =
+    /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?$/.exec(text)!;
+  const digits = `${whole}${fraction}`.replace(/^0+/, "");
+  const trimmed = digits.replace(/0+$/, "");
+  if (trimmed === "") return "0";
+  return `${sign}${trimmed}e${Number(exponent) - fraction.length + digits.length - trimmed.length}`;
+}
+
+/**
+ * The JSON text of a value, every digit of a `bigint` and the text of a `WrittenNumber` included.
+ *
+ * @example
+ * exactText({ id: 9007199254740993n }); // '{"id":9007199254740993}'
+ */
+export function exactText(value: ExactJson | WrittenJson): string {
+  if (typeof value === "bigint") return String(value);
+  if (Object.is(value, -0)) return "-0";
+  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  if (value instanceof WrittenNumber) return value.text;
+  if (Array.isArray(value)) return `[${value.map(exactText).join(",")}]`;
+  const members = Object.entries(value).map(
+    ([name, member]) => `${JSON.stringify(name)}:${exactText(member)}`,
+  );
+  return `{${members.join(",")}}`;
+}

@@ -1,0 +1,102 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  exactText,
+  parseExactly,
+  parseWritten,
+  WrittenNumber,
+} from "../../src/foundation/exact-json.ts";
+
+describe("parseExactly", () => {
+  it("keeps the digits of whole numbers that no double holds", () => {
+    const text =
+      '{"id":9007199254740993,"list":[-18446744073709551616,1],"x":1e+20,"zero":-0,"y":"1"}';
+    const value = {
+      id: 9007199254740993n,
+      list: [-18446744073709551616n, 1],
+      x: 1e20,
+      zero: -0,
+      y: "1",
+    };
+    expect(parseExactly(text)).toEqual(value);
+    expect(parseExactly('{"digits":"9007199254740993"}')).toEqual({ digits: "9007199254740993" });
+  });
+
+  it("keeps as text what is beyond all doubles", () => {
+    expect(parseExactly('{"x":1e400,"y":[-2.5E+309],"z":1e308}')).toEqual({
+      x: "1e400",
+      y: ["-2.5E+309"],
+      z: 1e308,
+    });
+  });
+
+  it("gives what JSON.parse gives of everything else", () => {
+    fc.assert(
+      fc.property(fc.json(), (text) => {
+        expect(JSON.parse(exactText(parseExactly(text)))).toEqual(JSON.parse(text));
+      }),
+    );
+    expect(() => parseExactly('{"a":')).toThrow(SyntaxError);
+  });
+});
+
+describe("parseExactly with long numbers as text", () => {
+  it("gives the text of what a double rounds, and of nothing else", () => {
+    const text =
+      '{"id":9007199254740993,"price":0.1234567890123456789012,"sum":123456.12345678901234,' +
+      '"third":0.30000000000000004,"half":0.50000000000000000,"far":1e400,"kilo":1e3,"even":9007199254740994,' +
+      '"zero":0.00000000000000000,"tiny":1e-400,"n":[1.0,-0]}';
+    expect(parseExactly(text, "text")).toEqual({
+      id: "9007199254740993",
+      price: "0.1234567890123456789012",
+      sum: "123456.12345678901234",
+      third: 0.30000000000000004,
+      half: 0.5,
+      far: "1e400",
+      kilo: 1000,
+      even: 9007199254740994,
+      zero: 0,
+      tiny: "1e-400",
+      n: [1, -0],
+    });
+  });
+});
+
+describe("parseWritten", () => {
+  it("keeps the text of numbers that JavaScript writes in another way", () => {
+    const texts = [
+      ...["1.0", "0.10", "1e400", "9007199254740993", "-0", "1E5", "123456.12345678901234"],
+      ...["0.0000001", "-0.0", "100000000000000000000000", "2E-7", "1.50", "5E-324", "10.00"],
+    ];
+    for (const text of texts) {
+      const value = parseWritten(text);
+      expect(value, text).toBeInstanceOf(WrittenNumber);
+      expect(String(value)).toBe(text);
+      expect((value as WrittenNumber).value).toBe(Number(text));
+    }
+    expect((parseWritten("9007199254740993") as WrittenNumber).exact).toBe(9007199254740993n);
+    expect((parseWritten("1.0") as WrittenNumber).exact).toBe(1);
+    expect(parseWritten('{"a":[1,0.5,-3,"1.0"],"b":1e+21}')).toEqual({
+      a: [1, 0.5, -3, "1.0"],
+      b: 1e21,
+    });
+  });
+
+  it("loses nothing of any number", () => {
+    const digits = fc.stringMatching(/^-?(0|[1-9]\d{0,24})(\.\d{1,24})?([eE][-+]?\d{1,3})?$/);
+    fc.assert(
+      fc.property(fc.array(digits), (numbers) => {
+        const text = `{"list":[${numbers}]}`;
+        expect(exactText(parseWritten(text))).toBe(text);
+      }),
+    );
+  });
+});
+
+describe("exactText", () => {
+  it("is the text that was parsed", () => {
+    const text =
+      '{"id":9007199254740993,"list":[-18446744073709551616,{"a":null}],"zero":-0,"__proto__":""}';
+    expect(exactText(parseExactly(text))).toBe(text);
+  });
+});
