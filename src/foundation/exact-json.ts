@@ -20,23 +20,30 @@ export type ExactRow = { [key: string]: ExactJson };
  */
 export type LongNumbers = "bigint" | "text";
 
-/** A number of JSON together with the text in which it is written, such as `1.0` or `1e400`. */
-export class WrittenNumber {
-  readonly value: number;
+/**
+ * A number of JSON together with the text in which it is written, such as `1.0` or `1e400`. It
+ * counts as the number; `JSON.stringify` and `String` write the text.
+ */
+export class WrittenNumber extends Number {
   readonly text: string;
 
   constructor(text: string) {
-    this.value = Number(text);
+    super(text);
     this.text = text;
   }
 
   /** The number as code gets it: a whole number that no double holds is a `bigint`. */
   get exact(): number | bigint {
-    return isLongWhole(this.text, this.value) ? BigInt(this.text) : this.value;
+    const value = this.valueOf();
+    return isLongWhole(this.text, value) ? BigInt(this.text) : value;
   }
 
-  toString(): string {
+  override toString(): string {
     return this.text;
+  }
+
+  toJSON(): unknown {
+    return rawJson(this.text);
   }
 }
 
@@ -102,6 +109,9 @@ const parse = JSON.parse as (
   text: string,
   reviver: (key: string, value: unknown, context: { source?: string }) => unknown,
 ) => unknown;
+
+/** Node's own as well: what `JSON.stringify` writes as this text. */
+const { rawJSON: rawJson } = JSON as unknown as { rawJSON(text: string): unknown };
 
 function isLongWhole(text: string, value: number): boolean {
   return !Number.isSafeInteger(value) && wholeNumber.test(text);
