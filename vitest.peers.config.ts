@@ -5,6 +5,8 @@ export default defineConfig({
   test: {
     name: "peers",
     include: ["test/peers/**/*.test.ts"],
+    // Packs and installs the package, which tests that start programs start.
+    globalSetup: ["./test/packed-package.ts"],
     testTimeout: 900_000,
     hookTimeout: 900_000,
     fileParallelism: false,

@@ -109,10 +109,10 @@ function startChunks(source: string) {
 }
 
 /**
- * The engine `openai` needs two classes of undici. The whole of it, and Node's `http` and `http2`
- * (`http` brings another undici, Node's own), take 60 ms of each start. Of these undici's client
- * reads the header limit, the class of a request's body if that is a stream, which ours never is,
- * and the constants of HTTP/2, which is off.
+ * The engine `openai` and tunnels need two classes of undici and one method. The whole of it, and
+ * Node's `http` and `http2` (`http` brings another undici, Node's own), take 60 ms of each start.
+ * Of these undici's client reads the header limit, the class of a request's body if that is a
+ * stream, which ours never is, and the constants of HTTP/2, which is off.
  */
 function lightUndici(source: string): Plugin {
   const prefix = "\0light:";
@@ -120,17 +120,23 @@ function lightUndici(source: string): Plugin {
     undici: [
       'export { default as Pool } from "undici/lib/dispatcher/pool.js";',
       'export { default as ProxyAgent } from "undici/lib/dispatcher/proxy-agent.js";',
+      // As undici's index does for all methods: a proxy agent asks for its tunnels by this one.
+      'import Dispatcher from "undici/lib/dispatcher/dispatcher.js";',
+      'import connect from "undici/lib/api/api-connect.js";',
+      "Dispatcher.prototype.connect = connect;",
     ].join("\n"),
     "node:http": "export const maxHeaderSize = 16384; export class IncomingMessage {}",
     "node:http2": "export const constants = {};",
   };
-  const transport = join(source, "engines/openai/transport.ts");
+  const users = ["engines/openai/transport.ts", "foundation/proxy-tunnel.ts"].map((path) =>
+    join(source, path),
+  );
   return {
     name: "light-undici",
     resolveId(id, importer = "") {
-      if (importer.startsWith(prefix)) return this.resolve(id, transport);
+      if (importer.startsWith(prefix)) return this.resolve(id, users[0]);
       const isReplaced =
-        id === "undici" ? importer === transport : importer.includes("/node_modules/undici/lib/");
+        id === "undici" ? users.includes(importer) : importer.includes("/node_modules/undici/lib/");
       return isReplaced && id in modules ? prefix + id : null;
     },
     load: (id) => (id.startsWith(prefix) ? modules[id.slice(prefix.length)] : null),

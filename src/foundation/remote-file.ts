@@ -1,12 +1,6 @@
-import {
-  Agent,
-  type buildConnector,
-  type Dispatcher,
-  EnvHttpProxyAgent,
-  Pool,
-  request,
-} from "undici";
+import { Agent, type Dispatcher, EnvHttpProxyAgent, request } from "undici";
 import { limits } from "./limits.ts";
+import { tunnelOptions } from "./proxy-tunnel.ts";
 
 /** A file on a server, as the server answered for it. */
 export interface RemoteAnswer {
@@ -56,32 +50,8 @@ export function downloadDispatcher(
   if (!httpProxy && !httpsProxy) return new Agent(options);
   const noProxy = value("NO_PROXY");
   // Many a proxy makes tunnels for https only.
-  const proxied = { proxyTunnel: false, factory: poolOf };
+  const proxied = { proxyTunnel: false, ...tunnelOptions(connectTimeoutMs) };
   return new EnvHttpProxyAgent({ ...options, ...proxied, httpProxy, httpsProxy, noProxy });
-}
-
-/**
- * The pool of a server. Undici takes a tunnel that is refused for a broken connection and dials
- * again without end; under another code it gives up.
- */
-function poolOf(origin: string | URL, options: object): Dispatcher {
-  const { connect } = options as { connect?: buildConnector.connector | object };
-  if (typeof connect !== "function") return new Pool(origin, options);
-  const dial = connect as buildConnector.connector;
-  return new Pool(origin, {
-    ...options,
-    connect(target, callback) {
-      dial(target, (error, socket) => {
-        if (error === null) return callback(null, socket);
-        const { code } = error as NodeJS.ErrnoException;
-        const renamed = code?.startsWith("UND_ERR_") ? "ERR_PROXY_TUNNEL" : code;
-        callback(
-          Object.assign(new Error(error.message, { cause: error }), { code: renamed }),
-          null,
-        );
-      });
-    },
-  });
 }
 
 /**

@@ -9,6 +9,7 @@ import { silentLogger } from "../../src/foundation/logger.ts";
 import { systemRandom } from "../../src/foundation/random.ts";
 import { ggufBytes, temporaryFolder } from "../engines/models/context.ts";
 import { sendFile, serve } from "../engines/models/serve.ts";
+import { sluiceProgram } from "../sluice-program.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 
@@ -34,7 +35,7 @@ describe("models for real", () => {
     const file = ggufBytes(400_000);
     const home = await temporaryFolder();
     const pull = (origin: string) => {
-      const args = [join(root, "src/cli/main.ts"), "model", "pull", "hf:o/r/a.gguf"];
+      const args = [sluiceProgram, "model", "pull", "hf:o/r/a.gguf"];
       const env = { ...process.env, SLUICE_HOME: home, HF_ENDPOINT: origin };
       return spawn(process.execPath, args, { env, stdio: ["ignore", "inherit", "inherit"] });
     };

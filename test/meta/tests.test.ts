@@ -145,6 +145,14 @@ describe("tests", () => {
     expect(filesUnder("src", (path) => path.endsWith(".test.ts"))).toEqual([]);
   });
 
+  it("start the program by test/sluice-program.ts alone, which is that of the package", () => {
+    const starting = sourceFiles("test/integration", "test/peers", "test/chaos").flatMap((file) => {
+      const named = /join\(root, "(?:bin\/sluice|src\/cli\/main)/.exec(file.text);
+      return named ? [`${file.path}:${lineAt(file, named.index)}`] : [];
+    });
+    expect(starting).toEqual([]);
+  });
+
   it("are not switched off: a test that cannot run skips itself with a reason", () => {
     expect(tests.flatMap(silenced)).toEqual([]);
   });

@@ -1,6 +1,7 @@
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { tunnelCodes } from "../../foundation/proxy-tunnel.ts";
 import { parseRetryAfter } from "../../foundation/retry.ts";
 import type { EndpointFailure } from "./breaker.ts";
 import type { HttpReply, TransportError } from "./transport.ts";
@@ -70,11 +71,13 @@ export class FailureReader {
     const message = this.redact(error.message);
     switch (error.kind) {
       case "unreachable":
-        return certificateCodes.test(error.code)
-          ? request("ENDPOINT_UNUSABLE", message, {
-              hint: "mend the certificate, or let SSL_CERT_FILE name that of its issuer, in PEM",
-            })
-          : { of: "endpoint", failure: { message } };
+        if (certificateCodes.test(error.code)) {
+          return request("ENDPOINT_UNUSABLE", message, { hint: certificateHint });
+        }
+        if (error.code === tunnelCodes.refused) {
+          return request("ENDPOINT_UNUSABLE", message, { hint: proxyHint });
+        }
+        return { of: "endpoint", failure: { message } };
       case "timeout":
         return request("TIMEOUT", message);
       case "lost":
@@ -98,6 +101,7 @@ export class FailureReader {
     if (status === 503 && retryAfterMs !== undefined) {
       return { of: "endpoint", failure: { message, retryAfterMs } };
     }
+    if (status === 407) return request("ENDPOINT_UNUSABLE", message, { hint: proxyHint });
     const code = codeOf(status, reply.text);
     return request(code, message, { hint: hints[code], retryAfterMs });
   }
@@ -109,6 +113,10 @@ export class FailureReader {
   }
 }
 
+const certificateHint =
+  "mend the certificate, or let SSL_CERT_FILE name that of its issuer, in PEM";
+const proxyHint =
+  "check the address, user and password in HTTPS_PROXY or HTTP_PROXY, or name the host in NO_PROXY";
 const quotaHint = { hint: "look at the account's quota, then run the same command again" };
 
 function codeOf(status: number, text: string): ErrorCode {

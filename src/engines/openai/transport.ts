@@ -1,8 +1,9 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { Readable } from "node:stream";
 import type { SecureContext } from "node:tls";
-import { type buildConnector, type Dispatcher, Pool, ProxyAgent } from "undici";
+import { type Dispatcher, Pool, ProxyAgent } from "undici";
 import type { Clock } from "../../foundation/clock.ts";
+import { tunnelOptions } from "../../foundation/proxy-tunnel.ts";
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import { proxyFor } from "./proxy.ts";
 
@@ -84,13 +85,13 @@ export class Transport {
       connect: { timeout: Math.min(connectTimeoutMs, timeoutMs), ...tls },
     };
     const proxy = proxyFor(address, options.environment);
+    const credentials = proxy && basicCredentials(proxy);
     this.#headers = { ...options.headers };
     this.#exchanges = new Exchanges(options.clock, timeoutMs, options.watch);
     if (proxy && address.protocol === "http:") {
       this.#origin = proxy.origin;
       this.#pathPrefix = address.origin;
       this.#headers.host = address.host;
-      const credentials = basicCredentials(proxy);
       if (credentials) this.#headers["proxy-authorization"] = credentials;
       this.#dispatcher = new Pool(proxy.origin, poolOptions);
     } else {
@@ -98,8 +99,8 @@ export class Transport {
       this.#pathPrefix = "";
       this.#dispatcher = proxy
         ? new ProxyAgent({
-            ...{ uri: proxy.href, ...poolOptions, factory: tunnelPool },
-            ...{ requestTls: tls, proxyTls: tls },
+            ...{ uri: proxy.origin, ...poolOptions, ...tunnelOptions(poolOptions.connect.timeout) },
+            ...{ requestTls: tls, proxyTls: tls, ...(credentials && { token: credentials }) },
           })
         : new Pool(address.origin, poolOptions);
     }
@@ -148,25 +149,6 @@ export class Transport {
     this.#exchanges.close(error);
     await this.#dispatcher.destroy(error);
   }
-}
-
-/**
- * A pool whose connections go through a tunnel. Undici takes a tunnel that breaks while it is
- * made for a broken connection and dials again without end; under another code it gives up.
- */
-function tunnelPool(origin: string | URL, options: object): Dispatcher {
-  const { connect, ...rest } = options as { connect: buildConnector.connector };
-  return new Pool(origin, {
-    ...rest,
-    connect(target, callback) {
-      connect(target, (error, socket) => {
-        if (error === null) return callback(null, socket);
-        const code = (error as NodeJS.ErrnoException).code;
-        const renamed = code?.startsWith("UND_ERR_") ? "ERR_PROXY_TUNNEL" : code;
-        callback(Object.assign(new Error(`no tunnel: ${error.message}`), { code: renamed }), null);
-      });
-    },
-  });
 }
 
 /** `Basic …` of a URL's user and password, or undefined where it has none. */
