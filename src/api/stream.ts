@@ -5,6 +5,7 @@ import { describeEngine, openEngine } from "../engines/registry.ts";
 import { exactText, parseExactly } from "../foundation/exact-json.ts";
 import type { Json } from "../foundation/json.ts";
 import { silentLogger } from "../foundation/logger.ts";
+import { randomInteger } from "../foundation/random.ts";
 import { findInput } from "../run/create-plan.ts";
 import type { JobInput } from "../run/job/schema.ts";
 import { assertStagesAskable, rowModelOpener } from "../run/row-model.ts";
@@ -75,8 +76,8 @@ export async function* streamJob(
   const model = known.sharedAmong?.(job.model, 1, cores, freeMemoryBytes) ?? job.model;
   for (const message of known.notices?.(model) ?? [])
     options.onEvent?.({ type: "notice", message });
-  const seed = job.generation.seed ?? 0;
   const dependencies = runDependencies(surroundings, logger, job.store);
+  const seed = job.generation.seed ?? randomInteger(dependencies.random, 2 ** 31);
   const openRowModel = rowModelOpener(job, seed, openEngine, dependencies.inputs);
   const engine = await openEngine(model, { ...context, openRowModel });
   try {

@@ -1,4 +1,5 @@
 import type { Grammar } from "./grammar.ts";
+import { sha256Hex } from "./hashing.ts";
 import type { Json, JsonObject } from "./json.ts";
 
 /** One message of a conversation. */
@@ -26,7 +27,11 @@ export interface GenerationParameters {
   repetitionPenalty: number;
   presencePenalty: number;
   frequencyPenalty: number;
-  /** Same seed, same request, same engine: same answer, as far as the engine can promise it. */
+  /**
+   * Same seed, same request, same engine: same answer, as far as the engine can promise it. One
+   * that is not `explicit` is the run's, drawn by chance: servers are not sent it, and engines of
+   * this machine derive one for each request from it (`requestSeed`).
+   */
   seed: number;
   /** Texts that end the answer; they are not part of it. */
   stop: readonly string[];
@@ -174,6 +179,26 @@ export interface InferenceRequest {
   /** The row itself, for engines that read more than the words. */
   row?: JsonObject;
 }
+
+/**
+ * The seed that a request is sampled with: the one that somebody wrote, or else one of its own,
+ * which follows from the run's seed and the request's place. Equal requests get different answers
+ * by it, and the same ones when they are processed again.
+ *
+ * @example
+ * const [first, second] = [{ ...request, index: 0 }, { ...request, index: 1 }];
+ * requestSeed(first) === requestSeed(second); // false, but for `explicit: ["seed"]`
+ */
+export function requestSeed({ parameters, index, promptName, element }: RequestPlace): number {
+  const { seed, explicit } = parameters;
+  if (explicit?.includes("seed")) return seed;
+  return Number.parseInt(
+    sha256Hex(`${seed}:${index}:${promptName}:${element ?? ""}`).slice(0, 8),
+    16,
+  );
+}
+
+type RequestPlace = Pick<InferenceRequest, "parameters" | "index" | "promptName" | "element">;
 
 export type FinishReason = "stop" | "length" | "error";
 

@@ -8,6 +8,6 @@ export function effectiveJob(plan: Plan, current: JobSpec): JobSpec {
     shard: plan.job.shard,
     output: plan.job.output,
     // It asks for the same, but may write out other defaults, which servers would be sent.
-    generation: { ...plan.job.generation, seed: plan.seed },
+    generation: plan.job.generation,
   };
 }

@@ -39,6 +39,7 @@ import { errorFileOf } from "./openai-batch/error-file.ts";
 import { assertOutputsAbsent } from "./output/plan-outputs.ts";
 import type { InputSummary, Plan } from "./plan.ts";
 import { readJson } from "./records.ts";
+import { reuseNotices } from "./reuse/with-reuse.ts";
 import type { RunContext } from "./run-context.ts";
 import { sampleNotices } from "./sample-notices.ts";
 import { firstRows } from "./sample-rows.ts";
@@ -169,6 +170,7 @@ export async function previewJob(
     notices: [
       ...inputNotices(plan),
       ...generationNotices(job.generation),
+      ...reuseNotices(job),
       ...sampleNotices(job, sampled),
       ...notices,
       ...(describeEngine(job.model).notices?.(job.model) ?? []),

@@ -7,11 +7,13 @@ import type { InferenceRequest, InferenceResponse } from "../foundation/inferenc
 import type { JsonObject } from "../foundation/json.ts";
 import { backoffMs } from "../foundation/retry.ts";
 import type { PromptSet } from "../prompt/prompt-set.ts";
-import { assertAskable, promptSetOf } from "./askable.ts";
+import { assertAskable, parametersOf, promptSetOf } from "./askable.ts";
 import { acceptAnswers, type FormTry, InvalidAnswers, nextTry } from "./execute/form-tries.ts";
 import { fetchingFiles } from "./fetching-engine.ts";
 import { problemsError } from "./job/problem.ts";
 import { type JobSpec, jobSchema } from "./job/schema.ts";
+import { areRepeatable } from "./reuse/request-key.ts";
+import { withReuse } from "./reuse/with-reuse.ts";
 
 type Call = Parameters<RowModel["ask"]>[2];
 
@@ -30,7 +32,7 @@ export function rowModelOpener(
     const own = stageJob(job, stage);
     const promptSet = promptSetOf(own, own.generation.seed ?? seed);
     const engine = fetchingFiles(await open(own.model, context), inputs);
-    return new AskedModel(engine, promptSet, own, context);
+    return new AskedModel(withReuse(engine, promptSet, own, context), promptSet, own, context);
   };
 }
 
@@ -51,17 +53,29 @@ export function assertStagesAskable(job: JobSpec): void {
   }
 }
 
+/** Whether the models of all stages answer the same when they are asked the same. */
+export function areStagesRepeatable(job: JobSpec): boolean {
+  if (job.model.engine !== "pipeline") return true;
+  return job.model.stages.every(
+    (stage) =>
+      stage.kind !== "generate" ||
+      areRepeatable(parametersOf(stageJob(job, stage as unknown as JsonObject), 0)),
+  );
+}
+
 function refuse(field: string, problem: string): never {
   throw new SluiceError("JOB_INVALID", problem, { field });
 }
 
 /** A `generate` stage as a job of its own, checked as any other. */
 function stageJob(job: JobSpec, stage: JsonObject): JobSpec {
-  const { model, prompt, prompts, schema, generation, field } = stage;
+  const { model, prompt, prompts, schema, field } = stage;
+  const { seed } = job.generation;
+  const generation = { ...(seed !== undefined && { seed }), ...(stage.generation as JsonObject) };
   const value = {
     ...{ input: job.input, model, prompt, prompts, schema, generation },
     output: { path: job.output.path, field },
-    retries: job.retries,
+    ...{ retries: job.retries, reuse: job.reuse },
   };
   const parsed = jobSchema.safeParse(JSON.parse(JSON.stringify(value)));
   if (parsed.success) return parsed.data;
@@ -125,7 +139,7 @@ class AskedModel implements RowModel {
       call.signal.throwIfAborted();
       try {
         const response = await this.#engine.infer(asked.request, call.signal);
-        call.addUsage(response.usage);
+        if (!response.reused) call.addUsage(response.usage);
         return acceptAnswers(asked, response, this.#promptSet);
       } catch (thrown) {
         const error = asSluiceError(thrown);

@@ -22,6 +22,7 @@ import type { RunLocation } from "./locate.ts";
 import { type OpenedRun, openOrPlan } from "./open-run.ts";
 import { type Plan, TaskTable } from "./plan.ts";
 import { writeAxolotlReport } from "./report/axolotl-report.ts";
+import { reuseNotices } from "./reuse/with-reuse.ts";
 import type { RunContext } from "./run-context.ts";
 import { firstRowsNotices } from "./sample-notices.ts";
 import { committedTasks, readCommits } from "./seal/commits.ts";
@@ -131,7 +132,7 @@ export interface PresentRun extends OpenedRun {
 export async function withSharedLimits({ context, job }: OpenedRun, backend: Backend) {
   const chosen = await backend.workersFor(job, context.plan.rows);
   const { workers, threads, freeMemoryBytes } = chosen;
-  const notices = [...generationNotices(job.generation), ...chosen.notices];
+  const notices = [...generationNotices(job.generation), ...reuseNotices(job), ...chosen.notices];
   const { sharedAmong, notices: noticesOf } = describeEngine(job.model);
   const model = sharedAmong?.(job.model, workers, threads, freeMemoryBytes) ?? job.model;
   notices.push(...(noticesOf?.(model) ?? []));

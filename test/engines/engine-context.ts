@@ -33,6 +33,7 @@ export function chatRequest(
       ...greedyParameters,
       maxNewTokens: 20,
       seed: 3,
+      explicit: ["maxNewTokens", "seed"],
       ...changes,
     },
     onTooLong: "fail",

@@ -1,5 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { addUsage, noUsage } from "../../src/foundation/inference.ts";
+import {
+  addUsage,
+  greedyParameters,
+  noUsage,
+  requestSeed,
+} from "../../src/foundation/inference.ts";
 
 describe("usage", () => {
   const usage = { promptTokens: 10, cachedTokens: 4, completionTokens: 3 };
@@ -16,5 +21,27 @@ describe("usage", () => {
   it("begins at nothing, which stays nothing", () => {
     expect(addUsage(noUsage, usage)).toEqual(usage);
     expect(Object.isFrozen(noUsage)).toBe(true);
+  });
+});
+
+describe("requestSeed", () => {
+  const place = (changes: object, explicit?: string[]) => {
+    const parameters = { ...greedyParameters, maxNewTokens: 8, seed: 7 };
+    return {
+      ...{ index: 0, promptName: "prompt", ...changes },
+      parameters: { ...parameters, ...(explicit && { explicit }) },
+    };
+  };
+
+  it("is each request's own where nobody wrote one, and the same every time", () => {
+    const places = [{}, { index: 1 }, { promptName: "other" }, { element: 0 }, { element: 1 }];
+    const seeds = places.map((changes) => requestSeed(place(changes)));
+    expect(new Set(seeds).size).toBe(places.length);
+    expect(places.map((changes) => requestSeed(place(changes, ["temperature"])))).toEqual(seeds);
+    for (const seed of seeds) expect(seed >>> 0).toBe(seed);
+  });
+
+  it("is the one that somebody wrote, for every request", () => {
+    for (const index of [0, 1]) expect(requestSeed(place({ index }, ["seed"]))).toBe(7);
   });
 });

@@ -33,7 +33,8 @@ describe("openOrPlan", () => {
     const first = await open(runs);
     const second = await open(runs);
     expect(second.context.plan.runId).toBe(first.context.plan.runId);
-    expect(second.job.generation.seed).toBe(first.context.plan.seed);
+    expect(second.context.plan.seed).toBe(first.context.plan.seed);
+    expect(second.job.generation).not.toHaveProperty("seed");
     expect(await pathsOf(runs.store("/runs/out"), "_sluice/probe")).toEqual([]);
   });
 

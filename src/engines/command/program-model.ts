@@ -1,5 +1,9 @@
 import type { Clock } from "../../foundation/clock.ts";
-import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import {
+  type InferenceRequest,
+  type InferenceResponse,
+  requestSeed,
+} from "../../foundation/inference.ts";
 import type { BatchModel } from "../batching/batched.ts";
 import { programParameters } from "./parameters.ts";
 import type { Program } from "./program.ts";
@@ -47,7 +51,7 @@ export class ProgramModel implements BatchModel<InferenceRequest, InferenceRespo
 }
 
 function itemOf(request: InferenceRequest): CommandItem {
-  const { index, promptName, element, prompt, messages, row, structure, parameters } = request;
+  const { index, promptName, element, prompt, messages, row, structure } = request;
   return {
     index,
     promptName,
@@ -56,7 +60,7 @@ function itemOf(request: InferenceRequest): CommandItem {
     ...(messages !== undefined && { messages }),
     ...(row !== undefined && { row }),
     ...(structure !== undefined && { schema: structure.schema }),
-    parameters: { seed: parameters.seed },
+    parameters: { seed: requestSeed(request) },
   };
 }
 

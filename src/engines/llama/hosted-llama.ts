@@ -2,12 +2,13 @@ import { availableParallelism, freemem } from "node:os";
 import { basename } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
-import type {
-  AnswerStructure,
-  InferenceRequest,
-  InferenceResponse,
-  PromptTokens,
-  SlottedLine,
+import {
+  type AnswerStructure,
+  type InferenceRequest,
+  type InferenceResponse,
+  type PromptTokens,
+  requestSeed,
+  type SlottedLine,
 } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import type { PromptWords, TokenizedPrompts } from "../engine.ts";
@@ -170,7 +171,8 @@ class HostedLlama implements HostedEngine {
     prompt: readonly number[],
   ): Generation[] {
     const { parameters, slottedLine, structure } = request;
-    const { maxLength = Number.POSITIVE_INFINITY, numReturnSequences = 1, seed } = parameters;
+    const { maxLength = Number.POSITIVE_INFINITY, numReturnSequences = 1 } = parameters;
+    const seed = requestSeed(request);
     const room = Math.min(this.#loaded.shape.contextTokens, maxLength) - prompt.length;
     const maxNewTokens = Math.min(parameters.maxNewTokens, room);
     return Array.from({ length: numReturnSequences }, (_, at) => {

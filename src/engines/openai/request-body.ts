@@ -134,8 +134,9 @@ function sampling(parameters: GenerationParameters, isOpenaiItself: boolean) {
   const fields: Record<string, unknown> = {
     temperature: parameters.temperature,
     top_p: parameters.topP,
-    seed: parameters.seed,
   };
+  // A drawn one would make equal prompts one answer.
+  if (explicit.includes("seed")) fields.seed = parameters.seed;
   // An empty list is refused by some servers, and none ends answers at texts of its own.
   if (stop.length > 0) fields.stop = stop;
   const optional = isOpenaiItself ? commonFields : [...commonFields, ...extraFields];

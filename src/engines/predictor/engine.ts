@@ -1,6 +1,10 @@
 import { basename } from "node:path";
 import { errorFromRecord } from "../../foundation/errors.ts";
-import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import {
+  type InferenceRequest,
+  type InferenceResponse,
+  requestSeed,
+} from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { type Batched, type BatchModel, batched } from "../batching/batched.ts";
@@ -145,7 +149,7 @@ function itemOf(request: InferenceRequest): PredictorItem {
     ...(element !== undefined && { element }),
     ...(prompt !== undefined && { prompt }),
     ...(messages !== undefined && { messages }),
-    ...(hasWords && { parameters }),
+    ...(hasWords && { parameters: { ...parameters, seed: requestSeed(request) } }),
     ...(structure !== undefined && { schema: structure.schema }),
   };
 }

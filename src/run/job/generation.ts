@@ -38,7 +38,10 @@ const shape = z.strictObject({
   repetitionPenalty: optional(z.number().gt(0), "Above 1: repeat less", 1),
   presencePenalty: optional(penalty, "Above 0: new words", 0),
   frequencyPenalty: optional(penalty, "Above 0: fewer repeats", 0),
-  seed: optional(z.int().min(0).max(0xffff_ffff), "Default: drawn, and shown"),
+  seed: optional(
+    z.int().min(0).max(0xffff_ffff),
+    "Default: drawn and shown, and never sent to servers",
+  ),
   stop: optional(
     z.union([z.string().transform((text) => [text]), z.array(z.string())]),
     "Texts that end an answer; default: none",

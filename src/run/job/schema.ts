@@ -209,6 +209,11 @@ const plainJob = z.strictObject({
     "Folder of answers to keep for other runs: a path, or an object",
     z.union([z.string().transform((path) => answerCache.parse({ path })), answerCache]).optional(),
   ),
+  reuse: setting(
+    "operation",
+    "auto: requests are sent once that are equal and not sampled, or have a written seed; off: all",
+    z.enum(["auto", "off"]).default("auto"),
+  ),
   store: setting(
     "operation",
     "Where object stores are (s3://, r2://, gs://), and what they can",

@@ -3,6 +3,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { digestOf } from "../../foundation/hashing.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
+import { randomInteger } from "../../foundation/random.ts";
 import { assertAskable } from "../askable.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import { effectiveJob } from "../effective-job.ts";
@@ -167,7 +168,8 @@ export async function planRetry(
     job,
     where,
     ...(request.reread && { reread: request.reread }),
-    seed: job.generation.seed ?? first.seed,
+    // Under the seed of before, an engine of this machine would fail with the same answer again.
+    seed: job.generation.seed ?? randomInteger(random, 2 ** 31),
     tasks: stored(tasks),
     rows: tasks.rows,
     ...facts,

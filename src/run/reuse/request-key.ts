@@ -4,13 +4,16 @@ import { canonicalJson } from "../../foundation/json.ts";
 
 /**
  * True where asking the same again would give the same: nothing is sampled, or it is under a seed
- * that somebody wrote down. (Rows without a written seed share a drawn one, which is no wish that
- * equal rows get equal answers.)
+ * that somebody wrote down. (A seed that was drawn is no wish that equal rows get equal answers.)
  */
 export function isRepeatable({ parameters, file }: InferenceRequest): boolean {
   // A file may hold something else by then.
-  if (file !== undefined) return false;
-  return parameters.temperature === 0 || parameters.explicit?.includes("seed") === true;
+  return file === undefined && areRepeatable(parameters);
+}
+
+/** `isRepeatable` of a request of words. */
+export function areRepeatable({ temperature, explicit }: GenerationParameters): boolean {
+  return temperature === 0 || explicit?.includes("seed") === true;
 }
 
 /**

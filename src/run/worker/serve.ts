@@ -1,11 +1,9 @@
 import { assignedDevices } from "../../engines/devices.ts";
 import type { Engine, EngineContext } from "../../engines/engine.ts";
-import { describeEngine, openEngine } from "../../engines/registry.ts";
+import { openEngine } from "../../engines/registry.ts";
 import type { Channel } from "../../foundation/channel.ts";
 import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
-import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
-import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import { promptSetOf } from "../askable.ts";
@@ -14,16 +12,15 @@ import { rulingCoordinator } from "../coordinate/coordinator.ts";
 import type { ProcessIdentity } from "../coordinate/processes.ts";
 import { type RunDependencies, runContext } from "../dependencies.ts";
 import { effectiveJob } from "../effective-job.ts";
-import { answersOf, differingAnswers } from "../job/kinds.ts";
-import type { JobSpec } from "../job/schema.ts";
+import { differingAnswers } from "../job/kinds.ts";
 import { workerPath } from "../layout.ts";
 import type { RunLocation } from "../locate.ts";
 import { readPlan } from "../plan.ts";
 import { PreparedPrompts } from "../prepared/prepared-prompts.ts";
 import { recordBytes } from "../records.ts";
 import { AnswerCache } from "../reuse/answer-cache.ts";
-import { reusing } from "../reuse/reusing-engine.ts";
-import { rowModelOpener } from "../row-model.ts";
+import { withReuse } from "../reuse/with-reuse.ts";
+import { areStagesRepeatable, rowModelOpener } from "../row-model.ts";
 import type { RunContext } from "../run-context.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 import { Worker } from "./worker.ts";
@@ -64,7 +61,7 @@ export async function serveWorker(options: ServeOptions): Promise<SluiceError | 
     const opened = await openedEngine(options, context);
     const prompts = preparedPrompts(context, dependencies, asked, opened);
     const promptSet = prompts?.promptSet ?? asked;
-    const engine = withReuse(opened, promptSet, context, dependencies);
+    const engine = reusingEngine(opened, promptSet, context, dependencies);
     const { pid } = dependencies.processes.self();
     const worker = new Worker({ context, engine, promptSet, prompts, channel, pid });
     const gpu = engine.choices?.gpu;
@@ -98,6 +95,21 @@ async function openedEngine(
   return open(job.model, { ...engineContext, openRowModel });
 }
 
+function reusingEngine(
+  engine: Engine,
+  promptSet: PromptSet,
+  { plan: { job }, logger, random }: RunContext,
+  { openStorage }: RunDependencies,
+): Engine {
+  // Rows of a stage that samples are each answered by themselves.
+  if (!areStagesRepeatable(job)) return engine;
+  const { cache } = job;
+  return withReuse(engine, promptSet, job, {
+    ...{ logger, random },
+    ...(cache && { cache: new AnswerCache(openStorage(cache.path), cache.maxBytes) }),
+  });
+}
+
 function preparedPrompts(
   { plan: { job }, logger }: RunContext,
   { openStorage }: RunDependencies,
@@ -109,52 +121,6 @@ function preparedPrompts(
   const storage = openStorage(job.preparedDir);
   const tokenize = engine.tokenize?.bind(engine);
   return new PreparedPrompts({ storage, job, promptSet, keeper, tokenize, logger });
-}
-
-/**
- * The engine, not asked twice for the same; one that also reads the row's index only where there
- * is a cache.
- */
-function withReuse(
-  engine: Engine,
-  promptSet: PromptSet,
-  { plan: { job }, logger, random }: RunContext,
-  { openStorage }: RunDependencies,
-): Engine {
-  const { cache, model } = job;
-  const isOfIndex = ["fake", "predictor", "pipeline"].includes(model.engine);
-  if (cache === undefined && isOfIndex) return engine;
-  return reusing(engine, {
-    model: modelIdentity(job, engine),
-    ...(cache && { cache: new AnswerCache(openStorage(cache.path), cache.maxBytes) }),
-    accepts: (request, response) => accepts(promptSet, request, response),
-    ...{ logger, random },
-  });
-}
-
-function accepts(
-  promptSet: PromptSet,
-  request: InferenceRequest,
-  response: InferenceResponse,
-): boolean {
-  try {
-    promptSet.accept(request, response);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function modelIdentity(job: JobSpec, { choices }: Engine): Json {
-  const address = addressIdentity(describeEngine(job.model).servers?.(job.model) ?? []);
-  const weights = choices?.weights ?? choices?.modelFile ?? null;
-  return { model: answersOf(job).model ?? null, address, weights };
-}
-
-/** One server by its address; of several the order does not matter. */
-function addressIdentity(servers: readonly string[]): Json {
-  const [only = null, ...others] = servers.toSorted();
-  return others.length === 0 ? only : [only, ...others];
 }
 
 async function openContext({
@@ -169,7 +135,8 @@ async function openContext({
   ]);
   const planned = effectiveJob(plan, plan.job);
   // Another generation's coordinator asks other things.
-  const isOurs = ruling !== undefined && differingAnswers(planned, ruling.job).length === 0;
+  // In this order, as earlier versions wrote the drawn seed into a coordinator's job.
+  const isOurs = ruling !== undefined && differingAnswers(ruling.job, planned).length === 0;
   const job = isOurs ? effectiveJob(plan, ruling.job) : planned;
   const worker = sortableId(dependencies.clock, dependencies.random);
   return runContext(location, { ...plan, job }, dependencies, worker);

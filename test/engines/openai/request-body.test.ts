@@ -56,13 +56,18 @@ describe("RequestWriter", () => {
   });
 
   it("sends a default that somebody wrote, where the server knows it", () => {
-    const explicit = ["topK", "minP", "presencePenalty", "numReturnSequences", "ignoreEos", "stop"];
-    const request = chatRequest(1, { explicit });
+    const others = ["topK", "minP", "presencePenalty", "numReturnSequences", "ignoreEos", "stop"];
+    const request = chatRequest(1, { explicit: ["maxNewTokens", "seed", ...others] });
     const written = { top_k: 0, min_p: 0, presence_penalty: 0, n: 1, ignore_eos: false };
     expect(bodyOf(request)).toEqual({ ...bodyOf(chatRequest(1)), ...written });
     const { n, presence_penalty } = written;
     const plain = bodyOf(chatRequest(1), true);
     expect(bodyOf(request, true)).toEqual({ ...plain, n, presence_penalty });
+  });
+
+  it("leaves a seed that nobody wrote to the server", () => {
+    const drawn = chatRequest(1, { temperature: 1, explicit: ["temperature"] });
+    expect(bodyOf(drawn)).not.toHaveProperty("seed");
   });
 
   it("asks for several answers and for log-probabilities in the form of the endpoint", () => {

@@ -1,17 +1,11 @@
 import { SluiceError } from "../../../foundation/errors.ts";
-import type { InferenceRequest } from "../../../foundation/inference.ts";
+import { type InferenceRequest, requestSeed } from "../../../foundation/inference.ts";
 import { CausalSteps } from "../decode/causal-steps.ts";
 import { padRows } from "../decode/tensors.ts";
 import type { TransformersModelOptions } from "../options.ts";
 import { textOf } from "./asked-text.ts";
 import { modelMaxTokens, withinBounds } from "./encode.ts";
-import {
-  assertSearchable,
-  type GenerationItem,
-  generate,
-  generationCost,
-  identityOf,
-} from "./generate.ts";
+import { assertSearchable, type GenerationItem, generate, generationCost } from "./generate.ts";
 import type { ModelParts, PreparedItem, Task, TaskResult } from "./task.ts";
 
 /** Text generation: the model goes on where the prompt ends. */
@@ -48,7 +42,7 @@ export class CausalTask implements Task<GenerationItem> {
       ids: input_ids,
       parameters,
       maxNewTokens: Math.max(1, Math.min(answerTokens, context - input_ids.length)),
-      identity: identityOf(request),
+      seed: requestSeed(request),
     };
     return { item, cost: generationCost(item) };
   }

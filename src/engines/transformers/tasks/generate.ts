@@ -1,10 +1,5 @@
-import { createHash } from "node:crypto";
 import { SluiceError } from "../../../foundation/errors.ts";
-import type {
-  Answer,
-  GenerationParameters,
-  InferenceRequest,
-} from "../../../foundation/inference.ts";
+import type { Answer, GenerationParameters } from "../../../foundation/inference.ts";
 import { seededRandom } from "../../../foundation/random.ts";
 import type { BatchCost } from "../../batching/next-batch.ts";
 import { searchBeams } from "../decode/beam-search.ts";
@@ -23,8 +18,8 @@ export interface GenerationItem {
   maxNewTokens: number;
   /** The language that its answer begins with, for a model that knows several. */
   forcedStart?: number | undefined;
-  /** What tells its chance from that of other rows. */
-  identity: string;
+  /** What its answers are sampled with, whatever is beside it in the batch. */
+  seed: number;
 }
 
 /**
@@ -52,11 +47,6 @@ export function generationCost(item: GenerationItem, languages = ""): BatchCost 
   const { numBeams = 1, numReturnSequences = 1 } = item.parameters;
   const tokens = item.ids.length * Math.max(numBeams, numReturnSequences);
   return { tokens, key: `${languages} ${generationKey(item)}` };
-}
-
-/** What tells the requests of a job apart. */
-export function identityOf({ index, promptName, element }: InferenceRequest): string {
-  return JSON.stringify([index, promptName, element ?? null]);
 }
 
 /**
@@ -134,7 +124,7 @@ async function samples(
   const sampled = batch.flatMap((item, at) =>
     Array.from({ length: copies }, (_, copy) => ({
       ...rows[at]!,
-      random: seededRandom(seedOf(item, copy)),
+      random: seededRandom(item.seed + copy),
       ...(stop.length > 0 && {
         isEnough: (tokens: readonly number[]) => stopPlace(textOf(tokens, tokenizer), stop) >= 0,
       }),
@@ -142,12 +132,6 @@ async function samples(
   );
   const sequences = await sampleRows(steps, sampled, { parameters, endTokens, copies }, signal);
   return batch.map((_, at) => sequences.slice(at * copies, (at + 1) * copies));
-}
-
-/** A seed that follows from the row and not from what it is computed with. */
-function seedOf({ parameters, identity }: GenerationItem, copy: number): number {
-  const text = `${parameters.seed}:${identity}:${copy}`;
-  return createHash("sha256").update(text).digest().readUInt32LE();
 }
 
 function endTokensOf({ eos_token_id }: GenerationConfig, tokenizer: Tokenizer): Set<number> {

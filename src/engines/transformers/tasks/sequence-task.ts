@@ -1,17 +1,11 @@
-import type { InferenceRequest } from "../../../foundation/inference.ts";
+import { type InferenceRequest, requestSeed } from "../../../foundation/inference.ts";
 import { SequenceSteps } from "../decode/sequence-steps.ts";
 import { padRows } from "../decode/tensors.ts";
 import type { TransformersModelOptions } from "../options.ts";
 import type { Encoding } from "../transformers-js.ts";
 import { textOf } from "./asked-text.ts";
 import { RequestEncoder } from "./encode.ts";
-import {
-  assertSearchable,
-  type GenerationItem,
-  generate,
-  generationCost,
-  identityOf,
-} from "./generate.ts";
+import { assertSearchable, type GenerationItem, generate, generationCost } from "./generate.ts";
 import { assertLanguages, encodeForTranslation, languagesOf } from "./languages.ts";
 import type { ModelParts, PreparedItem, Task, TaskResult } from "./task.ts";
 
@@ -41,7 +35,7 @@ export class SequenceTask implements Task<GenerationItem> {
       parameters,
       forcedStart,
       maxNewTokens: Math.max(1, Math.min(parameters.maxNewTokens, room, positions)),
-      identity: identityOf(request),
+      seed: requestSeed(request),
     };
     return { item, cost: generationCost(item, languages) };
   }
