@@ -150,6 +150,8 @@ export interface InferenceRequest {
   promptName: string;
   /** Position in the list of a `forEach` prompt. */
   element?: number;
+  /** `{n}` of `join`, if it is not the position from 1. No concern of an engine. */
+  number?: number;
   messages?: readonly ChatMessage[];
   /**
    * Number of the row's request that has to be answered before this one gets its messages: it goes

@@ -35,8 +35,14 @@ export interface AnswerForm {
    * @throws SluiceError `ANSWER_INVALID`.
    */
   accept(request: InferenceRequest, response: InferenceResponse): InferenceResponse;
-  /** The answers of a `forEach` as they stand in the output: `omitEmptyElements`, then `join`. */
-  gather(values: readonly Json[]): Json;
+  /**
+   * The answers of a `forEach` as they stand in the output: `omitEmptyElements`, then `join`.
+   *
+   * @param numbers what `{n}` is for each.
+   */
+  gather(values: readonly Json[], numbers: readonly number[]): Json;
+  /** True where `join` names `{n}`. */
+  readonly isNumbered?: boolean;
 }
 
 /** The part of a request that asks for a form. */
@@ -78,7 +84,8 @@ export function compileAnswerForm(
       }),
     ask: (texts) => ({ slottedLine: lineFor(options, line, texts) }),
     accept: (request, response) => acceptLine(request, response, textOf),
-    gather: (values) => gather(values, options, line, join),
+    gather: (values, numbers) => gather(values, numbers, options, line, join),
+    isNumbered: join?.names.includes("n") ?? false,
   };
 }
 
@@ -188,6 +195,7 @@ function acceptLine(
 
 function gather(
   values: readonly Json[],
+  numbers: readonly number[],
   options: AnswerOptions,
   line: LineTemplate,
   join: LineTemplate | undefined,
@@ -196,7 +204,7 @@ function gather(
     Array.isArray(value)
       ? value.every(isEmpty)
       : isJsonObject(value) && line.names.every((name) => (value[name] ?? null) === null);
-  const numbered = values.map((value, place) => ({ value, number: place + 1 }));
+  const numbered = values.map((value, place) => ({ value, number: numbers[place]! }));
   const kept = options.omitEmptyElements
     ? numbered.filter(({ value }) => !isEmpty(value))
     : numbered;

@@ -91,10 +91,13 @@ export class CompiledPrompt implements KeepablePrompt {
     const row = this.#featuresOf(fullRow);
     if (this.#content.turns !== undefined) return this.#addTurns(row, index, requests);
     const elements = this.#elementsOf(row);
+    const numbers = this.form?.isNumbered ? this.#forEach!.sourceNumbers?.(row) : undefined;
     for (let at = 0; at < elements.length; at++) {
       const extra: JsonObject = { item: elements[at]! };
       if (this.#usesLoop) extra.loop = loopAt(elements, at);
-      requests.push(this.#request(row, index, extra, at));
+      const request = this.#request(row, index, extra, at);
+      if (numbers !== undefined) request.number = numbers[at]!;
+      requests.push(request);
     }
   }
 
@@ -182,7 +185,9 @@ export class CompiledPrompt implements KeepablePrompt {
   ): Json {
     if (this.isPlain) return this.#answerOf(requests[0], responses[0]);
     const values = requests.map((request, at) => this.#answerOf(request, responses[at]));
-    return this.form === undefined ? values : this.form.gather(values);
+    if (this.form === undefined) return values;
+    const numbers = requests.map(({ number }, at) => number ?? at + 1);
+    return this.form.gather(values, numbers);
   }
 
   #answerOf(request: InferenceRequest | undefined, response: InferenceResponse | undefined): Json {

@@ -1,9 +1,16 @@
 import type { Json, JsonObject } from "../foundation/json.ts";
 import { wrongType } from "./field-errors.ts";
 import { fieldReader } from "./field-path.ts";
+import { cuttingFilters } from "./filters.ts";
 import { fromRuntime } from "./jinja-library.ts";
 import { scopeOf } from "./jinja-scope.ts";
-import { invalid, messageOf, parseTemplate, type TemplateSource } from "./jinja-syntax.ts";
+import {
+  filterNameOf,
+  invalid,
+  messageOf,
+  parseTemplate,
+  type TemplateSource,
+} from "./jinja-syntax.ts";
 import { StrictInterpreter } from "./strict-interpreter.ts";
 
 /** A Jinja expression, parsed once and evaluated for every row. */
@@ -14,6 +21,11 @@ export interface Expression {
    * @throws SluiceError `VARIABLE_MISSING`, `FIELD_TYPE`, `TEMPLATE_FAILED`, as `Template.render`.
    */
   evaluate(row: JsonObject, extra?: JsonObject): Json;
+  /**
+   * Of a list that a filter cut into pieces, as `directions | sentences`: the number, from 1, of
+   * the text that each piece is of. Undefined for every other expression.
+   */
+  sourceNumbers?(row: JsonObject): number[] | undefined;
   /** The names that it takes from the row or from `extra`. */
   readonly variables: readonly string[];
 }
@@ -38,6 +50,7 @@ export function compileExpression(source: string, place: TemplateSource): Expres
   const reader = fieldReader(node, place);
   if (reader !== undefined) return { evaluate: reader, variables: scope.variables };
   const interpreter = new StrictInterpreter(scope, place);
+  const cut = node.type === "FilterExpression" && cuttingFilters[filterNameOf(node) ?? ""];
   return {
     evaluate(row, extra) {
       const value = interpreter.over(node, row, extra);
@@ -47,6 +60,13 @@ export function compileExpression(source: string, place: TemplateSource): Expres
         throw wrongType(place, `${source}: ${messageOf(cause)}`);
       }
     },
+    ...(cut && {
+      sourceNumbers(row) {
+        const texts = fromRuntime(interpreter.over(node.operand!, row, undefined));
+        if (!Array.isArray(texts)) return undefined;
+        return texts.flatMap((text, at) => cut([text]).map(() => at + 1));
+      },
+    }),
     variables: scope.variables,
   };
 }

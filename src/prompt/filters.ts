@@ -18,6 +18,13 @@ const libraryFilters = [
   "dictsort",
 ];
 
+/** Filters that cut a text, or each text of a list, into pieces: one flat list. */
+export const cuttingFilters: Readonly<Record<string, (input: Json) => string[]>> = Object.freeze({
+  sentences: (input) => textsOf("sentences", input).flatMap(splitSentences),
+  words: (input) => textsOf("words", input).flatMap((text) => text.match(/\S+/gu) ?? []),
+  lines: (input) => textsOf("lines", input).flatMap(splitLines),
+});
+
 /**
  * The filters that Sluice adds to Jinja, and those of which it has its own kind. They throw a plain
  * `Error` whose message says what does not fit; the interpreter adds prompt and field.
@@ -28,9 +35,7 @@ const libraryFilters = [
  * - `join(separator, attribute)`: as Jinja's, and lists or objects inside print as `{{ }}` does.
  */
 export const ownFilters: Readonly<Record<string, Filter>> = Object.freeze({
-  sentences: (input) => textsOf("sentences", input).flatMap(splitSentences),
-  words: (input) => textsOf("words", input).flatMap((text) => text.match(/\S+/gu) ?? []),
-  lines: (input) => textsOf("lines", input).flatMap(splitLines),
+  ...cuttingFilters,
   join,
 });
 

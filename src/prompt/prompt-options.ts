@@ -39,7 +39,8 @@ const answerOptions = z.strictObject({
     .string()
     .optional()
     .describe(
-      "Make one text of a forEach's answers: a line each, {n} is its number, {text} its text",
+      "Make one text of a forEach's answers, a line each. {text} is its text, {n} the number of the " +
+        "element; after `list | sentences` the number of the text that the sentence is from",
     ),
 });
 

@@ -64,10 +64,16 @@ const networkTrouble = /ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EAI_AGAIN|EN
 describe("the packed package", () => {
   let unreachable = "";
   let packed: string[] = [];
+  let made: string[] = [];
 
   beforeAll(async () => {
     copyFiles(committedFiles(), copy);
     mkdirSync(user);
+    // The package is packed behind the demo, and behind an example that wrote beside its job.
+    await succeed("npm", ["run", "demo", "--", "--model", "fake"], copy);
+    const beside = ["run", "-c", "examples/recipes/job.yaml", "--model", "fake"];
+    await succeed(process.execPath, ["bin/sluice.cjs", ...beside], copy);
+    made = readdirSync(join(copy, "examples/recipes"));
     const listing = JSON.parse(
       await succeed("npm", ["pack", "--json", "--silent"], copy),
     ) as unknown;
@@ -105,6 +111,14 @@ describe("the packed package", () => {
       ]),
     );
     expect(packed.filter((path) => /^(src|test|bench|scripts|\.ci)\//.test(path))).toEqual([]);
+  });
+
+  it("holds examples and nothing that they wrote", () => {
+    expect(made.sort()).toEqual(["README.md", "job.yaml", "out", "recipes.jsonl"]);
+    const committed = committedFiles().filter((path) => path.startsWith("examples/"));
+    expect(packed.filter((path) => path.startsWith("examples/")).sort()).toEqual(committed.sort());
+    expect(existsSync(join(copy, "out/recipes/_SUCCESS"))).toBe(true);
+    expect(packed.filter((path) => /^out\b|part-0|_manifest/.test(path))).toEqual([]);
   });
 
   it("prints its version", async (context) => {

@@ -75,8 +75,10 @@ function expectForms(results: readonly Result[], recipe: Recipe, at: number): vo
     expect(text).not.toMatch(/=-|^$/);
   }
   for (const line of summary.split("\n").filter((line) => line !== "")) {
-    const number = Number(/^step (\d+): (?:temperature|duration)=./.exec(line)?.[1]);
-    expect(sentences[number - 1]).toBeDefined();
+    const [, number, said] = /^step (\d+): (?:temperature=(?:.+?))?(?:, )?(?:time=(.+))?$/.exec(
+      line,
+    )!;
+    expect(recipe.directions[Number(number) - 1]).toContain(said ?? "");
   }
 }
 

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { InferenceResponse } from "../../src/foundation/inference.ts";
 import { greedyParameters, noUsage } from "../../src/foundation/inference.ts";
 import { limits } from "../../src/foundation/limits.ts";
+import type { KeptRow } from "../../src/prompt/kept-row.ts";
 import { promptOptions } from "../../src/prompt/prompt-options.ts";
 import { compilePromptSet } from "../../src/prompt/prompt-set.ts";
 
@@ -171,7 +172,7 @@ describe("answer", () => {
     ]);
   });
 
-  it("leaves out empty slots and elements, and joins with the elements' own numbers", () => {
+  it("leaves out empty slots and elements, and joins with the numbers of the list", () => {
     const omit = { omitEmptySlots: true, omitEmptyElements: true };
     const dropped = lines(omit);
     expect(dropped.set.answer(dropped.requests, dropped.responses)).toMatchObject([
@@ -181,8 +182,24 @@ describe("answer", () => {
     const joined = lines({ ...omit, join: "step{n}: {text} [{duration}]" });
     expect(joined.set.answer(joined.requests, joined.responses)).toBe(
       "step1: temperature=375 degrees F (190 degrees C) [none]\n" +
-        "step3: duration=12 minutes [12 minutes]",
+        "step2: duration=12 minutes [12 minutes]",
     );
+  });
+
+  it.each([
+    ["sentences", ["Mix. Rest 5 minutes. Fold.", null, "Bake 9 minutes."], [1, 1, 1, 3]],
+    ["lines", ["Mix.\nRest 5 minutes.", "Bake 9 minutes."], [1, 1, 2]],
+    ["sentences", "Mix. Rest 5 minutes.", [1, 2]],
+    ["sentences | list", ["Mix. Rest 5 minutes."], [1, 2]],
+  ])("joined after | %s is numbered as the list that was cut: %j", (filter, steps, numbers) => {
+    const answer = { line: "duration={duration}", slots: { duration: {} }, join: "{n}" };
+    const set = single({ forEach: `steps | ${filter}`, prompt: "{{ item }}", answer });
+    const requests = set.requests({ steps }, 0);
+    const kept = JSON.parse(JSON.stringify(set.keeper!.keep(requests))) as KeptRow;
+    for (const asked of [requests, set.keeper!.restore(kept, 0, { steps })]) {
+      const responses = asked.map((request) => set.accept(request, response("duration=none")));
+      expect(set.answer(asked, responses)).toBe(numbers.join("\n"));
+    }
   });
 
   it("of several prompts is an object in job order, with empty lists", () => {
