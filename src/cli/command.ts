@@ -46,6 +46,11 @@ export const commandTable: readonly CommandEntry[] = Object.freeze([
     load: () => import("./commands/plan.ts"),
   },
   {
+    name: "resume",
+    summary: "go on with the run in a folder, by its own job",
+    load: () => import("./commands/resume.ts"),
+  },
+  {
     name: "status",
     summary: "show how far a run is",
     load: () => import("./commands/status.ts"),

@@ -16,6 +16,8 @@ export interface CliIo extends Surroundings {
   readonly stderr: Writable;
   /** True when stderr is a terminal, so that progress may be redrawn in place. */
   readonly isTerminal: boolean;
+  /** True when a person reads stdout: on a terminal. */
+  readonly isOutputTerminal: boolean;
   /** Width of stderr in characters; asked anew for each drawing, since a window can change. */
   columns(): number;
   /** Sets the code with which the process will end; commands return, they never exit. */

@@ -5,6 +5,7 @@ import { textLogger } from "../foundation/logger.ts";
 import type { RunEvent } from "../run/events.ts";
 import { initialProgress, reduceProgress } from "./progress-state.ts";
 import { eventMessage, renderProgress, renderProgressLine } from "./progress-view.ts";
+import { wrap } from "./table.ts";
 
 /** How progress is shown: a block in place, a line now and then, JSON lines, or not at all. */
 export type ProgressMode = "block" | "lines" | "json" | "quiet";
@@ -82,8 +83,8 @@ function quietProgress({ stream }: ProgressOptions): Progress {
 }
 
 function drawnProgress({ mode, stream, columns, clock }: ProgressOptions): Progress {
-  const painter = newPainter(stream);
   const isBlock = mode === "block";
+  const painter = newPainter(stream, isBlock ? columns : undefined);
   let state = initialProgress(clock.monotonic());
   const isRepeated = repetitions();
   let cancelTimer: (() => void) | undefined;
@@ -142,7 +143,7 @@ function kindOfFailure(event: RunEvent): string | undefined {
 const escapeCode = "\u001b[";
 
 /** Writes a block of lines over the one before it, and other lines above it. */
-function newPainter(stream: Pick<Writable, "write">) {
+function newPainter(stream: Pick<Writable, "write">, columns: (() => number) | undefined) {
   let shown: readonly string[] = [];
   // One write a frame: two processes that write to one terminal then cut each other less.
   const frame = (above: string, lines: readonly string[]) => {
@@ -156,7 +157,9 @@ function newPainter(stream: Pick<Writable, "write">) {
       frame("", lines);
     },
     print(line: string) {
-      if (line !== "") frame(`${line}\n`, shown);
+      if (line === "") return;
+      const lines = columns ? wrap(line, columns() - 2) : [line];
+      frame(`${lines.join("\n  ")}\n`, shown);
     },
     /** The block stays where it is; what comes next stands below it. */
     leave() {

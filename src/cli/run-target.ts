@@ -1,13 +1,14 @@
-import { dirname } from "node:path";
+import { dirname, relative } from "node:path";
 import { runDependencies } from "../api/run-dependencies.ts";
-import type { StoreOptions } from "../data/s3/store-options.ts";
-import { absoluteLocation } from "../data/storage/open.ts";
+import { type StoreOptions, storeFromEnvironment } from "../data/s3/store-options.ts";
+import { absoluteLocation, schemeOf } from "../data/storage/open.ts";
 import type { Storage } from "../data/storage/storage.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { type Logger, textLogger } from "../foundation/logger.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import { planPath, successPath } from "../run/layout.ts";
 import { locateRun, type RunLocation } from "../run/locate.ts";
+import { readPlan } from "../run/plan.ts";
 import type { CliIo } from "./io.ts";
 
 /** A run that a command was given. */
@@ -49,6 +50,19 @@ export async function openTarget(run: string, io: CliIo, logger?: Logger): Promi
   return { location, dependencies, storage, outside: openStorage(location.outside) };
 }
 
+/**
+ * The same run, with object stores as its job has them where neither options nor environment do:
+ * its input may lie in one.
+ */
+export async function withOwnStores(target: RunTarget, io: CliIo): Promise<RunTarget> {
+  const { store } = (await readPlan(target.storage)).job;
+  if (!store) return target;
+  const given = Object.entries(storeFromEnvironment(io.environment));
+  const own = { ...store, ...Object.fromEntries(given.filter(([, value]) => value !== undefined)) };
+  const dependencies = runDependencies(io, target.dependencies.logger, own);
+  return { ...target, dependencies };
+}
+
 /** Where a run lies that is named by its output or by its job file. */
 export async function outputOf(
   run: string,
@@ -60,6 +74,13 @@ export async function outputOf(
   const { environment, workingDirectory } = io;
   const { job } = await loadJob({ file: run, environment, workingDirectory });
   return { path: job.output.path, store: job.store };
+}
+
+/** A place as an argument of a command that is typed here: short, and quoted where needed. */
+export function argumentOf(place: string, { workingDirectory }: Pick<CliIo, "workingDirectory">) {
+  const near = schemeOf(place) === undefined ? relative(workingDirectory, place) : place;
+  const short = near === "" || near.startsWith("../..") ? place : near;
+  return /^[\w@%+=:,./~-]+$/.test(short) ? short : `'${short.replaceAll("'", "'\\''")}'`;
 }
 
 async function holdsRun(storage: Storage): Promise<boolean> {

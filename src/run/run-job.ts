@@ -97,7 +97,11 @@ export async function runJob(
   const { storage, clock } = context;
   const { processes } = dependencies;
   const present = await withSharedLimits(opened, backend);
-  const coordinator = await Coordinator.rule({ storage, clock, processes, id, job: present.job });
+  const coordinator = await Coordinator.rule({
+    ...{ storage, clock, processes, id },
+    job: present.job,
+    ownModel: opened.job.model,
+  });
   const seal = (engine: Manifest["engine"]) =>
     sealRun(context, {
       engine,

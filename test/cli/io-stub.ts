@@ -23,6 +23,7 @@ export function stubIo(changes: Partial<CliIo> = {}) {
     environment: {},
     workingDirectory: "/",
     isTerminal: false,
+    isOutputTerminal: false,
     columns: () => 80,
     clock: systemClock,
     random: seededRandom(1),

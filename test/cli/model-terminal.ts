@@ -46,6 +46,7 @@ export async function runOne(
     stderr: sink("stderr"),
     environment: setup.environment,
     workingDirectory: setup.workingDirectory,
+    isOutputTerminal: false,
     isTerminal: setup.isTerminal ?? false,
     columns: () => 80,
     clock: systemClock,

@@ -248,12 +248,12 @@ describe("showProgress", () => {
     pass(100);
     view.close();
     const lines = screen(writes);
-    expect(lines).toHaveLength(5);
-    expect(lines[0]).toContain("run 20300101T000000Z: 2,000 rows in 4 tasks → /out");
-    expect(lines[0]).toContain("done already: 1 task, 500 rows");
-    expect(lines[1]).toBe("warn: the endpoint is slow");
-    expect(lines[2]).toContain("800/2,000 rows");
-    expect(lines[4]).toContain("task 1");
+    expect(lines).toHaveLength(6);
+    expect(lines[0]).toBe("run 20300101T000000Z: 2,000 rows in 4 tasks → /out; done already: 1 task, 500");
+    expect(lines[1]).toBe("  rows");
+    expect(lines[2]).toBe("warn: the endpoint is slow");
+    expect(lines[3]).toContain("800/2,000 rows");
+    expect(lines[5]).toContain("task 1");
   });
 
   it("draws at most ten times a second", () => {

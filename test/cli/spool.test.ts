@@ -25,7 +25,7 @@ describe("standard input", () => {
     const first = await runOver(folder, '{"text":"a"}\n');
     expect(JSON.parse(first.stdout)).toMatchObject({ status: "SUCCESS", rows: { answered: 1 } });
     const again = await runOver(folder, '{"text":"a"}\n');
-    expect(again.stderr).toContain("this run is sealed, there is nothing to do");
+    expect(again.stderr).toContain("this run is finished, there is nothing to do");
     const other = await runOver(folder, '{"text":"b"}\n');
     expect(other.exitCode).toBe(64);
     expect(other.stderr).toContain("RUN_DIFFERS");

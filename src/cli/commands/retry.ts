@@ -11,8 +11,8 @@ import { type CliIo, write } from "../io.ts";
 import { localPool } from "../local-pool.ts";
 import { progressMode, showProgress } from "../progress.ts";
 import { counted } from "../quantities.ts";
-import { report } from "../report.ts";
-import { openTarget, runArgument } from "../run-target.ts";
+import { callOptions, endCall } from "../run-call.ts";
+import { openTarget, runArgument, withOwnStores } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
 import { untilSignal } from "../until-signal.ts";
 
@@ -45,7 +45,7 @@ export function register(command: Command, given: CliIo): void {
     )
     .option("--abandon", "drop the retry that is begun; the results stay as they are")
     .option("--no-install", "fetch neither engine packages nor models")
-    .option("--json", "progress as JSON lines on stderr")
+    .option("--json", "progress and the summary as JSON lines")
     .option("--quiet", "no progress")
     .action((run: string, options: RetryOptions) => retry(run, options, io));
 }
@@ -55,7 +55,10 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
   const { stderr: stream, clock } = io;
   const mode = progressMode(options, io.isTerminal);
   const progress = showProgress({ mode, stream, columns: io.columns, clock });
-  const { location, dependencies } = await openTarget(run, io, progress.logger);
+  const { location, dependencies } = await withOwnStores(
+    await openTarget(run, io, progress.logger),
+    io,
+  );
   try {
     const { result, exitCode } = await untilSignal(io, progress.logger, (signal) =>
       runRetry(location, dependencies, {
@@ -71,14 +74,11 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
           await checkEngine(job.model, context, options);
           return job;
         },
-        backend: localPool(io, progress.logger),
-        prepare: async (job) => {
-          const { prepareEngine } = await import("../prepare-engine.ts");
-          const context = { ...engineContext(io, progress.logger), signal };
-          await prepareEngine(job, context, io, options.install);
-        },
-        onEvent: progress.onEvent,
-        signal,
+        ...callOptions(
+          { ...options, backend: localPool(io, progress.logger), signal },
+          io,
+          progress,
+        ),
       }),
     );
     progress.close();
@@ -88,11 +88,7 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
       else io.stderr.write(`${message}: ${run}\n`);
       return io.setExitCode(exitCode ?? 0);
     }
-    const { output, sealed } = result.summary;
-    if (sealed && !options.json && !options.quiet) io.stderr.write(`results: ${output}\n`);
-    if (result.error) report(result.error, io);
-    await write(io, `${JSON.stringify(result.summary)}\n`);
-    io.setExitCode(exitCode ?? result.exitCode);
+    await endCall({ result, exitCode }, dependencies, options, io);
   } finally {
     progress.close();
   }

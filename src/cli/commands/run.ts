@@ -4,11 +4,12 @@ import type { Backend } from "../../run/backend.ts";
 import type { RunDependencies } from "../../run/dependencies.ts";
 import type { LoadedJob } from "../../run/job/load.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
-import { type CliIo, write } from "../io.ts";
+import type { CliIo } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
 import { localPool } from "../local-pool.ts";
 import { type Progress, progressMode, showProgress } from "../progress.ts";
 import { report } from "../report.ts";
+import { callOptions, type EndedCall, endCall } from "../run-call.ts";
 import { untilSignal } from "../until-signal.ts";
 
 /** Options of `sluice run` that shape no job. */
@@ -39,7 +40,7 @@ export function declareRunOptions(command: Command, io: CliIo): Command {
     .option("--extend", "process rows that were appended to the input of a finished run")
     .option("--no-install", "fetch neither engine packages nor models")
     .option("--show [rows]", `print the first answers when done; default ${defaultShownRows}`)
-    .option("--json", "progress as JSON lines on stderr")
+    .option("--json", "progress and the summary as JSON lines")
     .option("--quiet", "no progress");
 }
 
@@ -93,7 +94,7 @@ async function runJobOf(
   const { job: asked, originOf } = await readJob(options, io, notice);
   const { runDependencies } = await import("../../api/run-dependencies.ts");
   const dependencies = runDependencies(io, progress.logger, asked.store);
-  let ended: Awaited<ReturnType<typeof carryOut>>;
+  let ended: EndedCall;
   try {
     const { spoolStdin } = await import("../spool.ts");
     const job = await spoolStdin(asked, dependencies, io);
@@ -106,22 +107,16 @@ async function runJobOf(
   }
   const { result, exitCode } = ended;
   const { output, sealed } = result.summary;
-  if (result.wasSealed) {
-    const message = `this run is sealed, there is nothing to do: ${output}`;
-    if (options.json) progress.logger.log("info", message);
-    else io.stderr.write(`${message}\n`);
-  }
   if (shownRows > 0 && sealed) {
     const { showAnswers } = await import("../show-answers.ts");
     await showAnswers(output, asked, shownRows, io);
   }
-  const isForPeople = !options.json && !options.quiet;
-  if (sealed && !result.wasSealed && isForPeople) io.stderr.write(`results: ${output}\n`);
+  if (!sealed || options.report === undefined) {
+    return await endCall({ result, exitCode }, dependencies, options, io);
+  }
   if (result.error) report(result.error, io);
-  if (sealed && options.report !== undefined) {
-    const { printReport } = await import("../print-report.ts");
-    await printReport(result.summary, dependencies, io);
-  } else await write(io, `${JSON.stringify(result.summary)}\n`);
+  const { printReport } = await import("../print-report.ts");
+  await printReport(result.summary, dependencies, io);
   io.setExitCode(exitCode ?? result.exitCode);
 }
 
@@ -141,7 +136,7 @@ async function carryOut(
   const start = options.extend ? runExtended : runJob;
   return untilSignal(io, progress.logger, (signal) =>
     start(job, dependencies, {
-      backend: options.backend,
+      ...callOptions({ ...options, signal }, io, progress),
       overwrite: options.overwrite ?? false,
       fork: options.fork ?? false,
       beforePlan: async ({ model, env }) => {
@@ -149,13 +144,6 @@ async function carryOut(
         const environment = workerEnvironment(io.environment, env);
         await checkEngine(model, engineContext({ ...io, environment }, progress.logger), options);
       },
-      prepare: async (present) => {
-        const { prepareEngine } = await import("../prepare-engine.ts");
-        const context = { ...engineContext(io, progress.logger), signal };
-        await prepareEngine(present, context, io, options.install);
-      },
-      onEvent: progress.onEvent,
-      signal,
     }),
   );
 }

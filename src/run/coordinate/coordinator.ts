@@ -15,6 +15,8 @@ export interface CoordinatorRecord extends ProcessIdentity {
   id: string;
   /** The job as it is carried out now; limits and endpoints may differ from the plan's. */
   job: JobSpec;
+  /** The model as it was asked for, before its limits were shared among workers. */
+  ownModel?: JobSpec["model"];
 }
 
 interface Heartbeat {
@@ -32,6 +34,7 @@ export interface CoordinatorOptions {
   processes: Processes;
   id: string;
   job: JobSpec;
+  ownModel?: JobSpec["model"];
   signal?: AbortSignal;
 }
 
@@ -77,7 +80,8 @@ export class Coordinator {
         throw new SluiceError("COORDINATOR_LIVES", `process ${pid} on ${host}`);
       }
       const number = (standing?.number ?? 0) + 1;
-      const record = { number, ...processes.self(), id: options.id, job: options.job };
+      const { id, job, ownModel } = options;
+      const record = { number, ...processes.self(), id, job, ...(ownModel && { ownModel }) };
       const { record: file } = coordinatorPaths(number);
       const { won } = await createOnce(storage, file, record, (it) => it.id);
       if (!won) continue;

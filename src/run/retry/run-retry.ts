@@ -53,17 +53,19 @@ export async function runRetry(
 /**
  * Goes on with the retry of a sealed run that is begun, whatever it asks.
  *
+ * @param options `change`: the job as it goes on, from the one it was begun with.
  * @returns undefined when no retry is begun.
  */
 export async function resumeRetry(
   location: RunLocation,
   dependencies: RunDependencies,
-  options: CarryOutOptions,
+  options: CarryOutOptions & Partial<Pick<RunRetryOptions, "change">>,
 ): Promise<RunResult | undefined> {
   const storage = dependencies.openStorage(location.directory);
   const begun = await openRetry(storage, await readPlan(storage));
   if (!begun) return undefined;
-  const { job, where, reread } = begun;
+  const { where, reread } = begun;
+  const job = (await options.change?.(begun.job)) ?? begun.job;
   const request = { job, where: where as RetryRequest["where"], ...(reread && { reread }) };
   return await runGeneration(location, dependencies, request, options);
 }

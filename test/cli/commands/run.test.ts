@@ -18,7 +18,7 @@ describe("sluice run", () => {
     expect(stdout.split("\n")).toHaveLength(2);
     expect(JSON.parse(stdout)).toMatchObject({ status: "SUCCESS", output: `${folder}/out` });
     const again = await call(folder, "run", ...plain);
-    expect(again.stderr).toBe(`this run is sealed, there is nothing to do: ${folder}/out\n`);
+    expect(again.stderr).toBe(`this run is finished, there is nothing to do: ${folder}/out\n`);
   });
 
   it("refuses a number of answers to show that is none, before anything is asked", async () => {

@@ -1,0 +1,59 @@
+import type { Command } from "commander";
+import type { CliIo } from "../io.ts";
+import { localPool } from "../local-pool.ts";
+import { progressMode, showProgress } from "../progress.ts";
+import { callOptions, endCall } from "../run-call.ts";
+import { openTarget, runArgument, withOwnStores } from "../run-target.ts";
+import { withStoreFlags } from "../store-flags.ts";
+import { untilSignal } from "../until-signal.ts";
+
+interface ResumeOptions {
+  set?: readonly string[];
+  install: boolean;
+  json?: boolean;
+  quiet?: boolean;
+}
+
+const collect = (text: string, before: readonly string[] = []) => [...before, text];
+
+/** `sluice resume DIR`: goes on with the run that lies there, by its own job. */
+export function register(command: Command, given: CliIo): void {
+  const io = withStoreFlags(command, given);
+  command
+    .argument(...runArgument)
+    .option("--set <key=value>", "change how it goes on, as budget.usd=5 or workers.max=2", collect)
+    .option("--no-install", "fetch neither engine packages nor models")
+    .option("--json", "progress and the summary as JSON lines")
+    .option("--quiet", "no progress")
+    .action((run: string, options: ResumeOptions) => resume(run, options, io));
+}
+
+async function resume(run: string, options: ResumeOptions, io: CliIo): Promise<void> {
+  const { stderr: stream, clock } = io;
+  const mode = progressMode(options, io.isTerminal);
+  const progress = showProgress({ mode, stream, columns: io.columns, clock });
+  const { location, dependencies } = await withOwnStores(
+    await openTarget(run, io, progress.logger),
+    io,
+  );
+  const backend = localPool(io, progress.logger);
+  backend.startAhead();
+  try {
+    const [{ resumeRun }, { changedJob }] = await Promise.all([
+      import("../../run/resume-run.ts"),
+      import("../../run/job/change.ts"),
+    ]);
+    const ended = await untilSignal(io, progress.logger, (signal) =>
+      resumeRun(location, dependencies, {
+        ...callOptions({ ...options, backend, signal }, io, progress),
+        change: async (stored) =>
+          options.set ? await changedJob(stored, {}, options.set) : stored,
+      }),
+    );
+    progress.close();
+    await endCall(ended, dependencies, options, io);
+  } finally {
+    progress.close();
+    backend.close();
+  }
+}

@@ -1,0 +1,68 @@
+import type { Backend } from "../run/backend.ts";
+import type { RunDependencies } from "../run/dependencies.ts";
+import type { RunJobOptions, RunResult } from "../run/run-job.ts";
+import { type CliIo, write } from "./io.ts";
+import type { Progress } from "./progress.ts";
+import { report } from "./report.ts";
+
+/** How a call of `run`, `resume` or `retry` ended; the code is that of a signal. */
+export interface EndedCall {
+  result: RunResult;
+  exitCode: number | undefined;
+}
+
+/** What every command that carries a run out gives to the run. */
+export function callOptions(
+  { backend, signal, install }: { backend: Backend; signal: AbortSignal; install: boolean },
+  io: CliIo,
+  { logger, onEvent }: Progress,
+): Pick<RunJobOptions, "backend" | "prepare" | "onEvent" | "signal"> {
+  return {
+    backend,
+    prepare: async (job) => {
+      const { engineContext } = await import("../api/run-dependencies.ts");
+      const { prepareEngine } = await import("./prepare-engine.ts");
+      const context = { ...engineContext(io, logger), signal };
+      await prepareEngine(job, context, io, install);
+    },
+    onEvent,
+    signal,
+  };
+}
+
+/**
+ * Says how a call ended: on a terminal in words, elsewhere by the summary as a line of JSON, which
+ * is the last of stdout. Sets the exit code.
+ */
+export async function endCall(
+  { result, exitCode }: EndedCall,
+  dependencies: RunDependencies,
+  options: { json?: boolean; quiet?: boolean },
+  io: CliIo,
+): Promise<void> {
+  const { summary, error, wasSealed } = result;
+  if (error) report(error, io);
+  if (io.isOutputTerminal && !options.json) {
+    const { summaryLines, summaryFacts } = await import("./summary-view.ts");
+    const facts = await summaryFacts(result, dependencies, io);
+    await write(io, `${summaryLines(summary, facts, io.columns()).join("\n")}\n`);
+  } else {
+    if (!options.json) tellPlace(summary, wasSealed, options, io);
+    else if (wasSealed) dependencies.logger.log("info", nothingToDo(summary));
+    await write(io, `${JSON.stringify(summary)}\n`);
+  }
+  io.setExitCode(exitCode ?? result.exitCode);
+}
+
+function tellPlace(
+  summary: RunResult["summary"],
+  wasSealed: boolean,
+  { quiet }: { quiet?: boolean },
+  io: CliIo,
+): void {
+  if (wasSealed) io.stderr.write(`${nothingToDo(summary)}\n`);
+  else if (summary.sealed && !quiet) io.stderr.write(`results: ${summary.output}\n`);
+}
+
+const nothingToDo = ({ output }: RunResult["summary"]) =>
+  `this run is finished, there is nothing to do: ${output}`;

@@ -1,0 +1,134 @@
+import { type ErrorCode, errorTable } from "../foundation/error-table.ts";
+import type { RunDependencies } from "../run/dependencies.ts";
+import type { RunSummary } from "../run/events.ts";
+import { locateRun } from "../run/locate.ts";
+import type { RunResult } from "../run/run-job.ts";
+import { readManifest } from "../run/seal/seals.ts";
+import { duplicatesNotice } from "../run/summary.ts";
+import { type Paint, paintFor } from "./colors.ts";
+import type { CliIo } from "./io.ts";
+import { duration } from "./progress-view.ts";
+import { counted, dollars, grouped } from "./quantities.ts";
+import { argumentOf } from "./run-target.ts";
+import { clip, wrap } from "./table.ts";
+
+/** What a person is told beside the summary. */
+interface SummaryFacts {
+  name: string | null;
+  wasSealed: boolean;
+  /** Rows that repeat an id. */
+  duplicates: string | undefined;
+  /** The output as an argument of a command typed here. */
+  run: string;
+  paint: Paint;
+}
+
+/** The facts that a summary lacks, from the seal. */
+export async function summaryFacts(
+  { summary, wasSealed }: RunResult,
+  { openStorage }: Pick<RunDependencies, "openStorage">,
+  io: CliIo,
+): Promise<SummaryFacts> {
+  const { output, sealed } = summary;
+  const storage = openStorage(locateRun(output).directory);
+  const manifest = sealed ? await readManifest(storage) : undefined;
+  return {
+    name: manifest?.name ?? null,
+    wasSealed,
+    duplicates: manifest && duplicatesNotice(manifest),
+    run: argumentOf(output, io),
+    paint: paintFor(io.isOutputTerminal, io),
+  };
+}
+
+/** Reasons of failed rows that are shown. */
+const maxReasons = 5;
+
+/** How a run ended, for people: no line but those of commands is longer than `columns`. */
+export function summaryLines(summary: RunSummary, facts: SummaryFacts, columns: number): string[] {
+  const { name, duplicates, run, paint } = facts;
+  const { rows, prompt_tokens, total_tokens_generated, run_time_sec, tokens_per_sec } = summary;
+  const title = [name, summary.run_id].filter((part) => part !== null).join("  ");
+  const more =
+    rows.resumed > 0 && !facts.wasSealed ? `, ${grouped(rows.resumed)} of them before` : "";
+  const kinds = [
+    `${grouped(rows.answered)} answered${more}`,
+    ...(rows.filtered ? [`${grouped(rows.filtered)} filtered`] : []),
+    ...(rows.failed > 0 ? [`${grouped(rows.failed)} failed`] : []),
+  ];
+  const open = rows.total - rows.answered - rows.failed - (rows.filtered ?? 0);
+  if (open > 0) kinds.push(`${grouped(open)} open`);
+  const tokens = `${grouped(prompt_tokens)} in, ${grouped(total_tokens_generated)} out`;
+  const speed = tokens_per_sec > 0 ? `, ${grouped(tokens_per_sec)} tokens/s` : "";
+  const [end, color] = endWord(summary, facts);
+  const text = (line: string) => clip(line, columns);
+  const lines = [
+    paint(color, text(`${end}  ${title}`)),
+    text(`  rows     ${counted(rows.total, "row")}: ${kinds.join(", ")}`),
+    text(`  tokens   ${tokens}`),
+    ...(facts.wasSealed ? [] : [text(`  time     ${duration(run_time_sec)}${speed}`)]),
+    ...(summary.usd === undefined ? [] : [text(`  cost     ${dollars(summary.usd)}`)]),
+    ...(duplicates === undefined ? [] : labeled("ids", duplicates, columns)),
+    ...reasonLines(summary, columns).map((line) => paint("red", line)),
+  ];
+  const steps = nextSteps(summary, run);
+  const width = Math.max(...steps.map(([command]) => command.length));
+  lines.push(`  results  ${run}`);
+  for (const [at, [command, what]] of steps.entries()) {
+    const label = at === 0 ? "  next     " : "           ";
+    const text = `${label}${command.padEnd(width)}`;
+    lines.push(
+      `${text}  ${what}`.length <= columns ? `${text}  ${paint("dim", what)}` : text.trimEnd(),
+    );
+  }
+  return lines;
+}
+
+function endWord(
+  { status, sealed }: RunSummary,
+  { wasSealed }: SummaryFacts,
+): [string, Parameters<Paint>[0]] {
+  if (wasSealed) return ["finished before, nothing to do", "green"];
+  if (status === "SUCCESS") return ["finished", "green"];
+  if (sealed) return ["finished with failed rows", "yellow"];
+  return [`${status === "CANCELED" ? "stopped" : "not finished"}, all answers are kept`, "yellow"];
+}
+
+/** A text that may be long behind its label, broken into lines. */
+function labeled(label: string, text: string, columns: number): string[] {
+  const indent = 11;
+  return wrap(text, Math.max(20, columns - indent)).map((line, at) =>
+    clip(`${(at === 0 ? `  ${label}` : "").padEnd(indent)}${line}`, columns),
+  );
+}
+
+function reasonLines({ errors, error_messages }: RunSummary, columns: number): string[] {
+  const reasons = Object.entries(errors).sort(([, a], [, b]) => b - a);
+  const texts = reasons
+    .slice(0, maxReasons)
+    .map(([code, count]) => `${grouped(count)} ${code}: ${error_messages[code]}`);
+  const hidden = reasons.slice(maxReasons).reduce((sum, [, count]) => sum + count, 0);
+  if (hidden > 0) texts.push(`${grouped(hidden)} for other reasons`);
+  return texts.flatMap((text, at) => labeled(at === 0 ? "failed" : "", text, columns));
+}
+
+/** Commands that help from here on, with what they do. */
+function nextSteps({ sealed, rows, errors }: RunSummary, run: string): [string, string][] {
+  if (!sealed) return [[`sluice resume ${run}`, "goes on with it"]];
+  if (rows.failed === 0) return [[`sluice results ${run}`, "prints the answers"]];
+  return [
+    [`sluice results ${run} --failed`, "prints the failed rows, with causes"],
+    ...retrySteps(Object.keys(errors), run),
+  ];
+}
+
+/** Commands that ask failed rows again: what is wrong with a row has to be mended first. */
+export function retrySteps(codes: readonly string[], run: string): [string, string][] {
+  const isPassing = (code: string) => errorTable[code as ErrorCode]?.retryable === true;
+  const steps: [string, string][] = [];
+  if (codes.some(isPassing)) steps.push([`sluice retry ${run}`, "asks them again"]);
+  if (!codes.every(isPassing)) {
+    steps.push([`sluice retry ${run} --reread`, "asks them again, once the input is mended"]);
+  }
+  return steps;
+}

@@ -1,0 +1,50 @@
+import type { Storage } from "../data/storage/storage.ts";
+import { rulingCoordinator } from "./coordinate/coordinator.ts";
+import type { RunDependencies } from "./dependencies.ts";
+import type { JobSpec } from "./job/schema.ts";
+import type { RunLocation } from "./locate.ts";
+import { type Plan, readPlan } from "./plan.ts";
+import { openRetry } from "./retry/abandon-retry.ts";
+import { resumeRetry } from "./retry/run-retry.ts";
+import { type RunJobOptions, type RunResult, runJob } from "./run-job.ts";
+import { readManifest } from "./seal/seals.ts";
+
+export interface ResumeOptions extends Omit<RunJobOptions, "isExtended" | "overwrite" | "fork"> {
+  /** Changes how the run goes on; default: as before. */
+  change?(stored: JobSpec): Promise<JobSpec>;
+}
+
+/**
+ * Goes on with the run that lies somewhere, by its own job as it was carried out last: with its
+ * retry where one is begun. A run that is finished is left alone.
+ *
+ * @throws SluiceError `NOT_A_RUN`, and what `runJob` and `resumeRetry` throw.
+ */
+export async function resumeRun(
+  location: RunLocation,
+  dependencies: RunDependencies,
+  { change = async (job) => job, ...options }: ResumeOptions,
+): Promise<RunResult> {
+  const storage = dependencies.openStorage(location.directory);
+  const plan = await readPlan(storage);
+  if (await openRetry(storage, plan)) {
+    const retried = await resumeRetry(location, dependencies, { ...options, change });
+    if (retried) return retried;
+  }
+  const job = await change(await jobOfRun(storage, plan, location));
+  // Nothing of a sealed run is read again, so that its input may have gone.
+  const isExtended = (await readManifest(storage)) !== undefined;
+  return await runJob(job, dependencies, { ...options, isExtended, overwrite: false, fork: false });
+}
+
+/** The job of a run with the time-outs, endpoints and limits of the last call. */
+async function jobOfRun(storage: Storage, plan: Plan, location: RunLocation): Promise<JobSpec> {
+  const last = await rulingCoordinator(storage);
+  // Records of an earlier version have the model with shared limits alone.
+  const job = last?.ownModel ? { ...last.job, model: last.ownModel } : plan.job;
+  const { directory, outside, mergedFile, pattern } = location;
+  const file = mergedFile ?? pattern;
+  const path = file === null ? directory : `${outside}/${file}`;
+  const output = { ...plan.job.output, path };
+  return { ...job, output, generation: plan.job.generation };
+}
