@@ -186,8 +186,8 @@ export const errorTable = Object.freeze({
     "take a smaller model, give it more memory, or split it over devices",
   ),
   RESULTS_MISCOUNTED: row(
-    "the model does not give one result for each row",
-    "mend the predictor: as many results as items, in their order",
+    "the results of a batch are not one for each row",
+    "give as many results as the batch has rows, in their order; all rows of the batch failed",
   ),
   ROW_KILLS_ENGINE: row(
     "this row ended its engine each time it was asked alone",

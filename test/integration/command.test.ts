@@ -48,7 +48,6 @@ describe("a run whose model is a program", () => {
     const bad: Record<number, [word: string, code: string]> = {
       20: ["THROW", "PREDICTION_FAILED"],
       45: ["EXIT", "ROW_KILLS_ENGINE"],
-      70: ["FEW", "RESULTS_MISCOUNTED"],
       71: ["REFUSE", "PREDICTION_FAILED"],
       90: ["HANG", "ROW_KILLS_ENGINE"],
     };
@@ -69,6 +68,26 @@ describe("a run whose model is a program", () => {
       Object.fromEntries(Object.entries(bad).map(([id, [, name]]) => [id, name])),
     );
     expect(stderr).toContain("a line on stdout is no protocol");
+  });
+
+  it("refuses all of a batch whose results are not one for each row", async () => {
+    const texts = Array.from({ length: 12 }, (_, id) => (id === 5 ? "FEW" : `word ${id}`));
+    const directory = jobFolder("miscounted", texts, "ready", { maxBatchRows: 8 });
+    const { code, stderr } = await runSluice(["run", "-c", "job.json"], directory);
+    expect(code, stderr).toBe(1);
+    const failed = jsonLinesIn(join(directory, "out", "_dead-letters"));
+    const refused = failed.map(({ index }) => index as number).sort((a, b) => a - b);
+    // Its batch, and no row of another one; which rows were in it hangs on when they came.
+    expect(refused).toContain(5);
+    expect(refused.length).toBeGreaterThan(1);
+    expect(refused.at(-1)! - refused[0]!).toBe(refused.length - 1);
+    const { length } = refused;
+    const message = `${length - 1} result${length === 2 ? "" : "s"} for a batch of ${length} rows`;
+    for (const letter of failed) {
+      expect(letter).toMatchObject({ code: "RESULTS_MISCOUNTED" });
+      expect(letter.message).toContain(message);
+    }
+    expect(jsonLinesIn(join(directory, "out"))).toHaveLength(texts.length - length);
   });
 
   it("survives a kill -9 of its worker, which leaves no program behind", async () => {

@@ -3,6 +3,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import { type BatchLimits, BatchSize } from "./batch-size.ts";
+import { miscounted } from "./miscounted.ts";
 import { type BatchBounds, type BatchCost, nextBatch, rowsInSight } from "./next-batch.ts";
 import { diedOfMemory, isOutOfMemory } from "./out-of-memory.ts";
 
@@ -16,8 +17,8 @@ export interface BatchModel<Item, Result> {
    *   suffice is as if it were thrown.
    * @throws anything: the batch is halved until the guilty item is alone, and gets what was thrown
    *   as its error. Where it says that memory did not suffice, all batches from then on are
-   *   smaller. A `SluiceError` of scope `engine` or `run` is the error of every item; nothing is
-   *   halved.
+   *   smaller. A `SluiceError` of scope `engine` or `run`, and `RESULTS_MISCOUNTED`, is the error of
+   *   every item; nothing is halved. Another number of results than items is as if that were thrown.
    */
   run(batch: readonly Item[], signal: AbortSignal): Promise<readonly (Result | Error)[]>;
 }
@@ -34,7 +35,7 @@ export interface Batched<Item, Result> {
    * Computes one item, together with others.
    *
    * @throws the item's error; `OUT_OF_MEMORY` where memory does not suffice for it alone,
-   *   `RESULTS_MISCOUNTED` where there is not exactly one result for it; the signal's reason.
+   *   `RESULTS_MISCOUNTED` where its batch has not one result for each item; the signal's reason.
    */
   infer(item: Item, cost: BatchCost, signal: AbortSignal): Promise<Result>;
   /** Has what waits now computed, in batches that are not full where it does not fill them. */
@@ -260,7 +261,9 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
     try {
       const items = batch.map(({ item }) => item);
       const results = await model.run(items, signal);
-      assertCount(results, batch.length);
+      if (!Array.isArray(results) || results.length !== batch.length) {
+        throw miscounted(results, batch.length);
+      }
       const exceeded = batch.length > 1 && results.find(isOutOfMemory);
       if (exceeded) throw exceeded;
       this.#noteComputed(model, batch.length, (clock.monotonic() - startedMs) / 1000);
@@ -296,6 +299,9 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
       for (const pending of batch) this.#reject(pending, error);
     } else if (others.length === 0) {
       this.#reject(only!, isMemory ? outOfMemory(error) : error);
+    } else if (error instanceof SluiceError && error.code === "RESULTS_MISCOUNTED") {
+      // In halves the count might happen to fit, and then something else would be computed.
+      for (const pending of batch) this.#reject(pending, error);
     } else if (isMemory) {
       this.#noteMemory(batch);
       for (const pending of batch) pending.onAbort = this.#forget;
@@ -329,13 +335,6 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
 
 function costOf({ cost }: { cost: BatchCost }): BatchCost {
   return cost;
-}
-
-function assertCount(results: unknown, rows: number): asserts results is readonly unknown[] {
-  const found = Array.isArray(results) ? `${results.length} results` : "no list of results";
-  if (Array.isArray(results) && results.length === rows) return;
-  const wanted = rows === 1 ? "1 row" : `${rows} rows`;
-  throw new SluiceError("RESULTS_MISCOUNTED", `${found} for ${wanted}`);
 }
 
 function outOfMemory(cause: unknown): SluiceError {

@@ -2,6 +2,7 @@ import type { ErrorCode } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { jsonResult } from "../../foundation/json-result.ts";
+import { miscounted } from "../batching/miscounted.ts";
 import { isOutOfMemory } from "../batching/out-of-memory.ts";
 import { explained } from "../predictor/explained.ts";
 import { fromColumns, toColumns } from "./columns.ts";
@@ -112,14 +113,7 @@ function batchResults(
   labelled: LabelledStage,
 ): (readonly JsonObject[] | Error)[] {
   const list = isIterable(results) ? Array.from(results) : columnsResult(results);
-  if (list.length !== rows) {
-    const found = `${list.length} results for a batch of ${rows}`;
-    throw new SluiceError("RESULTS_MISCOUNTED", `${labelled.label}: ${found}`, {
-      hint:
-        "give one result for each row, in their order: a row, a list of rows (an empty one " +
-        "leaves the row out), or an Error",
-    });
-  }
+  if (list.length !== rows) throw miscounted(list, rows, labelled.label);
   return list.map((result) => {
     try {
       if (result instanceof Error) return stageError(result, labelled);

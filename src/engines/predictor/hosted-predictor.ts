@@ -6,6 +6,7 @@ import { sha256Hex } from "../../foundation/hashing.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { jsonResult } from "../../foundation/json-result.ts";
+import { miscounted } from "../batching/miscounted.ts";
 import { isOutOfMemory } from "../batching/out-of-memory.ts";
 import type { BatchReply, HostedEngine } from "../host/protocol.ts";
 import { explained } from "./explained.ts";
@@ -109,8 +110,8 @@ class HostedPredictor implements HostedEngine {
     } catch (thrown) {
       throw this.#named(thrown);
     }
-    if (!Array.isArray(results)) {
-      throw new SluiceError("RESULTS_MISCOUNTED", `it gives no list, but: ${kindOf(results)}`);
+    if (!Array.isArray(results) || results.length !== batch.length) {
+      throw miscounted(results, batch.length);
     }
     const settled = await Promise.allSettled(results);
     return settled.map((each) =>
@@ -134,8 +135,4 @@ class HostedPredictor implements HostedEngine {
     const code = isOutOfMemory(thrown) ? "OUT_OF_MEMORY" : "PREDICTION_FAILED";
     return new SluiceError(code, explained(thrown, this.#module), { cause: thrown });
   }
-}
-
-function kindOf(value: unknown): string {
-  return value === null ? "null" : typeof value;
 }

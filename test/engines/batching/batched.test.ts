@@ -168,22 +168,26 @@ describe("a batch that fails", () => {
   });
 
   it.each([
-    ["too few", (batch: readonly number[]) => answers(batch).slice(1), "0 results for 1 row"],
-    ["too many", (batch: readonly number[]) => [...answers(batch), "x"], "2 results for 1 row"],
-    ["no list", () => "x" as never, "no list of results for 1 row"],
-  ])("with %s results is halved, and names both counts", async (_, wrong, message) => {
+    [
+      "too few",
+      (batch: readonly number[]) => answers(batch).slice(1),
+      "3 results for a batch of 4 rows: [ '1', '2', '3' ]",
+    ],
+    [
+      "too many",
+      (batch: readonly number[]) => [...answers(batch), "x"],
+      "5 results for a batch of 4 rows",
+    ],
+    ["no list", () => "x" as never, "no list for a batch of 4 rows: 'x'"],
+  ])("with %s results fails as a whole, and shows them", async (_, wrong, message) => {
     const clock = virtualClock();
-    const { model } = recorded(clock, (batch) =>
-      batch.includes(2) ? wrong(batch) : answers(batch),
-    );
+    const { batches, model } = recorded(clock, wrong);
     const engine = over(clock, [model]);
-    expect(await clock.run(outcomes(engine, range(4)))).toEqual([
-      "0",
-      "1",
-      "RESULTS_MISCOUNTED",
-      "3",
-    ]);
-    await expect(clock.run(engine.infer(2, {}, signal))).rejects.toThrow(message);
+    const asked = range(4).map((item) => engine.infer(item, {}, signal));
+    const found = await clock.run(Promise.allSettled(asked));
+    const reason = { code: "RESULTS_MISCOUNTED", message: expect.stringContaining(message) };
+    expect(found).toMatchObject(Array(4).fill({ reason }));
+    expect(batches.length).toBe(1);
   });
 
   it("by the engine's death is every item's error at once", async () => {

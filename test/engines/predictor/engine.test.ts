@@ -145,9 +145,9 @@ describe("openPredictor", () => {
   });
 
   it.each([
-    ["export const predict = () => [];", "0 results for 1 row"],
-    ["export const predict = () => ({});", "it gives no list, but: object"],
-    ["export const predict = () => [1, 2];", "2 results for 1 row"],
+    ["export const predict = () => [];", "0 results for a batch of 1 row: []"],
+    ["export const predict = () => ({});", "no list for a batch of 1 row: {}"],
+    ["export const predict = () => [1, 2];", "2 results for a batch of 1 row: [ 1, 2 ]"],
   ])("refuses the results of %s", async (source, message) => {
     const error = await rejectionOf((await open(source)).infer(request(0), signal));
     expect(error).toMatchObject({ code: "RESULTS_MISCOUNTED" });

@@ -1,0 +1,23 @@
+import { inspect } from "node:util";
+import { SluiceError } from "../../foundation/errors.ts";
+
+/** Characters of refused results that a message shows. */
+const shownChars = 200;
+
+/**
+ * The error of a whole batch whose results are not one for each row: nobody knows which result is
+ * whose, and smaller batches would be another question.
+ *
+ * @param results what the code gave.
+ */
+export function miscounted(results: unknown, rows: number, label = ""): SluiceError {
+  const found = Array.isArray(results) ? `${counted(results.length, "result")}` : "no list";
+  const text = inspect(results, { depth: 3, breakLength: Infinity, maxArrayLength: 10 });
+  const shown = text.length > shownChars ? `${text.slice(0, shownChars)}…` : text;
+  const detail = `${found} for a batch of ${counted(rows, "row")}: ${shown}`;
+  return new SluiceError("RESULTS_MISCOUNTED", label === "" ? detail : `${label}: ${detail}`);
+}
+
+function counted(count: number, noun: string): string {
+  return count === 1 ? `1 ${noun}` : `${count} ${noun}s`;
+}
