@@ -7,6 +7,7 @@ import type { BatchOptions } from "./types.ts";
 
 const optionNames = [
   "batchSize",
+  "rows",
   "batchFormat",
   "concurrency",
   "numCpus",

@@ -76,6 +76,13 @@ export interface BatchOptions {
    * Default: what waits, up to 256 rows, fewer where rows are large.
    */
   batchSize?: number;
+  /**
+   * `"any"`: a batch may become any number of rows, as with Ray's `map_batches`. Batches are then
+   * those of `batchSize` neighbouring rows of the input (default 256), and each has one outcome:
+   * the code of `mapBatches` sees what the stages before made of them. Default `"same"`: one result
+   * for each row; another number is `RESULTS_MISCOUNTED` of the whole batch.
+   */
+  rows?: "same" | "any";
   /** `columns` hands over lists by column; default `rows`. */
   batchFormat?: "rows" | "columns";
   /** Replicas: each a process of its own where the code is in a module. Default 1, or what fits. */

@@ -62,6 +62,11 @@ export interface EngineDescription<Options> {
    * Default: any number.
    */
   shardMultiple?(options: Options): number;
+  /**
+   * How many neighbouring rows of a task are asked as one, in `InferenceRequest.rows`, and settled
+   * as one. Default: each row by itself.
+   */
+  rowsTogether?(options: Options): number;
   /** What a person should know of options that were shared among workers. Default: nothing. */
   notices?(options: Options): string[];
   /** Whether one worker has work for all cores of a machine. Default: a worker takes one core. */

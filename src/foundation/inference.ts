@@ -180,6 +180,8 @@ export interface InferenceRequest {
   file?: string;
   /** The row itself, for engines that read more than the words. */
   row?: JsonObject;
+  /** Rows that are asked as one and have one outcome; the first of them is `row`. */
+  rows?: readonly JsonObject[];
 }
 
 /**
@@ -249,6 +251,8 @@ export interface InferenceResponse {
    * its place; none of them means that it was filtered. Absent where the answers go into the row.
    */
   rows?: readonly JsonObject[];
+  /** Of rows that were asked as one: those that failed by themselves, by their places. */
+  failures?: ReadonlyMap<number, Error>;
   /** It was answered before, by this run or another one: nothing was paid for it. */
   reused?: boolean;
   /** Time from asking to answering. */

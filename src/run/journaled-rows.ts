@@ -1,10 +1,11 @@
 import type { Storage } from "../data/storage/storage.ts";
+import { rowsOfLine } from "./attempt/journal-line.ts";
 import { journaledAttempts } from "./bill/journaled.ts";
 import { GrowingLines } from "./growing-lines.ts";
 import { attemptPaths } from "./layout.ts";
 import type { Plan } from "./plan.ts";
 
-const answered = /^\{"index":\d+,"outcome":"(answered|filtered)"/;
+const answered = /^\{"index":\d+,"outcome":"(?:answered|filtered)"(?:,"others":"([^"]*)")?/;
 
 /**
  * Counts answers of tasks without a commit, which stand in journals alone; asked again, it reads
@@ -34,7 +35,7 @@ export class JournaledRows {
           rows: 0,
         };
         this.#journals.set(journal, seen);
-        for await (const line of seen.lines.fresh()) if (answered.test(line)) seen.rows++;
+        for await (const line of seen.lines.fresh()) seen.rows += rowsIn(line);
         // An attempt takes over what those before it answered: they hold the same rows.
         most = Math.max(most, seen.rows);
       }
@@ -42,4 +43,11 @@ export class JournaledRows {
     }
     return sum;
   }
+}
+
+/** Rows that a line of a journal settles. */
+function rowsIn(line: string): number {
+  const found = answered.exec(line);
+  if (found === null) return 0;
+  return found[1] === undefined ? 1 : rowsOfLine({ index: 0, others: found[1] }).length;
 }

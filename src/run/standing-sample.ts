@@ -1,5 +1,5 @@
 import { addUsage, noUsage, type Usage } from "../foundation/inference.ts";
-import { isSettled } from "./attempt/journal-line.ts";
+import { isSettled, rowsOfLine } from "./attempt/journal-line.ts";
 import { addRequests } from "./attempt/replay.ts";
 import { type JournaledRun, journaledAttempts, journaledLines } from "./bill/journaled.ts";
 import { ruleTimes } from "./coordinate/coordinator.ts";
@@ -67,6 +67,11 @@ async function rowCosts(
       cost.usage = addUsage(cost.usage, line.usage);
     }
     costs.set(line.index, cost);
+    if (!isSettled(line)) continue;
+    for (const other of rowsOfLine(line).slice(1)) {
+      costs.set(other, { task, usage: { ...noUsage }, seconds: 0 });
+      done.add(other);
+    }
   }
   return [...costs].filter(([index]) => done.has(index)).map(([, cost]) => cost);
 }

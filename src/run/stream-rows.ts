@@ -1,6 +1,7 @@
 import type { InputRow } from "../data/row.ts";
 import { readRows, scanSlices } from "../data/slices.ts";
 import type { Engine } from "../engines/engine.ts";
+import { describeEngine } from "../engines/registry.ts";
 import { type Clock, sleep } from "../foundation/clock.ts";
 import { asSluiceError, locatedError, SluiceError } from "../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../foundation/inference.ts";
@@ -84,7 +85,31 @@ async function chosenRows(
   return new Set(drawSample(count, sample, seededRandom(seed)));
 }
 
-/** A row that was asked: what it became once it did. */
+/** Rows in the groups that are asked as one. */
+async function* inGroups(
+  batches: AsyncIterable<InputRow[]>,
+  size: number,
+): AsyncGenerator<InputRow[][]> {
+  let group: InputRow[] = [];
+  for await (const rows of batches) {
+    const whole: InputRow[][] = [];
+    for (const row of rows) {
+      const [first = row] = group;
+      if (Math.floor(first.index / size) !== Math.floor(row.index / size)) {
+        whole.push(group);
+        group = [];
+      }
+      group.push(row);
+      if (row.index % size !== size - 1) continue;
+      whole.push(group);
+      group = [];
+    }
+    if (whole.length > 0) yield whole;
+  }
+  if (group.length > 0) yield [group];
+}
+
+/** Rows that were asked as one, mostly a single one: what they became once they did. */
 interface AskedRow {
   settled?: { rows: readonly StreamedRow[] } | { error: SluiceError };
 }
@@ -93,6 +118,7 @@ class RowStream {
   readonly #options: StreamOptions;
   readonly #job: JobSpec;
   readonly #promptSet: PromptSet;
+  readonly #rowsTogether: number;
   readonly #clock: Clock;
   readonly #random: Random;
   readonly #stopping = new AbortController();
@@ -110,6 +136,7 @@ class RowStream {
     this.#options = options;
     this.#job = job;
     this.#promptSet = promptSetOf(job, options.seed);
+    this.#rowsTogether = describeEngine(job.model).rowsTogether?.(job.model) ?? 1;
     this.#clock = options.dependencies.clock;
     this.#random = options.dependencies.random;
     this.#signal = AbortSignal.any([options.signal, this.#stopping.signal]);
@@ -117,8 +144,9 @@ class RowStream {
 
   async *results(): AsyncGenerator<StreamedRow> {
     const { engine, dependencies, seed } = this.#options;
-    const rows = inputRows(this.#job, dependencies, seed)[Symbol.asyncIterator]();
-    let read: InputRow[] = [];
+    const input = inputRows(this.#job, dependencies, seed);
+    const rows = inGroups(input, this.#rowsTogether)[Symbol.asyncIterator]();
+    let read: InputRow[][] = [];
     let at = 0;
     try {
       for (let hasEnded = false; ; ) {
@@ -161,7 +189,9 @@ class RowStream {
 
   get #mostAsked(): number {
     const { engine, ahead } = this.#options;
-    return Math.max(1, ahead?.() ?? 2 * engine.capacity);
+    const wanted = ahead?.();
+    if (wanted === undefined) return 2 * engine.capacity;
+    return Math.max(1, Math.ceil(wanted / this.#rowsTogether));
   }
 
   /** The reader waits, or soon will: rows asked one by one as it takes some make small batches. */
@@ -182,17 +212,17 @@ class RowStream {
     });
   }
 
-  #take(row: InputRow): void {
+  #take(rows: readonly InputRow[]): void {
     const asked: AskedRow = {};
     this.#asked.push(asked);
     this.#inFlight++;
-    this.#rowsOf(row)
+    this.#rowsOf(rows)
       .then(
         (rows) => {
           asked.settled = { rows };
         },
         (thrown: unknown) => {
-          asked.settled = { error: locatedError(asSluiceError(thrown), row) };
+          asked.settled = { error: locatedError(asSluiceError(thrown), rows[0]!) };
         },
       )
       .finally(() => {
@@ -202,15 +232,21 @@ class RowStream {
       });
   }
 
-  async #rowsOf(row: InputRow): Promise<readonly StreamedRow[]> {
-    if (row.error) throw row.error;
-    const numbers = LongNumbers.of(row.raw);
+  /** What rows become that are asked as one. */
+  async #rowsOf(rows: readonly InputRow[]): Promise<readonly StreamedRow[]> {
+    for (const { error } of rows) if (error) throw error;
+    const [row] = rows as readonly [InputRow];
+    const numbers = rows.length === 1 ? LongNumbers.of(row.raw) : undefined;
     const textOf = (value: JsonObject) => numbers?.textOf(value) ?? JSON.stringify(value);
-    const [request] = this.#promptSet.requests(row.value!, row.index, row.dataset);
+    const [only] = this.#promptSet.requests(row.value!, row.index, row.dataset);
+    const request = rows.length === 1 ? only : { ...only!, rows: rows.map(({ value }) => value!) };
     let isSuspect = false;
     for (let attempt = 1; ; attempt++) {
       try {
         const response = await (isSuspect ? this.#askAlone(request!) : this.#ask(request!));
+        for (const [at, error] of response.failures ?? []) {
+          throw locatedError(asSluiceError(error), rows[at]!);
+        }
         return (response.rows ?? []).map((value) => ({ value, text: () => textOf(value) }));
       } catch (thrown) {
         this.#signal.throwIfAborted();

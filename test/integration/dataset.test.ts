@@ -89,6 +89,130 @@ function journaled(output: string): number {
     }, 0);
 }
 
+/** Each ten rows of the input: those that are kept, folded into one row and one for each third. */
+const folds = join(folder, "folds.ts");
+const mended = join(folder, "mended");
+writeFileSync(
+  folds,
+  `import { existsSync, writeFileSync } from "node:fs";
+  interface Row { id: number }
+  const mended = ${JSON.stringify(mended)};
+  export const checked = (row: Row) => {
+    if (row.id === 31 && !existsSync(mended)) throw new Error("no good");
+    return row;
+  };
+  export const isKept = ({ id }: Row) => id % 4 !== 0;
+  export default async function fold(batch: Row[]) {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    const ids = batch.map(({ id }) => id);
+    if (ids.includes(55) && !existsSync(mended)) throw new Error("no good batch");
+    if (ids.includes(85) && !existsSync(mended)) process.exit(3);
+    const once = mended + "-once";
+    if (ids.includes(121) && !existsSync(once)) {
+      writeFileSync(once, "");
+      process.exit(3);
+    }
+    return [
+      { first: ids[0], count: ids.length },
+      ...ids.filter((id) => id % 3 === 1).map((third) => ({ third })),
+    ];
+  }`,
+);
+
+/** What `folds.ts` makes of the batch that begins with a row, without some of its rows. */
+function folded(start: number, ...without: number[]): unknown[] {
+  const ids = Array.from({ length: 10 }, (_, at) => start + at).filter(
+    (id) => id % 4 !== 0 && !without.includes(id),
+  );
+  return [
+    { first: ids[0], count: ids.length },
+    ...ids.filter((id) => id % 3 === 1).map((third) => ({ third })),
+  ];
+}
+
+const starts = Array.from({ length: rowCount / 10 }, (_, at) => at * 10);
+
+const folding = join(folder, "folding.ts");
+writeFileSync(
+  folding,
+  `import { dataset } from "sluice";
+  const folds = ${JSON.stringify(folds)};
+  const { summary, error } = await dataset
+    .jsonl(${JSON.stringify(input)})
+    .map(folds + "#checked")
+    .filter(folds + "#isKept")
+    .mapBatches(folds, { rows: "any", batchSize: 10, concurrency: 2 })
+    .run({ output: process.argv[2]!, job: { shard: { rows: 60 } } });
+  if (error) throw error;
+  console.log(JSON.stringify(summary.rows));`,
+);
+
+describe("a stage whose batches become any number of rows", () => {
+  it("gives the results of each batch once, whatever is killed", async () => {
+    writeFileSync(mended, "");
+    for (const [round, lines] of [2, 9, 17].entries()) {
+      const output = join(folder, `folded-${round}`);
+      const running = startProgram(folding, [output]);
+      let hasEnded = false;
+      void running.ended.then(() => {
+        hasEnded = true;
+      });
+      while (!hasEnded && journaled(output) < lines) await wait(2);
+      if (!hasEnded) process.kill(-running.pid, "SIGKILL");
+      await running.ended;
+      const { code, stdout, stderr } = await runProgram(folding, [output]);
+      expect(code, stderr).toBe(0);
+      const wanted = starts.flatMap((start) => folded(start));
+      expect(resultsIn(output)).toEqual(wanted);
+      expect(JSON.parse(stdout)).toMatchObject({
+        ...{ total: rowCount, answered: 24, filtered: 216, failed: 0, results: wanted.length },
+      });
+      expect((await verify(output)).damages).toEqual([]);
+    }
+  });
+
+  it("fails a batch as a whole, and a row that fails before it alone; a retry forms it again", async () => {
+    rmSync(mended, { force: true });
+    rmSync(`${mended}-once`, { force: true });
+    const output = join(folder, "folded-failing");
+    const { code, stdout, stderr } = await runProgram(folding, [output]);
+    expect(code, stderr).toBe(0);
+    // Rows that were filtered before their batch failed are of it all the same.
+    expect(JSON.parse(stdout)).toMatchObject({ total: rowCount, failed: 21, answered: 22 });
+    const letters: unknown[] = [];
+    for await (const { index, code: why } of results(output, { failed: true })) {
+      letters.push([index, why]);
+    }
+    const batch = (start: number, why: string) =>
+      Array.from({ length: 10 }, (_, at) => [start + at, why]);
+    expect(letters).toEqual([
+      [31, "STAGE_FAILED"],
+      ...batch(50, "STAGE_FAILED"),
+      ...batch(80, "ROW_KILLS_ENGINE"),
+    ]);
+    const others = starts.filter((start) => start !== 50 && start !== 80);
+    expect(resultsIn(output)).toEqual(others.flatMap((start) => folded(start, 31)));
+    writeFileSync(mended, "");
+    const retry = await runSluice(["retry", output, "--where", "failed"], folder);
+    expect(retry.code, retry.stderr).toBe(0);
+    expect(resultsIn(output)).toEqual(
+      starts.flatMap((start) =>
+        start === 30 ? [...folded(30, 31), { first: 31, count: 1 }, { third: 31 }] : folded(start),
+      ),
+    );
+    expect((await verify(output)).damages).toEqual([]);
+  });
+
+  it("shows the same rows without a run", async () => {
+    writeFileSync(mended, "");
+    const fold = dataset
+      .jsonl(input)
+      .filter(`${folds}#isKept`)
+      .mapBatches<{ count: number }>(folds, { rows: "any", batchSize: 10 });
+    expect(await fold.take(7)).toEqual([...folded(0), ...folded(10)].slice(0, 7));
+  });
+});
+
 describe("a pipeline of modules", () => {
   it("loses and doubles nothing when all its processes are killed", async () => {
     for (const [round, lines] of [30, 130].entries()) {

@@ -4,7 +4,13 @@ import type { ModelOptions } from "../model-options.ts";
 import type { PackageContext } from "../packages/packages.ts";
 import { fullSupport } from "../parameter-support.ts";
 import { moduleDigest } from "./load-code.ts";
-import type { PipelineModelOptions, StageOptions } from "./options.ts";
+import {
+  givesAnyRows,
+  type PipelineModelOptions,
+  rowsTogether,
+  type StageOptions,
+  wholeBatchRows,
+} from "./options.ts";
 import { stageReplicas } from "./stage-replicas.ts";
 
 type PipelineOptions = Extract<ModelOptions, { engine: "pipeline" }>;
@@ -34,6 +40,7 @@ export function pipelineDescription(describe: Describe): EngineDescription<Pipel
     givesRows: true,
     usesAllCores: true,
     shardMultiple,
+    rowsTogether: (options) => rowsTogether(options as PipelineModelOptions),
     notices: (options) => [...stageReplicas(options).notices, ...closureNotices(options)],
     servers: (options) =>
       innerOf(options).flatMap(({ model, known }) => known.servers?.(model) ?? []),
@@ -69,7 +76,9 @@ function modelsOf({ stages }: PipelineOptions): ModelOptions[] {
 }
 
 function shardMultiple({ stages }: PipelineOptions): number {
-  const sizes = stages.flatMap(({ batchSize }) => batchSize ?? []);
+  const sizes = stages.flatMap((stage) =>
+    givesAnyRows(stage) ? wholeBatchRows(stage) : (stage.batchSize ?? []),
+  );
   const common = sizes.reduce(leastCommon, 1);
   return common <= maxShardMultiple ? common : Math.max(...sizes);
 }
@@ -127,6 +136,7 @@ async function identifiedStage(stage: StageOptions, describe: Describe): Promise
     ...stage,
     ...(module !== undefined && { moduleSha256: await moduleDigest(module) }),
     ...(identified && { model: identified }),
+    ...(givesAnyRows(stage) && { batchRows: wholeBatchRows(stage) }),
   };
 }
 

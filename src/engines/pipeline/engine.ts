@@ -11,7 +11,7 @@ import type { Json, JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Engine, EngineContext, StageState } from "../engine.ts";
 import { openStages } from "./open-stages.ts";
-import type { PipelineModelOptions } from "./options.ts";
+import { type PipelineModelOptions, rowsTogether } from "./options.ts";
 import { rowChars } from "./row-chars.ts";
 import type { RowCall, Stage } from "./stage.ts";
 
@@ -25,7 +25,7 @@ export async function openPipeline(
   options: PipelineModelOptions,
   context: EngineContext,
 ): Promise<Engine> {
-  return new PipelineEngine(await openStages(options, context), context);
+  return new PipelineEngine(await openStages(options, context), rowsTogether(options), context);
 }
 
 /** How much the latest row counts in the mean size of rows. */
@@ -40,9 +40,17 @@ class PipelineEngine implements Engine {
   /** Nothing more is asked until something is answered. */
   #isDraining = false;
   #meanChars = 0;
+  /** The first stage whose results belong to a batch and to no single row; none: behind the last. */
+  readonly #border: number;
+  readonly #rowsTogether: number;
+  /** Requests of several rows. */
+  #asked = 0;
 
-  constructor(stages: readonly Stage[], { clock }: EngineContext) {
+  constructor(stages: readonly Stage[], rowsTogether: number, { clock }: EngineContext) {
     this.#stages = stages;
+    const border = stages.findIndex((stage) => stage.takeAll !== undefined);
+    this.#border = border < 0 ? stages.length : border;
+    this.#rowsTogether = rowsTogether;
     this.#inside = stages.map(() => 0);
     this.#clock = clock;
   }
@@ -53,7 +61,13 @@ class PipelineEngine implements Engine {
     const fitting = Math.floor(limits.maxPipelineChars / Math.max(1, this.#meanChars));
     // Batches that wait to be full must not hold all that may come.
     const least = 1 + sumOf(this.#stages, ({ heldRows }) => heldRows);
-    return Math.max(least, Math.min(all, fitting));
+    const rows = Math.max(least, Math.min(all, fitting));
+    if (this.#rowsTogether === 1) return rows;
+    // One batch computes while the next ones are got ready.
+    return Math.max(
+      1 + sumOf(this.#stages, ({ state }) => state.replicas),
+      Math.ceil(rows / this.#rowsTogether),
+    );
   }
 
   get choices(): Readonly<Record<string, Json>> {
@@ -70,6 +84,7 @@ class PipelineEngine implements Engine {
     signal.throwIfAborted();
     this.#isDraining = false;
     this.#meanChars += latestShare * (rowChars(row) - this.#meanChars);
+    const rows = request.rows ?? [row];
     const startedMs = this.#clock.monotonic();
     let usage: Usage = noUsage;
     let finishReason: FinishReason = "stop";
@@ -83,14 +98,18 @@ class PipelineEngine implements Engine {
         finishReason = "length";
       },
     };
-    const rows = await this.#pass(row, 0, call).catch((thrown: unknown) => {
+    const isAlone = this.#border === this.#stages.length;
+    const passing = isAlone
+      ? this.#pass(row, 0, call).then((rows) => ({ rows }))
+      : this.#passTogether(rows, call);
+    const outcome = await passing.catch((thrown: unknown) => {
       const error = asSluiceError(thrown);
       if (usage !== noUsage) error.paid = usage;
       throw error;
     });
     const seconds = (this.#clock.monotonic() - startedMs) / 1000;
     const answer = { text: "", finishReason, tokens: usage.completionTokens };
-    return { answers: [answer], rows, usage, seconds };
+    return { answers: [answer], ...outcome, usage, seconds };
   }
 
   flush(): void {
@@ -102,10 +121,61 @@ class PipelineEngine implements Engine {
     await Promise.all(this.#stages.map((stage) => stage.close()));
   }
 
-  /** What a row becomes from stage `at` on. Up to its first wait it has entered that stage. */
+  /**
+   * What rows become that are asked as one. Each goes by itself up to the first stage of whole
+   * batches, and may fail alone; from there on all of them have one outcome.
+   */
+  async #passTogether(
+    rows: readonly JsonObject[],
+    call: RowCall,
+  ): Promise<Pick<InferenceResponse, "rows" | "failures">> {
+    this.#asked++;
+    try {
+      const passing = Promise.allSettled(rows.map((row) => this.#pass(row, 0, call)));
+      // Nobody asks more before one of these is answered: batches cannot wait to be full.
+      if (this.#asked >= this.capacity) this.flush();
+      const failures = new Map<number, Error>();
+      let batch: readonly JsonObject[] = (await passing).flatMap((each, at) => {
+        if (each.status === "fulfilled") return each.value;
+        const error = asSluiceError(each.reason);
+        if (error.scope !== "row" || call.signal.aborted) throw each.reason;
+        failures.set(at, error);
+        return [];
+      });
+      for (let at = this.#border; at < this.#stages.length && batch.length > 0; at++) {
+        batch = await this.#throughStage(batch, at, call);
+      }
+      return { rows: batch, ...(failures.size > 0 && { failures }) };
+    } finally {
+      this.#asked--;
+    }
+  }
+
+  async #throughStage(
+    rows: readonly JsonObject[],
+    at: number,
+    call: RowCall,
+  ): Promise<readonly JsonObject[]> {
+    const stage = this.#stages[at]!;
+    this.#inside[at]! += rows.length;
+    try {
+      if (stage.takeAll) return await stage.takeAll(rows, call);
+      const taken = rows.map((row) => stage.take(row, call));
+      this.#flushFirst();
+      return (await Promise.all(taken)).flat();
+    } finally {
+      this.#inside[at]! -= rows.length;
+      this.#flushFirst();
+    }
+  }
+
+  /**
+   * What a row becomes from stage `at` on, up to the first stage of whole batches. Up to its first
+   * wait it has entered that stage.
+   */
   async #pass(row: JsonObject, at: number, call: RowCall): Promise<readonly JsonObject[]> {
-    const stage = this.#stages[at];
-    if (stage === undefined) return [row];
+    if (at === this.#border) return [row];
+    const stage = this.#stages[at]!;
     this.#inside[at]!++;
     let going: Promise<readonly JsonObject[]>[];
     try {

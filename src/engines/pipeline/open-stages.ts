@@ -7,12 +7,19 @@ import { openHostedEngine } from "../host/client.ts";
 import { BatchedStage, hostedReplica, type StageReplica } from "./batched-stage.ts";
 import { GenerateStage } from "./generate-stage.ts";
 import type { HostedStagesOptions } from "./hosted-stages.ts";
-import { type PipelineModelOptions, type StageOptions, stageLabel } from "./options.ts";
+import {
+  givesAnyRows,
+  type PipelineModelOptions,
+  type StageOptions,
+  stageLabel,
+  wholeBatchRows,
+} from "./options.ts";
 import { devicesOfReplica } from "./replica-devices.ts";
 import { RowStage } from "./row-stage.ts";
 import type { Stage } from "./stage.ts";
 import { batchFunction, type LabelledStage, rowFunction } from "./stage-code.ts";
 import { stageReplicas } from "./stage-replicas.ts";
+import { WholeBatchStage } from "./whole-batch-stage.ts";
 
 /** Stages that run together, and in how many replicas. */
 interface StageGroup {
@@ -69,6 +76,11 @@ async function openGroup(group: StageGroup, context: EngineContext): Promise<Sta
   const [{ stage }] = group.stages as [LabelledStage];
   const label = labelOf(group.stages);
   if (stage.kind === "generate") return openGenerate(group.stages[0]!, context);
+  if (givesAnyRows(stage)) {
+    const isHosted = stage.module !== undefined;
+    const replicas = await (isHosted ? hostedReplicas : replicasHere)(group, context);
+    return new WholeBatchStage(label, wholeBatchRows(stage), replicas, context);
+  }
   if (group.stages.some(({ stage }) => stage.module !== undefined)) {
     return new BatchedStage(label, stage, await hostedReplicas(group, context), context);
   }

@@ -39,6 +39,13 @@ const batchesShape = {
     "mapBatches: rows of each batch, exactly, until a shard ends; default: as rows are large",
     count.max(65_536).optional(),
   ),
+  rows: z
+    .enum(["same", "any"])
+    .optional()
+    .describe("mapBatches: `any` = a batch may become any number of rows; default: one for each"),
+  batchRows: count
+    .optional()
+    .describe("Of `rows: any`: the batch size that decides results, which Sluice fills in"),
   batchFormat: z.enum(["rows", "columns"]).optional().describe("mapBatches: form of a batch"),
   constructorArgs: z.array(z.any()).optional().describe("mapBatches: what a class is made with"),
   concurrency: setting(
@@ -113,13 +120,15 @@ interface UncheckedStage {
   closure?: unknown;
   columns?: unknown;
   model?: unknown;
+  rows?: unknown;
 }
 
 /** Each kind of stage needs what it works with. */
 function checkStage(stage: UncheckedStage, context: z.core.$RefinementCtx): void {
   const refuse = (key: string, message: string) =>
     context.addIssue({ code: "custom", path: [key], message });
-  const { kind, module, closure, columns, model } = stage;
+  const { kind, module, closure, columns, model, rows } = stage;
+  if (rows !== undefined && kind !== "mapBatches") refuse("rows", `${kind} has no batches`);
   if (kind === "generate") {
     if (model === undefined) refuse("model", "a stage of kind generate needs a model");
   } else if (kind === "select" || kind === "rename") {
@@ -141,6 +150,21 @@ type PipelineModel = z.output<ReturnType<typeof pipelineModelOf<z.ZodType<unknow
 export type StageOptions = PipelineModel["stages"][number];
 
 export type PipelineModelOptions = PipelineModel;
+
+/** Whether batches of a stage may become any number of rows. */
+export function givesAnyRows({ rows }: StageOptions): boolean {
+  return rows === "any";
+}
+
+/** Rows of a batch that may become any number of rows: they decide what comes out. */
+export function wholeBatchRows({ batchRows, batchSize }: StageOptions): number {
+  return batchRows ?? batchSize ?? limits.defaultStageRows;
+}
+
+/** Rows that a pipeline is asked as one: so many that each stage of whole batches gets full ones. */
+export function rowsTogether({ stages }: Pick<PipelineModel, "stages">): number {
+  return Math.max(1, ...stages.filter(givesAnyRows).map(wholeBatchRows));
+}
 
 /** What a person calls a stage: its number from 1, its kind and its name. */
 export function stageLabel(

@@ -6,12 +6,15 @@ import { miscounted } from "../batching/miscounted.ts";
 import { isOutOfMemory } from "../batching/out-of-memory.ts";
 import { explained } from "../predictor/explained.ts";
 import { fromColumns, toColumns } from "./columns.ts";
-import type { StageOptions } from "./options.ts";
+import { givesAnyRows, type StageOptions } from "./options.ts";
 
 /** What one row becomes at a stage; none = it is filtered. */
 export type RowFunction = (row: JsonObject) => Promise<readonly JsonObject[]>;
 
-/** What each row of a batch becomes, in their order, or why it fails alone. */
+/**
+ * What each row of a batch becomes, in their order, or why it fails alone; of a stage that gives
+ * any number of rows one list, of all that the batch becomes.
+ */
 export type BatchFunction = (
   rows: readonly JsonObject[],
 ) => Promise<readonly (readonly JsonObject[] | Error)[]>;
@@ -113,6 +116,7 @@ function batchResults(
   labelled: LabelledStage,
 ): (readonly JsonObject[] | Error)[] {
   const list = isIterable(results) ? Array.from(results) : columnsResult(results);
+  if (givesAnyRows(labelled.stage)) return [list.map(rowOf)];
   if (list.length !== rows) throw miscounted(list, rows, labelled.label);
   return list.map((result) => {
     try {

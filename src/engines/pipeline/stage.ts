@@ -22,6 +22,8 @@ export interface Stage {
   readonly heldRows: number;
   /** What a row becomes. @throws SluiceError why it fails. */
   take(row: JsonObject, call: RowCall): Promise<readonly JsonObject[]>;
+  /** What rows become together, of a stage whose results belong to no single row. */
+  takeAll?(rows: readonly JsonObject[], call: RowCall): Promise<readonly JsonObject[]>;
   /** Nothing more comes before something leaves. */
   flush(): void;
   close(): Promise<void>;
@@ -37,19 +39,19 @@ export class StageCounts {
   /** Rows that are in the stage. */
   inside = 0;
 
-  /** Counts a row on its way through the stage. */
-  async through(rows: Promise<readonly JsonObject[]>): Promise<readonly JsonObject[]> {
-    this.rowsIn++;
-    this.inside++;
+  /** Counts a row, or `count` of them, on the way through the stage. */
+  async through(rows: Promise<readonly JsonObject[]>, count = 1): Promise<readonly JsonObject[]> {
+    this.rowsIn += count;
+    this.inside += count;
     try {
       const results = await rows;
       this.rowsOut += results.length;
       return results;
     } catch (error) {
-      this.failed++;
+      this.failed += count;
       throw error;
     } finally {
-      this.inside--;
+      this.inside -= count;
     }
   }
 

@@ -1,5 +1,6 @@
 import type { InputRow } from "../../data/row.ts";
 import { readRows } from "../../data/slices.ts";
+import { describeEngine } from "../../engines/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import type { Usage } from "../../foundation/inference.ts";
@@ -10,11 +11,12 @@ import { readJson } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
 import type { AttemptCounts, Commit, PreparedCounts } from "./commit.ts";
 import { type AttemptEnd, endByCommit, isJournalNeeded } from "./commit-attempt.ts";
-import { type JournalListener, JournalWriter } from "./journal.ts";
+import { type JournalListener, type JournalPlace, JournalWriter } from "./journal.ts";
 import {
   answeredHead,
   isCut,
   type JournalLine,
+  othersOf,
   type RequestRecord,
   type RequestReply,
   type RowFailure,
@@ -45,6 +47,8 @@ export interface UpcomingRows {
 export class TaskAttempt {
   readonly task: Task;
   readonly id: string;
+  /** How many neighbouring rows are asked as one: those whose indexes divided by it are alike. */
+  readonly rowsTogether: number;
   /** Rows that earlier attempts answered. */
   readonly resumed: number;
   /** How many of the next rows must be asked with care, and how many of them at once. */
@@ -69,9 +73,11 @@ export class TaskAttempt {
   private constructor(opened: OpenedAttempt) {
     this.task = opened.task;
     this.id = opened.id;
-    const { rows, together } = opened.suspected;
-    this.suspicion = { rows: rows.size, together };
-    this.suspects = rows;
+    const { model } = opened.context.plan.job;
+    this.rowsTogether = describeEngine(model).rowsTogether?.(model) ?? 1;
+    const { together } = opened.suspected;
+    this.suspects = wholeGroups(opened.suspected.rows, this.rowsTogether, opened.outcomes);
+    this.suspicion = { rows: this.suspects.size, together };
     this.#listener = opened.listener;
     this.resumed = opened.resumed;
     this.#hasIds = opened.task.slices.some((slice) => slice.id !== undefined);
@@ -228,6 +234,7 @@ export class TaskAttempt {
    *
    * @param row where it is at hand: it need not be read again if its turn in the part has come.
    * @param results of a row that became rows, how many: `answerJson` is the list of them.
+   * @param others rows that were asked as one with it, which have no results of their own.
    */
   settleAnswered(
     index: number,
@@ -235,8 +242,9 @@ export class TaskAttempt {
     answerJson: string,
     row?: InputRow,
     results?: number,
+    others: readonly InputRow[] = [],
   ): void {
-    const head = answeredHead(index, requests, results);
+    const head = answeredHead(index, requests, results, others.map(indexOf));
     const place = this.#journal.appendAnswer(head, answerJson);
     if (!this.#outcomes.settle(index, "answered", place)) throw twice(index);
     if (row && this.#part.isNext(index)) {
@@ -245,12 +253,32 @@ export class TaskAttempt {
     this.#asked.delete(index);
     if (isCut(requests)) this.#outcomes.cut.push(index);
     this.#tally.answered(requests, results ?? 1);
+    for (const other of others) this.#filtered(other.index, place, [], other);
   }
 
-  /** Notes that a stage left a row out of the results; `row` as for `settleAnswered`. */
-  settleFiltered(index: number, requests: readonly RequestRecord[], row?: InputRow): void {
-    const line: JournalLine = { index, outcome: "filtered", requests: [...requests] };
-    if (!this.#outcomes.settle(index, "filtered", this.#journal.append(line))) throw twice(index);
+  /** Notes that a stage left a row out of the results; `row`, `others` as for `settleAnswered`. */
+  settleFiltered(
+    index: number,
+    requests: readonly RequestRecord[],
+    row?: InputRow,
+    others: readonly InputRow[] = [],
+  ): void {
+    const together = othersOf(others.map(indexOf));
+    const place = this.#journal.append({
+      ...{ index, outcome: "filtered", ...together },
+      requests: [...requests],
+    });
+    this.#filtered(index, place, requests, row);
+    for (const other of others) this.#filtered(other.index, place, [], other);
+  }
+
+  #filtered(
+    index: number,
+    place: JournalPlace,
+    requests: readonly RequestRecord[],
+    row: InputRow | undefined,
+  ): void {
+    if (!this.#outcomes.settle(index, "filtered", place)) throw twice(index);
     if (row && this.#part.isNext(index)) this.#part.filtered(row);
     this.#asked.delete(index);
     this.#tally.filtered(requests);
@@ -274,10 +302,14 @@ export class TaskAttempt {
     this.#tally.failed(error, failure.requests, failure.planned);
   }
 
-  /** Writes down that rows are about to be asked with care; resolves when that is on file. */
-  async noteAsked(indexes: readonly number[]): Promise<void> {
+  /**
+   * Writes down that rows are about to be asked with care; resolves when that is on file.
+   *
+   * @param together how many may be parted from one another: rows that are asked as one count once.
+   */
+  async noteAsked(indexes: readonly number[], together = indexes.length): Promise<void> {
     for (const index of indexes) {
-      this.#journal.append({ index, outcome: "asked", together: indexes.length });
+      this.#journal.append({ index, outcome: "asked", together });
       this.#asked.add(index);
     }
     await this.#journal.flush();
@@ -376,6 +408,26 @@ interface OpenedAttempt extends Replayed {
   outcomes: OutcomeTable;
   journal: JournalWriter;
   listener: AttemptListener;
+}
+
+function indexOf({ index }: InputRow): number {
+  return index;
+}
+
+/** The rows, and all open ones that are asked as one with any of them. */
+function wholeGroups(
+  rows: ReadonlySet<number>,
+  size: number,
+  outcomes: OutcomeTable,
+): ReadonlySet<number> {
+  if (size === 1) return rows;
+  const whole = new Set<number>();
+  for (const group of new Set([...rows].map((row) => Math.floor(row / size)))) {
+    for (let row = group * size; row < (group + 1) * size; row++) {
+      if (outcomes.isOpen(row)) whole.add(row);
+    }
+  }
+  return whole;
 }
 
 function twice(index: number): SluiceError {

@@ -1,5 +1,6 @@
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import type { SluiceError } from "../../foundation/errors.ts";
+import { eachIndex, formatIndexSet, parseIndexSet, rangesOf } from "../../foundation/index-set.ts";
 import type {
   InferenceResponse,
   SpanOffsets,
@@ -48,13 +49,15 @@ export type JournalLine =
   | {
       index: number;
       outcome: "answered";
+      /** Rows that were asked as one with it, as an index set: all results stand with this one. */
+      others?: string;
       /** Of a row that became rows, how many: `answer` is the list of them. */
       results?: number;
       requests: RequestRecord[];
       answer: Json;
     }
   /** A stage left it out of the results. */
-  | { index: number; outcome: "filtered"; requests: RequestRecord[] }
+  | { index: number; outcome: "filtered"; others?: string; requests: RequestRecord[] }
   /** One request of a row with several, kept because the row has more to ask. */
   | ({ index: number; outcome: "partly-answered"; request: number } & RequestReply)
   /** An answer that was paid for and not taken, because its form was wrong. */
@@ -80,6 +83,16 @@ export type SettledLine = Extract<JournalLine, { outcome: "answered" | "filtered
 /** True where the line settles its row for this attempt and those to come. */
 export function isSettled(line: JournalLine): line is SettledLine {
   return line.outcome === "answered" || line.outcome === "filtered";
+}
+
+/** All rows that a line settles: it is one line so that no kill can part them. */
+export function rowsOfLine({ index, others }: Pick<SettledLine, "index" | "others">): number[] {
+  return others === undefined ? [index] : [index, ...eachIndex(parseIndexSet(others))];
+}
+
+/** The member that names the rows that were asked as one with a row; none where it was alone. */
+export function othersOf(others: readonly number[]): { others?: string } {
+  return others.length === 0 ? {} : { others: formatIndexSet(rangesOf(others)) };
 }
 
 /** The record of one answered request. */
@@ -113,10 +126,11 @@ export function answeredHead(
   index: number,
   requests: readonly RequestRecord[],
   results?: number,
+  others: readonly number[] = [],
 ): string {
   if (results !== undefined) {
-    const facts = `"results":${results},"requests":${asciiJson(requests)}`;
-    return `{"index":${index},"outcome":"answered",${facts},"answer":`;
+    const line = { index, outcome: "answered", ...othersOf(others), results };
+    return `${JSON.stringify(line).slice(0, -1)},"requests":${asciiJson(requests)},"answer":`;
   }
   const only = requests.length === 1 ? plainRecord(requests[0]!) : undefined;
   if (only === undefined) {

@@ -5,13 +5,14 @@ import type { Task } from "../plan.ts";
 import { createOnce } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
 import { type AttemptCounts, addErrors, countInvalid, noCounts } from "./commit.ts";
-import { type JournalWriter, readJournal } from "./journal.ts";
+import { type JournalPlace, type JournalWriter, readJournal } from "./journal.ts";
 import {
   isCut,
   isSettled,
   type JournalLine,
   type RequestRecord,
   type RequestReply,
+  rowsOfLine,
   type SettledLine,
 } from "./journal-line.ts";
 import type { OutcomeTable } from "./outcomes.ts";
@@ -57,9 +58,9 @@ export async function replayJournals(
     const path = attemptPaths(task.task, context.plan, attempt).journal;
     for await (const { line, text } of readJournal(context.storage, path)) {
       search.read(line, attempt);
-      if (isSettled(line) && outcomes.isOpen(line.index)) {
+      if (isSettled(line) && rowsOfLine(line).every((row) => outcomes.isOpen(row))) {
         takeOver(line, text, outcomes, journal, counts.rows);
-        search.answered(line.index);
+        for (const row of rowsOfLine(line)) search.answered(row);
         replies.delete(line.index);
         counts.requests.planned += line.requests.length;
         counts.requests.answered += line.requests.length;
@@ -122,30 +123,25 @@ function takeOver(
   rows: AttemptCounts["rows"],
 ): void {
   if (isCut(line.requests)) outcomes.cut.push(line.index);
-  if (line.outcome === "filtered") {
-    outcomes.settle(line.index, "filtered", journal.append(line));
-    rows.filtered++;
-    return;
+  const isFiltered = line.outcome === "filtered";
+  const place = isFiltered ? journal.append(line) : copyAnswer(text, journal);
+  outcomes.settle(line.index, line.outcome, place);
+  if (isFiltered) rows.filtered++;
+  else {
+    rows.answered++;
+    rows.results += line.results ?? 1;
   }
-  copyAnswer(line.index, text, outcomes, journal);
-  rows.answered++;
-  rows.results += line.results ?? 1;
+  for (const other of rowsOfLine(line).slice(1)) {
+    outcomes.settle(other, "filtered", place);
+    rows.filtered++;
+  }
 }
 
-function copyAnswer(
-  index: number,
-  text: string,
-  outcomes: OutcomeTable,
-  journal: JournalWriter,
-): void {
+function copyAnswer(text: string, journal: JournalWriter): JournalPlace {
   const mark = '"answer":';
   // Before it stand only numbers and words of ours, so the first mark is the member.
   const start = text.indexOf(mark) + mark.length;
-  outcomes.settle(
-    index,
-    "answered",
-    journal.appendAnswer(text.slice(0, start), text.slice(start, -1)),
-  );
+  return journal.appendAnswer(text.slice(0, start), text.slice(start, -1));
 }
 
 function condemn(

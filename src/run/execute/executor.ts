@@ -179,8 +179,8 @@ export class Executor {
   }
 
   #nextOf(source: RowSource): Asking | undefined {
-    for (let row = source.take(); row; row = source.take()) {
-      const job = this.#prepare(source, row);
+    for (let rows = source.takeTogether(); rows; rows = source.takeTogether()) {
+      const job = this.#prepare(source, rows);
       if (!job) {
         if (!source.isOpen) return undefined;
         continue;
@@ -196,8 +196,29 @@ export class Executor {
     return { job, at, request: job.ready(at, this.#options.promptSet) };
   }
 
-  /** The row's requests; undefined where it is settled already: it is broken or asks nothing. */
-  #prepare(source: RowSource, row: InputRow): RowJob | undefined {
+  /** What is asked of rows; undefined where they are settled already: broken, or nothing to ask. */
+  #prepare(source: RowSource, rows: readonly InputRow[]): RowJob | undefined {
+    if (source.attempt.rowsTogether > 1) return this.#prepareTogether(source, rows);
+    return rows[0] && this.#prepareRow(source, rows[0]);
+  }
+
+  /** Rows that are asked as one are one job; broken ones fail by themselves. */
+  #prepareTogether(source: RowSource, rows: readonly InputRow[]): RowJob | undefined {
+    const { attempt } = source;
+    const asked = rows.filter((row) => {
+      const isWhole = row.error === undefined && attempt.idFault(row) === undefined;
+      if (!isWhole && source.isOpen) this.#prepareRow(source, row);
+      return isWhole;
+    });
+    const [first] = asked;
+    if (first === undefined || !source.isOpen) return undefined;
+    const { requests } = requestsOf(first, attempt, this.#options.promptSet);
+    const together = { ...requests[0]!, rows: asked.map(({ value }) => value!) };
+    source.rowsInPlay += asked.length;
+    return new RowJob(source, first, [together], asked);
+  }
+
+  #prepareRow(source: RowSource, row: InputRow): RowJob | undefined {
     const { requests, failure } = requestsOf(row, source.attempt, this.#options.promptSet);
     const job = new RowJob(source, row, requests);
     source.rowsInPlay++;
@@ -281,7 +302,8 @@ export class Executor {
 
   // A suspect that came back must not be blamed when the next one ends the engine.
   #noteReturned(job: RowJob): void {
-    if (job.source.isOpen && !job.isDone) job.attempt.noteReturned(job.index);
+    if (!job.source.isOpen || job.isDone) return;
+    for (const index of job.indexes) job.attempt.noteReturned(index);
   }
 
   #askLater(asking: Asking, error: SluiceError): void {
@@ -307,8 +329,8 @@ export class Executor {
   #settle(job: RowJob): void {
     const { attempt, source } = job;
     if (!source.isOpen) return;
-    source.rowsInPlay--;
-    this.hunger.noteSettled();
+    source.rowsInPlay -= job.indexes.length;
+    for (const _ of job.indexes) this.hunger.noteSettled();
     try {
       job.settle(this.#options.promptSet);
     } catch (error) {
@@ -342,9 +364,9 @@ export class Executor {
     const { suspicion } = source.attempt;
     const rows: Asking[][] = [];
     const most = Math.min(suspicion.together, suspicion.rows);
-    for (let row = source.take(); row; row = source.take()) {
-      suspicion.rows--;
-      const job = this.#prepare(source, row);
+    for (let group = source.takeTogether(); group; group = source.takeTogether()) {
+      suspicion.rows -= group.length;
+      const job = this.#prepare(source, group);
       if (job) rows.push(askAll(job, this.#options.promptSet));
       if (rows.length >= most || !source.isOpen) break;
     }
@@ -376,7 +398,10 @@ export class Executor {
         group.filter(({ job }) => job.attempt === attempt).map(({ job }) => job),
       );
       try {
-        await attempt.noteAsked([...jobs].map((job) => job.index));
+        await attempt.noteAsked(
+          [...jobs].flatMap((job) => job.indexes),
+          jobs.size,
+        );
       } catch (error) {
         // Rows of other attempts in the group are asked all the same.
         this.#options.onFailure(attempt, asSluiceError(error));

@@ -19,6 +19,8 @@ export class RowJob {
   readonly #line: number;
   /** The row, where it is short enough to be held until it is settled. */
   readonly #row: InputRow | undefined;
+  /** Of rows that are asked as one all of them, this one first. */
+  readonly #rows: readonly InputRow[] | undefined;
   /** Of a row that becomes rows. */
   readonly #longNumbers: LongNumbers | undefined;
   readonly requests: InferenceRequest[];
@@ -32,18 +34,30 @@ export class RowJob {
   /** Times the engine ended while this row was alone with it. */
   kills = 0;
 
-  constructor(source: RowSource, row: InputRow, requests: InferenceRequest[]) {
+  /** @param rows rows that are asked as one, of which `row` is the first. */
+  constructor(
+    source: RowSource,
+    row: InputRow,
+    requests: InferenceRequest[],
+    rows?: readonly InputRow[],
+  ) {
     this.source = source;
     this.index = row.index;
     this.#file = row.file;
     this.#line = row.line;
     this.#row = row.raw.length <= limits.maxHeldRowChars ? row : undefined;
-    this.#longNumbers = requests[0]?.row && LongNumbers.of(row.raw);
+    this.#rows = rows;
+    this.#longNumbers = rows ? undefined : requests[0]?.row && LongNumbers.of(row.raw);
     this.requests = requests;
     // Almost every row has one request; a literal is several times cheaper than a filled array.
     const isOne = requests.length === 1;
     this.#responses = isOne ? [undefined] : new Array(requests.length);
     this.#tries = isOne ? [0] : new Array(requests.length).fill(0);
+  }
+
+  /** The rows that it settles. */
+  get indexes(): readonly number[] {
+    return this.#rows?.map(({ index }) => index) ?? [this.index];
   }
 
   get attempt(): TaskAttempt {
@@ -150,12 +164,14 @@ export class RowJob {
     const records = this.#records();
     if (!this.failure) {
       const [response] = this.#responses;
+      if (response?.rows && this.#rows) return this.#settleTogether(this.#rows, response, records);
       if (response?.rows) return this.#settleRows(response.rows, records);
       const answer = promptSet.answer(this.requests, this.#responses as InferenceResponse[]);
       this.attempt.settleAnswered(this.index, records, JSON.stringify(answer), this.#row);
       return;
     }
-    this.failure = locatedError(this.failure, { file: this.#file, line: this.#line });
+    const { failure: cause } = this;
+    this.failure = locatedError(cause, { file: this.#file, line: this.#line });
     const failure = {
       error: this.failure,
       attempts: this.#tries.reduce((most, tries) => Math.max(most, tries), 0),
@@ -168,6 +184,35 @@ export class RowJob {
         : {}),
     };
     this.attempt.settleFailed(this.index, failure, this.#row);
+    for (const row of this.#rows?.slice(1) ?? []) this.#settleAlone(row, cause, []);
+  }
+
+  /** Rows that were asked as one: the first that did not fail by itself has all results. */
+  #settleTogether(
+    rows: readonly InputRow[],
+    { rows: results = [], failures }: InferenceResponse,
+    records: readonly RequestRecord[],
+  ): void {
+    const [first, ...others] = rows.filter((_, at) => !failures?.has(at));
+    if (first && results.length > 0) {
+      const text = JSON.stringify(results);
+      this.attempt.settleAnswered(first.index, records, text, first, results.length, others);
+    } else if (first) {
+      this.attempt.settleFiltered(first.index, records, first, others);
+    }
+    let counted: readonly RequestRecord[] = first ? [] : records;
+    for (const [at, error] of failures ?? []) {
+      this.#settleAlone(rows[at]!, asSluiceError(error), counted);
+      counted = [];
+    }
+  }
+
+  /** A row of several that were asked as one, whose request counts but once. */
+  #settleAlone(row: InputRow, error: SluiceError, requests: readonly RequestRecord[]): void {
+    const attempts = this.#tries[0]!;
+    const planned = requests.length;
+    const located = locatedError(error, row);
+    this.attempt.settleFailed(row.index, { error: located, attempts, requests, planned }, row);
   }
 
   /** The row became rows: they are its results, and without any it is filtered. */

@@ -20,6 +20,8 @@ export class RowSource implements UpcomingRows {
   #rows: InputRow[] = [];
   #at = 0;
   #ahead: InputRow[][] = [];
+  /** The first rows of a group that is asked as one; the rest of it is not at hand. */
+  #together: InputRow[] = [];
   #aheadRows = 0;
   #aheadChars = 0;
   #isReading = false;
@@ -39,6 +41,33 @@ export class RowSource implements UpcomingRows {
     if (this.#at >= this.#rows.length && !this.#turn()) return undefined;
     this.attempt.noteTaken(this);
     return this.#rows[this.#at++];
+  }
+
+  /**
+   * The next rows that are asked as one, or undefined where not all of them are at hand: the open
+   * ones of `rowsTogether` neighbours.
+   */
+  takeTogether(): readonly InputRow[] | undefined {
+    const { rowsTogether: size } = this.attempt;
+    for (let next = this.#peek(); next !== undefined; next = this.#peek()) {
+      const [first = next] = this.#together;
+      const isOther = Math.floor(first.index / size) !== Math.floor(next.index / size);
+      if (isOther) return this.#endGroup();
+      this.#together.push(this.take()!);
+      if (next.index % size === size - 1) return this.#endGroup();
+    }
+    return this.#hasEnded && this.#together.length > 0 ? this.#endGroup() : undefined;
+  }
+
+  #peek(): InputRow | undefined {
+    if (this.#at >= this.#rows.length && !this.#turn()) return undefined;
+    return this.#rows[this.#at];
+  }
+
+  #endGroup(): readonly InputRow[] {
+    const group = this.#together;
+    this.#together = [];
+    return group;
   }
 
   /** Rows at hand, those to be taken next first, up to `most` of them. */
@@ -66,13 +95,14 @@ export class RowSource implements UpcomingRows {
 
   /** Rows at hand. */
   get buffered(): number {
-    return this.#rows.length - this.#at + this.#aheadRows;
+    return this.#together.length + this.#rows.length - this.#at + this.#aheadRows;
   }
 
   async close(): Promise<void> {
     this.isOpen = false;
     this.#hasEnded = true;
     this.#rows = [];
+    this.#together = [];
     this.#ahead = [];
     this.#aheadRows = 0;
     await this.#batches.return?.();

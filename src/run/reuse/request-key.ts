@@ -6,7 +6,8 @@ import { canonicalJson } from "../../foundation/json.ts";
  * True where asking the same again would give the same: nothing is sampled, or it is under a seed
  * that somebody wrote down. (A seed that was drawn is no wish that equal rows get equal answers.)
  */
-export function isRepeatable({ parameters, file }: InferenceRequest): boolean {
+export function isRepeatable({ parameters, file, rows }: InferenceRequest): boolean {
+  if (rows !== undefined) return false;
   // A file may hold something else by then.
   return file === undefined && areRepeatable(parameters);
 }

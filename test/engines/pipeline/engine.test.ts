@@ -140,6 +140,36 @@ describe("openPipeline", () => {
     expect(sizes).toEqual([4]);
   });
 
+  it("asks rows as one whose batches become any number of rows", async () => {
+    const sizes: number[] = [];
+    const program = new Program()
+      .stage("map", ({ id }: Row) => {
+        if (id === 2) throw new Error("two");
+        return { id };
+      })
+      .stage(
+        "mapBatches",
+        (batch: Row[]) => {
+          sizes.push(batch.length);
+          return batch.some(({ id }) => id === 9) ? ["no row"] : [{ first: batch[0]!.id }];
+        },
+        { rows: "any", batchSize: 3 },
+      )
+      .stage("flatMap", (row: JsonObject) => [row, row]);
+    const engine = await open(program);
+    const rows = (...ids: number[]) => ids.map((id) => ({ id }));
+    const ask = (...ids: number[]) =>
+      engine.infer({ ...request(ids[0]!), rows: rows(...ids) }, signal);
+    const found = await ask(0, 1, 2);
+    expect(found.rows).toEqual([{ first: 0 }, { first: 0 }]);
+    expect([...found.failures!]).toMatchObject([[2, { code: "STAGE_FAILED" }]]);
+    // More rows than a batch: stages before may have made them.
+    expect((await ask(3, 4, 5, 6)).rows).toHaveLength(4);
+    expect(sizes).toEqual([2, 3, 1]);
+    const error = await rejectionOf(ask(9));
+    expect(error).toMatchObject({ code: "STAGE_FAILED" });
+  });
+
   it("makes and loads an instance of a class once a replica, with its arguments", async () => {
     const made: unknown[] = [];
     class Scaled {

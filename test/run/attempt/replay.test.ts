@@ -78,6 +78,32 @@ describe("replayJournals", () => {
     ]);
   });
 
+  it("takes over rows that were asked as one together or not at all", async () => {
+    const run = await plannedRun(rowsOf(8));
+    const batch = (index: number, others: string, answer: object[]): JournalLine => ({
+      ...{
+        index,
+        outcome: "answered",
+        others,
+        results: answer.length,
+        requests: [request],
+        answer,
+      },
+    });
+    await leave(run, "a", [batch(1, "2-3", [{ n: 1 }, { n: 2 }])]);
+    // The same batch with the row that failed in the first attempt: its results have these rows too.
+    await leave(run, "b", [batch(0, "1-3", [{ n: 3 }]), batch(4, "5", [{ n: 4 }])]);
+    const { counts, outcomes, own } = await replay(run);
+    expect(counts.rows).toMatchObject({ answered: 2, filtered: 3, results: 3 });
+    expect(Array.from({ length: 8 }, (_, row) => outcomes.of(row))).toEqual([
+      ...["open", "answered", "filtered", "filtered", "answered", "filtered", "open", "open"],
+    ]);
+    expect(own).toMatchObject([
+      { index: 1, others: "2-3" },
+      { index: 4, others: "5" },
+    ]);
+  });
+
   it("takes over answers into its own journal, with their counts and places", async () => {
     const run = await plannedRun(rowsOf(4));
     await leave(run, "a", [answered(2, 'the "answer":2'), answered(0, "é", "length")]);

@@ -8,7 +8,11 @@ import { settled } from "../scripted-engine.ts";
 /** A source over batches of rows; counts what was read and how often it told of a change. */
 function sourceOf(batches: () => AsyncGenerator<InputRow[]>) {
   const seen = { changes: 0 };
-  const attempt = { readOpenRows: batches, noteTaken() {} } as unknown as TaskAttempt;
+  const attempt = {
+    readOpenRows: batches,
+    noteTaken() {},
+    rowsTogether: 1,
+  } as unknown as TaskAttempt;
   const source = new RowSource(attempt, () => seen.changes++);
   return { source, seen };
 }
@@ -64,6 +68,25 @@ describe("RowSource", () => {
     expect(source.error?.message).toContain("the disk is gone");
     expect(source.take()?.index).toBe(0);
     expect(seen.changes).toBe(2);
+  });
+
+  it("gives the rows of a group at once, as soon as all that are open are at hand", async () => {
+    const batches = [rowsFrom(0, 2), rowsFrom(2, 3), rowsFrom(7, 1), rowsFrom(9, 4)];
+    const source = new RowSource(
+      {
+        ...{ noteTaken() {}, rowsTogether: 4 },
+        async *readOpenRows() {
+          yield* batches;
+        },
+      } as unknown as TaskAttempt,
+      () => {},
+    );
+    expect(source.takeTogether()).toBeUndefined();
+    expect(source.isExhausted).toBe(false);
+    await settled();
+    const groups = [1, 2, 3, 4].map(() => source.takeTogether()?.map(({ index }) => index));
+    expect(groups).toEqual([[0, 1, 2, 3], [4, 7], [9, 10, 11], [12]]);
+    expect([source.takeTogether(), source.isExhausted]).toEqual([undefined, true]);
   });
 
   it("lets go of its input when it closes", async () => {

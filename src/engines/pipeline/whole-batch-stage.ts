@@ -1,0 +1,76 @@
+import type { JsonObject } from "../../foundation/json.ts";
+import { type Batched, batched } from "../batching/batched.ts";
+import type { EngineContext, StageState } from "../engine.ts";
+import type { StageReplica } from "./batched-stage.ts";
+import { rowChars } from "./row-chars.ts";
+import { type RowCall, type Stage, StageCounts } from "./stage.ts";
+
+type Rows = readonly JsonObject[];
+
+/**
+ * A stage whose batches become any number of rows. What comes out hangs on which rows are in a
+ * batch: none is formed of others' rows, halved, or computed in part.
+ */
+export class WholeBatchStage implements Stage {
+  readonly heldRows = 0;
+  readonly #label: string;
+  readonly #batchRows: number;
+  readonly #replicas: readonly StageReplica[];
+  readonly #batched: Batched<Rows, Rows>;
+  readonly #counts = new StageCounts();
+
+  constructor(
+    label: string,
+    batchRows: number,
+    replicas: readonly StageReplica[],
+    context: EngineContext,
+  ) {
+    this.#label = label;
+    this.#batchRows = batchRows;
+    this.#replicas = replicas;
+    const { clock } = context;
+    const models = replicas.map((replica) => ({
+      run: async ([rows]: readonly Rows[]) => {
+        const startedMs = clock.monotonic();
+        try {
+          return await replica.run(rows!);
+        } finally {
+          this.#counts.called((clock.monotonic() - startedMs) / 1000);
+        }
+      },
+    }));
+    // What is batched here are batches: a replica computes one at a time.
+    this.#batched = batched(models, { maxBatchRows: 1 }, context);
+  }
+
+  get state(): StageState {
+    const waiting = this.#batched.waiting * this.#batchRows;
+    return this.#counts.state(this.#label, waiting, this.#replicas.length);
+  }
+
+  get capacity(): number {
+    return this.#batched.capacity * this.#batchRows;
+  }
+
+  take(row: JsonObject, call: RowCall): Promise<Rows> {
+    return this.takeAll([row], call);
+  }
+
+  async takeAll(rows: Rows, { signal }: RowCall): Promise<Rows> {
+    const batches: Rows[] = [];
+    for (let at = 0; at < rows.length; at += this.#batchRows) {
+      batches.push(rows.slice(at, at + this.#batchRows));
+    }
+    const computed = batches.map((batch) => {
+      const chars = batch.reduce((sum, row) => sum + rowChars(row), 0);
+      return this.#counts.through(this.#batched.infer(batch, { chars }, signal), batch.length);
+    });
+    return (await Promise.all(computed)).flat();
+  }
+
+  flush(): void {}
+
+  async close(): Promise<void> {
+    await Promise.all([this.#batched.close(), ...this.#replicas.map((replica) => replica.close())]);
+  }
+}
