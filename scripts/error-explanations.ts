@@ -91,7 +91,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   OUT_OF_MEMORY:
     "A batch did not fit into memory, was halved until one row was left, and that row does not fit either. Larger batches are not tried again in this process. The library's own message follows.",
   RESULTS_MISCOUNTED:
-    "A predictor returned fewer or more results than it was given items, so that nobody can tell whose they are. The batch is asked again in halves; this row was alone and still had not exactly one result.",
+    'A predictor, a program or a stage returned fewer or more results than its batch has rows. Nobody can tell which result belongs to which row, so all rows of the batch fail. The batch is not tried again in smaller ones: their count might fit by chance, with other results. The message has both counts and the start of what was returned. A stage of `mapBatches` that may return any number of rows says so with `rows: "any"`.',
   ROW_KILLS_ENGINE:
     "When an engine dies, its rows are asked again, ever fewer at a time, until the guilty one stands alone. A row that ended its engine three times alone is given up; its neighbours are answered. A worker that Sluice itself ended does not count. One that a person or the system ended (`kill -9`, full memory) cannot be told from one that its row ended: `sluice retry` asks such a row again.",
   FAKE_FAILURE: "`model.failures` or `model.failureRate` asked for this failure.",

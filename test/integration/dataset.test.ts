@@ -171,7 +171,7 @@ describe("a stage whose batches become any number of rows", () => {
     }
   });
 
-  it("fails a batch as a whole, and a row that fails before it alone; a retry forms it again", async () => {
+  it("fails a batch as a whole, rows before it alone, and forms it again in a retry", async () => {
     rmSync(mended, { force: true });
     rmSync(`${mended}-once`, { force: true });
     const output = join(folder, "folded-failing");

@@ -17,8 +17,8 @@ export interface BatchModel<Item, Result> {
    *   suffice is as if it were thrown.
    * @throws anything: the batch is halved until the guilty item is alone, and gets what was thrown
    *   as its error. Where it says that memory did not suffice, all batches from then on are
-   *   smaller. A `SluiceError` of scope `engine` or `run`, and `RESULTS_MISCOUNTED`, is the error of
-   *   every item; nothing is halved. Another number of results than items is as if that were thrown.
+   *   smaller. A `SluiceError` of scope `engine` or `run`, or `RESULTS_MISCOUNTED`, is the error of
+   *   every item, and nothing is halved; so is another number of results than items.
    */
   run(batch: readonly Item[], signal: AbortSignal): Promise<readonly (Result | Error)[]>;
 }

@@ -40,7 +40,7 @@ class PipelineEngine implements Engine {
   /** Nothing more is asked until something is answered. */
   #isDraining = false;
   #meanChars = 0;
-  /** The first stage whose results belong to a batch and to no single row; none: behind the last. */
+  /** Place of the first stage whose results belong to no single row; without one, past the last. */
   readonly #border: number;
   readonly #rowsTogether: number;
   /** Requests of several rows. */

@@ -161,7 +161,7 @@ export function wholeBatchRows({ batchRows, batchSize }: StageOptions): number {
   return batchRows ?? batchSize ?? limits.defaultStageRows;
 }
 
-/** Rows that a pipeline is asked as one: so many that each stage of whole batches gets full ones. */
+/** Rows that are asked as one: so many that each stage of whole batches gets full ones. */
 export function rowsTogether({ stages }: Pick<PipelineModel, "stages">): number {
   return Math.max(1, ...stages.filter(givesAnyRows).map(wholeBatchRows));
 }

@@ -130,7 +130,7 @@ describe("openPipeline", () => {
     expect(error?.message).toMatch(/stage 2 map: it gives a value of type string where a row/);
   });
 
-  it("refuses a batch with another number of results than rows, and asks nothing in halves", async () => {
+  it("refuses a batch whose results are not one for each row, and halves nothing", async () => {
     const sizes: number[] = [];
     const program = new Program().stage("mapBatches", (batch: Row[]) => {
       sizes.push(batch.length);

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { Json } from "../../../src/foundation/json.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import { JournalWriter, readJournal } from "../../../src/run/attempt/journal.ts";
 import type { JournalLine } from "../../../src/run/attempt/journal-line.ts";
@@ -80,7 +81,7 @@ describe("replayJournals", () => {
 
   it("takes over rows that were asked as one together or not at all", async () => {
     const run = await plannedRun(rowsOf(8));
-    const batch = (index: number, others: string, answer: object[]): JournalLine => ({
+    const batch = (index: number, others: string, answer: Json[]): JournalLine => ({
       ...{
         index,
         outcome: "answered",
@@ -91,7 +92,7 @@ describe("replayJournals", () => {
       },
     });
     await leave(run, "a", [batch(1, "2-3", [{ n: 1 }, { n: 2 }])]);
-    // The same batch with the row that failed in the first attempt: its results have these rows too.
+    // The same batch with the row that failed in the first attempt: its results hold these rows.
     await leave(run, "b", [batch(0, "1-3", [{ n: 3 }]), batch(4, "5", [{ n: 4 }])]);
     const { counts, outcomes, own } = await replay(run);
     expect(counts.rows).toMatchObject({ answered: 2, filtered: 3, results: 3 });
