@@ -107,10 +107,9 @@ function backendFor(
   functions: readonly unknown[],
 ): OpenBackend {
   const { environment, process } = surroundings;
-  if (functions.length === 0) {
-    return openBackend("local", { executable: process.executable, environment, logger });
-  }
-  return openInsideBackend(({ store, env }) => {
+  const context = { executable: process.executable, environment, logger };
+  if (functions.length === 0) return openBackend("local", context);
+  return openInsideBackend(context, ({ store, env }) => {
     const own = { ...surroundings, environment: workerEnvironment(environment, env) };
     return {
       dependencies: runDependencies(own, logger, store),

@@ -74,7 +74,7 @@ export async function* streamJob(
   const { cores, freeMemoryBytes } = thisMachine();
   const known = describeEngine(job.model);
   const model = known.sharedAmong?.(job.model, 1, cores, freeMemoryBytes) ?? job.model;
-  for (const message of known.notices?.(model) ?? [])
+  for (const message of known.notices?.(model, cores) ?? [])
     options.onEvent?.({ type: "notice", message });
   const dependencies = runDependencies(surroundings, logger, job.store);
   const seed = job.generation.seed ?? randomInteger(dependencies.random, 2 ** 31);

@@ -55,8 +55,17 @@ export function openBackend(_name: "local", context: BackendContext): OpenBacken
 }
 
 /** One worker in this process, for jobs with functions of this program. */
-export function openInsideBackend(contextOf: (job: JobSpec) => InsideWorkerContext): OpenBackend {
+export function openInsideBackend(
+  context: BackendContext,
+  contextOf: (job: JobSpec) => InsideWorkerContext,
+): OpenBackend {
+  const { groupsFor } = openWorkers(context);
   const backend = pool({
+    // All GPUs are this process's; what is to be said where there are none is said here too.
+    async groupsFor(job) {
+      const { groups, notices } = await groupsFor(job);
+      return { groups: [], notices: groups.length === 0 ? notices : [] };
+    },
     async startWorker(location, job, generation) {
       const { startInsideWorker } = await import("./local/inside-worker.ts");
       return startInsideWorker(location, generation, contextOf(job));

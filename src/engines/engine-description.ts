@@ -67,8 +67,12 @@ export interface EngineDescription<Options> {
    * as one. Default: each row by itself.
    */
   rowsTogether?(options: Options): number;
-  /** What a person should know of options that were shared among workers. Default: nothing. */
-  notices?(options: Options): string[];
+  /**
+   * What a person should know of options that were shared among workers. Default: nothing.
+   *
+   * @param cores those of each worker, where that is known.
+   */
+  notices?(options: Options, cores?: number): string[];
   /** Whether one worker has work for all cores of a machine. Default: a worker takes one core. */
   usesAllCores?: boolean;
   /** Whether all workers ask the same servers, so that more workers do not compute more. */

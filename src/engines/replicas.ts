@@ -1,4 +1,5 @@
 import { SluiceError } from "../foundation/errors.ts";
+import { limits } from "../foundation/limits.ts";
 import { assignedDevices, visibilityVariables } from "./devices.ts";
 import type { DeviceOptions } from "./engine-description.ts";
 
@@ -71,6 +72,31 @@ export function threadsOfReplica(
 ): number | undefined {
   if (threads !== undefined || cores === undefined) return threads;
   return Math.max(1, Math.floor(cores / replicas));
+}
+
+/**
+ * What a person should know of the replicas of a worker.
+ *
+ * @param cores those of the worker, where that is known.
+ */
+export function replicaNotices(
+  { replicas = 1, threads = 1 }: ReplicaOptions,
+  cores: number | undefined,
+): string[] {
+  const wanted = replicas * threads;
+  if (cores === undefined || wanted <= cores) return [];
+  const has = cores === 1 ? "1 core" : `${cores} cores`;
+  const asked = `${counted(replicas, "replica")} of ${counted(threads, "thread")}`;
+  return [`${asked} each share ${has} of a worker: fewer of either are faster`];
+}
+
+function counted(count: number, noun: string): string {
+  return count === 1 ? `1 ${noun}` : `${count} ${noun}s`;
+}
+
+/** Time that a worker may take until all replicas are loaded. */
+export function replicaReadyTimeoutMs({ loadTimeoutMs }: { loadTimeoutMs: number }): number {
+  return limits.workerReadyTimeoutMs + loadTimeoutMs;
 }
 
 /** What the replicas of a worker are to have of GPUs; undefined where they use none. */

@@ -28,7 +28,6 @@ import type { RunEvent } from "./events.ts";
 import { fetchingFiles } from "./fetching-engine.ts";
 import { identifiedJob } from "./identified-job.ts";
 import { inputNotices } from "./input-notices.ts";
-import { generationNotices } from "./job/generation.ts";
 import { answersOf, differingAnswers } from "./job/kinds.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { planPath } from "./layout.ts";
@@ -39,8 +38,8 @@ import { errorFileOf } from "./openai-batch/error-file.ts";
 import { assertOutputsAbsent } from "./output/plan-outputs.ts";
 import type { InputSummary, Plan } from "./plan.ts";
 import { readJson } from "./records.ts";
-import { reuseNotices } from "./reuse/with-reuse.ts";
 import type { RunContext } from "./run-context.ts";
+import { withSharedLimits } from "./run-job.ts";
 import { sampleNotices } from "./sample-notices.ts";
 import { firstRows } from "./sample-rows.ts";
 import { committedTasks } from "./seal/commits.ts";
@@ -150,7 +149,7 @@ export async function previewJob(
   const promptSet = promptSetOf(plan.job, plan.seed);
   const sampled = await sampleRequests(context);
   const first = (await firstRows(context, shownRows)).map((row) => askedRow(promptSet, row));
-  const { workers, notices } = await workersFor(job, plan.rows);
+  const { workers, notices } = await withSharedLimits(job, plan.rows, workersFor);
   const standing = await standingRun(await identifiedJob(job), context, dependencies);
   const facts = { job, plan, sampled };
   const estimate = options.measure
@@ -169,11 +168,8 @@ export async function previewJob(
     seed: job.generation.seed ?? null,
     notices: [
       ...inputNotices(plan),
-      ...generationNotices(job.generation),
-      ...reuseNotices(job),
       ...sampleNotices(job, sampled),
       ...notices,
-      ...(describeEngine(job.model).notices?.(job.model) ?? []),
       ...standing.notices,
     ],
     warnings: warningsOf(sampled),

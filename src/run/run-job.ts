@@ -96,7 +96,8 @@ export async function runJob(
   const id = context.worker;
   const { storage, clock } = context;
   const { processes } = dependencies;
-  const present = await withSharedLimits(opened, backend);
+  const { workersFor } = backend;
+  const present = await withSharedLimits(opened.job, context.plan.rows, workersFor);
   const coordinator = await Coordinator.rule({
     ...{ storage, clock, processes, id },
     job: present.job,
@@ -133,13 +134,17 @@ export interface PresentRun extends OpenedRun {
  * The job as each worker is to see it: a limit on requests at once is for all of them together, and
  * models that compute side by side do not take each the whole processor.
  */
-export async function withSharedLimits({ context, job }: OpenedRun, backend: Backend) {
-  const chosen = await backend.workersFor(job, context.plan.rows);
+export async function withSharedLimits(
+  job: JobSpec,
+  rows: number,
+  workersFor: Backend["workersFor"],
+) {
+  const chosen = await workersFor(job, rows);
   const { workers, threads, freeMemoryBytes } = chosen;
   const notices = [...generationNotices(job.generation), ...reuseNotices(job), ...chosen.notices];
   const { sharedAmong, notices: noticesOf } = describeEngine(job.model);
   const model = sharedAmong?.(job.model, workers, threads, freeMemoryBytes) ?? job.model;
-  notices.push(...(noticesOf?.(model) ?? []));
+  notices.push(...(noticesOf?.(model, threads) ?? []));
   return { job: { ...job, model }, workers, notices };
 }
 

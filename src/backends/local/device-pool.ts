@@ -76,6 +76,10 @@ export function groupDevices(job: JobSpec, shown: readonly Device[]): DeviceGrou
     const nothing = "no GPU is seen on this machine";
     if (gpu !== undefined) note(nothing);
     else if (asked.devices !== undefined) note(`model.devices: ${nothing}`);
+    else if (asked.perWorker !== undefined) {
+      const gpus = asked.perWorker === 1 ? "a GPU" : `${asked.perWorker} GPUs`;
+      note(`the model asks for ${gpus}, and ${nothing}: it runs without`);
+    }
     return { groups: [], notices };
   }
   let devices = namedDevices(asked.devices, shown, notices);

@@ -43,6 +43,11 @@ export const replicaShape = {
       .union([z.literal("all"), z.array(z.union([z.int().min(0), z.string().min(1)])).min(1)])
       .optional(),
   ),
+  loadTimeoutMs: setting(
+    "operation",
+    "Time that loading a replica may take; then its process is ended, and the run stops",
+    count.max(limits.maxServerLoadTimeoutMs).default(limits.workerReadyTimeoutMs),
+  ),
   timeoutMs: setting(
     "operation",
     "Time a batch may take; then its process is ended, and its rows are asked again with care",

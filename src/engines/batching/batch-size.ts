@@ -28,6 +28,16 @@ export interface BatchLimits {
   lookAheadBatches?: number | undefined;
 }
 
+/** What later batches must not reach, since a batch did not fit into memory. */
+interface MemoryBound {
+  batch: readonly BatchCost[];
+  /** The process ended: nobody knows its rows any more when they are asked again. */
+  hasDied: boolean;
+  maxRows?: number;
+  maxChars?: number;
+  maxTokens?: number;
+}
+
 /**
  * The bounds of the next batch, as they are found out: an automatic number of rows grows while rows
  * a second rise, and what did not fit into memory is not tried again.
@@ -40,10 +50,13 @@ export interface BatchLimits {
 export class BatchSize {
   readonly #lookAheadBatches: number;
   readonly #isPadded: boolean;
+  readonly #maxChars: number | undefined;
+  readonly #maxTokens: number | undefined;
   #maxRows: number;
-  #maxChars: number | undefined;
-  #maxTokens: number | undefined;
-  /** Rows beyond which it does not grow, because memory or speed ended there. */
+  #memoryBounds: MemoryBound[] = [];
+  /** Until something changes. */
+  #bounds: BatchBounds | undefined;
+  /** Rows beyond which it does not grow, because speed ended there. */
   #ceilingRows: number;
   /** Rows a second of the best batch of half the rows. */
   #previousRate = 0;
@@ -63,22 +76,34 @@ export class BatchSize {
   }
 
   get bounds(): BatchBounds {
-    const lookAheadRows = this.#lookAheadBatches * this.#maxRows;
+    this.#bounds ??= this.#boundsNow();
+    return this.#bounds;
+  }
+
+  #boundsNow(): BatchBounds {
+    const least = (own: number | undefined, key: "maxRows" | "maxChars" | "maxTokens") => {
+      const found = [own, ...this.#memoryBounds.map((bound) => bound[key])];
+      const known = found.filter((value) => value !== undefined);
+      return known.length === 0 ? undefined : Math.min(...known);
+    };
+    const maxRows = least(this.#maxRows, "maxRows")!;
+    const lookAheadRows = this.#lookAheadBatches * maxRows;
     return {
-      maxRows: this.#maxRows,
-      maxChars: this.#maxChars,
-      maxTokens: this.#maxTokens,
+      maxRows,
+      maxChars: least(this.#maxChars, "maxChars"),
+      maxTokens: least(this.#maxTokens, "maxTokens"),
       lookAheadRows: Math.min(lookAheadRows, limits.maxLookAheadRows),
     };
   }
 
   /** Notes a batch that was computed whole. */
   computed(rows: number, seconds: number): void {
-    const isGrowing = this.#maxRows < this.#ceilingRows;
+    const isGrowing = this.#maxRows < this.#ceilingRows && this.bounds.maxRows === this.#maxRows;
     if (!isGrowing || rows < this.#maxRows) return;
     this.#bestRate = Math.max(this.#bestRate, rows / Math.max(seconds, 1e-6));
     this.#toMeasure--;
     if (this.#toMeasure > 0) return;
+    this.#bounds = undefined;
     if (this.#bestRate < this.#previousRate * leastGain) {
       this.#ceilingRows = Math.max(1, Math.floor(this.#maxRows / 2));
       this.#maxRows = this.#ceilingRows;
@@ -95,19 +120,31 @@ export class BatchSize {
    * what limits them, padded tokens before characters before rows. The same rows are never one
    * batch again.
    */
-  exceededMemory(batch: readonly BatchCost[]): void {
+  exceededMemory(batch: readonly BatchCost[], hasDied = false): void {
+    this.#bounds = undefined;
     const { chars, paddedTokens } = batchCost(batch);
+    const known = { batch, hasDied };
     if (this.#isPadded && paddedTokens > 0) {
-      this.#maxTokens = half(paddedTokens, this.#maxTokens);
+      this.#memoryBounds.push({ ...known, maxTokens: half(paddedTokens) });
     } else if (this.#maxChars !== undefined && chars > 1) {
-      this.#maxChars = half(chars, this.#maxChars);
+      this.#memoryBounds.push({ ...known, maxChars: half(chars) });
     } else {
-      this.#maxRows = half(batch.length, this.#maxRows);
-      this.#ceilingRows = Math.min(this.#ceilingRows, this.#maxRows);
+      this.#memoryBounds.push({ ...known, maxRows: half(batch.length) });
     }
+  }
+
+  /**
+   * Notes a row that does not fit by itself: the batches that it was in failed because of it, and
+   * say nothing of others.
+   */
+  exceededAlone(row: BatchCost, hasDied = false): void {
+    this.#bounds = undefined;
+    this.#memoryBounds = this.#memoryBounds.filter((bound) =>
+      hasDied ? !bound.hasDied : !bound.batch.includes(row),
+    );
   }
 }
 
-function half(exceeded: number, present = exceeded): number {
-  return Math.max(1, Math.min(present, Math.floor(exceeded / 2)));
+function half(exceeded: number): number {
+  return Math.max(1, Math.floor(exceeded / 2));
 }

@@ -17,8 +17,9 @@ export interface BatchModel<Item, Result> {
    *   suffice is as if it were thrown.
    * @throws anything: the batch is halved until the guilty item is alone, and gets what was thrown
    *   as its error. Where it says that memory did not suffice, all batches from then on are
-   *   smaller. A `SluiceError` of scope `engine` or `run`, or `RESULTS_MISCOUNTED`, is the error of
-   *   every item, and nothing is halved; so is another number of results than items.
+   *   smaller, until a row turns out not to fit alone: then it was that row. A `SluiceError` of
+   *   scope `engine` or `run`, or `RESULTS_MISCOUNTED`, is the error of every item, and nothing is
+   *   halved; so is another number of results than items.
    */
   run(batch: readonly Item[], signal: AbortSignal): Promise<readonly (Result | Error)[]>;
 }
@@ -294,10 +295,13 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
     if (isWhole) {
       // A process that computed as many rows before has leaked; smaller batches are no help then.
       const isLarger = batch.length > (this.#proven.get(model) ?? 0);
-      if (others.length > 0 && isLarger && diedOfMemory(error)) this.#noteMemory(batch);
+      const hasDied = diedOfMemory(error);
+      if (hasDied && others.length === 0) this.#size.exceededAlone(only!.cost, true);
+      else if (hasDied && isLarger) this.#noteMemory(batch, true);
       this.#proven.delete(model);
       for (const pending of batch) this.#reject(pending, error);
     } else if (others.length === 0) {
+      if (isMemory) this.#size.exceededAlone(only!.cost);
       this.#reject(only!, isMemory ? outOfMemory(error) : error);
     } else if (error instanceof SluiceError && error.code === "RESULTS_MISCOUNTED") {
       // In halves the count might happen to fit, and then something else would be computed.
@@ -312,8 +316,8 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
     }
   }
 
-  #noteMemory(batch: readonly Pending<Item, Result>[]): void {
-    this.#size.exceededMemory(batch.map(costOf));
+  #noteMemory(batch: readonly Pending<Item, Result>[], hasDied = false): void {
+    this.#size.exceededMemory(batch.map(costOf), hasDied);
     const { maxRows, maxChars, maxTokens } = this.bounds;
     const facts = { rows: batch.length, maxRows, maxChars, maxTokens };
     this.#context.logger.log("warn", "a batch did not fit into memory: halved", facts);

@@ -4,7 +4,12 @@ import type { EngineContext } from "../engine.ts";
 import type { EngineDescription } from "../engine-description.ts";
 import { findProgram } from "../find-program.ts";
 import { fullSupport } from "../parameter-support.ts";
-import { replicaDevices, threadsOfReplica } from "../replicas.ts";
+import {
+  replicaDevices,
+  replicaNotices,
+  replicaReadyTimeoutMs,
+  threadsOfReplica,
+} from "../replicas.ts";
 import { refuseSecrets } from "../secrets.ts";
 import { namedFilesSha256 } from "./named-files.ts";
 import type { CommandModelOptions } from "./options.ts";
@@ -40,6 +45,8 @@ export const commandDescription: EngineDescription<CommandModelOptions> = {
   takesRows: true,
   usesAllCores: true,
   devices: replicaDevices,
+  notices: replicaNotices,
+  readyTimeoutMs: replicaReadyTimeoutMs,
   sharedAmong: (options, _workers, cores) => ({
     ...options,
     threads: threadsOfReplica(options, cores),

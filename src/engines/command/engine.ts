@@ -26,12 +26,13 @@ export async function openCommand(
   options: CommandModelOptions,
   context: EngineContext,
 ): Promise<Engine> {
-  const { command, workingDirectory, timeoutMs } = options;
+  const { command, workingDirectory, timeoutMs, loadTimeoutMs } = options;
   const args = options.args.map(String);
   if (workingDirectory !== undefined) await assertFolder(workingDirectory);
   const programs = shareAmongReplicas(options, context.environment).map((share, replica) => {
     const environment = programEnvironment(share, replica, context.environment);
-    return new Program({ command, args, workingDirectory, environment, timeoutMs }, context);
+    const started = { command, args, workingDirectory, environment, timeoutMs, loadTimeoutMs };
+    return new Program(started, context);
   });
   try {
     const opened = await Promise.all(programs.map((program) => program.open()));

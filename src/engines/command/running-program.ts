@@ -28,7 +28,7 @@ export interface ProgramOptions {
   /** Time that one batch may take. */
   timeoutMs: number;
   /** Time that it may take to get ready. */
-  readyTimeoutMs?: number;
+  loadTimeoutMs?: number;
 }
 
 /** What running a program needs of the outside world. */
@@ -83,9 +83,9 @@ export class RunningProgram {
     // Whoever does not wait for it learns of a failed start by `ended`.
     this.ready.catch(() => {});
     this.#readOutput();
-    const timeoutMs = options.readyTimeoutMs ?? limits.workerReadyTimeoutMs;
+    const timeoutMs = options.loadTimeoutMs ?? limits.workerReadyTimeoutMs;
     const cancel = clock.schedule(timeoutMs, () =>
-      this.#end(`not ready after ${timeoutMs / 1000} s`),
+      this.#end(`not ready after ${timeoutMs / 1000} s (loadTimeoutMs)`),
     );
     void this.ready.then(cancel, cancel);
     this.ended = this.#process.ended.then((end) => this.#onEnd(end));

@@ -24,8 +24,8 @@ export interface HostedEngineOptions {
   /** Native calls that go on at once in the host; default 1. */
   nativeCalls?: number;
   spawn?: Spawn;
-  /** Time the engine may take to get ready (a model may have to be loaded). */
-  readyTimeoutMs?: number;
+  /** Time the engine may take to get ready, where the job says so by a key of this name. */
+  loadTimeoutMs?: number;
 }
 
 /** What hosting needs of the outside world. */
@@ -200,17 +200,19 @@ class HostedEngineClient implements HostedClient {
 
   #awaitReady(host: HostProcess): Promise<void> {
     const { clock } = this.#options.context;
-    const timeoutMs = this.#options.readyTimeoutMs ?? limits.workerReadyTimeoutMs;
+    const { loadTimeoutMs } = this.#options;
+    const timeoutMs = loadTimeoutMs ?? limits.workerReadyTimeoutMs;
+    let isLate = false;
     return new Promise((resolve, reject) => {
       const cancelTimeout = clock.schedule(timeoutMs, () => {
-        reject(new SluiceError("ENGINE_START_FAILED", `not ready after ${timeoutMs / 1000} s`));
+        isLate = true;
         host.kill();
       });
       const stop = () => host.kill();
       this.#lives.closing.addEventListener("abort", stop, { once: true });
       void host.ended.then(({ how, lines }) => {
         cancelTimeout();
-        reject(new EndedEarly(how, lines));
+        reject(isLate ? lateStart(timeoutMs, loadTimeoutMs, lines) : new EndedEarly(how, lines));
       });
       host.channel.onMessage((message) => {
         if (message.type === "host-ready") {
@@ -273,6 +275,18 @@ function lastWords(lines: readonly string[]): string[] {
   const error = lines.findLast((line) => namesError.test(line));
   if (error !== undefined) return [`it wrote: ${error.trim()}`];
   return lines.slice(-1).map((line) => `its last line: ${line}`);
+}
+
+/** It was ended for want of an end of its loading: another try would take as long. */
+function lateStart(
+  timeoutMs: number,
+  given: number | undefined,
+  lines: readonly string[],
+): SluiceError {
+  const key = given === undefined ? "" : " (loadTimeoutMs)";
+  const detail = [`not loaded after ${timeoutMs / 1000} s${key}`, ...lastWords(lines)].join("; ");
+  const hint = "raise loadTimeoutMs, or find out what its loading waits for";
+  return new SluiceError("ENGINE_START_FAILED", detail, given === undefined ? {} : { hint });
 }
 
 /** The host's process ended before it was ready. */

@@ -1,3 +1,4 @@
+import { limits } from "../../foundation/limits.ts";
 import type { EngineContext } from "../engine.ts";
 import type { EngineDescription, MakeAbsolute } from "../engine-description.ts";
 import type { ModelOptions } from "../model-options.ts";
@@ -42,6 +43,9 @@ export function pipelineDescription(describe: Describe): EngineDescription<Pipel
     shardMultiple,
     rowsTogether: (options) => rowsTogether(options as PipelineModelOptions),
     notices: (options) => [...stageReplicas(options).notices, ...closureNotices(options)],
+    readyTimeoutMs: ({ stages }) =>
+      limits.workerReadyTimeoutMs +
+      Math.max(0, ...stages.map(({ loadTimeoutMs }) => loadTimeoutMs)),
     servers: (options) =>
       innerOf(options).flatMap(({ model, known }) => known.servers?.(model) ?? []),
     devices: (options) => devicesOf(options, describe),

@@ -118,6 +118,7 @@ async function hostedReplicas(
       kind: "stages",
       options: JSON.parse(JSON.stringify(hosted)) as Json,
       nativeCalls: limits.predictorNativeCalls,
+      loadTimeoutMs: Math.max(...stages.map((each) => each.stage.loadTimeoutMs)),
       context: { ...context, environment: environmentOf(stage, replica, context) },
     });
     return hostedReplica(labelOf(stages), host, stage.timeoutMs);

@@ -60,6 +60,11 @@ const batchesShape = {
     z.number().gt(0).optional(),
   ),
   memoryBytes: setting("operation", "Memory that a replica takes", count.optional()),
+  loadTimeoutMs: setting(
+    "operation",
+    "Time that loading its code may take in a process; then that is ended, and the run stops",
+    count.max(limits.maxServerLoadTimeoutMs).default(limits.workerReadyTimeoutMs),
+  ),
   timeoutMs: setting(
     "operation",
     "Time a batch may take; then its process is ended, and its rows are asked again with care",

@@ -4,7 +4,12 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import type { EngineDescription } from "../engine-description.ts";
 import { fullSupport, type ParameterSupport } from "../parameter-support.ts";
-import { replicaDevices, threadsOfReplica } from "../replicas.ts";
+import {
+  replicaDevices,
+  replicaNotices,
+  replicaReadyTimeoutMs,
+  threadsOfReplica,
+} from "../replicas.ts";
 import type { PredictorModelOptions } from "./options.ts";
 
 /** A predictor reads the parameters of each item, and gives one answer. */
@@ -31,6 +36,8 @@ export const predictorDescription: EngineDescription<PredictorModelOptions> = {
   takesRows: true,
   usesAllCores: true,
   devices: replicaDevices,
+  notices: replicaNotices,
+  readyTimeoutMs: replicaReadyTimeoutMs,
   withAbsolutePaths: (options, absolute) => ({
     ...options,
     module: absolute(options.module, "model", "module"),

@@ -22,8 +22,8 @@ import type { PredictorItem } from "./predictor.ts";
  * its death costs a restart; batches are formed here, for whichever replica is free.
  *
  * @throws SluiceError `PREDICTOR_UNUSABLE` where the module cannot be used, `ENGINE_START_FAILED`
- *   where its process ends while it is loaded, `JOB_INVALID` where there are more replicas than
- *   GPUs.
+ *   where its process ends while it is loaded, or loads for too long, `JOB_INVALID` where there are
+ *   more replicas than GPUs.
  */
 export async function openPredictor(
   options: PredictorModelOptions,
@@ -63,6 +63,7 @@ function openReplica(
     kind: "predictor",
     options: JSON.parse(JSON.stringify(hosted)),
     nativeCalls: limits.predictorNativeCalls,
+    loadTimeoutMs: options.loadTimeoutMs,
     context: { ...context, environment: { ...context.environment, ...environment } },
   });
 }

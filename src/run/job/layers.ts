@@ -28,7 +28,6 @@ export type JobFlags = Readonly<Record<string, string | boolean | readonly strin
 /** Flags whose name is not the key they set. */
 export const shortFlags: Readonly<Record<string, string>> = Object.freeze({
   "base-url": "model.baseUrl",
-  output: "output.path",
   seed: "generation.seed",
 });
 
@@ -135,13 +134,17 @@ async function applyText(
   origin: Origin,
   flags: JobFlags = {},
 ): Promise<Problem[]> {
-  const isOutputPath = dotted === "output" && !text.trim().startsWith("{");
-  const path = isOutputPath ? ["output", "path"] : dotted.split(".");
+  const path = dotted.split(".");
   const nodes = nodesAt(path);
   if (nodes.length === 0) return [unknownKey(path, origin)];
   try {
     if (dotted === "model") applyModel(draft, await modelFromText(text, flags), origin);
-    else draft.set(path, await valueFromText(text, formsForText(dotted, text, nodes)), origin);
+    else {
+      const value = await valueFromText(text, formsForText(dotted, text, nodes));
+      // A path keeps what else is said of the output.
+      const isOutputPath = dotted === "output" && typeof value === "string";
+      draft.set(isOutputPath ? ["output", "path"] : path, value, origin);
+    }
     return [];
   } catch (thrown) {
     const isOfList = thrown instanceof RangeError;

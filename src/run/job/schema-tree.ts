@@ -63,9 +63,17 @@ export function namesBelow(path: readonly string[]): readonly string[] {
   return [...new Set(names)];
 }
 
-/** True where a string is one of the forms of the place. */
+/** True where a string of any words is one of the forms of the place. */
 export function takesString(nodes: readonly SchemaNode[]): boolean {
-  return nodes.flatMap(formsOf).some((form) => typesOf(form).includes("string"));
+  return nodes.flatMap(formsOf).some((form) => {
+    const isOfFewWords = form.enum !== undefined || form.const !== undefined;
+    return !isOfFewWords && typesOf(form).includes("string");
+  });
+}
+
+/** The words that the forms of the place name, as `auto` beside a number. */
+export function wordsAt(nodes: readonly SchemaNode[]): readonly Json[] {
+  return nodes.flatMap(formsOf).flatMap((form) => form.enum ?? form.const ?? []);
 }
 
 /** True where nothing but a string is a form of the place. */

@@ -1,6 +1,13 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json } from "../../foundation/json.ts";
-import { formsOf, type SchemaNode, takesOnlyString, takesString, typesOf } from "./schema-tree.ts";
+import {
+  formsOf,
+  type SchemaNode,
+  takesOnlyString,
+  takesString,
+  typesOf,
+  wordsAt,
+} from "./schema-tree.ts";
 
 const number = /^[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?$/i;
 /** As YAML spells them, and Python. */
@@ -27,8 +34,10 @@ export async function valueFromText(text: string, nodes: readonly SchemaNode[]):
 /** The same of a text that is no list and no object. */
 export function scalarFromText(text: string, nodes: readonly SchemaNode[]): Json {
   if (text === "null" && !takesOnlyString(nodes)) return null;
-  if (takesString(nodes)) return text;
   const trimmed = text.trim();
+  if (takesString(nodes)) return text;
+  if (wordsAt(nodes).includes(trimmed)) return trimmed;
+  if (takesOnlyString(nodes)) return text;
   if (truth.test(trimmed)) return true;
   if (untruth.test(trimmed)) return false;
   return number.test(trimmed) ? Number(trimmed) : text;

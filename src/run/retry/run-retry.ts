@@ -93,7 +93,8 @@ export async function runGeneration(
     if (!found) return undefined;
     const context = runContext(location, found.plan, dependencies, id);
     const opened = { context, location, job: found.plan.job };
-    const present = await withSharedLimits(opened, options.backend);
+    const { workersFor } = options.backend;
+    const present = await withSharedLimits(opened.job, found.plan.rows, workersFor);
     const seal = (engine: Manifest["engine"]) =>
       sealRetry(context, found.base, {
         engine,

@@ -258,6 +258,48 @@ describe("out of memory", () => {
     expect(engine.bounds.maxRows).toBe(4);
   });
 
+  it("of a row that does not fit alone leaves later batches as large as before", async () => {
+    for (const limits of [{}, { maxBatchChars: 1600 }, { maxBatchTokens: 1600 }]) {
+      const clock = virtualClock();
+      const { batches, model } = recorded(clock, (batch) => {
+        if (batch.includes(20)) throw new Error("CUDA out of memory");
+        return answers(batch);
+      });
+      const engine = over(clock, [model], { maxBatchRows: 16, ...limits });
+      const before = { ...engine.bounds };
+      const found = await clock.run(outcomes(engine, range(200), () => ({ chars: 9, tokens: 9 })));
+      expect(found.filter((each) => each === "OUT_OF_MEMORY").length).toBe(1);
+      expect(engine.bounds, JSON.stringify(limits)).toEqual(before);
+      expect(batches.filter(({ length }) => length === 16).length).toBeGreaterThan(8);
+    }
+  });
+
+  it("of such a row among batches that are too large says nothing of those", async () => {
+    const clock = virtualClock();
+    const { model } = recorded(clock, (batch) => {
+      if (batch.length > 5 || batch.includes(20)) throw new Error("CUDA out of memory");
+      return answers(batch);
+    });
+    const engine = over(clock, [model], { maxBatchRows: 16 });
+    await clock.run(outcomes(engine, range(64)));
+    expect(engine.bounds.maxRows).toBe(4);
+  });
+
+  it("that ends the process by one row alone leaves later batches as large as before", async () => {
+    const clock = virtualClock();
+    const { model } = recorded(clock, (batch) => {
+      if (batch.includes(2)) {
+        throw new SluiceError("ENGINE_DIED", "signal SIGABRT; it wrote: heap out of memory");
+      }
+      return answers(batch);
+    });
+    const engine = over(clock, [model], { maxBatchRows: 8 });
+    await clock.run(outcomes(engine, range(8)));
+    expect(engine.bounds.maxRows).toBe(4);
+    expect(await clock.run(outcomes(engine, [2]))).toEqual(["ENGINE_DIED"]);
+    expect(engine.bounds.maxRows).toBe(8);
+  });
+
   it("of one row is that row's error, which says what to do", async () => {
     const clock = virtualClock();
     const { model } = recorded(clock, (batch) => {

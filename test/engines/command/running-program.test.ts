@@ -3,11 +3,11 @@ import { RunningProgram } from "../../../src/engines/command/running-program.ts"
 import { rejectionOf } from "../engine-context.ts";
 import { commandContext, scriptedProgram } from "./command-engine.ts";
 
-function start(how: string, readyTimeoutMs = 60_000) {
+function start(how: string, loadTimeoutMs = 60_000) {
   const context = commandContext();
   const options = {
     ...{ command: process.execPath, args: [scriptedProgram, how], workingDirectory: undefined },
-    ...{ environment: process.env, timeoutMs: 60_000, readyTimeoutMs },
+    ...{ environment: process.env, timeoutMs: 60_000, loadTimeoutMs },
   };
   return { program: new RunningProgram(options, context), lines: context.lines };
 }
@@ -42,7 +42,7 @@ describe("RunningProgram", () => {
     const error = await rejectionOf(program.ready);
     expect(error).toMatchObject({ code: "ENGINE_START_FAILED" });
     expect(error!.message).toContain("not ready after 0.4 s");
-    expect(await program.ended).toBe("not ready after 0.4 s");
+    expect(await program.ended).toBe("not ready after 0.4 s (loadTimeoutMs)");
   });
 
   it("is ended where it writes a line without end", async () => {

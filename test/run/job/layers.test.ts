@@ -28,6 +28,15 @@ describe("variables named SLUICE_…", () => {
     expect(job.output.path).toBe("/r");
   });
 
+  it("keep what else the file says of the output, whatever the path begins with", async () => {
+    const environment = { SLUICE_OUTPUT: "{stem}.jsonl" };
+    const { job } = await load(small("output: { field: mood }"), { environment });
+    expect(job.output).toMatchObject({
+      field: "mood",
+      path: expect.stringMatching(/\{stem\}.jsonl$/),
+    });
+  });
+
   it("count as not set when they are empty", async () => {
     expect((await load(small(), { environment: { SLUICE_LIMIT: "" } })).job.limit).toBeUndefined();
   });
