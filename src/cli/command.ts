@@ -56,6 +56,11 @@ export const commandTable: readonly CommandEntry[] = Object.freeze([
     load: () => import("./commands/status.ts"),
   },
   {
+    name: "runs",
+    summary: "list the runs below a folder or in a bucket",
+    load: () => import("./commands/runs.ts"),
+  },
+  {
     name: "results",
     summary: "print the results of a run in input order",
     load: () => import("./commands/results.ts"),

@@ -1,6 +1,6 @@
 import type { RunEvent } from "../run/events.ts";
 import { type ProgressState, type ProgressTotals, totalsOf } from "./progress-state.ts";
-import { spentOf } from "./quantities.ts";
+import { counted, grouped, spentOf } from "./quantities.ts";
 import { clip } from "./table.ts";
 
 interface Rates {
@@ -18,7 +18,7 @@ export function renderProgress(state: ProgressState, columns: number, now: numbe
   const totals = totalsOf(state);
   const rates = ratesOf(state, totals, now);
   const share = state.run.rows === 0 ? 1 : Math.min(1, totals.done / state.run.rows);
-  const counts = `${percent(share)}  ${grouped(totals.done)}/${grouped(state.run.rows)} rows`;
+  const counts = `${percent(share).padStart(4)}  ${grouped(totals.done)}/${grouped(state.run.rows)} rows`;
   const width = Math.max(10, Math.min(30, columns - counts.length - 2));
   const lines = [`${bar(share, width)} ${counts}`, factsLine(state, totals, rates)];
   lines.push(...workerLines(state));
@@ -43,9 +43,9 @@ export function eventMessage(event: RunEvent): string | undefined {
       return event.message;
     case "run-start": {
       const { runId, rows, tasks, output, resumedRows, resumedTasks } = event;
-      const begun = `run ${runId}: ${plural(rows, "row")} in ${plural(tasks, "task")} → ${output}`;
+      const begun = `run ${runId}: ${counted(rows, "row")} in ${counted(tasks, "task")} → ${output}`;
       const isResumed = resumedRows > 0 || resumedTasks > 0;
-      const skipped = `; done already: ${plural(resumedTasks, "task")}, ${plural(resumedRows, "row")}`;
+      const skipped = `; done already: ${counted(resumedTasks, "task")}, ${counted(resumedRows, "row")}`;
       return isResumed ? begun + skipped : begun;
     }
     case "worker-end":
@@ -63,7 +63,7 @@ function renderPlanning({ planned }: ProgressState, columns: number): string[] {
   if (!planned) return [];
   const { rows, bytes, totalBytes } = planned;
   const share = totalBytes === 0 ? 1 : Math.min(1, bytes / totalBytes);
-  return [clip(`planning  ${percent(share)}  ${grouped(rows)} rows`, columns)];
+  return [clip(`planning  ${percent(share).padStart(4)}  ${grouped(rows)} rows`, columns)];
 }
 
 function ratesOf(state: ProgressState, totals: ProgressTotals, now: number): Rates {
@@ -117,19 +117,12 @@ function bar(share: number, width: number): string {
 }
 
 /** 100% means all: a share just below it is shown as 99%. */
-function percent(share: number): string {
-  return `${Math.floor(share * 100)}%`.padStart(4);
+export function percent(share: number): string {
+  return `${Math.floor(share * 100)}%`;
 }
 
-function grouped(count: number): string {
-  return String(count).replaceAll(/\B(?=(\d{3})+$)/g, ",");
-}
-
-function plural(count: number, noun: string): string {
-  return `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
-}
-
-function rate(perSecond: number): string {
+/** Something a second: `0.3`, `1,200`. */
+export function rate(perSecond: number): string {
   return perSecond >= 10 ? grouped(Math.round(perSecond)) : perSecond.toFixed(1);
 }
 

@@ -1,7 +1,9 @@
+import type { Usage } from "../foundation/inference.ts";
 import { stateOrder } from "../run/state-words.ts";
 import type { RunStatus, StatusReport, TaskStatus, WorkerStatus } from "../run/status.ts";
-import { duration } from "./progress-view.ts";
-import { counted, grouped, spentOf } from "./quantities.ts";
+import { duration, percent, rate } from "./progress-view.ts";
+import { counted, dollars, grouped, sized, spentOf } from "./quantities.ts";
+import { retrySteps } from "./summary-view.ts";
 import { clip, table } from "./table.ts";
 
 /** A status as lines for people, none longer than `columns`. */
@@ -11,9 +13,8 @@ export function statusLines(
   columns: number,
 ): string[] {
   const lines = runLines(run).map((line) => clip(line, columns));
-  const hint = nextStep(run);
   // Commands are meant to be copied: they are never cut.
-  if (hint) lines.push(hint);
+  lines.push(...nextSteps(run));
   if (wanted.tasks) lines.push("", ...taskLines(tasks, columns));
   if (wanted.workers) lines.push("", ...workerLines(workers, columns));
   return lines;
@@ -32,13 +33,21 @@ function runLines(run: RunStatus): string[] {
   const more = journaled > 0 ? [`${grouped(journaled)} more in open tasks`] : [];
   if (filtered > 0) more.push(`${grouped(filtered)} filtered`);
   const outcomes = [`${grouped(answered)} answered`, ...more, `${grouped(failed)} failed`];
+  const share = rows.total === 0 ? 1 : (rows.total - open) / rows.total;
   const lines = [
     `${name}${run.runId}${done}${begun}  ${run.state}${reason}`,
+    `  model  ${modelText(run.model)}`,
+    `  input  ${inputText(run.input)}`,
     `  age    ${duration(run.ageSeconds)}${run.sealedAt ? `, sealed ${run.sealedAt}` : ""}`,
     `  tasks  ${counts.join(", ")}, ${grouped(tasks.total)} in all`,
-    `  rows   ${outcomes.join(", ")}, ${grouped(open)} open, ${grouped(rows.total)} in all`,
-    `  tokens ${grouped(usage.promptTokens)} in, ${grouped(usage.completionTokens)} out`,
+    `  rows   ${percent(share)}: ${outcomes.join(", ")}, ${grouped(open)} open, ` +
+      `${grouped(rows.total)} in all`,
+    `  tokens ${tokensText(usage)}${openTokens(run.openUsage)}`,
+    ...rateLines(run),
   ];
+  if (run.usd !== null) lines.push(`  cost   ${dollars(run.usd)}`);
+  if (run.duplicateIds)
+    lines.push(`  ids    ${counted(run.duplicateIds, "row repeats", "rows repeat")} an id`);
   if (run.budget) lines.push(`  budget ${spentOf(run.budget).join(", ")} spent`);
   for (const [code, entry] of Object.entries(errors)) {
     lines.push(`  ${code}  ${counted(entry.count, "row")}: ${entry.message}`);
@@ -46,22 +55,50 @@ function runLines(run: RunStatus): string[] {
   return lines;
 }
 
+/** Which model it is, in a few words. */
+export const modelText = ({ engine, name }: RunStatus["model"]) =>
+  name === null || name === engine ? engine : `${engine}, ${name}`;
+
+const maxShownPaths = 3;
+
+function inputText({ paths, files, bytes }: RunStatus["input"]): string {
+  const hidden = paths.length - maxShownPaths;
+  const shown = [...paths.slice(0, maxShownPaths), ...(hidden > 0 ? [`${hidden} more`] : [])];
+  return `${shown.join(", ")} (${counted(files, "file")}, ${sized(bytes)})`;
+}
+
+const tokensText = ({ promptTokens, completionTokens }: Usage) =>
+  `${grouped(promptTokens)} in, ${grouped(completionTokens)} out`;
+
+const openTokens = (usage: Usage) =>
+  usage.promptTokens + usage.completionTokens > 0
+    ? `; ${tokensText(usage)} more in open tasks`
+    : "";
+
+function rateLines({ rowsPerSecond, etaSeconds }: RunStatus): string[] {
+  if (rowsPerSecond === null) return [];
+  const eta = etaSeconds === null ? "" : `, ETA ${duration(etaSeconds)}`;
+  return [`  rate   ${rate(rowsPerSecond)} rows/s${eta}`];
+}
+
 /** What a person would do next, if anything. */
-function nextStep(run: RunStatus): string | undefined {
+function nextSteps(run: RunStatus): string[] {
   const { state, openTasks, rows, location, tasks, openRetry } = run;
-  if (state === "running") return undefined;
+  if (state === "running") return [];
   if (openRetry) {
-    return `  to go on: sluice resume ${location}; to drop it: sluice retry ${location} --abandon`;
+    return [
+      `  to go on: sluice resume ${location}; to drop it: sluice retry ${location} --abandon`,
+    ];
   }
   if (openTasks === "") {
-    if (state === "successful" || state === "failed") {
-      return rows.failed > 0 ? `  sluice retry ${location}  asks the failed rows again` : undefined;
-    }
-    return `  every task is done: sluice seal ${location}`;
+    if (run.sealedAt === null) return [`  every task is done: sluice seal ${location}`];
+    if (rows.failed === 0) return [];
+    const steps = retrySteps(Object.keys(run.errors), location);
+    return steps.map(([command, what]) => `  ${command}  ${what}`);
   }
   const verb = tasks.successful === 0 && state === "pending" ? "to begin" : "to go on";
   const command = `sluice worker ${location} --tasks ${openTasks}`;
-  return `  ${verb}: the same sluice run command, or ${command}`;
+  return [`  ${verb}: sluice resume ${location}, or ${command}`];
 }
 
 function taskLines(tasks: readonly TaskStatus[], columns: number): string[] {

@@ -23,6 +23,8 @@ export class EventTrace {
   readonly #tasks = new Map<number, TaskTrace>();
   #number = 0;
   #log: GrowingLines | undefined;
+  /** When it began, by its own clock, and the rows that were done before. */
+  begun: { atMs: number; rows: number } | undefined;
   /** Why the coordinator stopped before a seal, once it has. */
   stopped: ErrorRecord | undefined;
 
@@ -35,6 +37,7 @@ export class EventTrace {
     if (number !== this.#number) {
       this.#tasks.clear();
       this.stopped = undefined;
+      this.begun = undefined;
       this.#number = number;
       this.#log = new GrowingLines(this.#storage, eventLogPath(number));
     }
@@ -46,8 +49,13 @@ export class EventTrace {
     return this.#tasks;
   }
 
-  #note(event: RunEvent): void {
-    if (event.type === "task-start") {
+  #note(event: RunEvent & { time?: string }): void {
+    if (event.type === "run-start") {
+      this.begun = { atMs: Date.parse(event.time ?? ""), rows: event.resumedRows };
+    } else if (event.type === "task-start") {
+      // A later attempt begins with rows of this call.
+      const isFirst = !this.#tasks.has(event.task);
+      if (this.begun && isFirst) this.begun.rows += event.resumed;
       this.#tasks.set(event.task, { worker: event.worker, failedRows: 0 });
     } else if (event.type === "task-end") {
       const { task, worker, outcome, failed, error } = event;

@@ -1,11 +1,24 @@
 import type { Storage } from "../data/storage/storage.ts";
-import { rowsOfLine } from "./attempt/journal-line.ts";
+import { addUsage, noUsage, type Usage } from "../foundation/inference.ts";
+import { type JournalLine, rowsOfLine } from "./attempt/journal-line.ts";
+import { addRequests } from "./attempt/replay.ts";
 import { journaledAttempts } from "./bill/journaled.ts";
 import { GrowingLines } from "./growing-lines.ts";
 import { attemptPaths } from "./layout.ts";
 import type { Plan } from "./plan.ts";
 
-const answered = /^\{"index":\d+,"outcome":"(?:answered|filtered)"(?:,"others":"([^"]*)")?/;
+const paid = /^\{"index":\d+,"outcome":"(answered|filtered|failed|invalid)"/;
+
+/** What stands in journals alone. */
+export interface JournaledCounts {
+  /** Answered rows. */
+  rows: number;
+  usage: Usage;
+}
+
+interface SeenJournal extends JournaledCounts {
+  lines: GrowingLines;
+}
 
 /**
  * Counts answers of tasks without a commit, which stand in journals alone; asked again, it reads
@@ -13,41 +26,45 @@ const answered = /^\{"index":\d+,"outcome":"(?:answered|filtered)"(?:,"others":"
  */
 export class JournaledRows {
   readonly #storage: Storage;
-  #journals = new Map<string, { lines: GrowingLines; rows: number }>();
+  #journals = new Map<string, SeenJournal>();
 
   constructor(storage: Storage) {
     this.#storage = storage;
   }
 
-  /** Answered rows of such tasks together. */
-  async count(plan: Plan, tasks: Iterable<number>): Promise<number> {
+  /** Answered rows of such tasks together, and what they cost. */
+  async count(plan: Plan, tasks: Iterable<number>): Promise<JournaledCounts> {
     const known = this.#journals;
     // Journals of tasks that were committed meanwhile are forgotten.
     this.#journals = new Map();
-    let sum = 0;
+    let sum: JournaledCounts = { rows: 0, usage: noUsage };
     for (const task of tasks) {
       const attempts = await journaledAttempts({ storage: this.#storage, plan }, task);
-      let most = 0;
+      let most: JournaledCounts = { rows: 0, usage: noUsage };
       for (const attempt of attempts.get(task) ?? []) {
         const { journal } = attemptPaths(task, plan, attempt);
         const seen = known.get(journal) ?? {
           lines: new GrowingLines(this.#storage, journal),
           rows: 0,
+          usage: { ...noUsage },
         };
         this.#journals.set(journal, seen);
-        for await (const line of seen.lines.fresh()) seen.rows += rowsIn(line);
+        for await (const line of seen.lines.fresh()) note(seen, line);
         // An attempt takes over what those before it answered: they hold the same rows.
-        most = Math.max(most, seen.rows);
+        if (seen.rows >= most.rows) most = seen;
       }
-      sum += most;
+      sum = { rows: sum.rows + most.rows, usage: addUsage(sum.usage, most.usage) };
     }
     return sum;
   }
 }
 
-/** Rows that a line of a journal settles. */
-function rowsIn(line: string): number {
-  const found = answered.exec(line);
-  if (found === null) return 0;
-  return found[1] === undefined ? 1 : rowsOfLine({ index: 0, others: found[1] }).length;
+function note(seen: SeenJournal, line: string): void {
+  if (!paid.test(line)) return;
+  const parsed = JSON.parse(line) as JournalLine;
+  if (parsed.outcome === "invalid") seen.usage = addUsage(seen.usage, parsed.usage);
+  else if ("requests" in parsed) addRequests(seen.usage, parsed.requests);
+  if (parsed.outcome === "answered" || parsed.outcome === "filtered") {
+    seen.rows += rowsOfLine(parsed).length;
+  }
 }

@@ -1,6 +1,7 @@
 import type { Storage } from "../data/storage/storage.ts";
 import type { ErrorRecord } from "../foundation/errors.ts";
 import { addUsage, noUsage, type Usage } from "../foundation/inference.ts";
+import { shownPath } from "../foundation/shown-path.ts";
 import { type AttemptCounts, addCounts, type Commit, type ErrorCounts } from "./attempt/commit.ts";
 import { journaledAnswers, journaledAttempts } from "./bill/journaled.ts";
 import { type EarlierCost, earlierCost } from "./bill/open-budget.ts";
@@ -9,7 +10,7 @@ import type { Budget, Spending } from "./bill/spending.ts";
 import { type LookOptions, lookAtLives, type RunLives } from "./coordinate/lives.ts";
 import { EventTrace, type TaskTrace } from "./event-trace.ts";
 import type { JobSpec } from "./job/schema.ts";
-import { JournaledRows } from "./journaled-rows.ts";
+import { type JournaledCounts, JournaledRows } from "./journaled-rows.ts";
 import { cancelPrefix, taskAttemptsPrefix } from "./layout.ts";
 import { openTaskSet } from "./open-tasks.ts";
 import { type Plan, readPlan } from "./plan.ts";
@@ -37,7 +38,7 @@ export interface RunStatus {
   /** ISO 8601; when it was planned, and when it was sealed. */
   createdAt: string;
   sealedAt: string | null;
-  /** Since it was planned. */
+  /** From when it was planned until it was sealed, or until now. */
   ageSeconds: number;
   /** Where it lies. */
   location: string;
@@ -47,6 +48,20 @@ export interface RunStatus {
   /** Dead letters by code. */
   errors: ErrorCounts;
   usage: AttemptCounts["usage"];
+  /** Tokens of answers in tasks without a commit. */
+  openUsage: Usage;
+  /** What was spent, by the job's prices; null without them. */
+  usd: number | null;
+  /** Which model answers. */
+  model: { engine: string; name: string | null };
+  /** What is read. */
+  input: { paths: string[]; files: number; bytes: number };
+  /** Rows a second: of the call that goes on, or of all calls of a sealed run; null = not known. */
+  rowsPerSecond: number | null;
+  /** Until all rows are done, at that rate; null unless it runs. */
+  etaSeconds: number | null;
+  /** Rows that repeat an id, once it is sealed; null where the job names no id field. */
+  duplicateIds: number | null;
   /** What was spent of the job's budget so far, in tasks without a commit as well. */
   budget: { spent: Spending; budget: Budget } | null;
   /** Tasks without a commit, as an index set: empty once all are committed. */
@@ -97,8 +112,9 @@ interface Seen {
   traces: ReadonlyMap<number, TaskTrace>;
   /** What the last coordinator said when it stopped before a seal. */
   stopped: ErrorRecord | undefined;
-  /** Answered rows of tasks without a commit. */
-  journaled: number;
+  /** Answers of tasks without a commit. */
+  journaled: JournaledCounts;
+  begun: EventTrace["begun"];
   /** Ids of the workers that live, the oldest first. */
   atWork: readonly string[];
   /** Where the job has a budget: what was spent of it beside commits, and the time of all calls. */
@@ -160,6 +176,7 @@ export class StatusReader {
       committed,
       traces: sealed ? new Map() : await this.#trace.read(lives.coordinator?.record.number ?? 0),
       stopped: this.#trace.stopped,
+      begun: this.#trace.begun,
       attempts,
       journaled: await this.#journaled.count(plan, attempts.keys()),
       atWork: lives.workers
@@ -186,12 +203,20 @@ export class StatusReader {
   }
 
   #runOf(seen: Seen, verdict: Verdict): RunStatus {
-    const { plan, manifest, sealed, committed, journaled } = seen;
+    const { plan, manifest, sealed, committed, lives } = seen;
+    const { rows: journaled, usage: openUsage } = seen.journaled;
     const counts = sealed ?? this.#counts;
     const { answered = 0, filtered = 0, failed = 0 } = counts?.rows ?? {};
     const tasks = { failed: 0, canceled: 0, successful: 0, running: 0, pending: 0, total: 0 };
     tasks.total = sealed?.tasks.length ?? plan.tasks.count;
     for (let task = 0; task < tasks.total; task++) tasks[stateOfTask(task, seen, verdict)]++;
+    const now = this.#options.clock.now();
+    const endMs = sealed ? Date.parse(sealed.sealedAt) : now;
+    const usage = counts?.usage ?? noUsage;
+    const total = sealed?.rows.total ?? plan.rows;
+    const done = answered + filtered + failed + journaled;
+    const rowsPerSecond = rateOf(seen, verdict, done, now);
+    const isRunning = verdict.state === "running";
     return {
       name: plan.job.name ?? null,
       runId: plan.runId,
@@ -203,13 +228,20 @@ export class StatusReader {
       reason: verdict.reason,
       createdAt: plan.createdAt,
       sealedAt: sealed?.sealedAt ?? null,
-      ageSeconds: Math.max(0, (this.#options.clock.now() - Date.parse(plan.createdAt)) / 1000),
+      ageSeconds: Math.max(0, (endMs - Date.parse(plan.createdAt)) / 1000),
       location: this.#storage.location,
       tasks,
-      rows: { total: sealed?.rows.total ?? plan.rows, answered, filtered, failed, journaled },
+      rows: { total, answered, filtered, failed, journaled },
       errors: counts?.errors ?? {},
-      usage: counts?.usage ?? noUsage,
-      budget: spentOfBudget(seen, counts?.usage ?? noUsage),
+      usage,
+      openUsage,
+      usd: sealed?.bill?.usd ?? usdOf(addUsage(usage, openUsage), jobOf(plan, lives).prices),
+      model: modelOf(jobOf(plan, lives)),
+      input: { paths: pathsOf(plan.job), files: plan.input.files, bytes: plan.input.bytes },
+      rowsPerSecond,
+      etaSeconds: isRunning && rowsPerSecond ? (total - done) / rowsPerSecond : null,
+      duplicateIds: manifest?.duplicateIds?.count ?? null,
+      budget: spentOfBudget(seen, usage),
       openTasks: sealed ? "" : openTaskSet(plan, committed),
     };
   }
@@ -231,6 +263,30 @@ export class StatusReader {
     });
   }
 }
+
+/** Rows a second; null where nobody knows when they were begun. */
+function rateOf(
+  { sealed, begun }: Seen,
+  { state }: Verdict,
+  done: number,
+  now: number,
+): number | null {
+  if (sealed) {
+    const { wallSeconds = 0 } = sealed.bill ?? {};
+    return wallSeconds > 0 ? sealed.rows.total / wallSeconds : null;
+  }
+  if (state !== "running" || !begun || !(now > begun.atMs)) return null;
+  return Math.max(0, done - begun.rows) / ((now - begun.atMs) / 1000);
+}
+
+function modelOf({ model }: JobSpec): RunStatus["model"] {
+  const named = model as { name?: unknown; module?: unknown };
+  const name = [named.name, named.module].find((value) => typeof value === "string");
+  return { engine: model.engine, name: name === undefined ? null : String(name) };
+}
+
+const pathsOf = ({ input, dataset }: JobSpec) =>
+  (dataset?.map(({ path }) => path) ?? input.map(({ path }) => path)).map(shownPath);
 
 async function sealedTasks(storage: Storage, { tasks }: Manifest): Promise<TaskStatus[]> {
   const found: TaskStatus[] = [];

@@ -31,7 +31,8 @@ export async function openCounts(
       const attempts = (await journaledAttempts(run, task)).get(task);
       if (attempts) sum = addUsage(sum, await journaledAnswers(run, task, attempts));
     }
-    return { answered: await new JournaledRows(storage).count(plan, tasks), usage: sum };
+    const { rows } = await new JournaledRows(storage).count(plan, tasks);
+    return { answered: rows, usage: sum };
   } catch {
     return { answered, usage };
   }

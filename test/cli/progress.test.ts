@@ -249,7 +249,9 @@ describe("showProgress", () => {
     view.close();
     const lines = screen(writes);
     expect(lines).toHaveLength(6);
-    expect(lines[0]).toBe("run 20300101T000000Z: 2,000 rows in 4 tasks → /out; done already: 1 task, 500");
+    expect(lines[0]).toBe(
+      "run 20300101T000000Z: 2,000 rows in 4 tasks → /out; done already: 1 task, 500",
+    );
     expect(lines[1]).toBe("  rows");
     expect(lines[2]).toBe("warn: the endpoint is slow");
     expect(lines[3]).toContain("800/2,000 rows");

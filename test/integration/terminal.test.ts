@@ -106,6 +106,15 @@ describe("sluice resume", () => {
     const stopped = await runSluice(["run", "job.yaml", ...small], folder);
     expect(stopped.code).toBe(75);
     const before = JSON.parse(stopped.stdout);
+    const half = JSON.parse((await runSluice(["status", "job.yaml", "--json"], folder)).stdout);
+    expect(half).toMatchObject({
+      state: "canceled",
+      usage: { promptTokens: 0 },
+      rowsPerSecond: null,
+    });
+    expect(half.openUsage.promptTokens).toBe(before.prompt_tokens);
+    const { stdout: listed } = await runSluice(["runs"], folder);
+    expect(listed).toMatch(/^run +state +rows +failed +begun +model\nout +canceled +[34]\/6 /);
     expect(before.rows.answered).toBeLessThan(3);
     expect((await runSluice(["resume", "out"], folder)).code).toBe(75);
     const other = await runSluice(["resume", "out", "--set", "generation.temperature=1"], folder);
@@ -116,6 +125,14 @@ describe("sluice resume", () => {
     expect(summary).toMatchObject({ run_id: before.run_id, rows: { total: 6, answered: 3 } });
     expect(summary.rows.resumed).toBeGreaterThanOrEqual(before.rows.answered);
     expect((await runSluice(["verify", "out"], folder)).code).toBe(0);
+    const done = JSON.parse((await runSluice(["runs", "--json"], folder)).stdout);
+    expect(done).toMatchObject({ state: "failed", sealedAt: expect.any(String), duplicateIds: 1 });
+    expect(done.ageSeconds).toBe((Date.parse(done.sealedAt) - Date.parse(done.createdAt)) / 1000);
+    const words = (await runSluice(["status", "out"], folder)).stdout;
+    expect(words).toContain("model  fake\n");
+    expect(words).toMatch(/input {2}\S+\/rows\.jsonl \(1 file, \d+ bytes\)\n/);
+    expect(words).toContain("rows   100%: 3 answered, 3 failed, 0 open, 6 in all\n");
+    expect(words).toMatch(/rate {3}[\d.]+ rows\/s\n {2}ids {4}1 row repeats an id\n/);
 
     const spent = JSON.parse((await runSluice(["status", "out", "--json"], folder)).stdout).usage;
     const budget = spent.promptTokens + spent.completionTokens + 1;
