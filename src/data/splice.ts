@@ -1,7 +1,11 @@
-const quote = 34;
-const backslash = 92;
-const openBracket = 91;
-const closeBracket = 93;
+import {
+  endOfString,
+  endOfValue,
+  isBlank,
+  memberTexts,
+  skipBlanks,
+} from "../foundation/json-members.ts";
+
 const openBrace = 123;
 const closeBrace = 125;
 
@@ -76,16 +80,7 @@ function replaceMember(raw: string, fieldJson: string, valueJson: string): strin
  * selectFields('{"a":1.0,"b":2,"c":3}', ["c", "a"]); // '{"c":3,"a":1.0}'
  */
 export function selectFields(raw: string, names: readonly string[]): string {
-  const texts = new Map<string, string>();
-  let at = raw.indexOf("{") + 1;
-  for (;;) {
-    const nameStart = raw.indexOf('"', at);
-    if (nameStart < 0) break;
-    const nameEnd = endOfString(raw, nameStart);
-    const valueStart = skipBlanks(raw, raw.indexOf(":", nameEnd) + 1);
-    at = endOfValue(raw, valueStart);
-    texts.set(JSON.parse(raw.slice(nameStart, nameEnd)), raw.slice(valueStart, at));
-  }
+  const texts = memberTexts(raw);
   const members = names
     .filter((name) => texts.has(name))
     .map((name) => `${JSON.stringify(name)}:${texts.get(name)}`);
@@ -95,47 +90,4 @@ export function selectFields(raw: string, names: readonly string[]): string {
 function isSameName(name: string, fieldJson: string): boolean {
   if (name === fieldJson) return true;
   return name.includes("\\") && JSON.parse(name) === JSON.parse(fieldJson);
-}
-
-/** The place after the value that begins at `start`, without blanks that follow it. */
-function endOfValue(text: string, start: number): number {
-  const first = text.charCodeAt(start);
-  if (first === quote) return endOfString(text, start);
-  if (first !== openBrace && first !== openBracket) return endOfScalar(text, start);
-  for (let at = start, depth = 0; ; ) {
-    const code = text.charCodeAt(at);
-    if (code === openBrace || code === openBracket) depth++;
-    else if (code === closeBrace || code === closeBracket) depth--;
-    at = code === quote ? endOfString(text, at) : at + 1;
-    if (depth === 0) return at;
-  }
-}
-
-function endOfScalar(text: string, start: number): number {
-  let at = start;
-  while (at < text.length && !isBlank(text.charCodeAt(at)) && !",}]".includes(text[at]!)) at++;
-  return at;
-}
-
-/** The place after the closing quote of the string that begins at `start`. */
-function endOfString(text: string, start: number): number {
-  let end = text.indexOf('"', start + 1);
-  while (isEscaped(text, end)) end = text.indexOf('"', end + 1);
-  return end + 1;
-}
-
-function isEscaped(text: string, place: number): boolean {
-  let backslashes = 0;
-  while (text.charCodeAt(place - 1 - backslashes) === backslash) backslashes++;
-  return backslashes % 2 === 1;
-}
-
-function skipBlanks(text: string, start: number): number {
-  let at = start;
-  while (isBlank(text.charCodeAt(at))) at++;
-  return at;
-}
-
-function isBlank(code: number): boolean {
-  return code === 32 || code === 9 || code === 10 || code === 13;
 }

@@ -1,3 +1,6 @@
+import type { Json, JsonObject } from "./json.ts";
+import { memberTexts } from "./json-members.ts";
+
 /**
  * A JSON value whose whole numbers beyond ±(2^53 − 1) are `bigint`, so that no digit is lost, and
  * numbers that no double reaches, as `1e400`, their text.
@@ -47,11 +50,12 @@ export class WrittenNumber extends Number {
   }
 }
 
-/** A JSON value whose numbers are `WrittenNumber` where their text is not that of the double. */
+/** A JSON value whose numbers are `WrittenNumber` where JavaScript would write them otherwise. */
 export type WrittenJson =
   | null
   | boolean
   | number
+  | bigint
   | WrittenNumber
   | string
   | WrittenJson[]
@@ -60,7 +64,7 @@ export type WrittenJson =
 /** A row with the texts of its numbers. */
 export type WrittenRow = { [key: string]: WrittenJson };
 
-/** In every JSON text with a whole number that no double holds, or with a number beyond them all. */
+/** In every JSON text with a whole number that no double holds, or a number beyond them all. */
 const longWhole = /(?<![.\d])\d{16}|\d[eE]\+?\d{3}/;
 /** In every JSON text with a number whose digits a double may not hold. */
 const longNumber = /\d(?:\.?\d){15}|\d[eE]/;
@@ -102,6 +106,55 @@ export function parseWritten(text: string): WrittenJson {
   return parse(text, (_key, value, { source = "" }) =>
     typeof value === "number" && String(value) !== source ? new WrittenNumber(source) : value,
   ) as WrittenJson;
+}
+
+/**
+ * The row with the texts of its numbers. What prompts are made of.
+ *
+ * @param value what `JSON.parse` gives of `raw`, of which only what lacks a text is made anew.
+ * @param names the fields whose numbers matter; default all.
+ * @example
+ * writtenRow({ stars: 5 }, '{"stars":5.0}'); // { stars: WrittenNumber("5.0") }
+ */
+export function writtenRow(
+  value: JsonObject,
+  raw: string,
+  names: readonly string[] = Object.keys(value),
+): WrittenRow {
+  let texts: ReadonlyMap<string, string> | undefined;
+  let written: WrittenRow | undefined;
+  for (const name of names) {
+    const own = Object.hasOwn(value, name) ? value[name] : null;
+    if (own === null || (typeof own !== "number" && typeof own !== "object")) continue;
+    texts ??= memberTexts(raw);
+    const text = texts.get(name)!;
+    const isPlain = typeof own === "number" ? String(own) === text : !oddNumber.test(text);
+    if (isPlain) continue;
+    written ??= { ...value };
+    written[name] = parseWritten(text);
+  }
+  return written ?? value;
+}
+
+/**
+ * The row as code gets it: whole numbers that a double does not hold are `bigint`.
+ *
+ * @param value what `JSON.parse` gives of `raw`, which is the row where it has no such number.
+ * @example
+ * exactRow({ id: 9007199254740992 }, '{"id":9007199254740993}'); // { id: 9007199254740993n }
+ */
+export function exactRow(value: JsonObject, raw: string): ExactRow {
+  return isRounded(value) ? (parseExactly(raw) as ExactRow) : value;
+}
+
+/** Whether a value has a number that may have lost digits. */
+function isRounded(value: Json): boolean {
+  if (typeof value === "number") {
+    return !Number.isSafeInteger(value) && (Number.isInteger(value) || !Number.isFinite(value));
+  }
+  if (typeof value !== "object" || value === null) return false;
+  for (const key in value) if (isRounded((value as JsonObject)[key]!)) return true;
+  return false;
 }
 
 /** Node's own, which tells a reviver the text of each number; the types do not know yet. */

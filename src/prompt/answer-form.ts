@@ -1,6 +1,7 @@
 import { SluiceError } from "../foundation/errors.ts";
+import type { WrittenJson, WrittenRow } from "../foundation/exact-json.ts";
 import type { InferenceRequest, InferenceResponse, SlottedLine } from "../foundation/inference.ts";
-import { isJsonObject, type Json, type JsonObject } from "../foundation/json.ts";
+import { isJsonObject, type Json } from "../foundation/json.ts";
 import { sourceWords, wholePattern } from "../foundation/spans.ts";
 import { nearest } from "../foundation/suggest.ts";
 import { compileExpression, type Expression } from "./expression.ts";
@@ -8,7 +9,7 @@ import { wrongType } from "./field-errors.ts";
 import { type LineTemplate, parseLineTemplate, renderFilled, renderLine } from "./line-template.ts";
 import type { AnswerOptions } from "./prompt-options.ts";
 import { parseSlottedLine, type SlotValues } from "./slotted-line.ts";
-import { kindOf } from "./value-text.ts";
+import { isNumber, kindOf } from "./value-text.ts";
 
 /** The form of a prompt's answers: a line with slots that only copy, or JSON of a schema. */
 export interface AnswerForm {
@@ -21,7 +22,7 @@ export interface AnswerForm {
    *
    * @throws SluiceError of scope `row`: `VARIABLE_MISSING`, `FIELD_TYPE`, `TEMPLATE_FAILED`.
    */
-  sources(row: JsonObject, extra: JsonObject | undefined): string[];
+  sources(row: WrittenRow, extra: WrittenRow | undefined): string[];
   /**
    * What a request with those sources says of the form.
    *
@@ -161,8 +162,8 @@ export function jobInvalid(key: string, problem: string): SluiceError {
  *
  * @throws SluiceError `FIELD_TYPE` where it is none.
  */
-export function sourceText(value: Json, place: { name: string }, copyFrom: string): string {
-  if (typeof value === "string" || typeof value === "number") return String(value);
+export function sourceText(value: WrittenJson, place: { name: string }, copyFrom: string): string {
+  if (typeof value === "string" || isNumber(value)) return String(value);
   throw wrongType(place, `${copyFrom} is ${kindOf(value)}, not a text`);
 }
 

@@ -1,10 +1,11 @@
 import { SluiceError } from "../foundation/errors.ts";
+import type { WrittenJson, WrittenRow } from "../foundation/exact-json.ts";
 import type {
   GenerationParameters,
   InferenceRequest,
   InferenceResponse,
 } from "../foundation/inference.ts";
-import type { Json, JsonObject } from "../foundation/json.ts";
+import type { Json } from "../foundation/json.ts";
 import { limits } from "../foundation/limits.ts";
 import { type AnswerForm, compileAnswerForm, jobInvalid } from "./answer-form.ts";
 import { compileExpression, type Expression } from "./expression.ts";
@@ -40,6 +41,8 @@ export class CompiledPrompt implements KeepablePrompt {
   readonly #truncatedFeatures: readonly string[] | undefined;
   readonly #forEach: Expression | undefined;
   readonly #usesLoop: boolean;
+  /** Fields of the row that it reads; undefined where any may be. */
+  readonly fields: readonly string[] | undefined;
   /** What requests ask that are turns of a conversation. */
   readonly #asks = new WeakMap<InferenceRequest, AskedMessages>();
 
@@ -63,8 +66,11 @@ export class CompiledPrompt implements KeepablePrompt {
         ? undefined
         : compileExpression(options.forEach, { name: `${key}.forEach` });
     this.form = formOf(options, key);
-    const parts = [this.#content, this.form];
-    this.#usesLoop = parts.some((part) => part?.variables.includes("loop"));
+    const parts = [this.#content, this.form, this.#forEach];
+    const variables = parts.flatMap((part) => part?.variables ?? []);
+    this.#usesLoop = variables.includes("loop");
+    const isAny = options.type !== undefined || variables.includes("row");
+    this.fields = isAny ? undefined : variables;
   }
 
   /** `completion`: its requests have a `prompt` and no messages. */
@@ -78,12 +84,12 @@ export class CompiledPrompt implements KeepablePrompt {
   }
 
   /** The request of one row, where `isPlain`. */
-  plainRequest(row: JsonObject, index: number): InferenceRequest {
+  plainRequest(row: WrittenRow, index: number): InferenceRequest {
     return this.#request(this.#featuresOf(row), index, undefined, undefined);
   }
 
   /** Appends the requests of one row. */
-  addRequests(fullRow: JsonObject, index: number, requests: InferenceRequest[]): void {
+  addRequests(fullRow: WrittenRow, index: number, requests: InferenceRequest[]): void {
     if (this.isPlain) {
       requests.push(this.plainRequest(fullRow, index));
       return;
@@ -93,7 +99,7 @@ export class CompiledPrompt implements KeepablePrompt {
     const elements = this.#elementsOf(row);
     const numbers = this.form?.isNumbered ? this.#forEach!.sourceNumbers?.(row) : undefined;
     for (let at = 0; at < elements.length; at++) {
-      const extra: JsonObject = { item: elements[at]! };
+      const extra: WrittenRow = { item: elements[at]! };
       if (this.#usesLoop) extra.loop = loopAt(elements, at);
       const request = this.#request(row, index, extra, at);
       if (numbers !== undefined) request.number = numbers[at]!;
@@ -101,12 +107,12 @@ export class CompiledPrompt implements KeepablePrompt {
     }
   }
 
-  #featuresOf(row: JsonObject): JsonObject {
+  #featuresOf(row: WrittenRow): WrittenRow {
     const features = this.#truncatedFeatures;
     return features === undefined ? row : truncateFeatures(row, features);
   }
 
-  #addTurns(row: JsonObject, index: number, requests: InferenceRequest[]): void {
+  #addTurns(row: WrittenRow, index: number, requests: InferenceRequest[]): void {
     for (const [element, ask] of this.#content.turns!.asks(row).entries()) {
       const request: InferenceRequest = { ...this.#bareRequest(index), element };
       if (element > 0) request.after = requests.length - 1;
@@ -143,7 +149,7 @@ export class CompiledPrompt implements KeepablePrompt {
     return request;
   }
 
-  #elementsOf(row: JsonObject): Json[] {
+  #elementsOf(row: WrittenRow): WrittenJson[] {
     const elements = this.#forEach!.evaluate(row);
     const place = { name: `${this.#key}.forEach` };
     if (!Array.isArray(elements)) {
@@ -155,9 +161,9 @@ export class CompiledPrompt implements KeepablePrompt {
   }
 
   #request(
-    row: JsonObject,
+    row: WrittenRow,
     index: number,
-    extra: JsonObject | undefined,
+    extra: WrittenRow | undefined,
     element: number | undefined,
   ): InferenceRequest {
     const request = this.#bareRequest(index);
@@ -210,8 +216,8 @@ function formOf(options: PromptToCompile, key: string): AnswerForm | undefined {
 }
 
 /** Jinja's `loop` for one element. */
-function loopAt(elements: readonly Json[], at: number): JsonObject {
-  const loop: JsonObject = {
+function loopAt(elements: readonly WrittenJson[], at: number): WrittenRow {
+  const loop: WrittenRow = {
     index: at + 1,
     index0: at,
     first: at === 0,

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from "../foundation/json.ts";
+import type { WrittenJson, WrittenRow } from "../foundation/exact-json.ts";
 import { wrongType } from "./field-errors.ts";
 import { fieldReader } from "./field-path.ts";
 import { cuttingFilters } from "./filters.ts";
@@ -20,12 +20,12 @@ export interface Expression {
    *
    * @throws SluiceError `VARIABLE_MISSING`, `FIELD_TYPE`, `TEMPLATE_FAILED`, as `Template.render`.
    */
-  evaluate(row: JsonObject, extra?: JsonObject): Json;
+  evaluate(row: WrittenRow, extra?: WrittenRow): WrittenJson;
   /**
    * Of a list that a filter cut into pieces, as `directions | sentences`: the number, from 1, of
    * the text that each piece is of. Undefined for every other expression.
    */
-  sourceNumbers?(row: JsonObject): number[] | undefined;
+  sourceNumbers?(row: WrittenRow): number[] | undefined;
   /** The names that it takes from the row or from `extra`. */
   readonly variables: readonly string[];
 }

@@ -1,16 +1,16 @@
-import { isJsonObject, type Json, type JsonObject } from "../foundation/json.ts";
+import type { WrittenJson, WrittenRow } from "../foundation/exact-json.ts";
 import { missing, wrongType } from "./field-errors.ts";
 import type { JinjaNode } from "./jinja-library.ts";
 import { constantNames } from "./jinja-scope.ts";
 import { pathOf, type TemplateSource } from "./jinja-syntax.ts";
-import { kindOf } from "./value-text.ts";
+import { isObject, kindOf } from "./value-text.ts";
 
 /**
  * Reads one field of a row; `extra` goes before the row's fields.
  *
  * @throws SluiceError `VARIABLE_MISSING` or `FIELD_TYPE`, as the interpreter does.
  */
-export type FieldReader = (row: JsonObject, extra: JsonObject | undefined) => Json;
+export type FieldReader = (row: WrittenRow, extra: WrittenRow | undefined) => WrittenJson;
 
 interface Step {
   key: string | number;
@@ -49,21 +49,21 @@ function staticKey(node: JinjaNode): string | number | undefined {
 }
 
 function rootValue(
-  row: JsonObject,
-  extra: JsonObject | undefined,
+  row: WrittenRow,
+  extra: WrittenRow | undefined,
   name: string,
   place: TemplateSource,
-): Json {
+): WrittenJson {
   if (extra !== undefined && Object.hasOwn(extra, name)) return extra[name]!;
   const value = row[name];
   // Nothing that objects inherit is text, so text needs no further look.
-  if (typeof value === "string" || Object.hasOwn(row, name)) return value as Json;
+  if (typeof value === "string" || Object.hasOwn(row, name)) return value as WrittenJson;
   if (name === "row") return row;
   throw missing(place, name, [...Object.keys(row), ...Object.keys(extra ?? {})]);
 }
 
-function fieldOf(value: Json, { key, path }: Step, place: TemplateSource): Json {
-  if (isJsonObject(value)) {
+function fieldOf(value: WrittenJson, { key, path }: Step, place: TemplateSource): WrittenJson {
+  if (isObject(value)) {
     if (typeof key === "number") throw wrongType(place, `an object has no place ${key}`, path);
     if (Object.hasOwn(value, key)) return value[key]!;
     throw missing(place, path, Object.keys(value));

@@ -1,14 +1,14 @@
-import { isJsonObject, type Json } from "../foundation/json.ts";
+import type { WrittenJson } from "../foundation/exact-json.ts";
 import { splitSentences } from "./sentences.ts";
-import { kindOf, printValue } from "./value-text.ts";
+import { isObject, kindOf, printValue } from "./value-text.ts";
 
 /** Arguments of a filter, by place and by keyword. */
 export interface FilterArguments {
-  positional: readonly Json[];
-  named: Readonly<Record<string, Json>>;
+  positional: readonly WrittenJson[];
+  named: Readonly<Record<string, WrittenJson>>;
 }
 
-type Filter = (input: Json, given: FilterArguments) => Json;
+type Filter = (input: WrittenJson, given: FilterArguments) => WrittenJson;
 
 /** Filters that the library knows; which value takes which is its own business. */
 const libraryFilters = [
@@ -19,11 +19,12 @@ const libraryFilters = [
 ];
 
 /** Filters that cut a text, or each text of a list, into pieces: one flat list. */
-export const cuttingFilters: Readonly<Record<string, (input: Json) => string[]>> = Object.freeze({
-  sentences: (input) => textsOf("sentences", input).flatMap(splitSentences),
-  words: (input) => textsOf("words", input).flatMap((text) => text.match(/\S+/gu) ?? []),
-  lines: (input) => textsOf("lines", input).flatMap(splitLines),
-});
+export const cuttingFilters: Readonly<Record<string, (input: WrittenJson) => string[]>> =
+  Object.freeze({
+    sentences: (input) => textsOf("sentences", input).flatMap(splitSentences),
+    words: (input) => textsOf("words", input).flatMap((text) => text.match(/\S+/gu) ?? []),
+    lines: (input) => textsOf("lines", input).flatMap(splitLines),
+  });
 
 /**
  * The filters that Sluice adds to Jinja, and those of which it has its own kind. They throw a plain
@@ -43,7 +44,7 @@ export const ownFilters: Readonly<Record<string, Filter>> = Object.freeze({
 export const filterNames: readonly string[] = [...libraryFilters, "d", ...Object.keys(ownFilters)];
 
 /** The texts of a text or of a list of texts; null elements count as nothing. */
-function textsOf(name: string, input: Json): string[] {
+function textsOf(name: string, input: WrittenJson): string[] {
   const texts: string[] = [];
   for (const text of Array.isArray(input) ? input : [input]) {
     if (typeof text === "string") texts.push(text);
@@ -61,7 +62,7 @@ function splitLines(text: string): string[] {
     .filter((line) => line !== "");
 }
 
-function join(input: Json, { positional, named }: FilterArguments): Json {
+function join(input: WrittenJson, { positional, named }: FilterArguments): WrittenJson {
   const separator = positional[0] ?? named.separator ?? named.d ?? "";
   const attribute = positional[1] ?? named.attribute ?? null;
   if (typeof separator !== "string") throw new Error("join takes a text as separator");
@@ -69,7 +70,7 @@ function join(input: Json, { positional, named }: FilterArguments): Json {
   if (!Array.isArray(input)) throw new Error(`join takes a list, not ${kindOf(input)}`);
   const texts = input.map((element) => {
     if (attribute === null) return printValue(element);
-    if (isJsonObject(element) && Object.hasOwn(element, String(attribute))) {
+    if (isObject(element) && Object.hasOwn(element, String(attribute))) {
       return printValue(element[String(attribute)]!);
     }
     throw new Error(`join by ${attribute}: ${kindOf(element)} without it`);

@@ -1,5 +1,5 @@
 import * as library from "@huggingface/jinja";
-import type { Json } from "../foundation/json.ts";
+import { type WrittenJson, WrittenNumber, type WrittenRow } from "../foundation/exact-json.ts";
 
 // The library's type files name each other without endings, which `nodenext` does not resolve; what
 // is used of it is declared here, and this is the one file that imports it.
@@ -39,7 +39,7 @@ export interface JinjaNode {
 /** A value inside the template library. */
 export interface RuntimeValue {
   readonly type: string;
-  readonly value: unknown;
+  value: unknown;
   /** Methods and the like, such as `items` of an object. */
   readonly builtins: ReadonlyMap<string, RuntimeValue>;
 }
@@ -82,13 +82,52 @@ export function parseJinja(source: string): JinjaNode {
 
 const scratch = new Environment();
 
-/** Any JSON value, or undefined, as the library holds it. */
-export function toRuntime(value: Json | undefined): RuntimeValue {
+/** Any JSON value, or undefined, as the library holds it; written numbers keep their texts. */
+export function toRuntime(value: WrittenJson | undefined): RuntimeValue {
+  if (typeof value === "bigint") return writtenNumber(new WrittenNumber(String(value)));
+  if (value instanceof WrittenNumber) return writtenNumber(value);
+  return holdsWritten(value) ? container(value) : converted(value);
+}
+
+/** Calculates as the number that it is, and prints as it is written. */
+function writtenNumber(number: WrittenNumber): RuntimeValue {
+  const isWhole = /^-?\d+$/.test(number.text);
+  // The library takes what has no fraction for a whole number; the box is its value from then on.
+  return Object.assign(converted(isWhole ? 1 : 0.5), {
+    value: number,
+    toString: () => number.text,
+    __bool__: () => converted(Number(number) !== 0),
+  });
+}
+
+function holdsWritten(
+  value: WrittenJson | undefined,
+): value is Extract<WrittenJson, WrittenJson[] | WrittenRow> {
+  if (typeof value === "bigint" || value instanceof WrittenNumber) return true;
+  if (typeof value !== "object" || value === null) return false;
+  return Object.values(value).some(holdsWritten);
+}
+
+/** A list or an object; the library cannot convert what is written inside. */
+function container(value: WrittenJson[] | WrittenRow): RuntimeValue {
+  if (Array.isArray(value)) {
+    const list = converted(value.map(() => null));
+    list.value = value.map(toRuntime);
+    return list;
+  }
+  const names = Object.keys(value);
+  const object = converted(Object.fromEntries(names.map((name) => [name, null])));
+  for (const name of names)
+    (object.value as Map<string, unknown>).set(name, toRuntime(value[name]));
+  return object;
+}
+
+function converted(value: unknown): RuntimeValue {
   // The library exports no classes of values; an environment is the only way in.
   scratch.variables.clear();
-  const converted = scratch.set("value", value);
+  const runtime = scratch.set("value", value);
   scratch.variables.clear();
-  return converted;
+  return runtime;
 }
 
 /**
@@ -96,7 +135,7 @@ export function toRuntime(value: Json | undefined): RuntimeValue {
  *
  * @throws Error for what is no data: functions, undefined.
  */
-export function fromRuntime({ type, value }: RuntimeValue): Json {
+export function fromRuntime({ type, value }: RuntimeValue): WrittenJson {
   if (type === "NullValue") return null;
   if (Array.isArray(value)) return value.map(fromRuntime);
   if (value instanceof Map) {
@@ -107,7 +146,7 @@ export function fromRuntime({ type, value }: RuntimeValue): Json {
   if (value === undefined || typeof value === "function") {
     throw new Error(`${kindNames[type] ?? type} is no data`);
   }
-  return value as Json;
+  return value as WrittenJson;
 }
 
 /** The library's types in words, for messages. */

@@ -1,5 +1,5 @@
+import type { WrittenRow } from "../foundation/exact-json.ts";
 import type { ChatMessage, InferenceRequest } from "../foundation/inference.ts";
-import type { JsonObject } from "../foundation/json.ts";
 import { jobInvalid } from "./answer-form.ts";
 import type { PromptOptions } from "./prompt-options.ts";
 import { compileTemplate, type Template } from "./template.ts";
@@ -13,7 +13,7 @@ export interface PromptContent {
   /** Names that it takes from the row, `item` and `loop`. */
   readonly variables: readonly string[];
   /** Puts the prompt or the messages of one row into its request. */
-  fill(request: InferenceRequest, row: JsonObject, extra: JsonObject | undefined): void;
+  fill(request: InferenceRequest, row: WrittenRow, extra: WrittenRow | undefined): void;
   /** Where a row is asked several times, each time after the model's answers. */
   readonly turns?: Turns;
 }
@@ -21,7 +21,7 @@ export interface PromptContent {
 /** A conversation that is asked turn by turn. */
 export interface Turns {
   /** What is asked of a row, in order; each begins with all that was asked before. */
-  asks(row: JsonObject): readonly AskedMessages[];
+  asks(row: WrittenRow): readonly AskedMessages[];
   /** Puts what is asked after `answers`, the model's own, into a request. */
   fill(request: InferenceRequest, ask: AskedMessages, answers: readonly string[]): void;
 }

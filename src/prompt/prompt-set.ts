@@ -1,3 +1,4 @@
+import { writtenRow } from "../foundation/exact-json.ts";
 import type {
   GenerationParameters,
   InferenceRequest,
@@ -19,10 +20,11 @@ export interface PromptSet {
    * where every prompt's list is empty; the row's answer is then `answer([], [])`.
    *
    * @param dataset name of the row's dataset, where the job has datasets.
+   * @param raw the JSON text of the row, whose numbers then stand in prompts as they are written.
    * @throws SluiceError of scope `row`: `VARIABLE_MISSING`, `FIELD_TYPE`, `TEMPLATE_FAILED`,
    *   `ELEMENTS_TOO_MANY`.
    */
-  requests(row: JsonObject, index: number, dataset?: string): InferenceRequest[];
+  requests(row: JsonObject, index: number, dataset?: string, raw?: string): InferenceRequest[];
   /**
    * The request of that number as it is to be asked. One that goes on from others of the row
    * (`after`) has its words only now that they were answered.
@@ -144,16 +146,20 @@ class PromptSetOf implements PromptSet {
   readonly #prompts: readonly CompiledPrompt[];
   readonly #byName: ReadonlyMap<string, CompiledPrompt>;
   readonly #single: CompiledPrompt | undefined;
+  readonly #fields: readonly string[] | undefined;
 
   constructor(prompts: readonly CompiledPrompt[], single: CompiledPrompt | undefined) {
     this.names = prompts.map((prompt) => prompt.name);
     this.#prompts = prompts;
     this.#byName = new Map(prompts.map((prompt) => [prompt.name, prompt]));
     this.#single = single;
+    const fields = prompts.map((prompt) => prompt.fields);
+    this.#fields = fields.includes(undefined) ? undefined : [...new Set(fields.flat() as string[])];
     this.keeper = new RowKeeper(this.#byName);
   }
 
-  requests(row: JsonObject, index: number): InferenceRequest[] {
+  requests(value: JsonObject, index: number, _dataset?: string, raw?: string): InferenceRequest[] {
+    const row = raw === undefined ? value : writtenRow(value, raw, this.#fields);
     // What almost every job has; a literal is several times smaller than an array that grew.
     if (this.#single?.isPlain) return [this.#single.plainRequest(row, index)];
     const requests: InferenceRequest[] = [];

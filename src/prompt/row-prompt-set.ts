@@ -47,7 +47,7 @@ export function withRows(promptSet: PromptSet): PromptSet {
       keep: (requests) => keeper.keep(requests),
       restore: (kept, index, row) => withRow(keeper.restore(kept, index, row), row),
     },
-    requests: (row, index, dataset) => withRow(promptSet.requests(row, index, dataset), row),
+    requests: (...asked) => withRow(promptSet.requests(...asked), asked[0]),
     ready: (requests, responses, at) => promptSet.ready(requests, responses, at),
     accept: (request, response) => promptSet.accept(request, response),
     reask: (request, badText, problem) => promptSet.reask(request, badText, problem),

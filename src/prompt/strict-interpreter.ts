@@ -1,5 +1,5 @@
 import { SluiceError } from "../foundation/errors.ts";
-import type { Json, JsonObject } from "../foundation/json.ts";
+import type { WrittenJson, WrittenRow } from "../foundation/exact-json.ts";
 import { limits } from "../foundation/limits.ts";
 import { missing, wrongType } from "./field-errors.ts";
 import { type FilterArguments, ownFilters } from "./filters.ts";
@@ -13,6 +13,7 @@ import {
   type RuntimeValue,
   toRuntime,
 } from "./jinja-library.ts";
+import { calculated, exactNumber } from "./jinja-numbers.ts";
 import { constantNames, functionNames, isDefault, type Scope } from "./jinja-scope.ts";
 import {
   filterArgumentsOf,
@@ -38,8 +39,10 @@ globals.set("raise_exception", (message: unknown) => {
   throw new Error(String(message));
 });
 
-function range(first: number, second?: number, step = 1): number[] {
-  const [start, stop] = second === undefined ? [0, first] : [first, second];
+function range(first: number, second?: number, stepWidth = 1): number[] {
+  // Numbers of a row may come as written.
+  const step = Number(stepWidth);
+  const [start, stop] = second === undefined ? [0, Number(first)] : [Number(first), Number(second)];
   if (!Number.isInteger(step) || step === 0) throw new Error("range takes a whole step but 0");
   const count = Math.max(0, Math.ceil((stop - start) / step));
   if (!(count <= limits.maxElements)) throw new Error(`range gives over ${limits.maxElements}`);
@@ -63,7 +66,7 @@ export class StrictInterpreter extends JinjaInterpreter {
   }
 
   /** Evaluates a node over a row; `extra` goes before the row's fields. */
-  over(node: JinjaNode, row: JsonObject, extra: JsonObject | undefined): RuntimeValue {
+  over(node: JinjaNode, row: WrittenRow, extra: WrittenRow | undefined): RuntimeValue {
     this.#rowNames = () => [...Object.keys(row), ...Object.keys(extra ?? {})];
     try {
       return this.evaluate(node, this.#environmentOf(row, extra));
@@ -72,7 +75,7 @@ export class StrictInterpreter extends JinjaInterpreter {
     }
   }
 
-  #environmentOf(row: JsonObject, extra: JsonObject | undefined): Environment {
+  #environmentOf(row: WrittenRow, extra: WrittenRow | undefined): Environment {
     const environment = new JinjaEnvironment(globals);
     for (const name of this.#scope.names) {
       if (constantNames.has(name)) continue;
@@ -102,9 +105,9 @@ export class StrictInterpreter extends JinjaInterpreter {
       case "BinaryExpression":
         return this.#binary(node, environment);
       case "UnaryExpression":
-        return this.#typed(node, pathOf(node.argument), environment);
+        return this.#unary(node, environment);
       case "TestExpression":
-        return this.#typed(node, pathOf(node.operand), environment);
+        return this.#test(node, environment);
       case "For":
         return this.#typed(node, pathOf(node.iterable), environment);
       case "CallExpression":
@@ -134,8 +137,29 @@ export class StrictInterpreter extends JinjaInterpreter {
     const right = this.evaluate(node.right, environment);
     const sides = [pathOf(node.left), pathOf(node.right)] as const;
     const path = (right.type === "NullValue" ? sides[1] : undefined) ?? sides[0] ?? sides[1];
+    const number = calculated(node.operator?.value ?? "", left, right);
+    if (number !== undefined) return number;
     const known = { ...node, left: evaluated(left), right: evaluated(right) };
     return this.#typed(known, path, environment);
+  }
+
+  #unary(node: JinjaNode, environment: Environment): RuntimeValue {
+    const argument = this.evaluate(node.argument, environment);
+    const number = exactNumber(argument);
+    if (typeof number === "bigint" && node.operator?.value === "-") return toRuntime(-number);
+    const known = { ...node, argument: evaluated(argument) };
+    return this.#typed(known, pathOf(node.argument), environment);
+  }
+
+  #test(node: JinjaNode, environment: Environment): RuntimeValue {
+    const operand = this.evaluate(node.operand, environment);
+    const number = exactNumber(operand);
+    // All tests but these look at what kind of value it is.
+    const isParity = ["odd", "even"].includes(String(node.test?.value));
+    const tested =
+      isParity && typeof number === "bigint" ? toRuntime(Number(number % 2n)) : operand;
+    const known = { ...node, operand: evaluated(tested) };
+    return this.#typed(known, pathOf(node.operand), environment);
   }
 
   #call(node: JinjaNode, environment: Environment): RuntimeValue {
@@ -253,8 +277,8 @@ export class StrictInterpreter extends JinjaInterpreter {
   }
 
   #filterArguments(node: JinjaNode, environment: Environment): FilterArguments {
-    const positional: Json[] = [];
-    const named: Record<string, Json> = {};
+    const positional: WrittenJson[] = [];
+    const named: Record<string, WrittenJson> = {};
     for (const argument of filterArgumentsOf(node)) {
       const isNamed = argument.type === "KeywordArgumentExpression";
       const inner = isNamed ? (argument.value as JinjaNode) : argument;

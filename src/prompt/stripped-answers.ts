@@ -8,7 +8,7 @@ export function withStrippedAnswers(promptSet: PromptSet): PromptSet {
   return {
     names: promptSet.names,
     keeper: promptSet.keeper,
-    requests: (row, index, dataset) => promptSet.requests(row, index, dataset),
+    requests: (row, index, dataset, raw) => promptSet.requests(row, index, dataset, raw),
     ready: (requests, responses, at) => promptSet.ready(requests, responses, at),
     accept: (request, response) => {
       const accepted = promptSet.accept(request, response);

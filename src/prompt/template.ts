@@ -1,5 +1,5 @@
 import { SluiceError } from "../foundation/errors.ts";
-import type { Json, JsonObject } from "../foundation/json.ts";
+import type { WrittenJson, WrittenRow } from "../foundation/exact-json.ts";
 import { type FieldReader, fieldReader } from "./field-path.ts";
 import type { JinjaNode } from "./jinja-library.ts";
 import { scopeOf } from "./jinja-scope.ts";
@@ -16,7 +16,7 @@ export interface Template {
    *   `FIELD_TYPE` when a field is of another type than the template needs, `TEMPLATE_FAILED` for
    *   everything else.
    */
-  render(row: JsonObject, extra?: JsonObject): string;
+  render(row: WrittenRow, extra?: WrittenRow): string;
   /** The names that the template takes from the row or from `extra`; `row` is the whole row. */
   readonly variables: readonly string[];
 }
@@ -72,7 +72,7 @@ function compilePlain(program: JinjaNode, place: TemplateSource): Template["rend
   };
 }
 
-function printed(value: Json, place: TemplateSource): string {
+function printed(value: WrittenJson, place: TemplateSource): string {
   try {
     return printValue(value);
   } catch (cause) {

@@ -1,21 +1,22 @@
-import type { Json } from "../foundation/json.ts";
+import { type WrittenJson, WrittenNumber, type WrittenRow } from "../foundation/exact-json.ts";
 
 /**
- * A value as `{{ value }}` prints it: text as it is, null as nothing, `true` and `false` in lower
+ * A value as `{{ value }}` prints it: text as it is, a number as it is written, null as nothing, `true` and `false` in lower
  * case, lists and objects as JSON with a space after commas and colons.
  *
  * @example
  * printValue({ a: [1, null, "x"] }); // '{"a": [1, null, "x"]}'
  */
-export function printValue(value: Json): string {
+export function printValue(value: WrittenJson): string {
   if (typeof value === "string") return value;
   if (value === null) return "";
-  return typeof value === "object" ? spacedJson(value) : String(value);
+  return isObject(value) || Array.isArray(value) ? spacedJson(value) : String(value);
 }
 
 /** JSON on one line with a space after commas and colons, as people and models write it. */
-export function spacedJson(value: Json): string {
-  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+export function spacedJson(value: WrittenJson): string {
+  if (typeof value === "bigint") return String(value);
+  if (!isObject(value) && !Array.isArray(value)) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(spacedJson).join(", ")}]`;
   const entries = Object.entries(value).map(
     ([key, inner]) => `${JSON.stringify(key)}: ${spacedJson(inner)}`,
@@ -23,12 +24,26 @@ export function spacedJson(value: Json): string {
   return `{${entries.join(", ")}}`;
 }
 
+/** True for an object of fields, false for null, lists and scalars. */
+export function isObject(value: WrittenJson | undefined): value is WrittenRow {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !isNumber(value);
+}
+
+/** True for a number, however it is kept. */
+export function isNumber(value: WrittenJson): value is number | bigint | WrittenNumber {
+  return typeof value === "number" || typeof value === "bigint" || value instanceof WrittenNumber;
+}
+
+/** True for a text, a number, true and false. */
+export function isScalar(value: WrittenJson): boolean {
+  return value !== null && !Array.isArray(value) && !isObject(value);
+}
+
 /** What a value is, for messages. */
-export function kindOf(value: Json): string {
+export function kindOf(value: WrittenJson): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "a list";
-  if (typeof value === "object") return "an object";
-  return { string: "a text", number: "a number", boolean: "a boolean" }[
-    typeof value as "string" | "number" | "boolean"
-  ];
+  if (isObject(value)) return "an object";
+  if (typeof value === "string") return "a text";
+  return typeof value === "boolean" ? "a boolean" : "a number";
 }

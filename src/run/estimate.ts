@@ -70,7 +70,7 @@ export async function sampleRequests(context: RunContext): Promise<AskedRow[]> {
 export function askedRow(promptSet: PromptSet, row: SampledRow): AskedRow {
   if (row.error) return { ...row, requests: [] };
   try {
-    const requests = promptSet.requests(row.value!, row.index, row.dataset);
+    const requests = promptSet.requests(row.value!, row.index, row.dataset, row.raw);
     return { ...row, requests: withWholePaths(requests, row.file) };
   } catch (error) {
     return { ...row, error: asSluiceError(error), requests: [] };

@@ -52,7 +52,7 @@ function sorted(window: OrderedRow[]): InputRow[] {
 export function firstText(promptSet: PromptSet, row: InputRow): string {
   if (row.error) return "";
   try {
-    return promptText(promptSet.requests(row.value!, row.index, row.dataset)[0]);
+    return promptText(promptSet.requests(row.value!, row.index, row.dataset, row.raw)[0]);
   } catch {
     return "";
   }

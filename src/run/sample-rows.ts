@@ -6,7 +6,7 @@ import type { RunContext } from "./run-context.ts";
 
 /** A row as it stands in the input, read ahead of a run. */
 export interface SampledRow
-  extends Pick<InputRow, "index" | "file" | "line" | "value" | "error" | "dataset"> {
+  extends Pick<InputRow, "index" | "file" | "line" | "raw" | "value" | "error" | "dataset"> {
   /** Its task: rows of one task lie together, and may be alike. */
   task: number;
 }
@@ -66,7 +66,7 @@ async function startOf(
   const found: SampledRow[] = [];
   const options = readOptionsOf(plan);
   for await (const rows of readRows(slices, firstRow, openFile, options)) {
-    for (const { raw: _, ...row } of rows) {
+    for (const row of rows) {
       if (found.length >= count) return found;
       if (wanted && !wanted.has(row.index)) continue;
       found.push({ ...row, task });

@@ -238,7 +238,7 @@ class RowStream {
     const [row] = rows as readonly [InputRow];
     const numbers = rows.length === 1 ? LongNumbers.of(row.raw) : undefined;
     const textOf = (value: JsonObject) => numbers?.textOf(value) ?? JSON.stringify(value);
-    const [only] = this.#promptSet.requests(row.value!, row.index, row.dataset);
+    const [only] = this.#promptSet.requests(row.value!, row.index, row.dataset, row.raw);
     const request = rows.length === 1 ? only : { ...only!, rows: rows.map(({ value }) => value!) };
     let isSuspect = false;
     for (let attempt = 1; ; attempt++) {

@@ -41,8 +41,8 @@ export class DatasetPromptSet implements PromptSet {
     this.#byName = new Map(compiled);
   }
 
-  requests(row: JsonObject, index: number, dataset?: string): InferenceRequest[] {
-    return this.#ofDataset(dataset).requests(row, index);
+  requests(row: JsonObject, index: number, dataset?: string, raw?: string): InferenceRequest[] {
+    return this.#ofDataset(dataset).requests(row, index, dataset, raw);
   }
 
   ready: PromptSet["ready"] = (requests, responses, at) =>

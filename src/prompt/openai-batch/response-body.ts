@@ -20,7 +20,7 @@ export function withResponseBodies(promptSet: PromptSet, model: string): PromptS
   return {
     names: promptSet.names,
     keeper: promptSet.keeper,
-    requests: (row, index, dataset) => promptSet.requests(row, index, dataset),
+    requests: (row, index, dataset, raw) => promptSet.requests(row, index, dataset, raw),
     ready: (requests, responses, at) => promptSet.ready(requests, responses, at),
     accept: (request, response) => promptSet.accept(request, response),
     reask: (request, badText, problem) => promptSet.reask(request, badText, problem),

@@ -1,5 +1,6 @@
+import type { WrittenJson } from "../../foundation/exact-json.ts";
 import type { ChatMessage } from "../../foundation/inference.ts";
-import { isJsonObject, type Json } from "../../foundation/json.ts";
+import { isObject } from "../value-text.ts";
 import type { RowFields } from "./row-fields.ts";
 
 /** Keys of a message: the first of them that the row's first message has. */
@@ -54,7 +55,7 @@ function contentOf(message: RowFields, content: string): string {
   return value.map((part, at) => partText(message, `${content}[${at}]`, part)).join("");
 }
 
-function partText(message: RowFields, path: string, part: Json): string {
-  if (isJsonObject(part) && part.type === "text" && typeof part.text === "string") return part.text;
+function partText(message: RowFields, path: string, part: WrittenJson): string {
+  if (isObject(part) && part.type === "text" && typeof part.text === "string") return part.text;
   throw message.wrong(path, "it reads parts of type text, and finds another");
 }

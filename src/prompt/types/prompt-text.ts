@@ -1,10 +1,10 @@
-import type { JsonObject } from "../../foundation/json.ts";
+import type { WrittenRow } from "../../foundation/exact-json.ts";
 
 /**
  * The row with those of the fields that it has emptied, as Axolotl does with answers that a
  * dataset already holds. The row itself stays as it is.
  */
-export function truncateFeatures(row: JsonObject, features: readonly string[]): JsonObject {
+export function truncateFeatures(row: WrittenRow, features: readonly string[]): WrittenRow {
   const present = features.filter((feature) => Object.hasOwn(row, feature));
   if (present.length === 0) return row;
   return { ...row, ...Object.fromEntries(present.map((feature) => [feature, ""])) };

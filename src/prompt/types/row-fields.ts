@@ -1,11 +1,11 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { parseWritten, type WrittenJson, type WrittenRow } from "../../foundation/exact-json.ts";
 import { wrongType } from "../field-errors.ts";
-import { kindOf, printValue } from "../value-text.ts";
+import { isObject, isScalar, kindOf, printValue } from "../value-text.ts";
 
 /** The fields of one row, or of one object in it, as a prompt type reads them. */
 export class RowFields {
-  readonly #row: JsonObject;
+  readonly #row: WrittenRow;
   readonly #place: string;
   readonly #path: string;
 
@@ -13,7 +13,7 @@ export class RowFields {
    * @param place for messages: `prompts.answer.type`.
    * @param path of the object within the row, with a dot at its end: `messages[2].`.
    */
-  constructor(row: JsonObject, place: string, path = "") {
+  constructor(row: WrittenRow, place: string, path = "") {
     this.#row = row;
     this.#place = place;
     this.#path = path;
@@ -31,7 +31,7 @@ export class RowFields {
    */
   text(field: string): string {
     const value = this.#required(field);
-    if (value !== null && typeof value !== "object") return printValue(value);
+    if (isScalar(value)) return printValue(value);
     throw this.wrong(field, `it reads a text, and finds ${kindOf(value)}`);
   }
 
@@ -41,7 +41,7 @@ export class RowFields {
   }
 
   /** A field that must be there, whatever it is. @throws SluiceError `VARIABLE_MISSING`. */
-  json(field: string): Json {
+  json(field: string): WrittenJson {
     return this.#required(field);
   }
 
@@ -50,7 +50,7 @@ export class RowFields {
    *
    * @throws SluiceError `VARIABLE_MISSING` or `FIELD_TYPE`.
    */
-  list(field: string): Json[] {
+  list(field: string): WrittenJson[] {
     const value = this.#required(field);
     const list = typeof value === "string" ? parsed(value) : value;
     if (Array.isArray(list)) return list;
@@ -60,7 +60,7 @@ export class RowFields {
   /** The elements of a list of texts, numbers, true and false. */
   texts(field: string): string[] {
     return this.list(field).map((element, at) => {
-      if (element !== null && typeof element !== "object") return printValue(element);
+      if (isScalar(element)) return printValue(element);
       throw this.wrong(`${field}[${at}]`, `it reads a text, and finds ${kindOf(element)}`);
     });
   }
@@ -69,7 +69,7 @@ export class RowFields {
   objects(field: string): RowFields[] {
     return this.list(field).map((element, at) => {
       const path = `${field}[${at}]`;
-      if (!isJsonObject(element)) {
+      if (!isObject(element)) {
         throw this.wrong(path, `it reads an object, and finds ${kindOf(element)}`);
       }
       return new RowFields(element, this.#place, `${this.#path}${path}.`);
@@ -77,7 +77,7 @@ export class RowFields {
   }
 
   /** The field as it is, undefined when it is absent or null. */
-  value(field: string): Json | undefined {
+  value(field: string): WrittenJson | undefined {
     return Object.hasOwn(this.#row, field) ? (this.#row[field] ?? undefined) : undefined;
   }
 
@@ -86,7 +86,7 @@ export class RowFields {
     return wrongType({ name: this.#place }, problem, this.#path + field);
   }
 
-  #required(field: string): Json {
+  #required(field: string): WrittenJson {
     if (Object.hasOwn(this.#row, field)) return this.#row[field]!;
     throw new SluiceError("VARIABLE_MISSING", `${this.#place} reads it`, {
       field: this.#path + field,
@@ -97,7 +97,7 @@ export class RowFields {
 
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseWritten(text);
   } catch {
     return undefined;
   }

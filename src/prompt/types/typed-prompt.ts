@@ -1,5 +1,5 @@
+import type { WrittenRow } from "../../foundation/exact-json.ts";
 import type { ChatMessage, InferenceRequest } from "../../foundation/inference.ts";
-import type { JsonObject } from "../../foundation/json.ts";
 import { jobInvalid } from "../answer-form.ts";
 import { wrongType } from "../field-errors.ts";
 import type { ConversationReading, Reading } from "./prompt-type.ts";
@@ -30,7 +30,7 @@ export interface TypedPrompt {
    *
    * @throws SluiceError `VARIABLE_MISSING`, `FIELD_TYPE` or `ELEMENTS_TOO_MANY`.
    */
-  asks(row: JsonObject): AskedMessages[];
+  asks(row: WrittenRow): AskedMessages[];
   /** An ask as the engine gets it, with the model's answers to the row's asks before it. */
   content(ask: AskedMessages, answers: readonly string[]): AskContent;
 }

@@ -1,4 +1,5 @@
-import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import type { WrittenJson, WrittenRow } from "../../foundation/exact-json.ts";
+import { isObject } from "../value-text.ts";
 
 // As PyYAML 6 writes block style with its defaults, by which prompts of Axolotl are worded:
 // sorted keys, lines of 80 characters, ASCII only.
@@ -30,7 +31,7 @@ const escapes: Readonly<Record<string, string>> = {
  * @example
  * yamlText({ b: "it's: so", a: [1, null] }); // "a:\n- 1\n- null\nb: 'it''s: so'\n"
  */
-export function yamlText(value: Json): string {
+export function yamlText(value: WrittenJson): string {
   const writer = new YamlWriter();
   writer.root(value);
   return `${writer.text}\n`;
@@ -40,13 +41,13 @@ class YamlWriter {
   text = "";
   #lineStart = 0;
 
-  root(value: Json): void {
-    if (isJsonObject(value) || Array.isArray(value)) this.#collection(value, 0, true);
+  root(value: WrittenJson): void {
+    if (isObject(value) || Array.isArray(value)) this.#collection(value, 0, true);
     else this.#scalar(value, indentStep);
   }
 
   /** @param isOnLine it begins on the line that is open. */
-  #collection(value: Json[] | JsonObject, indent: number, isOnLine: boolean): void {
+  #collection(value: WrittenJson[] | WrittenRow, indent: number, isOnLine: boolean): void {
     const isList = Array.isArray(value);
     const keys = isList ? [...value.keys()] : Object.keys(value).sort();
     if (keys.length === 0) this.text += isList ? "[]" : "{}";
@@ -59,13 +60,13 @@ class YamlWriter {
   }
 
   /** A value behind its key or dash. */
-  #inner(value: Json, indent: number, isInList: boolean): void {
+  #inner(value: WrittenJson, indent: number, isInList: boolean): void {
     const isList = Array.isArray(value);
-    const hasInner = isList ? value.length > 0 : isJsonObject(value) && !isEmpty(value);
+    const hasInner = isList ? value.length > 0 : isObject(value) && !isEmpty(value);
     // Lists stand as deep as the key that has them.
     const inner = isList && !isInList ? indent : indent + indentStep;
     if (isInList || !hasInner) this.text += " ";
-    if (isList || isJsonObject(value)) this.#collection(value, inner, isInList || !hasInner);
+    if (isList || isObject(value)) this.#collection(value, inner, isInList || !hasInner);
     else this.#scalar(value, indent + indentStep);
   }
 
@@ -74,7 +75,7 @@ class YamlWriter {
     this.text += ":";
   }
 
-  #scalar(value: Json, indent: number): void {
+  #scalar(value: WrittenJson, indent: number): void {
     if (typeof value === "string") this.#string(value, indent);
     else this.text += String(value);
   }
@@ -139,7 +140,7 @@ class YamlWriter {
   }
 }
 
-function isEmpty(value: JsonObject): boolean {
+function isEmpty(value: WrittenRow): boolean {
   return Object.keys(value).length === 0;
 }
 

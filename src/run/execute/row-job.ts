@@ -236,7 +236,7 @@ export function requestsOf(
   const fault = row.error ?? attempt.idFault(row);
   if (fault) return { requests: [], failure: fault };
   try {
-    const requests = promptSet.requests(row.value!, row.index, row.dataset);
+    const requests = promptSet.requests(row.value!, row.index, row.dataset, row.raw);
     return { requests: withWholePaths(requests, row.file) };
   } catch (error) {
     return { requests: [], failure: locatedError(asSluiceError(error), row) };

@@ -54,7 +54,7 @@ export class PreparedPrompts {
     const { promptSet } = options;
     this.promptSet = {
       names: promptSet.names,
-      requests: (row, index, dataset) => this.#take(row, index, dataset),
+      requests: (...row) => this.#take(...row),
       ready: (requests, responses, at) => promptSet.ready(requests, responses, at),
       accept: (request, response) => promptSet.accept(request, response),
       reask: (request, badText, problem) => promptSet.reask(request, badText, problem),
@@ -154,10 +154,10 @@ export class PreparedPrompts {
   }
 
   /** Null where nothing can be asked of a row. */
-  #render({ value, index, dataset, error }: InputRow): InferenceRequest[] | null {
+  #render({ value, index, dataset, raw, error }: InputRow): InferenceRequest[] | null {
     if (error || !value) return null;
     try {
-      return this.#options.promptSet.requests(value, index, dataset);
+      return this.#options.promptSet.requests(value, index, dataset, raw);
     } catch {
       // It fails when it is asked, and is told why then.
       return null;
@@ -174,10 +174,11 @@ export class PreparedPrompts {
     return tokenize && { tokenize, digest: (await tokenize([])).tokenizer };
   }
 
-  #take(row: JsonObject, index: number, dataset: string | undefined): InferenceRequest[] {
+  #take(...asked: Parameters<PromptSet["requests"]>): InferenceRequest[] {
     const { promptSet, keeper } = this.#options;
+    const [row, index] = asked;
     const kept = this.#kept.get(row);
-    return kept ? keeper.restore(kept, index, row) : promptSet.requests(row, index, dataset);
+    return kept ? keeper.restore(kept, index, row) : promptSet.requests(...asked);
   }
 }
 

@@ -127,7 +127,7 @@ function* promptsOf(
   const answers = asksEveryTurn(job, row) ? (answer as Json[]) : [answer];
   const metadata = result[`${field}Metadata`] as unknown as Metadata[];
   const count = job.generation.numReturnSequences ?? 1;
-  const requests = promptSet.requests(row.value!, row.index, row.dataset);
+  const requests = promptSet.requests(row.value!, row.index, row.dataset, row.raw);
   const responses: InferenceResponse[] = [];
   for (const at of requests.keys()) {
     const texts = count > 1 ? (answers[at] as Json[]) : [answers[at]!];
