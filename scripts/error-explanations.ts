@@ -45,7 +45,8 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   NUL_BYTE: "The row holds a byte 0, which no text has. UTF-16 files look like this.",
   LINE_TOO_LONG:
     "The row is longer than `input.maxLineBytes`. It is skipped without being read into memory.",
-  ID_INVALID: "The field that `input.id` names is missing in this row, or is no text or number.",
+  ID_INVALID:
+    "`input.id` names the field that identifies a row. This row lacks the field, or its value is not a text or a number.",
   VARIABLE_MISSING:
     "The template uses a field that this row does not have. A field that is null counts as there. `{{ x | default('') }}` and `{% if x is defined %}` guard it. Where the row has a field of nearly that name, the message asks whether it was meant.",
   COLUMN_INVALID:

@@ -124,7 +124,10 @@ export const errorTable = Object.freeze({
   UTF8_INVALID: row("the line is not valid UTF-8", "convert the file to UTF-8"),
   NUL_BYTE: row("the line holds a NUL byte", "remove it; the file may be UTF-16 or damaged"),
   LINE_TOO_LONG: row("the line is too long", "raise input.maxLineBytes"),
-  ID_INVALID: row("the id field is no string or number", "check input.id"),
+  ID_INVALID: row(
+    "the id of the row is not a text or a number",
+    "mend the row, or name another field in input.id",
+  ),
   VARIABLE_MISSING: row(
     "the prompt uses a field that the row lacks",
     "guard it with `| default(…)` or `is defined`, or mend the row",

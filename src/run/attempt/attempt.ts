@@ -5,7 +5,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import type { Usage } from "../../foundation/inference.ts";
 import { attemptPaths, commitPath } from "../layout.ts";
-import { resultsHoldFailed } from "../openai-batch/batch-lines.ts";
+import { openaiBatch, resultsHoldFailed } from "../openai-batch/batch-lines.ts";
 import { readOptionsOf, type Task } from "../plan.ts";
 import { readJson } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
@@ -203,11 +203,16 @@ export class TaskAttempt {
   /** What is wrong with the row's id, where the job names an id field. */
   idFault(row: InputRow): SluiceError | undefined {
     if (!this.#hasIds) return undefined;
-    const field = this.task.slices.find((slice) => slice.file === row.file)?.id;
-    const id = field === undefined ? undefined : row.value?.[field];
-    if (id === undefined || typeof id === "string" || typeof id === "number") return undefined;
+    const slice = this.task.slices.find(({ file }) => file === row.file);
+    const field = slice?.id;
+    if (field === undefined || row.value === undefined) return undefined;
+    const id = row.value[field];
+    if (["string", "number", "bigint"].includes(typeof id)) return undefined;
+    // What a batch line lacks is told with its other fields, by names of their own.
+    if (id === undefined && slice!.format === openaiBatch) return undefined;
     const { file, line } = row;
-    return new SluiceError("ID_INVALID", JSON.stringify(id).slice(0, 80), { file, line, field });
+    const detail = id === undefined ? "the row lacks it" : JSON.stringify(id).slice(0, 80);
+    return new SluiceError("ID_INVALID", detail, { file, line, field });
   }
 
   /** What earlier attempts had answered of an open row, by number of the request; asked once. */

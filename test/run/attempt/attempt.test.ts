@@ -250,15 +250,17 @@ describe("TaskAttempt", () => {
     expect([...ends].sort()).toEqual(["committed", "failed"]);
   });
 
-  it("names a row whose id is neither text nor number", async () => {
-    const rows = ['{"id":{"a":1},"text":"x"}', '{"id":1,"text":"x"}', '{"text":"x"}'];
+  it("names a row that lacks its id, or whose id is neither text nor number", async () => {
+    const ids = ['"id":{"a":1},', '"id":1,', "", '"id":null,', '"id":"",'];
+    const rows = ids.map((id) => `{${id}"text":"x"}`);
     const run = await plannedRun(rows, { input: { path: "/in/rows.jsonl", id: "id" } });
     const attempt = await openAttempt(run);
     const faults: (string | undefined)[] = [];
     for await (const batch of attempt.readOpenRows()) {
       for (const row of batch) faults.push(attempt.idFault(row)?.code);
     }
-    expect(faults).toEqual(["ID_INVALID", undefined, undefined]);
+    const invalid = "ID_INVALID";
+    expect(faults).toEqual([invalid, undefined, invalid, invalid, undefined]);
   });
 
   it("refuses an input that changed since it was planned", async () => {
