@@ -53,6 +53,7 @@ describe("a model of the hub", () => {
 
   it("is refused by name where it cannot be had", async () => {
     expect(await refusal({ HF_HUB_OFFLINE: "1" })).toBe("MODEL_MISSING");
+    expect(await refusal({ HF_HUB_OFFLINE: "True" })).toBe("MODEL_MISSING");
     expect(await refusal({ HF_ENDPOINT: "http://127.0.0.1:9" })).toBe("MODEL_DOWNLOAD_FAILED");
     expect(await refusal({ HF_ENDPOINT: address })).toBe("MODEL_FORBIDDEN");
     const token = { HF_ENDPOINT: address, HF_TOKEN: "secret" };

@@ -1,5 +1,6 @@
 import { mkdir, readdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { hubEndpoint, isHubOffline } from "../../foundation/hub.ts";
 import type { Engine, EngineContext } from "../engine.ts";
 import { type HostContext, openHostedEngine } from "../host/client.ts";
 import { withFileLock } from "../models/file-lock.ts";
@@ -12,8 +13,6 @@ import type { TransformersModelOptions } from "./options.ts";
 
 /** What opening needs of the outside world. */
 type OpenContext = HostContext & Pick<EngineContext, "homeDirectory">;
-
-const hub = "https://huggingface.co";
 
 /**
  * Opens the engine that computes ONNX models with transformers.js. The package and a model of the
@@ -50,7 +49,7 @@ export async function openTransformersFrom(
       { modulePath, options, model, ...placesOf(context), cacheDirectory: directory },
       context,
     );
-  if (environment.HF_HUB_OFFLINE === "1" || (await isThere(mark))) return host();
+  if (isHubOffline(environment) || (await isThere(mark))) return host();
   // One process fetches the files, the others wait for them.
   await mkdir(directory, { recursive: true });
   const { clock, random } = context;
@@ -77,12 +76,11 @@ function variantOf({ task, dtype }: TransformersModelOptions): string {
 }
 
 function placesOf({ environment, homeDirectory }: OpenContext) {
-  const { HF_ENDPOINT: endpoint = hub, HF_HUB_OFFLINE: offline, HF_TOKEN } = environment;
   return {
     cacheDirectory: homeDirectory,
-    hubAddress: `${endpoint.replace(/\/+$/, "")}/`,
-    hubToken: HF_TOKEN,
-    isOnline: offline !== "1",
+    hubAddress: `${hubEndpoint(environment)}/`,
+    hubToken: environment.HF_TOKEN,
+    isOnline: !isHubOffline(environment),
   };
 }
 
