@@ -2,6 +2,7 @@ import { mkdir, readdir, readFile, rename, rm, rmdir, stat, writeFile } from "no
 import { join } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
+import { jsonObjectIn } from "../../foundation/json.ts";
 import type { ModelReference } from "./model-reference.ts";
 import { fileBytes } from "./part-file.ts";
 
@@ -66,11 +67,11 @@ export async function readCached(place: CachePlace): Promise<CacheRecord | undef
 
 async function readRecord(path: string): Promise<CacheRecord | undefined> {
   try {
-    return JSON.parse(await readFile(path, "utf8")) as CacheRecord;
+    // A damaged record says no more than none: the model is fetched again.
+    return jsonObjectIn(await readFile(path, "utf8")) as CacheRecord | undefined;
   } catch (error) {
     const absent = ["ENOENT", "ENOTDIR"].includes((error as NodeJS.ErrnoException).code ?? "");
-    // A damaged record says no more than none: the model is fetched again.
-    if (absent || error instanceof SyntaxError) return undefined;
+    if (absent) return undefined;
     throw error;
   }
 }

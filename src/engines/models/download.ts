@@ -1,6 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import type { Dispatcher } from "undici";
 import { sleep } from "../../foundation/clock.ts";
+import { jsonObjectIn } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import {
   askRemote,
@@ -232,10 +233,9 @@ async function noteOrigin(part: string, note: PartNote): Promise<void> {
 
 async function readNote(part: string): Promise<PartNote | undefined> {
   try {
-    return JSON.parse(await readFile(`${part}.json`, "utf8")) as PartNote;
+    return jsonObjectIn(await readFile(`${part}.json`, "utf8")) as PartNote | undefined;
   } catch (error) {
-    const absent = (error as NodeJS.ErrnoException).code === "ENOENT";
-    if (absent || error instanceof SyntaxError) return undefined;
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;
   }
 }

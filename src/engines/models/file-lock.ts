@@ -2,6 +2,7 @@ import { link, mkdir, open, readFile, rename, rm, stat, utimes } from "node:fs/p
 import { dirname } from "node:path";
 import { type Clock, sleep } from "../../foundation/clock.ts";
 import { sortableId } from "../../foundation/ids.ts";
+import { jsonObjectIn } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Random } from "../../foundation/random.ts";
 import { isProcessGone, processMark } from "./process-mark.ts";
@@ -95,13 +96,9 @@ async function readLock(path: string): Promise<LockState | undefined> {
 }
 
 async function isHolderGone(content: string): Promise<boolean> {
-  try {
-    return await isProcessGone((JSON.parse(content) as { mark?: string }).mark);
-  } catch (error) {
-    // A holder that has not written its content yet, or died in between: only time can tell.
-    if (error instanceof SyntaxError) return false;
-    throw error;
-  }
+  // A holder that has not written its content yet, or died in between: only time can tell.
+  const holder = jsonObjectIn(content) as { mark?: string } | undefined;
+  return holder !== undefined && isProcessGone(holder.mark);
 }
 
 /** Two waiters may break one lock; the rename lets one of them, and a fresh lock is put back. */

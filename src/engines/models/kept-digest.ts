@@ -1,6 +1,7 @@
 import { mkdir, readFile, rename, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { sha256Hex } from "../../foundation/hashing.ts";
+import { jsonObjectIn } from "../../foundation/json.ts";
 import { hashFiles } from "./part-file.ts";
 
 /** What was found of files at one moment. */
@@ -34,7 +35,7 @@ async function stampOf(path: string): Promise<string> {
 
 async function readKept(file: string): Promise<KeptDigest | undefined> {
   try {
-    return JSON.parse(await readFile(file, "utf8")) as KeptDigest;
+    return jsonObjectIn(await readFile(file, "utf8")) as KeptDigest | undefined;
   } catch {
     return undefined;
   }

@@ -1,5 +1,6 @@
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { jsonObjectIn } from "../../foundation/json.ts";
 import { folderBytes } from "./folder-size.ts";
 import { fileBytes } from "./part-file.ts";
 
@@ -56,10 +57,9 @@ function repackDirectory(homeDirectory: string, sha256: string): string {
 /** The record of a place; undefined where there is none, or a damaged one. */
 export async function readRepackRecord(place: RepackPlace): Promise<RepackRecord | undefined> {
   try {
-    return JSON.parse(await readFile(place.record, "utf8")) as RepackRecord;
+    return jsonObjectIn(await readFile(place.record, "utf8")) as RepackRecord | undefined;
   } catch (error) {
-    const isAbsent = (error as NodeJS.ErrnoException).code === "ENOENT";
-    if (isAbsent || error instanceof SyntaxError) return undefined;
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;
   }
 }

@@ -1,7 +1,8 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { InferenceResponse } from "../../foundation/inference.ts";
-import { isJsonObject } from "../../foundation/json.ts";
+import { isJsonObject, jsonObjectIn } from "../../foundation/json.ts";
+import { type Logger, silentLogger } from "../../foundation/logger.ts";
 
 /** Share of its limit that a cache is brought down to when it has grown beyond it. */
 const trimmedShare = 0.9;
@@ -13,11 +14,14 @@ const trimmedShare = 0.9;
 export class AnswerCache {
   readonly #storage: Storage;
   readonly #maxBytes: number;
+  readonly #logger: Logger;
   #hasAdded = false;
 
-  constructor(storage: Storage, maxBytes: number) {
+  /** @param logger is told of damaged files. */
+  constructor(storage: Storage, maxBytes: number, logger: Logger = silentLogger) {
     this.#storage = storage;
     this.#maxBytes = maxBytes;
+    this.#logger = logger;
   }
 
   /** The answer kept under a key. A file that is damaged goes, to make place for another. */
@@ -25,8 +29,14 @@ export class AnswerCache {
     try {
       const text = Buffer.from(await this.#storage.read(pathOf(key))).toString();
       const response = responseIn(text);
-      if (response === undefined) await this.drop(key);
-      return response;
+      if (response !== undefined) return response;
+      const file = `${this.#storage.location}/${pathOf(key)}`;
+      this.#logger.log(
+        "warn",
+        `a file of the cache is damaged: it is removed and made again (${file})`,
+      );
+      await this.drop(key);
+      return undefined;
     } catch (error) {
       if (error instanceof SluiceError && error.code === "NOT_FOUND") return undefined;
       throw error;
@@ -69,13 +79,21 @@ export class AnswerCache {
   }
 }
 
+/** Nothing that a run counts or prints may be missing. */
 function responseIn(text: string): InferenceResponse | undefined {
-  try {
-    const response = JSON.parse(text) as InferenceResponse;
-    return isJsonObject(response) && Array.isArray(response.answers) ? response : undefined;
-  } catch {
-    return undefined;
-  }
+  const { answers, usage, rows } = jsonObjectIn(text) ?? {};
+  if (!Array.isArray(answers) || !isJsonObject(usage)) return undefined;
+  if (answers.length === 0 && !Array.isArray(rows)) return undefined;
+  const { promptTokens, cachedTokens, completionTokens } = usage;
+  const areAnswers = answers.every(
+    (answer) =>
+      isJsonObject(answer) &&
+      typeof answer.text === "string" &&
+      typeof answer.finishReason === "string" &&
+      Number.isInteger(answer.tokens),
+  );
+  const areCounts = [promptTokens, cachedTokens, completionTokens].every(Number.isInteger);
+  return areAnswers && areCounts ? (JSON.parse(text) as InferenceResponse) : undefined;
 }
 
 function pathOf(key: string): string {

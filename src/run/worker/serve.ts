@@ -106,7 +106,7 @@ function reusingEngine(
   const { cache } = job;
   return withReuse(engine, promptSet, job, {
     ...{ logger, random },
-    ...(cache && { cache: new AnswerCache(openStorage(cache.path), cache.maxBytes) }),
+    ...(cache && { cache: new AnswerCache(openStorage(cache.path), cache.maxBytes, logger) }),
   });
 }
 

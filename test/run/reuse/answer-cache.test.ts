@@ -21,7 +21,7 @@ describe("AnswerCache", () => {
     expect((await new AnswerCache(storage, 1e6).find(keyOf(1)))?.answers[0]?.text).toBe("one");
   });
 
-  it.each(["", "{", "null", '{"answers":3}'])(
+  it.each(["", "{", "null", '{"answers":3}', '{"answers":[],"usage":{}}'])(
     "puts an answer in the place of a file of %j",
     async (text) => {
       const storage = memoryStorage();
