@@ -5,8 +5,31 @@ import type { JobSpec } from "../run/job/schema.ts";
 import { planPath } from "../run/layout.ts";
 import { locateRun } from "../run/locate.ts";
 import { assertFree } from "../run/open-run.ts";
+import type { Plan } from "../run/plan.ts";
+import { readJson } from "../run/records.ts";
 import { stdinPrefix } from "../run/remove-run.ts";
 import type { CliIo } from "./io.ts";
+
+/**
+ * Carries out a job over standard input, which is put into a file of the run directory. The file
+ * goes again if the job is refused.
+ *
+ * @throws SluiceError `OUTPUT_OCCUPIED`, before anything is written; and what `action` throws.
+ */
+export async function withStdin<Result>(
+  asked: JobSpec,
+  dependencies: Pick<RunDependencies, "clock" | "random" | "openStorage">,
+  io: CliIo,
+  action: (job: JobSpec) => Promise<Result>,
+): Promise<Result> {
+  const job = await spoolStdin(asked, dependencies, io);
+  try {
+    return await action(job);
+  } catch (error) {
+    if (job !== asked) await dropSpool(job, dependencies).catch(() => {});
+    throw error;
+  }
+}
 
 /**
  * Puts standard input into a file of the run directory, so that it can be read more than once: the
@@ -15,7 +38,7 @@ import type { CliIo } from "./io.ts";
  *
  * @throws SluiceError `OUTPUT_OCCUPIED`, before anything is written.
  */
-export async function spoolStdin(
+async function spoolStdin(
   job: JobSpec,
   { clock, random, openStorage }: Pick<RunDependencies, "clock" | "random" | "openStorage">,
   io: CliIo,
@@ -50,4 +73,19 @@ export async function spoolStdin(
       source.path === "-" ? { ...source, format, path: `${directory}/${path}` } : source,
     ),
   };
+}
+
+/** Removes what was put down for a run that does not read it. */
+async function dropSpool(
+  { input, output }: JobSpec,
+  { openStorage }: Pick<RunDependencies, "openStorage">,
+): Promise<void> {
+  const { directory } = locateRun(output.path);
+  const storage = openStorage(directory);
+  const plan = await readJson<Plan>(storage, planPath);
+  const named = plan?.job.input.map(({ path }) => path) ?? [];
+  for (const { path } of input) {
+    const isSpool = path.startsWith(`${directory}/${stdinPrefix}`);
+    if (isSpool && !named.includes(path)) await storage.remove(path.slice(directory.length + 1));
+  }
 }

@@ -18,6 +18,8 @@ import type { RunLocation } from "./locate.ts";
 import { publishedForm } from "./output/published-form.ts";
 import { type Plan, readPlan } from "./plan.ts";
 import { readJson } from "./records.ts";
+import { spooledInputs } from "./remove-run.ts";
+import { cutRows } from "./retry/cut-rows.ts";
 import type { Manifest } from "./seal/manifest.ts";
 import { completeSeal } from "./seal/publish-seal.ts";
 import { readSeals } from "./seal/seals.ts";
@@ -43,6 +45,7 @@ export interface Cleaning {
 
 /**
  * Removes what a sealed run no longer needs: the files of attempts, journals, drafts, heartbeats,
+ * standard input that was put beside it and that no retry can ask for,
  * and what killed processes left of files that they were writing.
  * What was published, and everything that a verification reads, stays; so do the few bytes that
  * tell which answers were cut, since a later retry may ask for them.
@@ -83,11 +86,27 @@ export async function cleanRun(
       }
       await coordinator?.remove(removable);
     }
+    if (await isInputDone(storage, sealed)) {
+      for (const path of spooledInputs(plan, location)) {
+        const { bytes } = (await storage.stat(path)) ?? {};
+        if (bytes === undefined) continue;
+        cleaning.files++;
+        cleaning.freedBytes += bytes;
+        await coordinator?.remove([path]);
+      }
+    }
     await cleanLeftovers(dependencies, location, plan, coordinator, cleaning);
   } finally {
     await coordinator?.end();
   }
   return cleaning;
+}
+
+/** True where no retry can have a use for the input: no row failed, and no answer was cut. */
+async function isInputDone(storage: Storage, { rows, tasks }: Manifest): Promise<boolean> {
+  if (rows.failed > 0) return false;
+  for (const task of tasks) if ((await cutRows(storage, task)).length > 0) return false;
+  return true;
 }
 
 /** Removes what killed processes left of files they were writing; counts where nobody rules. */

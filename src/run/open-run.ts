@@ -77,7 +77,8 @@ export async function openOrPlan(
       // A mistyped path must not cost the results that are there.
       await findInput(wanted, dependencies.inputs);
       const assertRemovable = options.overwrite ? undefined : () => assertNoOutcome(storage);
-      await removeRun(dependencies, location, plan, assertRemovable);
+      const kept = wanted.input.map(({ path }) => path);
+      await removeRun(dependencies, location, plan, kept, assertRemovable);
       plan = undefined;
     }
     if (plan) {

@@ -26,6 +26,7 @@ import { standingPlan } from "./seal/standing-plan.ts";
  * Removes a run: only files that its plan and its commits name, and its state. The seal goes first,
  * so that a kill half way leaves nothing that looks finished. Nobody else can rule meanwhile.
  *
+ * @param kept paths of inputs that stay: what the next run reads.
  * @param assertRemovable called when nobody else can work on it any more; what it throws prevents
  *   the removal.
  * @throws SluiceError `COORDINATOR_LIVES` while a coordinator or a worker is at work on the run,
@@ -36,6 +37,7 @@ export async function removeRun(
   dependencies: RunDependencies,
   location: RunLocation,
   plan: Plan,
+  kept: readonly string[] = [],
   assertRemovable: () => Promise<void> = async () => {},
 ): Promise<void> {
   const { clock, random, processes, openStorage } = dependencies;
@@ -60,7 +62,10 @@ export async function removeRun(
     const isLast = (path: string) =>
       path === planPath || path.startsWith(coordinatorPrefix) || path.startsWith(stdinPrefix);
     const state = await pathsUnder(storage, "_sluice/");
-    await coordinator.remove(state.filter((path) => !isLast(path)));
+    const spools = spooledInputs(plan, location).filter(
+      (path) => !kept.includes(`${location.directory}/${path}`),
+    );
+    await coordinator.remove([...state.filter((path) => !isLast(path)), ...spools]);
     // Until here the directory is known as this run's, and ruled by this process.
     await coordinator.remove([planPath]);
     await coordinator.stopHeartbeat();
@@ -142,3 +147,10 @@ async function assertOnlyOurs(storage: Storage, first: Plan): Promise<void> {
 
 /** Where standard input is spooled, named by its content. */
 export const stdinPrefix = "_sluice/stdin-";
+
+/** Standard input of a run, as files of its own directory. */
+export function spooledInputs({ job }: Plan, { directory }: RunLocation): string[] {
+  return job.input.flatMap(({ path }) =>
+    path.startsWith(`${directory}/${stdinPrefix}`) ? path.slice(directory.length + 1) : [],
+  );
+}

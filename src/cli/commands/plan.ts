@@ -210,24 +210,23 @@ async function freeze(
   io: CliIo,
   progress: Progress,
 ): Promise<void> {
-  const [{ openOrPlan }, { spoolStdin }, { committedTasks }, { workerCommands }] =
-    await Promise.all([
+  const [{ openOrPlan }, { withStdin }, { committedTasks }, { workerCommands }] = await Promise.all(
+    [
       import("../../run/open-run.ts"),
       import("../spool.ts"),
       import("../../run/seal/commits.ts"),
       import("../plan-view.ts"),
-    ]);
+    ],
+  );
   const dependencies = runDependencies(io, progress.logger, asked.store);
   const pool = localPool(io, progress.logger);
-  const { context, location } = await openOrPlan(
-    await spoolStdin(asked, dependencies, io),
-    dependencies,
-    {
+  const { context, location } = await withStdin(asked, dependencies, io, (job) =>
+    openOrPlan(job, dependencies, {
       overwrite: false,
       fork: false,
       workersFor: async (spec, rows) => (await pool.workersFor(spec, rows)).workers,
       onEvent: progress.onEvent,
-    },
+    }),
   );
   progress.close();
   const { runId, tasks, rows } = context.plan;

@@ -96,9 +96,10 @@ async function runJobOf(
   const dependencies = runDependencies(io, progress.logger, asked.store);
   let ended: EndedCall;
   try {
-    const { spoolStdin } = await import("../spool.ts");
-    const job = await spoolStdin(asked, dependencies, io);
-    ended = await carryOut(job, dependencies, { ...options, backend }, io, progress);
+    const { withStdin } = await import("../spool.ts");
+    ended = await withStdin(asked, dependencies, io, (job) =>
+      carryOut(job, dependencies, { ...options, backend }, io, progress),
+    );
   } catch (error) {
     const { withJobLine } = await import("../../run/job/problem.ts");
     throw withJobLine(error, originOf);
