@@ -185,6 +185,13 @@ def main():
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute(f"COPY ({query}) TO '{path('duckdb.parquet')}' (FORMAT parquet, COMPRESSION zstd)")
     write_rows("duckdb", pq.read_table(path("duckdb.parquet")))
+    # pyarrow does not read intervals: their rows are written by hand.
+    query = """
+      SELECT * FROM (VALUES
+        (1, INTERVAL '1 year 2 months 3 days 4 hours 5 minutes 6.789 seconds', [INTERVAL 3 DAY]),
+        (2, NULL, [INTERVAL 0 DAY, NULL])) t(id, took, waits)
+    """
+    connection.execute(f"COPY ({query}) TO '{path('duckdb-interval.parquet')}' (FORMAT parquet)")
 
 
 main()

@@ -49,6 +49,8 @@ function convertedWriter(element: SchemaElement): ValueWriter | undefined {
     case "STRING":
     case "ENUM":
       return { type: { kind: "string" }, text: stringText };
+    case "INTERVAL":
+      return { type: { kind: "string" }, text: intervalText };
     case "JSON":
       return { type: { kind: "json" }, text: jsonText };
     case "DATE":
@@ -85,6 +87,23 @@ function physicalWriter({ type, type_length: length }: SchemaElement): ValueWrit
     default:
       return { type: { kind: "bytes" }, text: bytesText };
   }
+}
+
+/** Months, days and milliseconds, of 4 bytes each, as ISO 8601 has them: `P1Y2M3DT4H5M6.789S`. */
+function intervalText(value: unknown): string {
+  const { buffer, byteOffset, byteLength } = value as Uint8Array;
+  const view = new DataView(buffer, byteOffset, byteLength);
+  const [months, days, ms] = [0, 4, 8].map((at) => view.getUint32(at, true)) as [
+    number,
+    number,
+    number,
+  ];
+  const part = (count: number, unit: string) => (count === 0 ? "" : `${count}${unit}`);
+  const date = part(Math.floor(months / 12), "Y") + part(months % 12, "M") + part(days, "D");
+  const minutes = Math.floor(ms / 60_000);
+  const seconds = part((ms % 60_000) / 1000, "S");
+  const time = part(Math.floor(minutes / 60), "H") + part(minutes % 60, "M") + seconds;
+  return `"P${date}${time !== "" ? `T${time}` : date === "" ? "T0S" : ""}"`;
 }
 
 function unitNamed(unit: "MILLIS" | "MICROS" | "NANOS"): TimeUnit {

@@ -23,7 +23,8 @@ export function tableOf(metadata: FileMetaData, file: string): TableColumn[] {
     if (names.has(name)) throw unreadable(file, `two columns are named ${name}`);
     names.add(name);
     const { type, nullable, text } = partOf(node);
-    const json = plainValue(type);
+    // An interval is stored as bytes: only its text is a string.
+    const json = node.element.converted_type === "INTERVAL" ? undefined : plainValue(type);
     const prefix = `${JSON.stringify(name)}:`;
     return { column: { name, type, nullable }, node, prefix, text, ...(json && { json }) };
   });

@@ -31,6 +31,7 @@ describe("files of other tools", () => {
     ["pyarrow-none", "chats"],
     ["pandas", "pandas"],
     ["duckdb", "duckdb"],
+    ["duckdb-interval", "duckdb-interval"],
   ])("are read right: %s", async (name, rowsName) => {
     const rows = await readAll(file(`${name}.parquet`));
     expect(rows.map(({ raw }) => parseExactly(raw))).toEqual(rowsBeside(rowsName));
