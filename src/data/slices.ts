@@ -57,6 +57,7 @@ export async function* scanSlices(
 ): AsyncGenerator<TaskSlices> {
   const { rowsPerTask, longerTasks, openFile } = options;
   const limit = options.limit ?? Number.POSITIVE_INFINITY;
+  if (limit === 0) return;
   let number = 0;
   const wanted = () => (number < (longerTasks?.tasks ?? 0) ? longerTasks!.rows : rowsPerTask);
   let task: TaskSlices = { slices: [], firstRow: 0, rows: 0 };

@@ -63,7 +63,7 @@ export async function* inputRows(
   const cut = {
     ...reading,
     rowsPerTask: limits.maxReadAheadRows,
-    ...(limit && { limit }),
+    ...(limit !== undefined && { limit }),
     openFile,
   };
   const chosen =

@@ -194,7 +194,7 @@ const plainJob = z.strictObject({
       .union([z.string().transform((names) => names.split(/[\s,]+/)), z.array(z.string()).min(1)])
       .optional(),
   ),
-  limit: setting("answers", "Take only the first rows", count.optional()),
+  limit: setting("answers", "Take only the first rows; 0 takes none", z.int().min(0).optional()),
   sample: setting("answers", "Take this many rows by chance, under the seed", count.optional()),
   shard: setting(
     "layout",

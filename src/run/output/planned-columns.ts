@@ -12,6 +12,11 @@ import { assertTable } from "./own-columns.ts";
 /** Most characters of columns in a plan, as JSON; of more than that, the rows tell. */
 const maxColumnsChars = limits.maxPlanBytes / 4;
 
+/** The column of answers, before there is one. */
+export function answerColumn({ output }: JobSpec): Column {
+  return { name: output.field, type: { kind: "null" }, nullable: true };
+}
+
 /**
  * What the input says of the columns that results have, so that a table keeps their types and their
  * order; undefined where some of it says nothing, and the rows alone tell.
@@ -31,8 +36,7 @@ export async function plannedColumns(
   const keptOf = (source: number) => job.input[source]?.columns;
   const columns = await columnsOfFiles(files, keptOf, openFile);
   if (columns === undefined) return undefined;
-  const { field } = job.output;
-  const answer: Column = { name: field, type: { kind: "null" }, nullable: true };
-  const found = assertTable([...columns.filter(({ name }) => name !== field), answer]);
+  const answer = answerColumn(job);
+  const found = assertTable([...columns.filter(({ name }) => name !== answer.name), answer]);
   return JSON.stringify(found).length > maxColumnsChars ? undefined : found;
 }

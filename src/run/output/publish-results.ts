@@ -8,6 +8,7 @@ import type { Manifest, ManifestTask } from "../seal/manifest.ts";
 import { type AllColumns, allColumns } from "./all-columns.ts";
 import { EncodedFile, type Encoding, encodeFile, writeWhole } from "./encoded-file.ts";
 import { isSameTable } from "./own-columns.ts";
+import { answerColumn } from "./planned-columns.ts";
 import { publishedForm } from "./published-form.ts";
 import { writeOutputs } from "./write-outputs.ts";
 
@@ -38,7 +39,9 @@ export async function publishResults(
   const { storage, outside, plan } = context;
   const { format, needsColumns } = publishedForm(plan);
   const files = encoded.map((task) => task.columns);
-  const all = needsColumns ? await allColumns(storage, files) : undefined;
+  // Without a row, the columns are those that the input has.
+  const known = files.length === 0 ? (plan.columns ?? [answerColumn(plan.job)]) : undefined;
+  const all = needsColumns ? await allColumns(storage, files, known) : undefined;
   const encoding: Encoding = { format, columns: all?.columns ?? [] };
   const made = all ? { columns: all.columns } : {};
   if (plan.outputs) {
