@@ -18,6 +18,8 @@ interface OpenTask {
 }
 
 interface WorkerLine {
+  /** Short, for people: its place among those that were started, from 1. */
+  number: number;
   pid: number;
   capacity: number;
   /** Rows this worker has finished in this call, in tasks that have ended. */
@@ -43,6 +45,12 @@ export interface ProgressState {
   };
   readonly open: ReadonlyMap<number, OpenTask>;
   readonly workers: ReadonlyMap<string, WorkerLine>;
+  /** Workers that were started in this call, those that ended included. */
+  readonly startedWorkers: number;
+  /** What open tasks had when they were begun first in this call. */
+  readonly begun: ReadonlyMap<number, Pick<OpenTask, "resumed" | "resumedUsage">>;
+  /** What goes on before the first row, and how much of it is done. */
+  readonly step?: { text: string; share?: number | undefined };
   /** What all calls spent of the job's budget, as it was told last. */
   readonly budget?: { spent: Spending; budget: Budget };
   readonly sealed: boolean;
@@ -68,6 +76,8 @@ export function initialProgress(now: number): ProgressState {
     ended: { tasks: 0, rows: 0, failed: 0, errors: {}, usage: noUsage },
     open: new Map(),
     workers: new Map(),
+    startedWorkers: 0,
+    begun: new Map(),
     sealed: false,
     samples: [],
   };
@@ -88,7 +98,9 @@ function reduce(state: ProgressState, event: RunEvent): ProgressState {
     }
     case "worker-start": {
       const { pid, capacity } = event;
-      return withWorker(state, event.worker, { pid, capacity, finished: 0 });
+      const number = state.startedWorkers + 1;
+      const started = { ...state, startedWorkers: number };
+      return withWorker(started, event.worker, { number, pid, capacity, finished: 0 });
     }
     case "worker-end":
       return withoutWorker(state, event.worker);
@@ -127,9 +139,11 @@ function withTask(
 ): ProgressState {
   const open = new Map(state.open);
   if (event.type === "task-start") {
-    const { worker, rows, resumed, resumedUsage } = event;
-    const fresh = { done: resumed, failed: 0, errors: {}, inFlight: 0, usage: resumedUsage };
-    open.set(event.task, { worker, rows, resumed, resumedUsage, ...fresh });
+    const { task, worker, rows, resumed: done, resumedUsage: usage } = event;
+    // What an earlier attempt of this call answered was answered in this call.
+    const first = state.begun.get(task) ?? { resumed: done, resumedUsage: usage };
+    open.set(task, { worker, rows, ...first, done, failed: 0, errors: {}, inFlight: 0, usage });
+    return { ...state, open, begun: new Map(state.begun).set(task, first) };
   } else {
     const { worker, done, failed, errors, inFlight, usage } = event;
     const known = open.get(event.task) ?? unknownTask;
@@ -152,9 +166,12 @@ function withoutTask(state: ProgressState, event: RunEvent & { type: "task-end" 
   if (event.outcome === "canceled" || event.outcome === "failed") return { ...state, open };
   const fresh = Math.max(0, event.done - resumed);
   const { ended } = state;
+  const begun = new Map(state.begun);
+  begun.delete(event.task);
   const next = {
     ...state,
     open,
+    begun,
     resumedRows: state.resumedRows + resumed,
     ended: {
       tasks: ended.tasks + 1,
@@ -213,6 +230,9 @@ function sampled(state: ProgressState, now: number): ProgressState {
   const last = state.samples.at(-1);
   if (!state.run || (last && now - last.at < sampleIntervalMs)) return state;
   const { fresh, usage } = totalsOf(state);
-  const recent = state.samples.filter(({ at }) => now - at <= rateWindowMs);
+  // The time that a model takes to load is no part of a rate.
+  const isWaiting =
+    fresh === 0 && state.workers.size > 0 && state.samples.every(({ rows }) => rows === 0);
+  const recent = isWaiting ? [] : state.samples.filter(({ at }) => now - at <= rateWindowMs);
   return { ...state, samples: [...recent, { at: now, rows: fresh, usage }] };
 }

@@ -1,4 +1,5 @@
 import type { RunEvent } from "../run/events.ts";
+import type { Paint } from "./colors.ts";
 import { type ProgressState, type ProgressTotals, totalsOf } from "./progress-state.ts";
 import { counted, grouped, spentOf } from "./quantities.ts";
 import { clip } from "./table.ts";
@@ -10,34 +11,97 @@ interface Rates {
 }
 
 /**
- * The block that is redrawn in place: a line of totals with a bar, one of rates, one a worker. No
- * line is longer than `columns`, so that the terminal never wraps one.
+ * The block that is redrawn in place: a line of totals with a bar, the facts, what failed, and a
+ * line a worker where there are several. No line is longer than `columns`, so that the terminal
+ * never wraps one.
  */
-export function renderProgress(state: ProgressState, columns: number, now: number): string[] {
-  if (!state.run) return renderPlanning(state, columns);
+export function renderProgress(
+  state: ProgressState,
+  columns: number,
+  now: number,
+  paint: Paint = (_, text) => text,
+): string[] {
+  const step = state.step ?? (state.run ? undefined : planningOf(state));
+  const stepLines = step ? [clip(stepText(step, columns), columns)] : [];
+  if (!state.run) return stepLines;
   const totals = totalsOf(state);
-  const rates = ratesOf(state, totals, now);
   const share = state.run.rows === 0 ? 1 : Math.min(1, totals.done / state.run.rows);
   const counts = `${percent(share).padStart(4)}  ${grouped(totals.done)}/${grouped(state.run.rows)} rows`;
-  const width = Math.max(10, Math.min(30, columns - counts.length - 2));
-  const lines = [`${bar(share, width)} ${counts}`, factsLine(state, totals, rates)];
-  lines.push(...workerLines(state));
-  return lines.map((line) => clip(line, columns));
+  const drawn = bar(share, barWidth(columns - counts.length - 2));
+  const first = clip(`${drawn} ${counts}`, columns);
+  const facts = packed(blockFacts(state, totals, now), columns);
+  const failed = failedText(totals, columns);
+  return [
+    first.replace(drawn, () => paint("green", drawn)),
+    ...(step || isStarting(state, totals) ? stepLines : facts),
+    ...(!step && isStarting(state, totals) ? [clip(startingText(state, now), columns)] : []),
+    ...(failed === undefined ? [] : [paint("red", failed)]),
+    ...workerLines(state).map((line) => clip(line, columns)),
+  ];
+}
+
+const barWidth = (room: number) => Math.max(10, Math.min(30, room));
+
+function stepText({ text, share }: NonNullable<ProgressState["step"]>, columns: number): string {
+  if (share === undefined) return text;
+  const done = percent(share).padStart(4);
+  return `${bar(share, barWidth(columns - text.length - done.length - 4))} ${done}  ${text}`;
+}
+
+/** True until the first worker has its engine. */
+const isStarting = (state: ProgressState, { fresh }: ProgressTotals) =>
+  state.startedWorkers === 0 && fresh === 0 && state.ended.tasks === 0 && !state.sealed;
+
+const startingText = ({ startedAt }: ProgressState, now: number) =>
+  `starting a worker and loading the model  ${duration((now - startedAt) / 1000)}`;
+
+/** Facts one after another, in as many lines as they need. */
+function packed(facts: readonly string[], columns: number): string[] {
+  const lines: string[] = [];
+  for (const fact of facts) {
+    const longer = lines.length === 0 ? fact : `${lines.at(-1)}  ${fact}`;
+    if (lines.length > 0 && longer.length <= columns) lines[lines.length - 1] = longer;
+    else lines.push(clip(fact, columns));
+  }
+  return lines;
+}
+
+function blockFacts(state: ProgressState, totals: ProgressTotals, now: number): string[] {
+  const rates = ratesOf(state, totals, now);
+  const eta = etaOf(state, totals, rates);
+  return [
+    `${duration((now - state.startedAt) / 1000)} elapsed`,
+    ...(eta === undefined ? [] : [eta]),
+    `${rate(rates.rows)} rows/s`,
+    `${grouped(state.resumedTasks + state.ended.tasks)}/${counted(state.run!.tasks, "task")}`,
+    `${grouped(totals.inFlight)} in flight`,
+    `${rate(rates.tokensIn)} tokens/s in`,
+    `${rate(rates.tokensOut)} out`,
+    ...(state.budget ? spentOf(state.budget) : []),
+  ];
+}
+
+function failedText({ failed, errors }: ProgressTotals, columns: number): string | undefined {
+  if (failed === 0) return undefined;
+  const codes = Object.entries(errors).map(([code, { count }]) => `${grouped(count)} ${code}`);
+  const named = codes.length === 0 ? "" : `: ${codes.join(", ")}`;
+  return clip(`${grouped(failed)} failed${named}`, columns);
 }
 
 /** The same in one line, for what is not a terminal. */
 export function renderProgressLine(state: ProgressState, now: number): string {
-  if (!state.run) return renderPlanning(state, Number.POSITIVE_INFINITY).join("");
+  if (!state.run) return planningOf(state)?.text ?? "";
   const totals = totalsOf(state);
   const rates = ratesOf(state, totals, now);
   const tasks = state.resumedTasks + state.ended.tasks;
   const done = `${grouped(totals.done)}/${grouped(state.run.rows)} rows`;
-  const facts = factsLine(state, totals, rates);
-  return `${done}, ${tasks}/${state.run.tasks} tasks, ${facts.replaceAll("  ", ", ")}`;
+  const facts = lineFacts(state, totals, rates);
+  const elapsed = duration((now - state.startedAt) / 1000);
+  return `${done}, ${tasks}/${state.run.tasks} tasks, ${elapsed}, ${facts.join(", ")}`;
 }
 
 /** What an event says to a person, as a line; undefined for what only moves the block. */
-export function eventMessage(event: RunEvent): string | undefined {
+export function eventMessage(event: RunEvent, { workers }: ProgressState): string | undefined {
   switch (event.type) {
     case "notice":
       return event.message;
@@ -49,7 +113,10 @@ export function eventMessage(event: RunEvent): string | undefined {
       return isResumed ? begun + skipped : begun;
     }
     case "worker-end":
-      return event.error && `worker ${event.worker} ended: ${event.error.message}`;
+      return (
+        event.error &&
+        `worker ${workers.get(event.worker)?.number ?? event.worker} ended: ${event.error.message}`
+      );
     case "task-end":
       return event.error && `task ${event.task} ${event.outcome}: ${event.error.message}`;
     case "row-error":
@@ -59,11 +126,11 @@ export function eventMessage(event: RunEvent): string | undefined {
   }
 }
 
-function renderPlanning({ planned }: ProgressState, columns: number): string[] {
-  if (!planned) return [];
+function planningOf({ planned }: ProgressState): ProgressState["step"] {
+  if (!planned) return undefined;
   const { rows, bytes, totalBytes } = planned;
   const share = totalBytes === 0 ? 1 : Math.min(1, bytes / totalBytes);
-  return [clip(`planning  ${percent(share).padStart(4)}  ${grouped(rows)} rows`, columns)];
+  return { text: `reading the input, ${counted(rows, "row")}`, share };
 }
 
 function ratesOf(state: ProgressState, totals: ProgressTotals, now: number): Rates {
@@ -78,33 +145,37 @@ function ratesOf(state: ProgressState, totals: ProgressTotals, now: number): Rat
   };
 }
 
-function factsLine(state: ProgressState, totals: ProgressTotals, rates: Rates): string {
-  const rest = (state.run?.rows ?? 0) - totals.done;
-  const facts = [
+function lineFacts(state: ProgressState, totals: ProgressTotals, rates: Rates): string[] {
+  const eta = etaOf(state, totals, rates);
+  return [
     `${rate(rates.rows)} rows/s`,
     `${rate(rates.tokensIn)} tokens/s in`,
     `${rate(rates.tokensOut)} tokens/s out`,
     `${totals.inFlight} in flight`,
     `${grouped(totals.failed)} failed`,
+    ...(state.budget ? spentOf(state.budget) : []),
+    ...(eta === undefined ? [] : [eta]),
+    ...Object.entries(totals.errors).map(([code, { count }]) => `${code} ${grouped(count)}`),
   ];
-  if (state.budget) facts.push(...spentOf(state.budget));
-  if (rest > 0 && rates.rows > 0) facts.push(`ETA ${duration(rest / rates.rows)}`);
-  for (const [code, { count }] of Object.entries(totals.errors))
-    facts.push(`${code} ${grouped(count)}`);
-  return facts.join("  ");
+}
+
+function etaOf(state: ProgressState, totals: ProgressTotals, rates: Rates): string | undefined {
+  const rest = (state.run?.rows ?? 0) - totals.done;
+  return rest > 0 && rates.rows > 0 ? `ETA ${duration(rest / rates.rows)}` : undefined;
 }
 
 /** Lines of more workers than this would push the log off the screen. */
 const maxWorkerLines = 8;
 
 function workerLines(state: ProgressState): string[] {
+  if (state.workers.size < 2) return [];
   const lines = [...state.workers].map(([name, worker]) => {
     const open = [...state.open].filter(([, task]) => task.worker === name);
     const inFlight = open.reduce((sum, [, task]) => sum + task.inFlight, 0);
     const fresh = open.reduce((sum, [, task]) => sum + task.done - task.resumed, worker.finished);
     const tasks = open.map(([task]) => task).join(",");
-    const doing = open.length === 0 ? "idle" : `task ${tasks}  ${inFlight} in flight`;
-    return `  ${name}  ${grouped(Math.max(0, fresh))} rows  ${doing}`;
+    const doing = open.length === 0 ? "idle" : `task ${tasks}, ${inFlight} in flight`;
+    return `  worker ${worker.number}  ${counted(Math.max(0, fresh), "row")}  ${doing}`;
   });
   if (lines.length <= maxWorkerLines) return lines;
   const hidden = lines.length - maxWorkerLines + 1;

@@ -1,10 +1,14 @@
 import type { Writable } from "node:stream";
+import type { DownloadProgress } from "../engines/models/model-context.ts";
 import type { Clock } from "../foundation/clock.ts";
 import type { Logger } from "../foundation/logger.ts";
 import { textLogger } from "../foundation/logger.ts";
 import type { RunEvent } from "../run/events.ts";
+import { type Paint, paintFor } from "./colors.ts";
+import { megabytes } from "./download-progress.ts";
+import type { CliIo } from "./io.ts";
 import { initialProgress, reduceProgress } from "./progress-state.ts";
-import { eventMessage, renderProgress, renderProgressLine } from "./progress-view.ts";
+import { eventMessage, percent, renderProgress, renderProgressLine } from "./progress-view.ts";
 import { wrap } from "./table.ts";
 
 /** How progress is shown: a block in place, a line now and then, JSON lines, or not at all. */
@@ -16,6 +20,8 @@ export interface Progress {
   onEvent(event: RunEvent): void;
   /** Logs that never tear the block. Errors and warnings are shown in quiet mode too. */
   readonly logger: Logger;
+  /** Says what is fetched or waited for before the first row; undefined = it is there. */
+  onStep(step: DownloadProgress | { text: string } | undefined): void;
   /**
    * Draws the last state and leaves it standing. Call it before anything else is printed; once is
    * enough, and more do no harm.
@@ -28,10 +34,14 @@ interface ProgressOptions {
   stream: Pick<Writable, "write">;
   columns: () => number;
   clock: Clock;
+  paint?: Paint;
 }
 
 const redrawIntervalMs = 100;
+/** While nothing happens, time goes on all the same. */
+const tickIntervalMs = 1000;
 const lineIntervalMs = 10_000;
+const stepLineIntervalMs = 5000;
 /** Messages of one kind of failure beyond these say nothing new; the counts go on. */
 const maxShownFailures = 3;
 
@@ -43,6 +53,16 @@ export function progressMode(
   if (options.json) return "json";
   if (options.quiet) return "quiet";
   return isTerminal ? "block" : "lines";
+}
+
+/** Progress of a command on stderr, as its options and the terminal ask for. */
+export function openProgress(
+  options: { json?: boolean | undefined; quiet?: boolean | undefined },
+  io: Pick<CliIo, "stderr" | "columns" | "clock" | "isTerminal" | "environment">,
+): Progress {
+  const { stderr: stream, columns, clock, isTerminal } = io;
+  const mode = progressMode(options, isTerminal);
+  return showProgress({ mode, stream, columns, clock, paint: paintFor(isTerminal, io) });
 }
 
 /**
@@ -64,6 +84,7 @@ function jsonProgress({ stream, clock }: ProgressOptions): Progress {
     void stream.write(`${JSON.stringify({ time: clock.now(), ...value })}\n`);
   return {
     onEvent: put,
+    onStep() {},
     logger: { log: (level, message, fields) => put({ type: "log", level, message, ...fields }) },
     close() {},
   };
@@ -73,6 +94,7 @@ function quietProgress({ stream }: ProgressOptions): Progress {
   const logger = textLogger((line) => void stream.write(line));
   return {
     onEvent() {},
+    onStep() {},
     logger: {
       log(level, message, fields) {
         if (level === "warn" || level === "error") logger.log(level, message, fields);
@@ -82,25 +104,45 @@ function quietProgress({ stream }: ProgressOptions): Progress {
   };
 }
 
-function drawnProgress({ mode, stream, columns, clock }: ProgressOptions): Progress {
+function drawnProgress({ mode, stream, columns, clock, paint }: ProgressOptions): Progress {
   const isBlock = mode === "block";
   const painter = newPainter(stream, isBlock ? columns : undefined);
   let state = initialProgress(clock.monotonic());
   const isRepeated = repetitions();
   let cancelTimer: (() => void) | undefined;
-  let isClosed = false;
+  let [isClosed, isSoon] = [false, false];
   const draw = () => {
     cancelTimer = undefined;
-    if (isBlock) painter.paint(renderProgress(state, columns(), clock.monotonic()));
-    else painter.print(renderProgressLine(state, clock.monotonic()));
+    if (isBlock) {
+      painter.paint(renderProgress(state, columns(), clock.monotonic(), paint));
+      if (!isClosed) cancelTimer = clock.schedule(tickIntervalMs, draw);
+    } else painter.print(renderProgressLine(state, clock.monotonic()));
   };
+  const drawSoon = () => {
+    if (isBlock && !isSoon) {
+      isSoon = true;
+      cancelTimer?.();
+      cancelTimer = clock.schedule(redrawIntervalMs, () => {
+        isSoon = false;
+        draw();
+      });
+    }
+    cancelTimer ??= clock.schedule(lineIntervalMs, draw);
+  };
+  const showStep = stepLines(clock, painter.print);
   const textLog = textLogger((line) => painter.print(line.trimEnd()));
   return {
     onEvent(event) {
+      const message = isRepeated(event) ? undefined : eventMessage(event, state);
       state = reduceProgress(state, event, clock.monotonic());
-      const message = isRepeated(event) ? undefined : eventMessage(event);
       if (message) painter.print(message);
-      cancelTimer ??= clock.schedule(isBlock ? redrawIntervalMs : lineIntervalMs, draw);
+      drawSoon();
+    },
+    onStep(progress) {
+      if (!isBlock) return showStep(progress);
+      const { step: _, ...rest } = state;
+      state = progress ? { ...rest, step: stepOf(progress) } : rest;
+      drawSoon();
     },
     logger: {
       log(level, message, fields) {
@@ -116,6 +158,27 @@ function drawnProgress({ mode, stream, columns, clock }: ProgressOptions): Progr
       if (state.run) draw();
       painter.leave();
     },
+  };
+}
+
+function stepOf(progress: DownloadProgress | { text: string }): { text: string; share?: number } {
+  if ("text" in progress) return progress;
+  const { name, bytes, totalBytes } = progress;
+  if (totalBytes === undefined) return { text: `fetching ${name}, ${megabytes(bytes)}` };
+  const share = Math.min(1, bytes / totalBytes);
+  return { text: `fetching ${name}, ${megabytes(totalBytes)}`, share };
+}
+
+/** Says steps in lines: what is waited for at once, of what is fetched how far it is now and then. */
+function stepLines(clock: Clock, print: (line: string) => void): Progress["onStep"] {
+  let shownAtMs = Number.NEGATIVE_INFINITY;
+  return (progress) => {
+    if (!progress) return;
+    const isDue = clock.monotonic() - shownAtMs >= stepLineIntervalMs;
+    if (!("text" in progress) && !isDue) return;
+    shownAtMs = clock.monotonic();
+    const { text, share } = stepOf(progress);
+    print(share === undefined ? text : `${text}: ${percent(share)}`);
   };
 }
 

@@ -15,15 +15,16 @@ export interface EndedCall {
 export function callOptions(
   { backend, signal, install }: { backend: Backend; signal: AbortSignal; install: boolean },
   io: CliIo,
-  { logger, onEvent }: Progress,
+  progress: Progress,
 ): Pick<RunJobOptions, "backend" | "prepare" | "onEvent" | "signal"> {
+  const { logger, onEvent } = progress;
   return {
     backend,
     prepare: async (job) => {
       const { engineContext } = await import("../api/run-dependencies.ts");
       const { prepareEngine } = await import("./prepare-engine.ts");
       const context = { ...engineContext(io, logger), signal };
-      await prepareEngine(job, context, io, install);
+      await prepareEngine(job, context, progress, install);
     },
     onEvent,
     signal,

@@ -18,7 +18,7 @@ import { committedTasks } from "../run/seal/commits.ts";
 import type { FromWorker, ToWorker } from "../run/worker/protocol.ts";
 import { type ServeOptions, serveWorker } from "../run/worker/serve.ts";
 import type { CliIo } from "./io.ts";
-import { progressMode, showProgress } from "./progress.ts";
+import { openProgress } from "./progress.ts";
 import { sealIfComplete } from "./seal-run.ts";
 
 /**
@@ -53,9 +53,8 @@ export async function workOnTasks(
   const { tasks, rowsOf } = own;
   // Parts of one run that were started on one machine take its GPUs in turn.
   const slot = Number.parseInt(options.share ?? "0", 10);
-  const mode = progressMode({}, io.isTerminal);
-  const { stderr: stream, clock } = io;
-  const progress = showProgress({ mode, stream, columns: io.columns, clock });
+  const { clock } = io;
+  const progress = openProgress({}, io);
   const stop = new AbortController();
   const ignore = io.onSignal(() => stop.abort(new SluiceError("RUN_CANCELED")));
   const cancelWatch = await watchCancel(storage, clock, () => {

@@ -9,14 +9,22 @@ export interface Logger {
 /** Drops every line. */
 export const silentLogger: Logger = { log() {} };
 
-/** Writes `level message key=value …` lines through `write`, one call a line. */
+/** Writes lines for people through `write`, one call a line: `warn: it is slow (seconds 3)`. */
 export function textLogger(write: (line: string) => void): Logger {
   return {
     log(level, message, fields = {}) {
-      const pairs = Object.entries(fields).map(([key, value]) => ` ${key}=${asText(value)}`);
-      write(`${level === "info" ? "" : `${level}: `}${message}${pairs.join("")}\n`);
+      const facts = Object.entries(fields).map(
+        ([key, value]) => `${inWords(key)} ${asText(value)}`,
+      );
+      const more = facts.length === 0 ? "" : ` (${facts.join(", ")})`;
+      write(`${level === "info" ? "" : `${level}: `}${message}${more}\n`);
     },
   };
+}
+
+/** `freeBytes` as `free bytes`. */
+function inWords(key: string): string {
+  return key.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }
 
 function asText(value: unknown): string {

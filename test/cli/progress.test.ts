@@ -164,17 +164,61 @@ describe("renderProgress", () => {
     [10_000, progress(300)],
   ]);
 
-  it("draws a bar, the rates and a line a worker", () => {
+  it("draws a bar, the facts, what failed, and a line for each of several workers", () => {
     const lines = renderProgress(state, 100, 10_000);
-    expect(lines).toHaveLength(3);
+    expect(lines).toHaveLength(2);
     expect(lines[0]).toMatch(/^\[█{12}░{18}\] {2}40% {2}800\/2,000 rows$/);
-    expect(lines[2]).toBe("  w1  200 rows  task 1  8 in flight");
+    expect(lines[1]).toBe(
+      "10s elapsed  ETA 1m00s  20 rows/s  1/4 tasks  8 in flight  200 tokens/s in  40 out",
+    );
+    const two = reduceProgress(state, workerStart("other"), 10_000);
+    const failing = reduceProgress(two, progress(300, 2), 10_000);
+    expect(renderProgress(failing, 60, 10_000).slice(1)).toEqual([
+      "10s elapsed  ETA 1m00s  20 rows/s  1/4 tasks  8 in flight",
+      "200 tokens/s in  40 out",
+      "2 failed: 2 TIMEOUT",
+      "  worker 1  200 rows  task 1, 8 in flight",
+      "  worker 2  0 rows  idle",
+    ]);
+  });
+
+  it("says what is done before the first row, and leaves that time out of the rates", () => {
+    const loading = after([[0, start]]);
+    expect(renderProgress(loading, 60, 4000)[1]).toBe(
+      "starting a worker and loading the model  4s",
+    );
+    const step = { text: "fetching tiny, 9.0 MB", share: 0.5 };
+    expect(renderProgress({ ...loading, step }, 60, 4000)[1]).toBe(
+      `[${"█".repeat(15)}${"░".repeat(15)}]  50%  fetching tiny, 9.0 MB`.slice(0, 60),
+    );
+    const loaded = after([
+      [0, start],
+      [60_000, worker],
+      [60_000, task],
+      [70_000, progress(300)],
+    ]);
+    expect(renderProgress(loaded, 100, 70_000)[1]).toContain("ETA 1m00s  20 rows/s");
+  });
+
+  it("counts what an earlier attempt of this call answered, so that no ETA jumps", () => {
+    const again = after([
+      [0, start],
+      [0, worker],
+      [0, task],
+      [10_000, progress(300)],
+      [10_000, { type: "worker-end", worker: "w1" }],
+      [11_000, workerStart("w2")],
+      [11_000, { ...task, worker: "w2", resumed: 300, resumedUsage: usage(3000, 600) }],
+    ]);
+    expect(totalsOf(again)).toMatchObject({ done: 800, fresh: 200 });
+    expect(renderProgress(again, 100, 11_000)[1]).toContain("ETA 1m06s  18 rows/s");
   });
 
   it("says what was spent, where there is a budget", () => {
     const spent = { tokens: 300, usd: null, minutes: 1 };
     const told = after([
       [0, start],
+      [5, worker],
       [10, { type: "budget-progress", spent, budget: { tokens: 900 } }],
     ]);
     expect(renderProgress(told, 200, 10_000)[1]).toContain("300/900 tokens");
@@ -189,9 +233,11 @@ describe("renderProgress", () => {
     }
   });
 
-  it("shows planning before the run", () => {
+  it("shows how far the input is read before the run", () => {
     const event: RunEvent = { type: "plan-progress", rows: 1000, bytes: 30, totalBytes: 60 };
-    expect(renderProgress(after([[0, event]]), 80, 1)).toEqual(["planning   50%  1,000 rows"]);
+    expect(renderProgress(after([[0, event]]), 80, 1)).toEqual([
+      `[${"█".repeat(15)}${"░".repeat(15)}]  50%  reading the input, 1,000 rows`,
+    ]);
   });
 
   it("names only so many workers", () => {
@@ -255,7 +301,7 @@ describe("showProgress", () => {
     expect(lines[1]).toBe("  rows");
     expect(lines[2]).toBe("warn: the endpoint is slow");
     expect(lines[3]).toContain("800/2,000 rows");
-    expect(lines[5]).toContain("task 1");
+    expect(lines[4]).toContain("8 in flight");
   });
 
   it("draws at most ten times a second", () => {

@@ -6,12 +6,12 @@ describe("textLogger", () => {
     const lines: string[] = [];
     const logger = textLogger((line) => lines.push(line));
     logger.log("info", "sealed");
-    logger.log("warn", "slow", { seconds: 3, path: "out" });
+    logger.log("warn", "slow", { busySeconds: 3, path: "out" });
     logger.log("error", "failed", { error: { code: "TIMEOUT" } });
     expect(lines).toEqual([
       "sealed\n",
-      "warn: slow seconds=3 path=out\n",
-      'error: failed error={"code":"TIMEOUT"}\n',
+      "warn: slow (busy seconds 3, path out)\n",
+      'error: failed (error {"code":"TIMEOUT"})\n',
     ]);
   });
 });

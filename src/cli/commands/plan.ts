@@ -8,7 +8,7 @@ import type { RunPreview } from "../../run/preview.ts";
 import { type CliIo, write } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
 import { localPool } from "../local-pool.ts";
-import { type Progress, progressMode, showProgress } from "../progress.ts";
+import { openProgress, type Progress } from "../progress.ts";
 import { counted } from "../quantities.ts";
 import { secondsOf } from "../time-span.ts";
 import { untilSignal } from "../until-signal.ts";
@@ -69,9 +69,7 @@ async function plan(given: PlanFlags & JobOptionValues, io: CliIo): Promise<void
   }
   const named = typeof options.write === "string" ? { output: options.write } : {};
   const { job, originOf } = await jobFromOptions({ ...options, ...named }, io);
-  const mode = progressMode({ quiet: !io.isTerminal }, io.isTerminal);
-  const { stderr: stream, clock } = io;
-  const progress = showProgress({ mode, stream, columns: io.columns, clock });
+  const progress = openProgress({ quiet: !io.isTerminal }, io);
   try {
     if (options.write) await freeze(job, options, io, progress);
     else await preview(job, { ...options, shownRows, measuredRows, wishes }, io, progress);
@@ -188,7 +186,7 @@ async function openedEngine(
   job: JobSpec,
   install: boolean,
   io: CliIo,
-  { logger }: Progress,
+  progress: Progress,
   signal: AbortSignal,
 ): Promise<Engine> {
   const [{ engineContext }, { workerEnvironment }, { prepareEngine }, { openEngine }] =
@@ -199,8 +197,8 @@ async function openedEngine(
       import("../../engines/registry.ts"),
     ]);
   const environment = workerEnvironment(io.environment, job.env);
-  const context = engineContext({ ...io, environment }, logger);
-  await prepareEngine(job, { ...context, signal }, io, install);
+  const context = engineContext({ ...io, environment }, progress.logger);
+  await prepareEngine(job, { ...context, signal }, progress, install);
   return openEngine(job.model, context);
 }
 

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { CliIo } from "../io.ts";
 import { localPool } from "../local-pool.ts";
-import { progressMode, showProgress } from "../progress.ts";
+import { openProgress } from "../progress.ts";
 import { callOptions, endCall } from "../run-call.ts";
 import { openTarget, runArgument, withOwnStores } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
@@ -29,9 +29,7 @@ export function register(command: Command, given: CliIo): void {
 }
 
 async function resume(run: string, options: ResumeOptions, io: CliIo): Promise<void> {
-  const { stderr: stream, clock } = io;
-  const mode = progressMode(options, io.isTerminal);
-  const progress = showProgress({ mode, stream, columns: io.columns, clock });
+  const progress = openProgress(options, io);
   const { location, dependencies } = await withOwnStores(
     await openTarget(run, io, progress.logger),
     io,

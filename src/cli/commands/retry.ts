@@ -9,7 +9,7 @@ import type { RetryWhere } from "../../run/retry/plan-retry.ts";
 import { runRetry } from "../../run/retry/run-retry.ts";
 import { type CliIo, write } from "../io.ts";
 import { localPool } from "../local-pool.ts";
-import { progressMode, showProgress } from "../progress.ts";
+import { openProgress } from "../progress.ts";
 import { counted } from "../quantities.ts";
 import { callOptions, endCall } from "../run-call.ts";
 import { openTarget, runArgument, withOwnStores } from "../run-target.ts";
@@ -52,9 +52,7 @@ export function register(command: Command, given: CliIo): void {
 
 async function retry(run: string, options: RetryOptions, io: CliIo): Promise<void> {
   if (options.abandon) return await abandon(run, options, io);
-  const { stderr: stream, clock } = io;
-  const mode = progressMode(options, io.isTerminal);
-  const progress = showProgress({ mode, stream, columns: io.columns, clock });
+  const progress = openProgress(options, io);
   const { location, dependencies } = await withOwnStores(
     await openTarget(run, io, progress.logger),
     io,

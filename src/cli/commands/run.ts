@@ -7,7 +7,7 @@ import type { JobSpec } from "../../run/job/schema.ts";
 import type { CliIo } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
 import { localPool } from "../local-pool.ts";
-import { type Progress, progressMode, showProgress } from "../progress.ts";
+import { openProgress, type Progress } from "../progress.ts";
 import { report } from "../report.ts";
 import { callOptions, type EndedCall, endCall } from "../run-call.ts";
 import { untilSignal } from "../until-signal.ts";
@@ -60,10 +60,8 @@ export async function run(
   io: CliIo,
   readJob: ReadJob = (options, io) => jobFromOptions(options, io),
 ): Promise<void> {
-  const { stderr: stream, clock } = io;
   const shownRows = shownRowsOf(options);
-  const mode = progressMode(options, io.isTerminal);
-  const progress = showProgress({ mode, stream, columns: io.columns, clock });
+  const progress = openProgress(options, io);
   const backend = localPool(io, progress.logger);
   // A worker takes as long to start as a job takes to be read and planned: what that needs is
   // loaded after this, beside the worker's own start.
