@@ -169,7 +169,7 @@ function stepOf(progress: DownloadProgress | { text: string }): { text: string; 
   return { text: `fetching ${name}, ${megabytes(totalBytes)}`, share };
 }
 
-/** Says steps in lines: what is waited for at once, of what is fetched how far it is now and then. */
+/** Says steps in lines: of what is fetched, how far it is now and then. */
 function stepLines(clock: Clock, print: (line: string) => void): Progress["onStep"] {
   let shownAtMs = Number.NEGATIVE_INFINITY;
   return (progress) => {
