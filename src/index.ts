@@ -36,8 +36,11 @@ export type {
   BatchClass,
   BatchOptions,
   BatchResults,
+  Closure,
   Columns,
   ColumnValues,
+  FunctionOptions,
+  UntypedRow,
 } from "./dataset/types.ts";
 export type {
   Engine,

@@ -16,6 +16,7 @@ const optionNames = [
   "constructorArgs",
   "timeoutMs",
   "name",
+  "closure",
 ] as const satisfies readonly (keyof BatchOptions)[];
 
 /**
@@ -32,7 +33,7 @@ export function batchStage(options: BatchOptions): JsonObject {
       hint: "see docs/dataset.md",
     });
   }
-  const { memory, ...others } = options;
+  const { memory, closure: _, ...others } = options;
   const memoryBytes = typeof memory === "string" ? parseMemory(memory) : memory;
   const stage = {
     kind: "mapBatches",

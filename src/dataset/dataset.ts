@@ -18,9 +18,10 @@ import {
   statsOfDataset,
 } from "./execution.ts";
 import type { Pipe } from "./generate.ts";
-import { type ModuleReference, moduleOf } from "./module-reference.ts";
+import type { ModuleReference } from "./module-reference.ts";
 import { printRows } from "./print-rows.ts";
-import type { Source, Step, StepCode } from "./step.ts";
+import type { Source, Step } from "./step.ts";
+import { stepCodeOf } from "./step-code.ts";
 import type {
   Awaitable,
   BatchClass,
@@ -31,9 +32,11 @@ import type {
   Columns,
   ColumnValues,
   FreeNames,
+  FunctionOptions,
   JsonObject,
   Renamed,
   RowLike,
+  UntypedRow,
   WithColumn,
 } from "./types.ts";
 
@@ -64,32 +67,44 @@ export class Dataset<Row extends object = JsonObject> implements AsyncIterable<R
   /**
    * Each row becomes another.
    *
-   * @param code a function, or the module that has one; that runs in processes of its own.
+   * @param code a function, or the module that has one; that runs in processes of its own. What a
+   *   module makes of a row is not known here: say it, as `map<Out>(module)`.
    */
-  map<Out extends RowLike>(code: (row: Row) => Awaitable<Out>): Dataset<Out>;
-  map<Out extends object = Row>(code: ModuleReference): Dataset<Out>;
-  map<Out extends object>(code: Code): Dataset<Out> {
-    return this.#stage({ kind: "map" }, code, true);
+  map<Out extends RowLike>(
+    code: (row: Row) => Awaitable<Out>,
+    options?: FunctionOptions,
+  ): Dataset<Out>;
+  map<Out extends object = UntypedRow>(code: ModuleReference): Dataset<Out>;
+  map<Out extends object>(code: Code, options?: FunctionOptions): Dataset<Out> {
+    return this.#stage({ kind: "map" }, code, true, options);
   }
 
   /** Keeps the rows of which the function says something true. */
-  filter<Kept extends Row>(code: (row: Row) => row is Kept): Dataset<Kept>;
-  filter(code: ((row: Row) => Awaitable<unknown>) | ModuleReference): Dataset<Row>;
-  filter<Kept extends Row>(code: Code): Dataset<Kept> {
-    return this.#stage({ kind: "filter" }, code, false);
+  filter<Kept extends Row>(
+    code: (row: Row) => row is Kept,
+    options?: FunctionOptions,
+  ): Dataset<Kept>;
+  filter(code: (row: Row) => Awaitable<unknown>, options?: FunctionOptions): Dataset<Row>;
+  filter(code: ModuleReference): Dataset<Row>;
+  filter<Kept extends Row>(code: Code, options?: FunctionOptions): Dataset<Kept> {
+    return this.#stage({ kind: "filter" }, code, false, options);
   }
 
   /** Each row becomes the rows of a list; of an empty one it is filtered. */
-  flatMap<Out extends RowLike>(code: (row: Row) => Awaitable<Iterable<Out>>): Dataset<Out>;
-  flatMap<Out extends object = Row>(code: ModuleReference): Dataset<Out>;
-  flatMap<Out extends object>(code: Code): Dataset<Out> {
-    return this.#stage({ kind: "flatMap" }, code, false);
+  flatMap<Out extends RowLike>(
+    code: (row: Row) => Awaitable<Iterable<Out>>,
+    options?: FunctionOptions,
+  ): Dataset<Out>;
+  flatMap<Out extends object = UntypedRow>(code: ModuleReference): Dataset<Out>;
+  flatMap<Out extends object>(code: Code, options?: FunctionOptions): Dataset<Out> {
+    return this.#stage({ kind: "flatMap" }, code, false, options);
   }
 
   /** Adds a column, or replaces it. */
   withColumn<Name extends string, Value>(
     name: Name,
     code: (row: Row) => Awaitable<Value>,
+    options?: FunctionOptions,
   ): Dataset<WithColumn<Row, Name, Value>>;
   withColumn<Name extends string, Value = unknown>(
     name: Name,
@@ -98,8 +113,9 @@ export class Dataset<Row extends object = JsonObject> implements AsyncIterable<R
   withColumn<Name extends string, Value>(
     name: Name,
     code: Code,
+    options?: FunctionOptions,
   ): Dataset<WithColumn<Row, Name, Value>> {
-    return this.#stage({ kind: "map", column: name }, code, true);
+    return this.#stage({ kind: "map", column: name }, code, true, options);
   }
 
   /** Keeps these columns, in this order. A row that has none of them fails. */
@@ -147,9 +163,12 @@ export class Dataset<Row extends object = JsonObject> implements AsyncIterable<R
     code: BatchClass<Arguments, Columns<Row>, ColumnValues<Out>>,
     ...options: ClassOptions<Arguments, { batchFormat: "columns" }>
   ): Dataset<Out>;
-  mapBatches<Out extends object = Row>(code: ModuleReference, options?: BatchOptions): Dataset<Out>;
+  mapBatches<Out extends object = UntypedRow>(
+    code: ModuleReference,
+    options?: BatchOptions,
+  ): Dataset<Out>;
   mapBatches<Out extends object>(code: Code, options: BatchOptions = {}): Dataset<Out> {
-    return this.#stage(batchStage(options), code, false);
+    return this.#stage(batchStage(options), code, false, options);
   }
 
   /** Passes rows through a stage that was made elsewhere, such as `generate({…})`. */
@@ -298,29 +317,17 @@ export class Dataset<Row extends object = JsonObject> implements AsyncIterable<R
     stage: JsonObject,
     code: Code | undefined,
     isOneToOne: boolean,
+    { closure }: FunctionOptions = {},
   ): Dataset<Out> {
     const { kind } = stage;
-    const given = kind === "select" || kind === "rename" ? {} : { code: codeOf(kind, code!) };
+    const hasCode = kind !== "select" && kind !== "rename";
+    const given = hasCode ? { code: stepCodeOf(String(kind), code, closure) } : {};
     return this.#with({ kind: "stage", stage, ...given, isOneToOne });
   }
 }
 
 type OutputFormat = "jsonl" | "csv" | "json" | "parquet";
 type WriteOptions = Omit<RunDatasetOptions, "output">;
-
-function codeOf(kind: unknown, code: Code): StepCode {
-  if (typeof code === "function") return { function: code as AnyFunction };
-  if (typeof code === "string" || code instanceof URL) return moduleOf(code);
-  throw new SluiceError(
-    "USAGE",
-    `${kind} takes code, not ${code === null ? "null" : typeof code}`,
-    {
-      hint:
-        "give a function, a class (each replica makes an instance of it), or the address of a " +
-        "module: new URL('./stage.ts', import.meta.url)",
-    },
-  );
-}
 
 function whole(call: string, value: number, least: number): number {
   if (Number.isSafeInteger(value) && value >= least) return value;

@@ -4,12 +4,15 @@ import { type StreamOptions, streamJob } from "../api/stream.ts";
 import { type Column, ColumnTally } from "../data/columns.ts";
 import type { StageState } from "../engines/engine.ts";
 import { SluiceError } from "../foundation/errors.ts";
+import type { ExactRow } from "../foundation/exact-json.ts";
 import type { JsonObject } from "../foundation/json.ts";
 import { parseMemory } from "../foundation/memory-size.ts";
+import { plainJson } from "../foundation/typed-json.ts";
 import type { RunEvent, RunSummary } from "../run/events.ts";
 import type { JobInput } from "../run/job/schema.ts";
 import type { RunPreview } from "../run/preview.ts";
 import type { RunResult } from "../run/run-job.ts";
+import { printNotice } from "./print-rows.ts";
 import { jobOfSegment, type Segment, segmentOf, withStep } from "./segment.ts";
 import { StageTally } from "./stage-tally.ts";
 import { type InterimJob, type Pipeline, Workshop } from "./workshop.ts";
@@ -42,6 +45,11 @@ export interface RunDatasetOptions extends RunOptions {
   /** Where results go: a directory, a file such as `out.jsonl`, or an object as in a job. */
   output: NonNullable<JobInput["output"]>;
   resources?: Resources;
+  /**
+   * Computes everything anew: replaces the run that the output holds, and those in
+   * `OUTPUT.stages/`. Default: rows that an earlier call answered are not computed again.
+   */
+  fresh?: boolean;
   /** Other keys of the job: `name`, `retries`, `maxFailedRows`, `workers`, `budget`, `store`. */
   job?: Omit<JobInput, "input" | "dataset" | "model" | "output" | "prompt" | "prompts" | "schema">;
 }
@@ -55,6 +63,8 @@ export interface DatasetRun extends RunResult {
    * failed in one of them are counted there alone, and make `exitCode` 1 as others do.
    */
   before: readonly RunSummary[];
+  /** Rows, those of runs before the last one included, whose results an earlier call computed. */
+  resumed: number;
 }
 
 /** Carries a dataset out as a run. */
@@ -62,22 +72,38 @@ export async function runDataset(
   pipeline: Pipeline,
   options: RunDatasetOptions,
 ): Promise<DatasetRun> {
-  const workshop = Workshop.beside(outputPath(options), interim(options));
+  const { fresh, overwrite = false, ...others } = options;
+  const isFresh = fresh ?? overwrite;
+  const workshop = Workshop.beside(outputPath(options), {
+    ...interim(others),
+    overwrite: isFresh,
+  });
   const segment = await workshop.lastSegment(pipeline);
   const tally = new StageTally();
   const onEvent = (event: RunEvent) => {
     tally.hear(event);
     options.onEvent?.(event);
   };
-  const { job: _, output: __, resources: ___, ...running } = options;
+  const { job: _, output: __, resources: ___, ...running } = others;
   const job = jobWith(segment, options);
-  const result = await runWith(job, { ...running, onEvent }, segment.functions);
+  const anew = { ...running, onEvent, overwrite: isFresh };
+  const result = await runWith(job, anew, segment.functions);
   const exitCode = workshop.interimRuns.reduce(
     (code, run) => code || run.exitCode,
     result.exitCode,
   );
   const before = workshop.interimRuns.map(({ summary }) => summary);
-  return { ...result, exitCode, stages: tally.stages(), before };
+  const resumed = [...before, result.summary].reduce((sum, { rows }) => sum + rows.resumed, 0);
+  if (resumed > 0) tellResumed(resumed, result.summary.output, options);
+  return { ...result, exitCode, stages: tally.stages(), before, resumed };
+}
+
+/** Results of an earlier call are no surprise to whoever asked for them, and a trap for others. */
+function tellResumed(rows: number, output: string, { onEvent }: RunDatasetOptions): void {
+  const count = rows === 1 ? "1 row was" : `${rows} rows were`;
+  const message = `${count} computed by an earlier call and not again (fresh: true does): ${output}`;
+  if (onEvent) onEvent({ type: "notice", message });
+  else printNotice(message);
 }
 
 /** The job of a dataset that needs nothing of this program. */
@@ -107,10 +133,13 @@ export async function planDataset(
   pipeline: Pipeline,
   options: RunDatasetOptions,
 ): Promise<RunPreview> {
-  return withTemporary(options, async (workshop) => {
+  const workshop = await Workshop.temporary(interim(options), outputPath(options));
+  try {
     const { job: _, output: __, resources: ___, ...planning } = options;
-    return plan(jobWith(await workshop.lastSegment(pipeline), options), planning);
-  });
+    return await plan(jobWith(await workshop.lastSegment(pipeline), options), planning);
+  } finally {
+    await workshop.close();
+  }
 }
 
 /**
@@ -161,7 +190,7 @@ export async function schemaOfDataset(
   const tally = new ColumnTally();
   let count = 0;
   for await (const row of rowsOfDataset(pipeline, options, schemaRows)) {
-    tally.add(row);
+    tally.add(plainJson(row) as ExactRow);
     if (++count >= schemaRows) break;
   }
   return tally.columns();
@@ -213,16 +242,4 @@ function written(resources: Resources | undefined): JsonObject | undefined {
   const { memory, ...others } = resources;
   const memoryBytes = typeof memory === "string" ? parseMemory(memory) : memory;
   return { ...others, ...(memoryBytes !== undefined && { memoryBytes }) };
-}
-
-async function withTemporary<T>(
-  options: ReadDatasetOptions,
-  use: (workshop: Workshop) => Promise<T>,
-): Promise<T> {
-  const workshop = await Workshop.temporary(interim(options));
-  try {
-    return await use(workshop);
-  } finally {
-    await workshop.close();
-  }
 }

@@ -1,4 +1,3 @@
-import { sha256Hex } from "../foundation/hashing.ts";
 import type { JsonObject } from "../foundation/json.ts";
 import type { JobInput } from "../run/job/schema.ts";
 import type { Source, Step, StepCode } from "./step.ts";
@@ -11,6 +10,8 @@ export interface Segment {
   functions: readonly unknown[];
   limit?: number;
   shards?: number;
+  /** Rows of the input are as `toWire` has them. */
+  typedInput: boolean;
   /** The first n results are those of the first n rows. */
   isOneToOne: boolean;
 }
@@ -19,9 +20,13 @@ export interface Segment {
 export type Barrier = Extract<Step, { kind: "limit" | "sample" | "shuffle" }>;
 
 /** A segment that reads an input, with no stages yet. */
-export function segmentOf(input: readonly JsonObject[], shards?: number): Segment {
+export function segmentOf(
+  input: readonly JsonObject[],
+  typedInput = false,
+  shards?: number,
+): Segment {
   const cut = shards === undefined ? {} : { shards };
-  return { input, stages: [], functions: [], isOneToOne: true, ...cut };
+  return { input, typedInput, stages: [], functions: [], isOneToOne: true, ...cut };
 }
 
 /** The segment with a further step; undefined where that is a barrier behind it. */
@@ -42,10 +47,23 @@ export function withStep(segment: Segment, step: Step): Segment | undefined {
   };
 }
 
-/** The job of a segment, but for its output. */
-export function jobOfSegment(segment: Segment, resources: JsonObject | undefined) {
-  const { input, stages, limit, shards } = segment;
-  const model = { engine: "pipeline", stages, ...(resources && { resources }) };
+/**
+ * The job of a segment, but for its output.
+ *
+ * @param typedOutput whether its results are for another segment.
+ */
+export function jobOfSegment(
+  segment: Segment,
+  resources: JsonObject | undefined,
+  typedOutput = false,
+) {
+  const { input, stages, typedInput, limit, shards } = segment;
+  const model = {
+    ...{ engine: "pipeline", stages },
+    ...(resources && { resources }),
+    ...(typedInput && { typedInput }),
+    ...(typedOutput && { typedOutput }),
+  };
   return {
     input,
     model,
@@ -64,6 +82,5 @@ function codeMembers(code: StepCode | undefined, at: number): JsonObject {
   if ("module" in code) {
     return { module: code.module, ...(code.export !== undefined && { export: code.export }) };
   }
-  const { name } = code.function;
-  return { closure: { at, name, sha256: sha256Hex(String(code.function)) } };
+  return { closure: { at, name: code.function.name, sha256: code.sha256 } };
 }

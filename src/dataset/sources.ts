@@ -37,10 +37,10 @@ export interface TextRow {
  */
 export const dataset = Object.freeze({
   /**
-   * Rows of this program; a value that is no object becomes `{data: value}`. They are JSON: a date
-   * becomes text, typed arrays become lists.
+   * Rows of this program; a value that is no object becomes `{data: value}`. They hold what JSON
+   * has, dates, `bigint` and typed arrays.
    *
-   * @throws SluiceError `USAGE` where JSON has no such value, as a `Map` or a `bigint`.
+   * @throws SluiceError `USAGE` for any other value, as a `Map` or a function.
    */
   from<Value>(values: Iterable<Value>): Dataset<RowFrom<Value> & object> {
     return new Dataset({ kind: "rows", rows: givenRows(values) });

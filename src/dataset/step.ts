@@ -2,7 +2,11 @@ import type { JsonObject } from "../foundation/json.ts";
 
 /** A function or class of the program, or the module that has one. */
 export type StepCode =
-  | { function: (...parameters: never[]) => unknown }
+  | {
+      function: (...parameters: never[]) => unknown;
+      /** Digest of its text, and of the values that it says it reads. */
+      sha256: string;
+    }
   | { module: string; export?: string };
 
 /** One call on a dataset, as it is kept until something is asked of it. */

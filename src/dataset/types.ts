@@ -1,4 +1,5 @@
 import type { Json, JsonObject } from "../foundation/json.ts";
+import type { TypedValue } from "../foundation/typed-json.ts";
 
 /** What a stage may give at once or later. */
 export type Awaitable<T> = T | Promise<T>;
@@ -28,6 +29,9 @@ export type BatchClass<Arguments extends readonly unknown[], Batch, Result> = ne
 export type ClassOptions<Arguments extends readonly unknown[], Format> = [] extends Arguments
   ? [options?: BatchOptions & Format & { constructorArgs?: Arguments }]
   : [options: BatchOptions & Format & { constructorArgs: Arguments }];
+
+/** A row of which nothing is known: what a module makes, where nobody says its type. */
+export type UntypedRow = Record<string, unknown>;
 
 /** What a row may be: an object that is no list, `Map` or `Set`. */
 export type RowLike = object & { readonly [Symbol.iterator]?: never };
@@ -61,16 +65,29 @@ export type WithColumn<Row, Name extends string, Value> = Omit<Row, Name> & {
 /** A row as `dataset.from` takes it: an object is one, any other value becomes `{data: value}`. */
 export type RowFrom<Value> = Value extends readonly unknown[]
   ? { data: Value }
-  : Value extends Date
-    ? { data: string }
+  : Value extends TypedValue
+    ? { data: Value }
     : Value extends object
       ? Value
       : { data: Value };
 
 export type { Json, JsonObject };
 
+/** Values that a function of the program reads around itself, by name. */
+export type Closure = Readonly<Record<string, unknown>>;
+
+/** What can be said of a function of rows. */
+export interface FunctionOptions {
+  /**
+   * Values that the function reads around itself: `{ threshold }`. They count in what the run is
+   * of, as the function's text does; with other values a run that the output holds is refused
+   * (`RUN_DIFFERS`). Values that are not named here are not seen.
+   */
+  closure?: Closure;
+}
+
 /** How `mapBatches` forms batches, and how many replicas of its code there are. */
-export interface BatchOptions {
+export interface BatchOptions extends FunctionOptions {
   /**
    * Rows of each batch, exactly, until a shard ends; shards are planned as multiples of it.
    * Default: what waits, up to 256 rows, fewer where rows are large.

@@ -48,6 +48,7 @@ export class Workshop {
   /** Runs of stages before a barrier, in order. */
   readonly interimRuns: RunResult[] = [];
   #temporary: string | undefined;
+  #standing: Storage | undefined;
   #barriers = 0;
 
   private constructor(storage: Storage, options: WorkshopOptions, keepsRuns: boolean) {
@@ -58,15 +59,19 @@ export class Workshop {
 
   /** A workshop whose files stay, in the folder `OUTPUT.stages`. */
   static beside(output: string, options: WorkshopOptions): Workshop {
-    const folder = `${output.replace(/\/+$/, "")}.stages`;
-    return new Workshop(storageAt(folder, options), options, true);
+    return new Workshop(storageAt(besideOutput(output), options), options, true);
   }
 
-  /** A workshop whose files are gone once `close` is called. */
-  static async temporary(options: WorkshopOptions): Promise<Workshop> {
+  /**
+   * A workshop whose files are gone once `close` is called.
+   *
+   * @param output of a run, whose files are taken where they are there: then inputs are the same.
+   */
+  static async temporary(options: WorkshopOptions, output?: string): Promise<Workshop> {
     const folder = await mkdtemp(join(tmpdir(), "sluice-dataset-"));
     const workshop = new Workshop(storageAt(folder, options), options, false);
     workshop.#temporary = folder;
+    if (output !== undefined) workshop.#standing = storageAt(besideOutput(output), options);
     return workshop;
   }
 
@@ -76,7 +81,7 @@ export class Workshop {
 
   /** The last segment of a pipeline, with all before it carried out. */
   async lastSegment({ source, steps }: Pipeline): Promise<Segment> {
-    let segment = segmentOf(await this.#inputOf(source));
+    let segment = segmentOf(await this.#inputOf(source), source.kind === "rows");
     for (const step of steps) {
       segment = withStep(segment, step) ?? (await this.#behind(segment, step as Barrier));
     }
@@ -86,21 +91,35 @@ export class Workshop {
   async #inputOf(source: Source): Promise<Segment["input"]> {
     if (source.kind === "input") return source.input;
     const name = fileNameOf("rows", source.rows);
-    return [{ path: await storedLines(this.#storage, name, linesOfRows(source)), format: "jsonl" }];
+    const standing = await this.#standingFile(name);
+    const path = standing ?? (await storedLines(this.#storage, name, linesOfRows(source)));
+    return [{ path, format: "jsonl" }];
+  }
+
+  /** The address of a file that a run left beside its output. */
+  async #standingFile(name: string): Promise<string | undefined> {
+    const path = `${name}.jsonl`;
+    const found = await this.#standing?.stat(path).catch(() => undefined);
+    return found && `${this.#standing!.location}/${path}`;
   }
 
   /** A segment that reads what a barrier made of an earlier one. */
   async #behind(segment: Segment, step: Barrier): Promise<Segment> {
     const number = ++this.#barriers;
-    const job = jobOfSegment(segment, undefined);
+    const job = jobOfSegment(segment, undefined, segment.stages.length > 0);
     const facts = await inputFacts(job, this.#options);
     const name = fileNameOf(`${number}-${step.kind}`, [job, step, facts]);
+    // Before the run that it is made of: a kill between them must not leave the older one.
+    if (this.#options.overwrite) await this.#storage.remove(`${name}.jsonl`);
+    const isTyped = segment.typedInput || segment.stages.length > 0;
+    const standing = await this.#standingFile(name);
+    if (standing) return segmentOf([{ path: standing, format: "jsonl" }], isTyped, segment.shards);
     const lines = await this.#linesOf(segment, step, `${number}-run`);
     const directory = await mkdtemp(join(tmpdir(), "sluice-barrier-"));
     try {
       const made = throughBarrier(lines, step, directory);
       const path = await storedLines(this.#storage, name, made);
-      return segmentOf([{ path, format: "jsonl" }], segment.shards);
+      return segmentOf([{ path, format: "jsonl" }], isTyped, segment.shards);
     } finally {
       await rm(directory, { recursive: true, force: true });
     }
@@ -108,8 +127,9 @@ export class Workshop {
 
   async #linesOf(segment: Segment, { kind }: Barrier, name: string): Promise<Lines> {
     const { resources, ...options } = this.#options;
-    const job = { ...options.job, ...jobOfSegment(segment, resources) };
-    if (segment.stages.length === 0) return () => inputLines(job, options);
+    const hasStages = segment.stages.length > 0;
+    const job = { ...options.job, ...jobOfSegment(segment, resources, hasStages) };
+    if (!hasStages) return () => inputLines(job, options);
     if (this.#keepsRuns) {
       const output = `${this.#storage.location}/${name}`;
       const result = await runWith({ ...job, output }, options, segment.functions);
@@ -149,6 +169,10 @@ export class Workshop {
 
 async function* textsOf(rows: ReturnType<typeof streamJob>): AsyncGenerator<string> {
   for await (const row of rows) yield row.text();
+}
+
+function besideOutput(output: string): string {
+  return `${output.replace(/\/+$/, "")}.stages`;
 }
 
 function storageAt(folder: string, options: WorkshopOptions): Storage {

@@ -249,6 +249,7 @@ export interface InferenceResponse {
   /**
    * Of an engine that turns a row into rows: what the row became. These stand among the results in
    * its place; none of them means that it was filtered. Absent where the answers go into the row.
+   * They may hold what `TypedJson` has beyond JSON.
    */
   rows?: readonly JsonObject[];
   /** Of rows that were asked as one: those that failed by themselves, by their places. */

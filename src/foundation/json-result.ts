@@ -1,5 +1,6 @@
 import { SluiceError } from "./errors.ts";
 import type { Json } from "./json.ts";
+import { isTyped, type TypedJson, type TypedValue } from "./typed-json.ts";
 
 /** Makes the error of a value that JSON does not have, from what is wrong with it. */
 export type NotJson = (problem: string) => Error;
@@ -14,7 +15,15 @@ export type NotJson = (problem: string) => Error;
  * jsonResult({ vector: new Float32Array([1, 2]) }); // { vector: [1, 2] }
  */
 export function jsonResult(result: unknown, notJson: NotJson = predictionFailed): Json {
-  return new Conversion(notJson).converted(result);
+  return new Conversion(notJson, false).converted(result);
+}
+
+/**
+ * The same of a row of a dataset, which goes on to other code: a `Date`, a `bigint` and a typed
+ * array in it stay what they are.
+ */
+export function typedResult(result: unknown, notJson: NotJson): TypedJson {
+  return new Conversion(notJson, true).converted(result);
 }
 
 function predictionFailed(problem: string): SluiceError {
@@ -27,9 +36,11 @@ class Conversion {
   /** What holds the present value. */
   readonly #holders = new Set<object>();
   readonly #fail: NotJson;
+  readonly #keepsTypes: boolean;
 
-  constructor(notJson: NotJson) {
+  constructor(notJson: NotJson, keepsTypes: boolean) {
     this.#fail = notJson;
+    this.#keepsTypes = keepsTypes;
   }
 
   converted(value: unknown): Json {
@@ -42,6 +53,9 @@ class Conversion {
         throw this.#notJson(String(value));
       case "object":
         return value === null ? null : this.#held(value);
+      case "bigint":
+        if (this.#keepsTypes) return value as unknown as Json;
+        throw this.#notJson("a bigint");
       default:
         throw this.#notJson(value === undefined ? "undefined" : `a ${typeof value}`);
     }
@@ -56,6 +70,7 @@ class Conversion {
   }
 
   #convertedObject(value: object): Json {
+    if (this.#keepsTypes && isTyped(value)) return this.#typed(value) as unknown as Json;
     if (Array.isArray(value) || isTypedArray(value)) {
       return Array.from(value, (inner, at) => this.#inside(at, inner));
     }
@@ -68,6 +83,18 @@ class Conversion {
     // As JSON has it: a member that is undefined is not there.
     const members = Object.entries(value).filter(([, inner]) => inner !== undefined);
     return Object.fromEntries(members.map(([key, inner]) => [key, this.#inside(key, inner)]));
+  }
+
+  /** A copy: what the code does to its own afterwards does not change the row. */
+  #typed(value: TypedValue): TypedValue {
+    if (value instanceof Date) {
+      if (!Number.isNaN(value.getTime())) return new Date(value);
+      throw this.#notJson("an invalid Date");
+    }
+    if (typeof value[0] === "number") {
+      for (let at = 0; at < value.length; at++) this.#inside(at, value[at]);
+    }
+    return Buffer.isBuffer(value) ? Buffer.from(value) : value.slice();
   }
 
   #inside(step: string | number, value: unknown): Json {

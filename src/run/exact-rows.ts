@@ -5,6 +5,7 @@ import {
   parseExactly,
 } from "../foundation/exact-json.ts";
 import type { Json, JsonObject } from "../foundation/json.ts";
+import { plainJson } from "../foundation/typed-json.ts";
 
 /** Fewer digits are in no number that a double rounds. */
 const manyDigits = /\d{16}/;
@@ -67,6 +68,16 @@ export class LongNumbers {
     ]);
     return Object.fromEntries(members);
   }
+}
+
+/**
+ * The JSON text of a row that stages made.
+ *
+ * @param numbers those of the row that it was made of.
+ */
+export function resultText(row: JsonObject, numbers: LongNumbers | undefined): string {
+  const plain = plainJson(row);
+  return numbers ? numbers.textOf(plain as JsonObject) : exactText(plain);
 }
 
 /** Texts of the rows of a list, each with every digit that the list's text has. */

@@ -6,6 +6,7 @@ import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../foundation/inference.ts";
 import type { JsonObject } from "../foundation/json.ts";
 import { backoffMs } from "../foundation/retry.ts";
+import { plainJson } from "../foundation/typed-json.ts";
 import type { PromptSet } from "../prompt/prompt-set.ts";
 import { assertAskable, parametersOf, promptSetOf } from "./askable.ts";
 import { acceptAnswers, type FormTry, InvalidAnswers, nextTry } from "./execute/form-tries.ts";
@@ -113,7 +114,7 @@ class AskedModel implements RowModel {
   }
 
   async ask(row: JsonObject, index: number, call: Call): Promise<JsonObject> {
-    const requests = this.#promptSet.requests(row, index);
+    const requests = this.#promptSet.requests(plainJson(row) as JsonObject, index);
     const responses: InferenceResponse[] = [];
     for (let at = 0; at < requests.length; at++) {
       const request = this.#promptSet.ready(requests, responses, at);

@@ -13,7 +13,7 @@ import type { PromptSet } from "../prompt/prompt-set.ts";
 import { promptSetOf } from "./askable.ts";
 import { drawSample, findInput } from "./create-plan.ts";
 import type { RunDependencies } from "./dependencies.ts";
-import { LongNumbers } from "./exact-rows.ts";
+import { LongNumbers, resultText } from "./exact-rows.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { readOptionsFor } from "./plan.ts";
 
@@ -237,7 +237,6 @@ class RowStream {
     for (const { error } of rows) if (error) throw error;
     const [row] = rows as readonly [InputRow];
     const numbers = rows.length === 1 ? LongNumbers.of(row.raw) : undefined;
-    const textOf = (value: JsonObject) => numbers?.textOf(value) ?? JSON.stringify(value);
     const [only] = this.#promptSet.requests(row.value!, row.index, row.dataset, row.raw);
     const request = rows.length === 1 ? only : { ...only!, rows: rows.map(({ value }) => value!) };
     let isSuspect = false;
@@ -247,7 +246,10 @@ class RowStream {
         for (const [at, error] of response.failures ?? []) {
           throw locatedError(asSluiceError(error), rows[at]!);
         }
-        return (response.rows ?? []).map((value) => ({ value, text: () => textOf(value) }));
+        return (response.rows ?? []).map((value) => ({
+          value,
+          text: () => resultText(value, numbers),
+        }));
       } catch (thrown) {
         this.#signal.throwIfAborted();
         const { retryable, retryAfterMs, scope } = asSluiceError(thrown);

@@ -28,6 +28,70 @@ const linesOf = (directory: string) =>
     .filter(Boolean)
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 
+describe("a dataset that is called again", () => {
+  /** A program whose function reads a variable. */
+  const scaled = (by: number, closure?: { by: number }) =>
+    dataset
+      .from(numbered(6))
+      .shuffle({ seed: 1 })
+      .map(({ id }) => ({ id: id * by }), closure && { closure });
+
+  it("says that its rows are those of an earlier call, and computes them anew when told to", async () => {
+    const output = join(folder, "again");
+    const first = await scaled(2).run({ output });
+    expect(first.resumed).toBe(0);
+    const notices: string[] = [];
+    const onEvent = (event: RunEvent) => {
+      if (event.type === "notice") notices.push(event.message);
+    };
+    const again = await scaled(3).run({ output, onEvent });
+    expect(again).toMatchObject({ wasSealed: true, resumed: 6 });
+    expect(notices.join("\n")).toContain("6 rows were computed by an earlier call and not again");
+    const sum = () => linesOf(output).reduce((total, { id }) => total + Number(id), 0);
+    expect(sum()).toBe(30);
+    const fresh = await scaled(3).run({ output, fresh: true });
+    expect([fresh.resumed, sum()]).toEqual([0, 45]);
+  });
+
+  it("is another run with other values in its closure", async () => {
+    const output = join(folder, "closures");
+    await scaled(2, { by: 2 }).run({ output });
+    const error = await rejection(scaled(3, { by: 3 }).run({ output }));
+    expect(error).toMatchObject({ code: "RUN_DIFFERS" });
+    expect(error.message).toContain("closure");
+    expect((await scaled(2, { by: 2 }).run({ output })).wasSealed).toBe(true);
+    const wrong = () => dataset.from([1]).map((row) => row, { closure: { map: new Map() } });
+    expect(wrong).toThrow("map: closure.map is a Map");
+    const bound = ((row: object) => row).bind(null);
+    expect(() => dataset.from([1]).map(bound)).toThrow("nothing tells a bound function");
+    expect(() => dataset.from([1]).map("./stage.ts" as never, { closure: {} })).toThrow("a module");
+  });
+
+  it("makes steps before the last run anew too", async () => {
+    const output = join(folder, "again-before");
+    const rows = (by: number) =>
+      words(9)
+        .map(({ id }) => ({ id: by * id }))
+        .shuffle();
+    await rows(1).run({ output });
+    expect((await rows(2).run({ output })).resumed).toBeGreaterThan(3);
+    expect(linesOf(output).map(({ id }) => id)).not.toContain(14);
+    await rows(2).run({ output, fresh: true });
+    expect(linesOf(output).map(({ id }) => id)).toContain(14);
+  });
+
+  it("is planned as the run that the output holds", async () => {
+    const output = join(folder, "planned-again");
+    const rows = words(9)
+      .shuffle()
+      .map(({ id }) => ({ id }));
+    await rows.run({ output });
+    const { standing, notices } = await rows.plan({ output });
+    expect(standing?.differsIn).toEqual([]);
+    expect(notices.join("\n")).toContain("of this job, which is finished");
+  });
+});
+
 describe("a dataset that is carried out as a run", () => {
   it("counts rows in, results out, filtered and failed, and can be verified", async () => {
     const output = join(folder, "counted");

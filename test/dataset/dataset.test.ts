@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -38,7 +38,7 @@ describe("a dataset that is read", () => {
       [[1, undefined], "value 1 is undefined"],
       [[{ a: { b: [Number.NaN] } }], "value 0.a.b[0] is NaN"],
       [[{ a: new Map() }], "value 0.a is a Map"],
-      [[5n], "value 0 is a bigint"],
+      [[{ at: new Date(Number.NaN) }], "value 0.at is an invalid Date"],
     ] as [unknown[], string][];
     for (const [values, message] of wrong) {
       expect(() => dataset.from(values)).toThrow(`dataset.from: ${message}, which JSON`);
@@ -46,8 +46,35 @@ describe("a dataset that is read", () => {
     const row = { at: new Date(0), numbers: new Float32Array([1, 2]) };
     const rows = dataset.from([row, new Date(0)] as object[]);
     row.at = new Date(1);
-    const at = "1970-01-01T00:00:00.000Z";
-    expect(await rows.take(2)).toEqual([{ at, numbers: [1, 2] }, { data: at }]);
+    expect(await rows.take(2)).toEqual([
+      { at: new Date(0), numbers: new Float32Array([1, 2]) },
+      { data: new Date(0) },
+    ]);
+  });
+
+  it("hands on dates, bigints and typed arrays as they are, also behind a shuffle", async () => {
+    const typed = dataset
+      .from([{ at: new Date(5), id: 2n ** 60n }])
+      .map((row) => ({ ...row, next: new Date(row.at.getTime() + 1), sum: row.id + 1n }))
+      .withColumn("vector", () => new Float32Array([0.5, 1]))
+      .shuffle()
+      .mapBatches((batch) =>
+        batch.map((row) => ({ ...row, isDate: row.next instanceof Date, half: row.vector[0] })),
+      );
+    expect(await typed.take(1)).toEqual([
+      {
+        ...{ at: new Date(5), id: 2n ** 60n, next: new Date(6), sum: 2n ** 60n + 1n },
+        ...{ vector: new Float32Array([0.5, 1]), isDate: true, half: 0.5 },
+      },
+    ]);
+    const asked = typed.pipe(generate({ model: { engine: "fake" }, prompt: "{{ at }} {{ sum }}" }));
+    const [row] = await asked.take(1);
+    expect(row?.at).toEqual(new Date(5));
+    const output = join(folder, "typed");
+    await asked.run({ output });
+    const line = readFileSync(join(output, "part-00000.jsonl"), "utf8");
+    expect(line).toContain('"at":"1970-01-01T00:00:00.005Z","id":1152921504606846976');
+    expect(line).toContain('"vector":[0.5,1]');
   });
 
   it("reads addresses and TSV, and refuses schemas that hold code", async () => {
@@ -62,7 +89,6 @@ describe("a dataset that is read", () => {
   it("names the stage whose result is no row", async () => {
     const rows = dataset.from([{ id: 1, text: "one" }]);
     const messages = [
-      [rows.map(() => ({ size: 1n })), "stage 1 map: its result.size is a bigint"],
       [rows.map(() => ({ size: new Set() })), "stage 1 map: its result.size is a Set"],
       [rows.select("nope" as "id"), "stage 1 select: the row has no column nope, but id, text"],
       [rows.rename({ id: "text" } as never), "stage 1 rename: two columns would have one name"],

@@ -28,6 +28,26 @@ it("types flow from stage to stage", () => {
   expectTypeOf(dataset.from(["a"]).take).returns.resolves.items.toMatchTypeOf<{ data: string }>();
 });
 
+it("what a module makes is unknown until somebody says it", () => {
+  const made = dataset.from([{ id: 1 }]).map("./stage.ts");
+  expectTypeOf(made.take).returns.resolves.items.toEqualTypeOf<Record<string, unknown>>();
+  const said = dataset.from([{ id: 1 }]).mapBatches<{ size: number }>("./stage.ts");
+  expectTypeOf(said.take).returns.resolves.items.toEqualTypeOf<{ size: number }>();
+  expectTypeOf(said.filter("./stage.ts")).toEqualTypeOf(said);
+});
+
+it("dates, bigints and typed arrays have the types that they have", () => {
+  const rows = dataset.from([{ at: new Date(0), bytes: new Uint8Array(1), id: 1n }]);
+  expectTypeOf(rows.take).returns.resolves.items.toMatchTypeOf<{
+    at: Date;
+    bytes: Uint8Array<ArrayBuffer>;
+    id: bigint;
+  }>();
+  expectTypeOf(dataset.from([new Date(0)]).take).returns.resolves.items.toMatchTypeOf<{
+    data: Date;
+  }>();
+});
+
 it("schemas of zod are types at the edges", () => {
   const read = dataset.jsonl("rows.jsonl", z.object({ id: z.number(), tags: z.array(z.string()) }));
   expectTypeOf(read.take).returns.resolves.items.toEqualTypeOf<{ id: number; tags: string[] }>();

@@ -1,6 +1,7 @@
 import { errorFromRecord, SluiceError } from "../../foundation/errors.ts";
-import type { Json, JsonObject } from "../../foundation/json.ts";
+import type { JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
+import { fromWire, toWire } from "../../foundation/typed-json.ts";
 import { type Batched, type BatchModel, batched } from "../batching/batched.ts";
 import type { EngineContext, StageState } from "../engine.ts";
 import type { HostedClient } from "../host/client.ts";
@@ -21,13 +22,13 @@ export interface StageReplica {
 export function hostedReplica(label: string, host: HostedClient, timeoutMs: number): StageReplica {
   return {
     async run(rows) {
-      const items = rows as unknown as Json[];
+      const items = rows.map(toWire);
       const { signal } = new AbortController();
       const replies = await host.runBatch(items, signal, timeoutMs).catch((thrown: unknown) => {
         throw ofStage(label, thrown);
       });
       return replies.map((reply) =>
-        "error" in reply ? errorFromRecord(reply.error) : (reply.value as JsonObject[]),
+        "error" in reply ? errorFromRecord(reply.error) : (fromWire(reply.value) as JsonObject[]),
       );
     },
     close: () => host.close(),

@@ -9,6 +9,7 @@ import {
 } from "../../foundation/inference.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
+import { fromWire, toWire } from "../../foundation/typed-json.ts";
 import type { Engine, EngineContext, StageState } from "../engine.ts";
 import { openStages } from "./open-stages.ts";
 import { type PipelineModelOptions, rowsTogether } from "./options.ts";
@@ -25,7 +26,7 @@ export async function openPipeline(
   options: PipelineModelOptions,
   context: EngineContext,
 ): Promise<Engine> {
-  return new PipelineEngine(await openStages(options, context), rowsTogether(options), context);
+  return new PipelineEngine(await openStages(options, context), options, context);
 }
 
 /** How much the latest row counts in the mean size of rows. */
@@ -46,11 +47,20 @@ class PipelineEngine implements Engine {
   /** Requests of several rows. */
   #asked = 0;
 
-  constructor(stages: readonly Stage[], rowsTogether: number, { clock }: EngineContext) {
+  readonly #readsTyped: boolean;
+  readonly #writesTyped: boolean;
+
+  constructor(
+    stages: readonly Stage[],
+    options: PipelineModelOptions,
+    { clock }: Pick<EngineContext, "clock">,
+  ) {
     this.#stages = stages;
+    this.#readsTyped = options.typedInput === true;
+    this.#writesTyped = options.typedOutput === true;
     const border = stages.findIndex((stage) => stage.takeAll !== undefined);
     this.#border = border < 0 ? stages.length : border;
-    this.#rowsTogether = rowsTogether;
+    this.#rowsTogether = rowsTogether(options);
     this.#inside = stages.map(() => 0);
     this.#clock = clock;
   }
@@ -79,12 +89,14 @@ class PipelineEngine implements Engine {
   }
 
   async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
-    const { row, index } = request;
-    if (row === undefined) throw new SluiceError("PROTOCOL", "a pipeline takes rows");
+    const { index } = request;
+    if (request.row === undefined) throw new SluiceError("PROTOCOL", "a pipeline takes rows");
+    const given = request.rows ?? [request.row];
+    const rows = this.#readsTyped ? (given.map(fromWire) as JsonObject[]) : given;
+    const [row] = rows as readonly [JsonObject];
     signal.throwIfAborted();
     this.#isDraining = false;
     this.#meanChars += latestShare * (rowChars(row) - this.#meanChars);
-    const rows = request.rows ?? [row];
     const startedMs = this.#clock.monotonic();
     let usage: Usage = noUsage;
     let finishReason: FinishReason = "stop";
@@ -109,7 +121,10 @@ class PipelineEngine implements Engine {
     });
     const seconds = (this.#clock.monotonic() - startedMs) / 1000;
     const answer = { text: "", finishReason, tokens: usage.completionTokens };
-    return { answers: [answer], ...outcome, usage, seconds };
+    const results = this.#writesTyped
+      ? { rows: outcome.rows?.map((each) => toWire(each) as JsonObject) ?? [] }
+      : {};
+    return { answers: [answer], ...outcome, ...results, usage, seconds };
   }
 
   flush(): void {

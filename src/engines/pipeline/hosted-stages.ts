@@ -1,6 +1,7 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import type { InferenceResponse } from "../../foundation/inference.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
+import { fromWire, toWire } from "../../foundation/typed-json.ts";
 import type { BatchReply, HostedEngine } from "../host/protocol.ts";
 import { loadStageCode } from "./load-code.ts";
 import {
@@ -83,11 +84,11 @@ class HostedStages implements HostedEngine {
   }
 
   async #compute(rows: readonly JsonObject[]): Promise<readonly BatchReply[]> {
-    const results = await this.#function(rows);
+    const results = await this.#function(rows.map(fromWire) as JsonObject[]);
     return results.map((result) =>
       result instanceof Error
         ? { error: (result as SluiceError).toJSON() }
-        : { value: result as JsonObject[] },
+        : { value: toWire(result as JsonObject[]) },
     );
   }
 }

@@ -105,6 +105,14 @@ export function pipelineModelOf<Inner extends z.ZodType>(inner: Inner) {
     engine: z.literal("pipeline"),
     name: z.string().default("pipeline"),
     stages: z.array(stage).describe("What rows pass through, in order"),
+    typedInput: z
+      .boolean()
+      .optional()
+      .describe("Rows of the input carry dates and typed arrays, as a dataset wrote them"),
+    typedOutput: z
+      .boolean()
+      .optional()
+      .describe("Results carry dates and typed arrays, for a dataset to go on with"),
     resources: setting(
       "operation",
       "What the replicas of each worker may take together; default: the worker's machine",

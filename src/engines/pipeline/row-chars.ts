@@ -13,6 +13,7 @@ const scalarChars = 8;
 export function rowChars(value: Json): number {
   if (typeof value === "string") return value.length;
   if (typeof value !== "object" || value === null) return scalarChars;
+  if (ArrayBuffer.isView(value)) return (value as ArrayBufferView).byteLength;
   let chars = 0;
   if (Array.isArray(value)) {
     for (const inner of value) chars += rowChars(inner);

@@ -1,7 +1,7 @@
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
-import { jsonResult } from "../../foundation/json-result.ts";
+import { typedResult } from "../../foundation/json-result.ts";
 import { miscounted } from "../batching/miscounted.ts";
 import { isOutOfMemory } from "../batching/out-of-memory.ts";
 import { explained } from "../predictor/explained.ts";
@@ -161,7 +161,8 @@ function rowOf(result: unknown): JsonObject {
 }
 
 function jsonOf(result: unknown): Json {
-  return jsonResult(result, (problem) => new Error(`its result${problem}`));
+  // Rows between stages hold more than JSON: whoever writes them makes JSON of it.
+  return typedResult(result, (problem) => new Error(`its result${problem}`)) as Json;
 }
 
 function selected(row: JsonObject, columns: readonly string[]): JsonObject {

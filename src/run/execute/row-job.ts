@@ -8,7 +8,7 @@ import { withWholePaths } from "../asked-files.ts";
 import type { TaskAttempt } from "../attempt/attempt.ts";
 import { type RequestRecord, requestRecord } from "../attempt/journal-line.ts";
 import type { RowReplies } from "../attempt/replay.ts";
-import { LongNumbers } from "../exact-rows.ts";
+import { LongNumbers, resultText } from "../exact-rows.ts";
 import type { RowSource } from "./row-source.ts";
 
 /** One row on its way through the engine: its requests, and what has come back. */
@@ -195,7 +195,7 @@ export class RowJob {
   ): void {
     const [first, ...others] = rows.filter((_, at) => !failures?.has(at));
     if (first && results.length > 0) {
-      const text = JSON.stringify(results);
+      const text = `[${results.map((row) => resultText(row, undefined)).join(",")}]`;
       this.attempt.settleAnswered(first.index, records, text, first, results.length, others);
     } else if (first) {
       this.attempt.settleFiltered(first.index, records, first, others);
@@ -219,10 +219,7 @@ export class RowJob {
   #settleRows(rows: readonly JsonObject[], records: readonly RequestRecord[]): void {
     const { attempt, index } = this;
     if (rows.length === 0) return attempt.settleFiltered(index, records, this.#row);
-    const numbers = this.#longNumbers;
-    const text = numbers
-      ? `[${rows.map((row) => numbers.textOf(row)).join(",")}]`
-      : JSON.stringify(rows);
+    const text = `[${rows.map((row) => resultText(row, this.#longNumbers)).join(",")}]`;
     attempt.settleAnswered(index, records, text, this.#row, rows.length);
   }
 }

@@ -345,6 +345,20 @@ describe("openPipeline", () => {
     ]);
   });
 
+  it("hands dates, bigints and typed arrays from process to process", async () => {
+    const module = moduleFile(`
+      export default ({ at, id, vector }) => {
+        if (!(at instanceof Date) || !(vector instanceof Float32Array)) throw new Error("changed");
+        return { at: new Date(at.getTime() + 1), id: id + 1n, vector: vector.map((n) => 2 * n) };
+      }`);
+    const engine = await openModules([{ kind: "map", module }]);
+    const row = { at: new Date(1), id: 2n ** 60n, vector: new Float32Array([1, 2]) };
+    const { rows } = await engine.infer(request(0, row as never), signal);
+    expect(rows).toEqual([
+      { at: new Date(2), id: 2n ** 60n + 1n, vector: new Float32Array([2, 4]) },
+    ]);
+  });
+
   it("starts a process again that ended, and gives its rows back", async () => {
     const module = moduleFile(`
       export default function (batch) {

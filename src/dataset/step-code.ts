@@ -1,0 +1,63 @@
+import { SluiceError } from "../foundation/errors.ts";
+import { digestOf, sha256Hex } from "../foundation/hashing.ts";
+import { typedResult } from "../foundation/json-result.ts";
+import { toWire } from "../foundation/typed-json.ts";
+import { moduleOf } from "./module-reference.ts";
+import type { StepCode } from "./step.ts";
+import type { Closure } from "./types.ts";
+
+/**
+ * The code of a stage, and what tells it from other code.
+ *
+ * @param call the call that it was given to, for messages.
+ * @throws SluiceError `USAGE` where it is no code, or one that nothing tells from other code.
+ */
+export function stepCodeOf(call: string, code: unknown, closure: Closure | undefined): StepCode {
+  if (typeof code === "function") {
+    const own = code as (...parameters: never[]) => unknown;
+    return { function: own, sha256: functionDigest(call, own, closure) };
+  }
+  if (typeof code === "string" || code instanceof URL) {
+    if (closure === undefined) return moduleOf(code);
+    throw new SluiceError("USAGE", `${call}: closure is of functions, and this is a module`, {
+      hint: "give a class of the module constructorArgs; its file is part of what a run is of",
+    });
+  }
+  const found = code === null ? "null" : typeof code;
+  throw new SluiceError("USAGE", `${call} takes code, not ${found}`, {
+    hint:
+      "give a function, a class (each replica makes an instance of it), or the address of a " +
+      "module: new URL('./stage.ts', import.meta.url)",
+  });
+}
+
+function functionDigest(
+  call: string,
+  code: (...parameters: never[]) => unknown,
+  closure: Closure | undefined,
+): string {
+  // The text of all bound functions is the same.
+  if (code.name.startsWith("bound ")) {
+    throw new SluiceError("USAGE", `${call}: nothing tells a bound function from another one`, {
+      hint: "give (row) => object.method(row), and closure: { … } with what it reads",
+    });
+  }
+  const text = String(code);
+  if (closure === undefined) return sha256Hex(text);
+  const values = Object.entries(closure).map(([name, value]) => [
+    name,
+    valueOfClosure(call, name, value),
+  ]);
+  return digestOf([text, Object.fromEntries(values)]);
+}
+
+function valueOfClosure(call: string, name: string, value: unknown): unknown {
+  if (typeof value === "function") return ["function", sha256Hex(String(value))];
+  if (value === undefined) return ["undefined"];
+  const typed = typedResult(value, (problem) => {
+    return new SluiceError("USAGE", `${call}: closure.${name}${problem}`, {
+      hint: "give a list for a Set, an object for a Map, and of a resource what names it",
+    });
+  });
+  return ["value", toWire(typed)];
+}
