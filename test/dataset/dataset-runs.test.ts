@@ -36,7 +36,7 @@ describe("a dataset that is called again", () => {
       .shuffle({ seed: 1 })
       .map(({ id }) => ({ id: id * by }), closure && { closure });
 
-  it("says that its rows are those of an earlier call, and computes them anew when told to", async () => {
+  it("says that rows are those of an earlier call, and computes them anew if told to", async () => {
     const output = join(folder, "again");
     const first = await scaled(2).run({ output });
     expect(first.resumed).toBe(0);
