@@ -30,6 +30,8 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   COLUMN_UNKNOWN:
     "`input.columns` names a column, or `input.schema` requires one, that the file does not have: by its header or footer, or by its first 200 rows where a format has neither. A column that only later rows have is taken where `input.schema` has it as a property.",
   INPUT_TOO_MANY_FILES: "The globs match more files than one plan may list.",
+  PROMPT_UNFIT:
+    "The first 1,000 rows, or all where there are fewer, were rendered before anything was asked, and every one failed: mostly because the prompt names a field that the file does not have. Where one row has what the prompt needs, the run goes on, and the others become dead letters.",
   TEMPLATE_INVALID:
     "A prompt, `system`, `forEach` or `copyFrom` is not valid Jinja. The message gives its place.",
   JSON_INVALID:

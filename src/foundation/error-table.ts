@@ -114,6 +114,11 @@ export const errorTable = Object.freeze({
     "the globs match too many files",
     "join them, or split the job",
   ),
+  PROMPT_UNFIT: run(
+    usage,
+    "the prompt fits no row",
+    "compare the names in the prompt with those of the rows",
+  ),
   TEMPLATE_INVALID: run(usage, "a prompt template is not valid Jinja", "see docs/job-file.md"),
 
   // Rows

@@ -317,4 +317,8 @@ export const limits = Object.freeze({
   deviceListTimeoutMs: 10_000,
   /** Output of a child program that is kept, a stream. */
   maxCommandOutputBytes: 64 * 1024,
+  /** Rows that a prompt is tried on before a run is planned: a few first … */
+  fewRowsLookedAt: 8,
+  /** … and so many before a prompt that fits none of them is refused. */
+  maxRowsLookedAt: 1000,
 });

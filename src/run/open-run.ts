@@ -19,6 +19,7 @@ import { planOutputs } from "./output/plan-outputs.ts";
 import { plannedColumns } from "./output/planned-columns.ts";
 import { type Plan, planBytes } from "./plan.ts";
 import { assertBegunSo, probeStore } from "./probe.ts";
+import { assertPromptsFit } from "./prompt-fit.ts";
 import { createOnce, readJson } from "./records.ts";
 import { removeRun, stdinPrefix } from "./remove-run.ts";
 import { assertUnchanged } from "./retry/rescan.ts";
@@ -269,6 +270,7 @@ async function planRun(
   const probing = probeStore(storage, uniqueId);
   probing.catch(() => {});
   const found = await findInput(job, inputs);
+  await assertPromptsFit(found.files, job, openFile);
   const outside = dependencies.openStorage(location.outside);
   const { openStorage } = dependencies;
   const place = { location, storage, outside, openStorage };

@@ -11,6 +11,7 @@ import type { PromptSet } from "../prompt/prompt-set.ts";
 import { assertAskable, parametersOf, promptSetOf } from "./askable.ts";
 import { acceptAnswers, type FormTry, InvalidAnswers, nextTry } from "./execute/form-tries.ts";
 import { fetchingFiles } from "./fetching-engine.ts";
+import { FitWatch } from "./fit-watch.ts";
 import { problemsError } from "./job/problem.ts";
 import { type JobSpec, jobSchema } from "./job/schema.ts";
 import { areRepeatable } from "./reuse/request-key.ts";
@@ -52,6 +53,14 @@ export function assertStagesAskable(job: JobSpec): void {
   for (const stage of job.model.stages) {
     if (stage.kind === "generate") assertAskable(stageJob(job, stage as unknown as JsonObject));
   }
+}
+
+/** The prompts of a first stage that asks a model about rows as they stand in the input. */
+export function firstStagePrompts(job: JobSpec): PromptSet | undefined {
+  if (job.model.engine !== "pipeline") return undefined;
+  const [first] = job.model.stages;
+  if (first?.kind !== "generate") return undefined;
+  return promptSetOf(stageJob(job, first as unknown as JsonObject), 0);
 }
 
 /** Whether the models of all stages answer the same when they are asked the same. */
@@ -96,6 +105,8 @@ class AskedModel implements RowModel {
   readonly #promptSet: PromptSet;
   readonly #job: JobSpec;
   readonly #context: Pick<EngineContext, "clock" | "random">;
+  /** Only here it shows whether rows that other stages made have what the prompts name. */
+  readonly #fit = new FitWatch();
 
   constructor(
     engine: Engine,
@@ -114,7 +125,7 @@ class AskedModel implements RowModel {
   }
 
   async ask(row: JsonObject, index: number, call: Call): Promise<JsonObject> {
-    const requests = this.#promptSet.requests(plainJson(row) as JsonObject, index);
+    const requests = this.#requests(plainJson(row) as JsonObject, index);
     const responses: InferenceResponse[] = [];
     for (let at = 0; at < requests.length; at++) {
       const request = this.#promptSet.ready(requests, responses, at);
@@ -131,6 +142,15 @@ class AskedModel implements RowModel {
 
   close(): Promise<void> {
     return this.#engine.close();
+  }
+
+  #requests(row: JsonObject, index: number): InferenceRequest[] {
+    try {
+      return this.#fit.rendered(() => this.#promptSet.requests(row, index), { value: row });
+    } catch (error) {
+      if (this.#fit.isUnfit) this.#fit.assertFit();
+      throw error;
+    }
   }
 
   async #answerTo(request: InferenceRequest, call: Call): Promise<InferenceResponse> {
