@@ -1,6 +1,11 @@
 import type { Command } from "commander";
 import type { Storage } from "../../data/storage/storage.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { memberTexts } from "../../foundation/json-members.ts";
+import { linesOfChunks } from "../../foundation/lines.ts";
+import type { DeadLetter } from "../../run/attempt/result-lines.ts";
 import type { RunDependencies } from "../../run/dependencies.ts";
+import type { ResultsEnd } from "../../run/results.ts";
 import { type CliIo, write } from "../io.ts";
 import { openTarget, runArgument } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
@@ -8,42 +13,74 @@ import { withStoreFlags } from "../store-flags.ts";
 interface ResultsFlags {
   follow?: boolean;
   failed?: boolean;
+  asInput?: boolean;
+  format?: string;
+  output?: string;
+  overwrite?: boolean;
 }
 
-/** `sluice results DIR`: what is done, in input order, on stdout. */
+/** `sluice results DIR`: what is done, in input order, on stdout or in a file. */
 export function register(command: Command, given: CliIo): void {
   const io = withStoreFlags(command, given);
   command
     .argument(...runArgument)
     .option("--follow", "wait for what is not done yet, to the end of the run")
-    .option("--failed", "print the dead letters: the rows that failed, each with its cause")
+    .option("--failed", "the dead letters: the rows that failed, each with its cause")
+    .option("--as-input", "with --failed: the rows alone, as they stand in the input")
+    .option("--format <name>", "jsonl, json, csv, tsv or parquet; default: by --output, or jsonl")
+    .option("--output <file>", "write them to a file, as answers.csv")
+    .option("--overwrite", "replace the file of --output")
     .action((run: string, options: ResultsFlags) => results(run, options, io));
 }
 
 async function results(run: string, options: ResultsFlags, io: CliIo): Promise<void> {
+  const { exportFormat, exportResults } = await import("../export-results.ts");
   const { resultChunks } = await import("../../run/results.ts");
-  const { storage, outside, dependencies } = await openTarget(run, io);
+  const format = exportFormat(options, io);
+  if (options.asInput && (!options.failed || format.name !== "jsonl")) {
+    throw new SluiceError("USAGE", "--as-input goes with --failed, and with lines of JSON", {
+      hint: "sluice results RUN --failed --as-input --output failed.jsonl",
+    });
+  }
+  const target = await openTarget(run, io);
+  const { storage, outside, dependencies } = target;
   const stop = new AbortController();
   const ignore = io.onSignal(() => stop.abort());
   const signal = AbortSignal.any([stop.signal, io.outputClosed]);
-  const chunks = resultChunks(storage, outside, {
-    failed: options.failed ?? false,
-    follow: options.follow ?? false,
-    clock: io.clock,
-    signal,
-    // What cannot be seen of others is no reason to stop.
-    onWait: (task) => void tellIfIdle(task, storage, dependencies, io, signal).catch(() => {}),
-  });
+  let end: ResultsEnd | undefined;
+  async function* chunks(): AsyncGenerator<Uint8Array> {
+    const read = resultChunks(storage, outside, {
+      failed: options.failed ?? false,
+      follow: options.follow ?? false,
+      clock: io.clock,
+      signal,
+      // What cannot be seen of others is no reason to stop.
+      onWait: (task) => void tellIfIdle(task, storage, dependencies, io, signal).catch(() => {}),
+    });
+    end = yield* read;
+  }
+  const read = options.asInput ? () => inputRows(chunks()) : chunks;
   try {
-    let next = await chunks.next();
-    for (; !next.done; next = await chunks.next()) await write(io, next.value);
-    const { gap, tasks } = next.value;
-    if (gap !== undefined && !options.follow) {
-      const note = `task ${gap} of ${tasks} is not done yet (tasks count from 0)`;
+    const isPlain = format.name === "jsonl" && options.output === undefined;
+    if (isPlain) for await (const chunk of read()) await write(io, chunk);
+    else await exportResults(read, format, options, target, io);
+    if (end?.gap !== undefined && !options.follow) {
+      const note = `task ${end.gap} of ${end.tasks} is not done yet (tasks count from 0)`;
       io.stderr.write(`${note}: what follows it is not printed; --follow waits for it\n`);
     }
   } finally {
     ignore();
+  }
+}
+
+/** The rows of dead letters by their own bytes, a line each. */
+async function* inputRows(letters: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  for await (const letter of linesOfChunks(letters)) {
+    const { row, rowBase64 } = JSON.parse(letter) as DeadLetter;
+    if (rowBase64 !== undefined) yield Buffer.from(rowBase64, "base64");
+    // What is no object could not be read as one, and stands there as text.
+    else yield Buffer.from(typeof row === "string" ? row : memberTexts(letter).get("row")!);
+    yield Buffer.from("\n");
   }
 }
 
@@ -59,5 +96,5 @@ async function tellIfIdle(
   const { coordinator, workers } = await lookAtLives(storage, { processes, clock, signal });
   if (coordinator?.lives || workers.some(({ lives }) => lives) || signal.aborted) return;
   const note = `task ${task} is not done yet (tasks count from 0), and nobody works on this run`;
-  io.stderr.write(`${note}: sluice run or sluice worker goes on with it\n`);
+  io.stderr.write(`${note}: sluice resume goes on with it\n`);
 }

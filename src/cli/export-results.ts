@@ -1,0 +1,132 @@
+import { basename, dirname } from "node:path";
+import { ColumnTally } from "../data/columns.ts";
+import {
+  needsColumns,
+  openEncoder,
+  type ResultFormat,
+  resultFormatNames,
+  resultFormatOf,
+} from "../data/formats/result-format.ts";
+import { absoluteLocation } from "../data/storage/open.ts";
+import { SluiceError } from "../foundation/errors.ts";
+import { type ExactRow, parseExactly } from "../foundation/exact-json.ts";
+import { linesOfChunks } from "../foundation/lines.ts";
+import { nearest } from "../foundation/suggest.ts";
+import { EncodedFile, writeWhole } from "../run/output/encoded-file.ts";
+import { HashedFile } from "../run/output/hashed-file.ts";
+import { assertTable } from "../run/output/own-columns.ts";
+import { type CliIo, write } from "./io.ts";
+import { counted } from "./quantities.ts";
+import type { RunTarget } from "./run-target.ts";
+
+/** In which form results are wanted, as the options say. */
+interface ExportOptions {
+  format?: string;
+  output?: string;
+  overwrite?: boolean;
+}
+
+const lineFeed = 10;
+/** Lines that an encoder of stdout gets at once. */
+const batchLines = 500;
+
+/** The format that the options name, by itself or by the ending of the file. */
+export function exportFormat({ format, output }: ExportOptions, io: CliIo): ResultFormat {
+  if (format !== undefined && !resultFormatNames.some((name) => name === format)) {
+    const meant = nearest(format, resultFormatNames);
+    const hint = `${meant ? `did you mean ${meant}? ` : ""}there are ${resultFormatNames.join(", ")}`;
+    throw new SluiceError("USAGE", `--format ${format} is not known`, { hint });
+  }
+  const ofName = output === undefined ? undefined : resultFormatOf(output);
+  const name = (format ?? ofName?.name ?? "jsonl") as ResultFormat["name"];
+  if (name === "parquet" && output === undefined && io.isOutputTerminal) {
+    throw new SluiceError("USAGE", "Parquet is not for a terminal", {
+      hint: "name a file with --output, or pipe it into a program",
+    });
+  }
+  const compression = name === "parquet" ? undefined : ofName?.compression;
+  return { name, ...(compression && { compression }) };
+}
+
+/**
+ * Writes results in some format, to stdout or to a file that appears whole.
+ *
+ * @param read reads them as lines of JSON; called twice for formats that have columns.
+ */
+export async function exportResults(
+  read: () => AsyncIterable<Uint8Array>,
+  format: ResultFormat,
+  options: ExportOptions,
+  { dependencies }: RunTarget,
+  io: CliIo,
+): Promise<void> {
+  const { rows, columns } = needsColumns(format)
+    ? await tableOf(read())
+    : { rows: Number.POSITIVE_INFINITY, columns: [] };
+  const lines = first(linesOfChunks(read()), rows);
+  if (options.output === undefined) return await print(lines, { format, columns }, io);
+  const path = absoluteLocation(io.workingDirectory, options.output);
+  const storage = dependencies.openStorage(dirname(path));
+  if (!options.overwrite && (await storage.stat(basename(path)))) {
+    throw new SluiceError("OUTPUT_OCCUPIED", "the file exists", {
+      file: path,
+      hint: "name another --output, or replace it with --overwrite",
+    });
+  }
+  const name = basename(path);
+  let written = 0;
+  if (format.name === "jsonl" && !format.compression) {
+    // Bytes as they are: a failed row may be no text at all.
+    await writeWhole(await HashedFile.open(storage, name), async (file) => {
+      for await (const chunk of read()) {
+        await file.write(chunk);
+        for (const byte of chunk) if (byte === lineFeed) written++;
+      }
+    });
+  } else {
+    await writeWhole(await EncodedFile.open(storage, name, { format, columns }), async (file) => {
+      for await (const line of lines) await file.add(line);
+      written = file.rows;
+    });
+  }
+  io.stderr.write(`${counted(written, "row")}: ${path}\n`);
+}
+
+async function tableOf(chunks: AsyncIterable<Uint8Array>) {
+  const tally = new ColumnTally();
+  let rows = 0;
+  for await (const line of linesOfChunks(chunks)) {
+    tally.add(parseExactly(line) as ExactRow);
+    rows++;
+  }
+  return { rows, columns: assertTable(tally.columns()) };
+}
+
+/** What a run that goes on has added since its columns were looked at is left out. */
+async function* first(lines: AsyncIterable<string>, count: number): AsyncGenerator<string> {
+  let left = count;
+  for await (const line of lines) {
+    if (left-- <= 0) return;
+    yield line;
+  }
+}
+
+async function print(
+  lines: AsyncIterable<string>,
+  { format, columns }: { format: ResultFormat; columns: ReturnType<ColumnTally["columns"]> },
+  io: CliIo,
+): Promise<void> {
+  const encoder = await openEncoder(format, { columns });
+  const put = async (pieces: readonly Uint8Array[]) => {
+    for (const piece of pieces) await write(io, piece);
+  };
+  let batch: string[] = [];
+  for await (const line of lines) {
+    batch.push(line);
+    if (batch.length < batchLines) continue;
+    await put(await encoder.add(batch));
+    batch = [];
+  }
+  if (batch.length > 0) await put(await encoder.add(batch));
+  await put(await encoder.end());
+}
