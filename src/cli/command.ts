@@ -13,7 +13,8 @@ import type { CliIo } from "./io.ts";
  * }
  */
 export interface CommandModule {
-  register(command: Command, io: CliIo): void | Promise<void>;
+  /** @param commands every command there is. */
+  register(command: Command, io: CliIo, commands: readonly CommandEntry[]): void | Promise<void>;
 }
 
 /** A command as the program knows it before its file is loaded. */
@@ -134,6 +135,11 @@ export const commandTable: readonly CommandEntry[] = Object.freeze([
     name: "schema",
     summary: "print the JSON Schema of the job file",
     load: () => import("./commands/schema.ts"),
+  },
+  {
+    name: "completion",
+    summary: "print what makes bash, zsh or fish complete commands and options",
+    load: () => import("./commands/completion.ts"),
   },
   {
     name: "doctor",

@@ -30,7 +30,7 @@ export async function runProgram(
       const command = program.command(entry.name).summary(entry.summary);
       command.description(`${entry.summary[0]!.toUpperCase()}${entry.summary.slice(1)}.`);
       if (entry.name === name || (name === "help" && args.includes(entry.name))) {
-        await (await entry.load()).register(command, io);
+        await (await entry.load()).register(command, io, commands);
       }
     }
     const names = commands.map((entry) => entry.name);
