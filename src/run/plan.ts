@@ -10,6 +10,7 @@ import { type Generation, partWidth, planPathOf, tasksPathOf } from "./layout.ts
 import { linesOf } from "./lines.ts";
 import type { RowOrder } from "./prefix-order.ts";
 import { readJson } from "./records.ts";
+import type { RequestCounts } from "./request-counts.ts";
 
 /** Unit of scheduling and commit: a contiguous range of input rows. */
 export interface Task {
@@ -25,6 +26,11 @@ export interface Task {
   onlyRows?: number;
   /** In a retry: the task of the run whose rows these are. */
   of?: number;
+  /**
+   * In a retry: the requests of its rows as the run counts them so far, which those of the retry
+   * replace; `same` for rows that were answered, and keep their count.
+   */
+  replaces?: RequestCounts | "same";
   /** Hashes of its rows, where those of its commit are not the last word. */
   rowHashes?: PlannedFile;
 }

@@ -314,7 +314,7 @@ async function stopped(
   const open = await openCounts(context, committed, end.partial);
   const usage = addUsage(counts.usage, open.usage);
   const usd = usdOf(usage, plan.job.prices);
-  const requests = await requestsOfStopped(context, counts, open.answered);
+  const requests = await requestsOfStopped(context, counts, open);
   const summary: RunSummary = {
     status: isCancellation(error) ? "CANCELED" : "FAILED",
     run_id: plan.runId,

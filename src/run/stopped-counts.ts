@@ -1,11 +1,12 @@
 import { addUsage, noUsage, type Usage } from "../foundation/inference.ts";
 import { limits } from "../foundation/limits.ts";
-import { type JournaledRun, journaledAnswers, journaledAttempts } from "./bill/journaled.ts";
-import { JournaledRows } from "./journaled-rows.ts";
+import { type JournaledRun, journaledAttempts, journaledCounts } from "./bill/journaled.ts";
 
 /** What became of the rows of tasks without a commit. */
 export interface OpenCounts {
   answered: number;
+  /** Requests that were answered; absent where workers alone told, who count rows. */
+  responses?: number;
   usage: Usage;
 }
 
@@ -21,18 +22,20 @@ export async function openCounts(
   committed: ReadonlySet<number>,
   { answered, usage }: OpenCounts,
 ): Promise<OpenCounts> {
-  const { storage, plan } = run;
+  const { plan } = run;
   if (plan.tasks.count - committed.size > limits.maxCountedTasks) return { answered, usage };
-  const open = Array.from({ length: plan.tasks.count }, (_, task) => task);
-  const tasks = open.filter((task) => !committed.has(task));
+  const found = { answered: 0, responses: 0, usage: noUsage };
   try {
-    let sum = noUsage;
-    for (const task of tasks) {
+    for (let task = 0; task < plan.tasks.count; task++) {
+      if (committed.has(task)) continue;
       const attempts = (await journaledAttempts(run, task)).get(task);
-      if (attempts) sum = addUsage(sum, await journaledAnswers(run, task, attempts));
+      if (attempts === undefined) continue;
+      const { paid, rows, responses } = await journaledCounts(run, task, attempts);
+      found.answered += rows;
+      found.responses += responses;
+      found.usage = addUsage(found.usage, paid);
     }
-    const { rows } = await new JournaledRows(storage).count(plan, tasks);
-    return { answered: rows, usage: sum };
+    return found;
   } catch {
     return { answered, usage };
   }

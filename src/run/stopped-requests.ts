@@ -1,42 +1,44 @@
 import type { AttemptCounts } from "./attempt/commit.ts";
 import { asksList, promptsOfRow, sampleRequests } from "./estimate.ts";
 import type { RunContext } from "./run-context.ts";
+import type { OpenCounts } from "./stopped-counts.ts";
 
 /** The requests of a run that stopped before its end. */
 export interface StoppedRequests {
   /** Of all its rows. */
   planned: number;
-  /** Of the rows that were answered. */
+  /** Those that were answered: all that commits and journals hold. */
   answered: number;
 }
 
 /**
  * Counts the requests of a run that stopped. Where lists decide how many a row takes, rows that no
- * commit has counted are rendered: each of them in a small run, in a large one those of a sample,
- * from which the others are estimated.
+ * commit has counted are rendered to know how many were planned: each of them in a small run, in a
+ * large one those of a sample, from which the others are estimated.
  *
  * @param committed counts of the tasks that are committed.
- * @param answeredRows rows that were answered in other tasks.
+ * @param open what became of the others.
  */
 export async function requestsOfStopped(
   context: RunContext,
   { rows, requests }: Pick<AttemptCounts, "rows" | "requests">,
-  answeredRows: number,
+  open: Pick<OpenCounts, "answered" | "responses">,
 ): Promise<StoppedRequests> {
-  const { planned, perRow } = await plannedRequests(context, { rows, requests });
-  const answered = Math.min(planned, requests.answered + Math.round(answeredRows * perRow));
-  return { planned, answered };
+  const { responses = open.answered * promptsOfRow(context.plan.job).length } = open;
+  const answered = requests.answered + responses;
+  const planned = await plannedRequests(context, { rows, requests });
+  return { planned: Math.max(planned, answered), answered };
 }
 
 async function plannedRequests(
   context: RunContext,
   { rows, requests }: Pick<AttemptCounts, "rows" | "requests">,
-): Promise<{ planned: number; perRow: number }> {
+): Promise<number> {
   const { plan } = context;
   const prompts = promptsOfRow(plan.job);
   const perRow = prompts.length;
   if (!prompts.some(asksList)) {
-    return { planned: plan.rows * perRow, perRow };
+    return plan.rows * perRow;
   }
   // The run may have stopped because its input is gone: then each list counts as one element.
   const sampled = await sampleRequests(context).catch(() => []);
@@ -45,5 +47,5 @@ async function plannedRequests(
   const mean = sampled.length === 0 ? perRow : asked / sampled.length;
   const isWhole = sampled.length === plan.rows;
   const uncommitted = Math.round((plan.rows - rows.total) * mean);
-  return { planned: isWhole ? asked : requests.planned + uncommitted, perRow: mean };
+  return isWhole ? asked : requests.planned + uncommitted;
 }

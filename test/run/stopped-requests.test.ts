@@ -26,25 +26,32 @@ describe("the requests of a run that stopped", () => {
       return responseOf("yes");
     });
     const { summary } = await runs.run(engine, runs.job(), { signal: stop.signal });
-    expect(summary).toMatchObject({ status: "CANCELED", request_count: 20 });
+    const counts = { request_count: 20, response_count: engine.asked.length };
+    expect(summary).toMatchObject({ status: "CANCELED", ...counts });
     expect((await runs.run()).summary).toMatchObject({ request_count: 20, response_count: 20 });
   });
 
   it("count every prompt of a row that was answered", async () => {
     const two = { one: "Say {{ text }}", two: "Sing {{ text }}" };
     const { context } = await plannedRun(rowsOf(10), { prompts: two, prompt: undefined });
-    expect(await requestsOfStopped(context, none, 4)).toEqual({ planned: 20, answered: 8 });
+    expect(await requestsOfStopped(context, none, { answered: 4 })).toEqual({
+      planned: 20,
+      answered: 8,
+    });
   });
 
   it("are estimated where a run is large and lists decide", async () => {
     const rows = lists(4000);
     const { context } = await plannedRun(rows, { prompts, prompt: undefined });
-    expect(await requestsOfStopped(context, none, 40)).toEqual({ planned: 10_000, answered: 100 });
+    expect(await requestsOfStopped(context, none, { answered: 40, responses: 100 })).toEqual({
+      planned: 10_000,
+      answered: 100,
+    });
     const committed = {
       rows: { ...none.rows, total: 2000 },
       requests: { planned: 8000, answered: 7000 },
     };
-    const half = await requestsOfStopped(context, committed, 0);
+    const half = await requestsOfStopped(context, committed, { answered: 0 });
     expect(half).toEqual({ planned: 13_000, answered: 7000 });
   });
 
@@ -52,6 +59,9 @@ describe("the requests of a run that stopped", () => {
     const run = await plannedRun(lists(6), { prompts, prompt: undefined });
     const openFile = () => Promise.reject(new Error("gone"));
     const context = withContext(run, { openFile });
-    expect(await requestsOfStopped(context, none, 0)).toEqual({ planned: 12, answered: 0 });
+    expect(await requestsOfStopped(context, none, { answered: 0 })).toEqual({
+      planned: 12,
+      answered: 0,
+    });
   });
 });

@@ -8,6 +8,7 @@ import { attemptPaths, commitPath } from "../layout.ts";
 import { openaiBatch, resultsHoldFailed } from "../openai-batch/batch-lines.ts";
 import { readOptionsOf, type Task } from "../plan.ts";
 import { readJson } from "../records.ts";
+import type { RequestCounts } from "../request-counts.ts";
 import type { RunContext } from "../run-context.ts";
 import type { AttemptCounts, Commit, PreparedCounts } from "./commit.ts";
 import { type AttemptEnd, endByCommit, isJournalNeeded } from "./commit-attempt.ts";
@@ -297,6 +298,7 @@ export class TaskAttempt {
       outcome: "failed",
       error: { code: error.code, message: error.message },
       attempts,
+      planned: failure.planned,
       requests: [...failure.requests],
       ...(partial === undefined ? {} : { partial }),
       ...(lastAnswer === undefined ? {} : { lastAnswer }),
@@ -312,9 +314,10 @@ export class TaskAttempt {
    *
    * @param together how many may be parted from one another: rows that are asked as one count once.
    */
-  async noteAsked(indexes: readonly number[], together = indexes.length): Promise<void> {
-    for (const index of indexes) {
-      this.#journal.append({ index, outcome: "asked", together });
+  async noteAsked(rows: readonly AskedRow[], together = rows.length): Promise<void> {
+    for (const { index, planned } of rows) {
+      const requests = planned === 1 ? {} : { planned };
+      this.#journal.append({ index, outcome: "asked", together, ...requests });
       this.#asked.add(index);
     }
     await this.#journal.flush();
@@ -399,11 +402,24 @@ export class TaskAttempt {
         total: this.task.onlyRows ?? this.task.rows,
         results: counts.rows.results + (resultsHoldFailed(plan.job) ? counts.rows.failed : 0),
       },
+      ...replacedBy(this.task, counts.requests),
       startedAt: new Date(this.#startedAt).toISOString(),
       committedAt: new Date(clock.now()).toISOString(),
       busySeconds: (clock.monotonic() - this.#startedMs) / 1000,
     };
   }
+}
+
+/** Rows that had answers have as many requests as before. */
+function replacedBy({ replaces }: Task, requests: RequestCounts): Pick<Commit, "replaces"> {
+  if (replaces === undefined) return {};
+  return { replaces: replaces === "same" ? requests : replaces };
+}
+
+/** A row that is about to be asked, and how many requests of it. */
+export interface AskedRow {
+  index: number;
+  planned: number;
 }
 
 interface OpenedAttempt extends Replayed {

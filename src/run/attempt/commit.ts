@@ -6,6 +6,7 @@ import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "../bill/paid-an
 import { commitPath, type Generation } from "../layout.ts";
 import type { PlannedFile } from "../plan.ts";
 import { createOnce, recordBytes } from "../records.ts";
+import { addRequestCounts, noRequests, type RequestCounts } from "../request-counts.ts";
 
 /** What became of rows. Each planned row is in exactly one of answered, filtered, failed. */
 export interface RowCounts {
@@ -19,14 +20,6 @@ export interface RowCounts {
 
 /** Failures by code, with the first message of each. */
 export type ErrorCounts = Partial<Record<ErrorCode, { count: number; message: string }>>;
-
-/** Requests of rows. */
-export interface RequestCounts {
-  planned: number;
-  answered: number;
-  /** Those of the answered ones that had been answered before; absent where none was. */
-  reused?: number;
-}
 
 /** Rows by whether their prompts lay in `preparedDir`. */
 export interface PreparedCounts {
@@ -68,6 +61,8 @@ export interface Commit extends AttemptCounts {
   ids: PlannedFile | null;
   /** A hash of each row of the task, in input order; only where a row failed. */
   rowHashes?: PlannedFile;
+  /** In a retry: requests of its rows that no longer count; earlier versions do not say. */
+  replaces?: RequestCounts;
   /** Index set of rows with an answer that ended at its limit of tokens; null = none. */
   cutRows: PlannedFile | null;
   /** ISO 8601. */
@@ -78,7 +73,7 @@ export interface Commit extends AttemptCounts {
 
 export const noCounts: AttemptCounts = Object.freeze({
   rows: { total: 0, answered: 0, filtered: 0, failed: 0, results: 0 },
-  requests: { planned: 0, answered: 0 },
+  requests: noRequests,
   usage: noUsage,
   errors: {},
 });
@@ -95,12 +90,6 @@ export function addCounts(a: AttemptCounts, b: AttemptCounts): AttemptCounts {
     ...addPrepared(a, b),
     errors: addErrors(a.errors, b.errors),
   };
-}
-
-function addRequestCounts(a: RequestCounts, b: RequestCounts): RequestCounts {
-  const sum = { planned: a.planned + b.planned, answered: a.answered + b.answered };
-  const reused = (a.reused ?? 0) + (b.reused ?? 0);
-  return reused === 0 ? sum : { ...sum, reused };
 }
 
 type PreparedCount = Pick<AttemptCounts, "prepared">;

@@ -67,13 +67,19 @@ export type JournalLine =
       outcome: "failed";
       error: { code: ErrorCode; message: string };
       attempts: number;
+      /** Requests of the row; journals of earlier versions do not say. */
+      planned?: number;
+      /** Those that were answered. */
       requests: RequestRecord[];
       partial?: Json;
       /** Text of the answer that was not taken. */
       lastAnswer?: string;
     }
-  /** Asked while suspected of ending its engine; `together` is how many were asked at once. */
-  | { index: number; outcome: "asked"; together: number }
+  /**
+   * Asked while suspected of ending its engine; `together` is how many were asked at once,
+   * `planned` how many requests the row has, where that is not one.
+   */
+  | { index: number; outcome: "asked"; together: number; planned?: number }
   /** It came back without an outcome and is to be asked again: it did not end its engine. */
   | { index: number; outcome: "returned" };
 

@@ -1,5 +1,5 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
+import { addUsage, type Usage } from "../../foundation/inference.ts";
 import { attemptPaths, repeatedTaskPath, taskAttemptsPrefix } from "../layout.ts";
 import type { Task } from "../plan.ts";
 import { createOnce } from "../records.ts";
@@ -12,6 +12,7 @@ import {
   type JournalLine,
   type RequestRecord,
   type RequestReply,
+  requestRecord,
   rowsOfLine,
   type SettledLine,
 } from "./journal-line.ts";
@@ -51,7 +52,7 @@ export async function replayJournals(
   const search = new SuspectSearch(ends);
   const replies = new Map<number, Map<number, RequestReply>>();
   const counts: AttemptCounts = structuredClone(noCounts);
-  const usage: Usage = { ...noUsage };
+  const { usage } = counts;
   const earlier = await earlierAttempts(context, task, ownId);
   if (earlier.length > 0) await noteRepeated(context, task);
   for (const attempt of earlier) {
@@ -77,12 +78,12 @@ export async function replayJournals(
   }
   const resumed = counts.rows.answered + counts.rows.filtered;
   for (const index of search.spare()) journal.append({ index, outcome: "returned" });
-  condemn(search, outcomes, journal, counts);
+  condemn(search, outcomes, journal, counts, replies);
   // Whoever comes next must not blame them either; told only once.
   if (ends.spared !== undefined) await journal.flush();
   const suspected = search.suspected(outcomes);
   return {
-    ...{ resumed, counts: { ...counts, usage }, suspected, replies },
+    ...{ resumed, counts, suspected, replies },
     earlierAttempts: earlier.length,
   };
 }
@@ -149,20 +150,28 @@ function condemn(
   outcomes: OutcomeTable,
   journal: JournalWriter,
   counts: AttemptCounts,
+  replies: Map<number, RowReplies>,
 ): void {
-  for (const [index, kills] of search.condemned(outcomes)) {
+  for (const { index, kills, planned } of search.condemned(outcomes)) {
     const error = new SluiceError("ROW_KILLS_ENGINE", `row ${index}, with its worker`);
     const { code, message } = error;
+    const answered = replies.get(index)?.values() ?? [];
+    const requests = Array.from(answered, (reply) => requestRecord(reply.response, reply.attempts));
     const line: JournalLine = {
       index,
       outcome: "failed",
       error: { code, message },
       attempts: kills,
-      requests: [],
+      planned,
+      requests,
     };
+    replies.delete(index);
     outcomes.settle(index, "failed", journal.append(line));
     counts.rows.failed++;
-    counts.requests.planned++;
+    counts.requests.planned += planned;
+    counts.requests.answered += requests.length;
+    addReused(counts, requests);
+    addRequests(counts.usage, requests);
     counts.errors = addErrors(counts.errors, { [code]: { count: 1, message } });
   }
 }

@@ -6,6 +6,7 @@ import { shownPath } from "../../foundation/shown-path.ts";
 import { rowTexts } from "../exact-rows.ts";
 import { BatchLines, resultsHoldFailed, writesBatchLines } from "../openai-batch/batch-lines.ts";
 import type { Task } from "../plan.ts";
+import type { RequestCounts } from "../request-counts.ts";
 import type { RunContext } from "../run-context.ts";
 import type { JournalLine, RequestRecord } from "./journal-line.ts";
 
@@ -24,6 +25,8 @@ export interface DeadLetter {
   code: string;
   message: string;
   attempts: number;
+  /** Requests of the row, and those that were answered; absent = one that was not. */
+  requests?: RequestCounts;
   /** Answers that the row already has, in the shape of `output.field`. */
   partial?: unknown;
   /** Text of the last answer, where the row failed because its form was wrong. */
@@ -89,6 +92,7 @@ export class ResultLines {
       ...(row.dataset === undefined ? {} : { dataset: row.dataset }),
       ...line.error,
       attempts: line.attempts,
+      ...requestsOf(line),
       ...(line.partial === undefined ? {} : { partial: line.partial }),
       ...(line.lastAnswer === undefined ? {} : { lastAnswer: line.lastAnswer }),
     };
@@ -122,6 +126,15 @@ export class ResultLines {
     const metadata = line.requests.map((request) => metadataOf(request, include));
     return spliceField(withAnswer, JSON.stringify(`${field}Metadata`), JSON.stringify(metadata));
   }
+}
+
+function requestsOf({
+  planned = 1,
+  requests,
+}: Extract<JournalLine, { outcome: "failed" }>): Pick<DeadLetter, "requests"> {
+  if (planned === 1 && requests.length === 0) return {};
+  const reused = requests.filter((request) => request.reused).length;
+  return { requests: { planned, answered: requests.length, ...(reused > 0 && { reused }) } };
 }
 
 type Included = RunContext["plan"]["job"]["output"]["include"];

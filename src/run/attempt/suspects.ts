@@ -29,6 +29,8 @@ interface Asked {
   together: number;
   /** Attempts that ended while it was asked alone. */
   kills: number;
+  /** Requests of the row. */
+  planned: number;
 }
 
 /**
@@ -51,7 +53,8 @@ export class SuspectSearch {
     const { index } = line;
     if (line.outcome === "asked") {
       const kills = (this.#asked.get(index)?.kills ?? 0) + (line.together === 1 ? 1 : 0);
-      this.#asked.set(index, { attempt, together: line.together, kills });
+      const { together, planned = 1 } = line;
+      this.#asked.set(index, { attempt, together, kills, planned });
     } else if (line.outcome === "returned") {
       this.#forgive(index);
     } else if (line.outcome === "failed") {
@@ -72,9 +75,9 @@ export class SuspectSearch {
   }
 
   /** Open rows that ended their engine alone as often as a row may, and how often that was. */
-  *condemned(outcomes: OutcomeTable): Generator<[index: number, kills: number]> {
-    for (const [index, { kills }] of this.#asked) {
-      if (kills >= limits.maxRowKills && outcomes.isOpen(index)) yield [index, kills];
+  *condemned(outcomes: OutcomeTable): Generator<{ index: number; kills: number; planned: number }> {
+    for (const [index, { kills, planned }] of this.#asked) {
+      if (kills >= limits.maxRowKills && outcomes.isOpen(index)) yield { index, kills, planned };
     }
   }
 
@@ -105,10 +108,10 @@ export class SuspectSearch {
 
   // A row that ends its engine stays given up: asked again, it would hide what its neighbours do.
   #noteFailed(line: Extract<JournalLine, { outcome: "failed" }>, attempt: string): void {
-    const { index, error } = line;
+    const { index, error, planned = 1 } = line;
     if (attempt === this.#ends.suspects?.attempt) this.#cleared.add(index);
     if (error.code === "ROW_KILLS_ENGINE") {
-      this.#asked.set(index, { attempt, together: 1, kills: limits.maxRowKills });
+      this.#asked.set(index, { attempt, together: 1, kills: limits.maxRowKills, planned });
     } else {
       this.#asked.delete(index);
     }

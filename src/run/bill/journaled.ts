@@ -3,7 +3,13 @@ import { asSluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { noUsage, type Usage } from "../../foundation/inference.ts";
 import { type JournalEntry, readJournal } from "../attempt/journal.ts";
-import { isSettled, type JournalLine, type RequestRecord } from "../attempt/journal-line.ts";
+import {
+  isSettled,
+  type JournalLine,
+  type RequestRecord,
+  requestRecord,
+  rowsOfLine,
+} from "../attempt/journal-line.ts";
 import { addRequests } from "../attempt/replay.ts";
 import { attemptPaths, generationAttemptsPrefix, taskAttemptsPrefix } from "../layout.ts";
 import type { RunContext } from "../run-context.ts";
@@ -66,29 +72,56 @@ async function* readStanding(storage: Storage, path: string): AsyncGenerator<Jou
   }
 }
 
+/** What a task without a commit has got so far: all of it that an attempt would take over. */
+export interface JournaledCounts {
+  /** Answers and what they cost, those included that no row will have. */
+  paid: PaidAnswers;
+  /** Rows that need not be asked again. */
+  rows: number;
+  /** Requests that need not be asked again: of these rows, and of rows with more to ask. */
+  responses: number;
+}
+
+/** Counts what a task without a commit has got so far. */
+export async function journaledCounts(
+  run: JournaledRun,
+  task: number,
+  attempts: readonly string[],
+): Promise<JournaledCounts> {
+  const counts: JournaledCounts = { paid: noPaidAnswers, rows: 0, responses: 0 };
+  const pay = (answers: PaidAnswers) => {
+    counts.paid = addPaidAnswers(counts.paid, answers);
+  };
+  const settled = new Set<number>();
+  const partly = new Map<number, Map<number, RequestRecord>>();
+  for await (const { line, isAgain } of journaledLines(run, task, attempts)) {
+    const { index } = line;
+    if (isSettled(line)) {
+      pay(paidFor(line.requests));
+      partly.delete(index);
+      for (const row of rowsOfLine(line)) settled.add(row);
+      if (!isAgain) counts.responses += line.requests.length;
+    } else if (line.outcome === "invalid") {
+      pay({ answers: 1, ...line.usage });
+    } else if (line.outcome === "partly-answered") {
+      const ofRow = partly.get(index) ?? new Map<number, RequestRecord>();
+      partly.set(index, ofRow.set(line.request, requestRecord(line.response, line.attempts)));
+    }
+  }
+  for (const [index, ofRow] of partly) {
+    pay(paidFor([...ofRow.values()]));
+    if (!settled.has(index)) counts.responses += ofRow.size;
+  }
+  return { ...counts, rows: settled.size };
+}
+
 /** The answers that a task without a commit has got so far, and what they cost. */
 export async function journaledAnswers(
   run: JournaledRun,
   task: number,
   attempts: readonly string[],
 ): Promise<PaidAnswers> {
-  let paid = noPaidAnswers;
-  const partly = new Map<number, Map<number, Usage>>();
-  for await (const { line } of journaledLines(run, task, attempts)) {
-    if (isSettled(line)) {
-      paid = addPaidAnswers(paid, paidFor(line.requests));
-      partly.delete(line.index);
-    } else if (line.outcome === "invalid") {
-      paid = addPaidAnswers(paid, { answers: 1, ...line.usage });
-    } else if (line.outcome === "partly-answered" && !line.response.reused) {
-      const ofRow = partly.get(line.index) ?? new Map<number, Usage>();
-      partly.set(line.index, ofRow.set(line.request, line.response.usage));
-    }
-  }
-  for (const ofRow of partly.values()) {
-    for (const usage of ofRow.values()) paid = addPaidAnswers(paid, { answers: 1, ...usage });
-  }
-  return paid;
+  return (await journaledCounts(run, task, attempts)).paid;
 }
 
 /** What requests cost that were not answered from what was answered before. */

@@ -399,7 +399,7 @@ export class Executor {
       );
       try {
         await attempt.noteAsked(
-          [...jobs].flatMap((job) => job.indexes),
+          [...jobs].flatMap((job) => job.askedRows),
           jobs.size,
         );
       } catch (error) {

@@ -5,7 +5,7 @@ import type { JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import { withWholePaths } from "../asked-files.ts";
-import type { TaskAttempt } from "../attempt/attempt.ts";
+import type { AskedRow, TaskAttempt } from "../attempt/attempt.ts";
 import { type RequestRecord, requestRecord } from "../attempt/journal-line.ts";
 import type { RowReplies } from "../attempt/replay.ts";
 import { LongNumbers, resultText } from "../exact-rows.ts";
@@ -58,6 +58,12 @@ export class RowJob {
   /** The rows that it settles. */
   get indexes(): readonly number[] {
     return this.#rows?.map(({ index }) => index) ?? [this.index];
+  }
+
+  /** The same with their requests: the first of several has all of them. */
+  get askedRows(): readonly AskedRow[] {
+    const { length } = this.requests;
+    return this.indexes.map((index, at) => ({ index, planned: at === 0 ? length : 0 }));
   }
 
   get attempt(): TaskAttempt {

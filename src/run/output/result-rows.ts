@@ -2,7 +2,7 @@ import type { Slice } from "../../data/row.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { readLines } from "../lines.ts";
 import type { Task } from "../plan.ts";
-import { deadLetterRows } from "../retry/cut-rows.ts";
+import { failedRowsOf } from "../retry/cut-rows.ts";
 import { plannedRows, readLineCounts } from "../retry/merge-task.ts";
 import type { ManifestTask } from "../seal/manifest.ts";
 
@@ -21,7 +21,7 @@ export async function* resultRows(
   task: Task,
   entry: ManifestTask,
 ): AsyncGenerator<ResultRow> {
-  const failed = new Set(await deadLetterRows(storage, entry));
+  const failed = new Set((await failedRowsOf(storage, entry)).map(({ index }) => index));
   const counts = await readLineCounts(storage, entry.lineCounts);
   const all = readLines(storage, entry.source!.path);
   const sliceOf = slicesByRow(task);

@@ -6,6 +6,7 @@ import type { DeadLetter } from "../attempt/result-lines.ts";
 import { readLines } from "../lines.ts";
 import { type PlannedFile, readPlan, TaskTable } from "../plan.ts";
 import { readJson } from "../records.ts";
+import { addRequestCounts, noRequests, type RequestCounts } from "../request-counts.ts";
 import type { ManifestTask } from "../seal/manifest.ts";
 import { lettersPath } from "../seal/task-files.ts";
 
@@ -43,24 +44,35 @@ async function answeredRows(
   try {
     const { only } = await table.task(task);
     const answered = new Set(eachIndex(parseIndexSet(only!)));
-    for (const index of await lettersIn(storage, deadLetters?.path)) answered.delete(index);
+    for (const { index } of await lettersIn(storage, deadLetters?.path)) answered.delete(index);
     return answered;
   } finally {
     await table.close();
   }
 }
 
+/** A row that failed, and what the run counts of its requests. */
+export interface FailedRow extends Pick<DeadLetter, "index" | "id"> {
+  requests: RequestCounts;
+}
+
 /** Rows of a sealed task that failed, in input order. */
-export async function deadLetterRows(storage: Storage, task: ManifestTask): Promise<number[]> {
+export async function failedRowsOf(storage: Storage, task: ManifestTask): Promise<FailedRow[]> {
   return await lettersIn(storage, await lettersPath(storage, task));
 }
 
-async function lettersIn(storage: Storage, path: string | undefined): Promise<number[]> {
-  const rows: number[] = [];
+/** Requests of some rows together. */
+export function requestsOfRows(rows: readonly FailedRow[]): RequestCounts {
+  return rows.reduce((sum, { requests }) => addRequestCounts(sum, requests), noRequests);
+}
+
+async function lettersIn(storage: Storage, path: string | undefined): Promise<FailedRow[]> {
+  const rows: FailedRow[] = [];
   if (path === undefined) return rows;
   await assertKept(storage, path);
   for await (const line of readLines(storage, path)) {
-    rows.push((JSON.parse(line) as DeadLetter).index);
+    const { index, id, requests = { planned: 1, answered: 0 } } = JSON.parse(line) as DeadLetter;
+    rows.push({ index, id, requests });
   }
   return rows;
 }

@@ -5,6 +5,7 @@ import type { RunLocation } from "../locate.ts";
 import { plannedOutputFiles, planOutputs } from "../output/plan-outputs.ts";
 import { plannedColumns } from "../output/planned-columns.ts";
 import { allTasks, type Plan, partDigits, storeTasks, type Task } from "../plan.ts";
+import { noRequests } from "../request-counts.ts";
 import type { RunContext } from "../run-context.ts";
 import { type RunJobOptions, type RunResult, runJob } from "../run-job.ts";
 import type { Manifest } from "../seal/manifest.ts";
@@ -76,7 +77,12 @@ async function appendedTasks(
   const rows = base.rows.total + appended.reduce((sum, task) => sum + task.rows, 0);
   const columns = await plannedColumns(found.files, job, inputs.open);
   return {
-    tasks: appended.map((task, at): Task => ({ ...task, task: at, of: task.task })),
+    tasks: appended.map(
+      (task, at): Task => ({
+        ...{ ...task, task: at, of: task.task },
+        replaces: noRequests,
+      }),
+    ),
     facts: {
       whole: { tasks: { count, file, index }, rows, partDigits: partDigits(run) },
       input: { ...run.input, ...factsOf(found), rows },

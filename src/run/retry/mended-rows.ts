@@ -6,14 +6,12 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { shownPath } from "../../foundation/shown-path.ts";
 import type { Commit } from "../attempt/commit.ts";
-import type { DeadLetter } from "../attempt/result-lines.ts";
 import { changedRows } from "../attempt/row-hashes.ts";
 import { type FoundInput, findInput } from "../create-plan.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import type { RunEvent } from "../events.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { rowHashesPath } from "../layout.ts";
-import { readLines } from "../lines.ts";
 import {
   allTasks,
   type Plan,
@@ -25,8 +23,7 @@ import {
 } from "../plan.ts";
 import { readJson } from "../records.ts";
 import type { Manifest } from "../seal/manifest.ts";
-import { lettersPath } from "../seal/task-files.ts";
-import { deadLetterRows } from "./cut-rows.ts";
+import { type FailedRow, failedRowsOf } from "./cut-rows.ts";
 import { type FindTasks, type RetryRequest, type RetryTasks, retryTask } from "./plan-retry.ts";
 import { changedInput, rescanInput, rowHashesOf } from "./rescan.ts";
 
@@ -105,7 +102,7 @@ async function* failedTasks(
 ): AsyncGenerator<Task> {
   let number = 0;
   for (const entry of base.tasks) {
-    const rows = await deadLetterRows(storage, entry);
+    const rows = await failedRowsOf(storage, entry);
     if (rows.length > 0) yield retryTask(tasks[entry.task]!, entry.task, number++, rows);
   }
 }
@@ -123,7 +120,8 @@ async function unchangedBut(
 ): Promise<PlannedFile> {
   const [slice] = slices;
   const place = { file: slice!.file, line: slice!.firstLine };
-  const failed = new Set(await deadLetterRows(storage, entry));
+  const letters = await failedRowsOf(storage, entry);
+  const failed = new Set(letters.map(({ index }) => index));
   const { rowHashes } = (await readJson<Commit>(storage, entry.commit.path))!;
   const known = task.rowHashes ?? rowHashes;
   if (!known) {
@@ -148,10 +146,8 @@ async function unchangedBut(
   return { path, sha256, bytes: now.length };
 }
 
-/** A row that failed, and where the run has it. */
-interface FailedRow {
-  index: number;
-  id: string | number | null;
+/** A row that failed, and the task that has it. */
+interface PlacedRow extends FailedRow {
   task: number;
 }
 
@@ -179,15 +175,11 @@ async function tasksOfFile(
   return { tasks: tasksAt(known, places, before) };
 }
 
-async function failedRows(storage: Storage, base: Manifest): Promise<FailedRow[]> {
-  const rows: FailedRow[] = [];
+async function failedRows(storage: Storage, base: Manifest): Promise<PlacedRow[]> {
+  const rows: PlacedRow[] = [];
   for (const entry of base.tasks) {
-    const path = await lettersPath(storage, entry);
-    if (path === undefined) continue;
-    for await (const line of readLines(storage, path)) {
-      const { index, id } = JSON.parse(line) as DeadLetter;
-      rows.push({ index, id, task: entry.task });
-    }
+    const { task } = entry;
+    for (const row of await failedRowsOf(storage, entry)) rows.push({ ...row, task });
   }
   return rows;
 }
@@ -258,21 +250,21 @@ function withOthers(
 }
 
 function* tasksAt(
-  known: readonly FailedRow[],
+  known: readonly PlacedRow[],
   places: ReadonlyMap<number, Slice>,
   before: readonly Task[],
 ): Generator<Task> {
   let number = 0;
   for (const [of, rows] of Map.groupBy(known, ({ task }) => task)) {
     const task = before[of]!;
-    const indexes = rows.map(({ index }) => index).sort((a, b) => a - b);
-    const slices = indexes.map((index) => {
+    const sorted = rows.toSorted((a, b) => a.index - b.index);
+    const slices = sorted.map(({ index }) => {
       const { id, source, dataset, output } = sliceWith(task, index);
       const facts = { id, source, dataset, output };
       const own = Object.entries(facts).filter(([, value]) => value !== undefined);
       return { ...places.get(index)!, ...Object.fromEntries(own), firstRow: index };
     });
-    yield { ...retryTask(task, of, number++, indexes), slices };
+    yield { ...retryTask(task, of, number++, sorted), slices };
   }
 }
 

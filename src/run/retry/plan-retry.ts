@@ -27,7 +27,7 @@ import type { Manifest } from "../seal/manifest.ts";
 import { readManifest, readSeals } from "../seal/seals.ts";
 import { standingPlan } from "../seal/standing-plan.ts";
 import { abandon, answeredNothing } from "./abandon-retry.ts";
-import { cutRows, deadLetterRows } from "./cut-rows.ts";
+import { cutRows, type FailedRow, failedRowsOf, requestsOfRows } from "./cut-rows.ts";
 
 /** Which rows of a sealed run are asked again. */
 export type RetryWhere = "failed" | "finish_reason=length";
@@ -231,8 +231,8 @@ export async function* chosenTasks(
   let number = 0;
   try {
     for (const entry of base.tasks) {
-      const rows =
-        where === "failed" ? await deadLetterRows(storage, entry) : await cutRows(storage, entry);
+      const failed = where === "failed" ? await failedRowsOf(storage, entry) : undefined;
+      const rows = failed ?? (await cutRows(storage, entry));
       if (rows.length === 0) continue;
       yield retryTask(await table.task(entry.task), entry.task, number++, rows);
     }
@@ -241,9 +241,17 @@ export async function* chosenTasks(
   }
 }
 
-/** A task of a retry: some rows of a task of the run. */
-export function retryTask(task: Task, of: number, number: number, rows: readonly number[]): Task {
+/** A task of a retry: rows of a task of the run that failed, or that were answered. */
+export function retryTask(
+  task: Task,
+  of: number,
+  number: number,
+  rows: readonly FailedRow[] | readonly number[],
+): Task {
   const { of: _of, ...planned } = task;
-  const only = formatIndexSet(rangesOf(rows));
-  return { ...planned, of, task: number, only, onlyRows: rows.length };
+  const failed = rows.filter((row) => typeof row !== "number");
+  const indexes = rows.map((row) => (typeof row === "number" ? row : row.index));
+  const replaces = failed.length > 0 ? requestsOfRows(failed) : "same";
+  const only = formatIndexSet(rangesOf(indexes));
+  return { ...planned, of, task: number, only, onlyRows: rows.length, replaces };
 }

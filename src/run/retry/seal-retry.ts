@@ -2,7 +2,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { addUsage } from "../../foundation/inference.ts";
-import { addErrors, type Commit, type ErrorCounts, type RequestCounts } from "../attempt/commit.ts";
+import { addErrors, type Commit, type ErrorCounts } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
 import { type Bill, BillTally } from "../bill/bill.ts";
 import { addPaidAnswers, noPaidAnswers } from "../bill/paid-answers.ts";
@@ -15,6 +15,7 @@ import { publishedForm } from "../output/published-form.ts";
 import { writeOutputs } from "../output/write-outputs.ts";
 import { type Plan, type PlannedFile, partDigits, type Task, TaskTable } from "../plan.ts";
 import { readJson, recordBytes } from "../records.ts";
+import { addRequestCounts, type RequestCounts } from "../request-counts.ts";
 import type { RunContext } from "../run-context.ts";
 import { committedTasks, readCommit } from "../seal/commits.ts";
 import { findDuplicateIds } from "../seal/duplicate-ids.ts";
@@ -235,7 +236,7 @@ async function retryManifest(
     ...(plan.whole && { input: plan.input, standing: plan.generation }),
     engine: options.engine,
     rows: { ...base.rows, total, answered, filtered, failed, results: sum("results") },
-    requests: requestsAfter(base, retried),
+    requests: requestsAfter(base.requests, commits),
     usage: commits.reduce((all, { usage }) => addUsage(all, usage), base.usage),
     errors: await errorsOf(storage, tasks),
     busySeconds: commits.reduce((all, commit) => all + commit.busySeconds, base.busySeconds),
@@ -288,25 +289,22 @@ async function retryBill(
   return tally.bill(context, repeated, prices, { bill, lost, sealedMs: Date.parse(sealedAt) });
 }
 
-/** Requests of all rows: those of added rows come to the others. */
-function requestsAfter(base: Manifest, retried: ReadonlyMap<number, Retried>): RequestCounts {
-  const commits = [...retried.values()].map(({ commit }) => commit);
-  const added = [...retried].filter(([of]) => of >= base.tasks.length);
-  const planned = added.reduce(
-    (sum, [, { commit }]) => sum + commit.requests.planned,
-    base.requests.planned,
-  );
-  const requests = { ...base.requests, planned };
-  return { ...requests, answered: answeredRequests({ ...base, requests }, commits) };
-}
-
-/** A row that was answered before and is now answered anew counts once. */
-export function answeredRequests(base: Manifest, commits: readonly Commit[]): number {
-  const { planned, answered } = base.requests;
-  return Math.min(
-    planned,
-    commits.reduce((all, { requests }) => all + requests.answered, answered),
-  );
+/**
+ * The requests of all rows after a retry: what it took stands for what its rows took before, so
+ * that each row counts once.
+ */
+export function requestsAfter(before: RequestCounts, commits: Iterable<Commit>): RequestCounts {
+  let after = before;
+  for (const { requests, replaces } of commits) {
+    if (replaces) {
+      after = addRequestCounts(addRequestCounts(after, requests), replaces, -1);
+    } else {
+      // Earlier versions did not tell, and added up answers as far as requests were planned.
+      const answered = Math.min(after.planned, after.answered + requests.answered);
+      after = { ...after, answered };
+    }
+  }
+  return after;
 }
 
 /** All tasks as the retry leaves them; those that it added come last. */

@@ -2,7 +2,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { addUsage } from "../../foundation/inference.ts";
 import { type AttemptCounts, addCounts, type Commit, noCounts } from "../attempt/commit.ts";
 import { addPaidAnswers, noPaidAnswers } from "../bill/paid-answers.ts";
-import { answeredRequests, errorsOf } from "../retry/seal-retry.ts";
+import { errorsOf, requestsAfter } from "../retry/seal-retry.ts";
 import type { Manifest } from "./manifest.ts";
 
 /** The commits behind a seal, each map by the task of the first generation. */
@@ -31,8 +31,7 @@ export async function sealedSums(
   let { invalid } = counts;
   for (const generation of [...retries.keys()].sort((a, b) => a - b)) {
     const commits = [...retries.get(generation)!.values()];
-    const answered = answeredRequests({ ...manifest, requests }, commits);
-    requests = { ...requests, answered };
+    requests = requestsAfter(requests, commits);
     for (const commit of commits) {
       usage = addUsage(usage, commit.usage);
       invalid = addPaidAnswers(invalid ?? noPaidAnswers, commit.invalid ?? noPaidAnswers);

@@ -13,6 +13,8 @@ import { answer, fail, openAttempt, request } from "./open-attempt.ts";
 const part = partPath(0, 5);
 const letters = deadLetterPath(0, 5);
 
+const withOneRequest = (index: number) => ({ index, planned: 1 });
+
 describe("TaskAttempt", () => {
   it("commits its rows in input order, whatever the order of answers", async () => {
     const run = await plannedRun(rowsOf(4));
@@ -181,7 +183,7 @@ describe("TaskAttempt", () => {
     const first = await openAttempt(run, 0, run.context, ends);
     expect(first.suspicion).toEqual({ rows: 4, together: 2 });
     // Killed here: an attempt that closes says that its rows came back.
-    await first.noteAsked([0, 1]);
+    await first.noteAsked([0, 1].map(withOneRequest));
     const second = await openAttempt(run, 0, run.context, ends);
     expect(second.suspicion).toEqual({ rows: 4, together: 1 });
   });
@@ -205,7 +207,7 @@ describe("TaskAttempt", () => {
     const run = await plannedRun(rowsOf(2));
     for (let time = 0; time < limits.maxRowKills; time++) {
       const attempt = await openAttempt(run);
-      await attempt.noteAsked([0]);
+      await attempt.noteAsked([withOneRequest(0)]);
       attempt.spareAsked();
       // What comes back afterwards counts once.
       attempt.noteReturned(0);

@@ -99,6 +99,7 @@ describe("PartWriter", () => {
       "code",
       "message",
       "attempts",
+      "requests",
       "partial",
     ]);
     expect(first).toMatchObject({

@@ -210,6 +210,21 @@ describe("rows that were with an engine that died", () => {
     expect(Object.keys(counts.errors)).toEqual(["ROW_KILLS_ENGINE"]);
   });
 
+  it("fail with all their requests, and keep the answers that they had", async () => {
+    const run = await plannedRun(rowsOf(4));
+    const reply = { response: responseOf("part"), attempts: 1 };
+    const part = { index: 2, outcome: "partly-answered" as const, request: 0, ...reply };
+    const lines = asked(1, 2).map((line) => ({ ...line, planned: 5 }) as JournalLine);
+    await leave(run, "a", [part, ...lines]);
+    for (const attempt of ["b", "c"]) await leave(run, attempt, lines);
+    for (const id of ["d", "e"]) {
+      const { own, counts } = await replay(run, id);
+      expect(counts.requests).toEqual({ planned: 5, answered: 1 });
+      expect(counts.usage.completionTokens).toBe(3);
+      expect(own).toMatchObject([{ index: 2, planned: 5, requests: [{ tokens: [3] }] }]);
+    }
+  });
+
   it("do not count as alone where others were asked beside them", async () => {
     const run = await plannedRun(rowsOf(4));
     for (const attempt of ["a", "b", "c", "d"]) await leave(run, attempt, asked(2, 1, 2));

@@ -92,9 +92,10 @@ describe("rows of a worker that its coordinator ended", () => {
       const spared = search.spare();
       return [spared, [...search.condemned(outcomesOf())]];
     };
-    expect(condemned({})).toEqual([[], [[11, limits.maxRowKills]]]);
+    const blamed = { index: 11, kills: limits.maxRowKills, planned: 1 };
+    expect(condemned({})).toEqual([[], [blamed]]);
     expect(condemned({ spared: "c" })).toEqual([[11], []]);
-    expect(condemned({ spared: "d" })).toEqual([[], [[11, limits.maxRowKills]]]);
+    expect(condemned({ spared: "d" })).toEqual([[], [blamed]]);
   });
 
   it("are suspected no more where they were asked in a group", () => {

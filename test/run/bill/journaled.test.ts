@@ -1,5 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { journaledAnswers, journaledAttempts } from "../../../src/run/bill/journaled.ts";
+import {
+  journaledAnswers,
+  journaledAttempts,
+  journaledCounts,
+} from "../../../src/run/bill/journaled.ts";
 import { noPaidAnswers } from "../../../src/run/bill/paid-answers.ts";
 import { answer, openAttempt } from "../attempt/open-attempt.ts";
 import { plannedRun, rowsOf } from "../run-fixture.ts";
@@ -25,6 +29,21 @@ describe("journaledAnswers", () => {
       cachedTokens: 0,
       completionTokens: 3 * 3 + 10 + 3,
     });
+  });
+
+  it("come with the rows and requests that need not be asked again", async () => {
+    const run = await plannedRun(rowsOf(4));
+    const [first, second] = [await openAttempt(run), await openAttempt(run)];
+    for (const attempt of [first, second]) {
+      answer(attempt, 0);
+      for (const at of [0, 2]) {
+        attempt.notePartlyAnswered(3, at, { response: responseOf("a part"), attempts: 1 });
+      }
+      await attempt.close();
+    }
+    const attempts = (await journaledAttempts(run.context)).get(0)!;
+    const counts = await journaledCounts(run.context, 0, attempts);
+    expect(counts).toMatchObject({ rows: 1, responses: 3 });
   });
 
   it("takes a journal that is gone for an empty one", async () => {

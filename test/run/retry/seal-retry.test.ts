@@ -194,3 +194,47 @@ it("a retry of tables counts once where a coordinator comes back from the dead",
   expect((await runs.letters()).map(({ index }) => index)).toEqual([2]);
   expect(await runs.damages()).toEqual([]);
 });
+
+describe("the requests of a run after retries", () => {
+  const steps = ["a", "b", "c"];
+  const lists = [0, 1, 2, 3].map((id) => JSON.stringify({ id, steps }));
+  const each = { prompt: "Say {{ item }}", forEach: "steps" };
+
+  /** Refuses the last request of some rows. */
+  const lacking = (...rows: number[]) =>
+    scriptedEngine(2, ({ index, element }) =>
+      rows.includes(index) && element === 2
+        ? new SluiceError("REQUEST_REFUSED", "no")
+        : responseOf("yes"),
+    );
+
+  it("count each row once, as it stands", async () => {
+    const runs = memoryRuns(lists, { shard: { rows: 2 }, prompt: each });
+    const counts: unknown[] = [];
+    const note = async ({ summary }: { summary: object } | undefined = { summary: {} }) => {
+      const { request_count, response_count } = summary as Record<string, unknown>;
+      counts.push([request_count, response_count]);
+      expect(await runs.damages()).toEqual([]);
+    };
+    await note(await runs.run(lacking(0, 1, 3)));
+    for (const rows of [[0, 1, 3], [0, 3], [0], []]) await note(await runs.retry(lacking(...rows)));
+    expect(counts).toEqual([
+      [12, 9],
+      [12, 9],
+      [12, 10],
+      [12, 11],
+      [12, 12],
+    ]);
+  });
+
+  it("stay the same when cut answers are replaced, and when they are not", async () => {
+    const runs = memoryRuns(lists, { prompt: each });
+    const cut = scriptedEngine(2, () => responseOf("begun", "length"));
+    await runs.run(cut);
+    for (const engine of [lacking(0, 2), lacking(0), lacking()]) {
+      const { summary } = (await runs.retry(engine, "finish_reason=length"))!;
+      expect(summary).toMatchObject({ request_count: 12, response_count: 12 });
+      expect(await runs.damages()).toEqual([]);
+    }
+  });
+});
