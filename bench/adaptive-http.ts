@@ -20,7 +20,7 @@ interface Answered {
 }
 
 /** Asks one question; a refused one is asked again until it is answered. */
-interface Asker {
+export interface Asker {
   /** Questions to keep under way. */
   readonly width: number;
   ask(index: number): Promise<void>;
@@ -105,7 +105,8 @@ function messagesOf(index: number) {
   return [{ role: "user" as const, content: `question ${index}` }];
 }
 
-async function engineAsker(baseUrl: string): Promise<Asker> {
+/** Asks through the engine `openai`, which finds its limit. */
+export async function engineAsker(baseUrl: string): Promise<Asker> {
   const engine = await openEngine(
     modelOptions.parse({ engine: "openai", name: "bench", baseUrl }),
     {
@@ -127,7 +128,8 @@ async function engineAsker(baseUrl: string): Promise<Asker> {
   };
 }
 
-function undiciAsker(baseUrl: string, width: number): Asker {
+/** Asks as a plain loop does: so many at once, a refused one again after the wait it is told. */
+export function undiciAsker(baseUrl: string, width: number): Asker {
   const url = new URL(baseUrl);
   const pool = new Pool(url.origin, { connections: width });
   const path = `${url.pathname}/chat/completions`;
@@ -140,7 +142,9 @@ function undiciAsker(baseUrl: string, width: number): Asker {
         const reply = await pool.request({ path, method: "POST", headers, body });
         await reply.body.text();
         if (reply.statusCode === 200) return;
-        await sleep(systemClock, Math.random() * Math.min(8000, 500 * 2 ** tries));
+        const toldMs = 1000 * Number(reply.headers["retry-after"] ?? 0);
+        const ownMs = Math.random() * Math.min(8000, 500 * 2 ** tries);
+        await sleep(systemClock, Math.max(toldMs, ownMs));
       }
     },
     close: () => pool.destroy(),

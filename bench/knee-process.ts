@@ -5,12 +5,14 @@ import { seededRandom } from "../src/foundation/random.ts";
 // after a time that follows from its prompt; others wait, or are refused (429).
 // Prints {"baseUrl": …}, serves until its standard input ends. GET /moved lets the knee move now;
 // GET /refused says how many it refused.
-// node knee-process.ts queue|refuse FIRST_KNEE SECOND_KNEE
+// A refusal asks for a wait, where that is given; one request in so many is refused by chance.
+// node knee-process.ts queue|refuse FIRST_KNEE SECOND_KNEE [RETRY_AFTER_SECONDS [ONE_IN]]
 
 const msPerToken = 4;
 
-const [beyond, ...knees] = process.argv.slice(2) as [string, ...string[]];
-let knee = Number(knees[0]);
+const [beyond = "", firstKnee, secondKnee, retryAfter, oneIn] = process.argv.slice(2);
+const chance = seededRandom(7);
+let knee = Number(firstKnee);
 let running = 0;
 let refused = 0;
 const waiting: (() => void)[] = [];
@@ -49,13 +51,15 @@ const server = createServer((request, response) => {
   });
   request.on("end", () => {
     if (request.url === "/moved") {
-      knee = Number(knees[1]);
+      knee = Number(secondKnee);
       return send(response, 200, {});
     }
     if (request.url === "/refused") return send(response, 200, { refused });
     if (request.method !== "POST") return send(response, 404, { error: { message: "not here" } });
-    if (beyond === "refuse" && running >= knee) {
+    const isUnlucky = oneIn !== undefined && chance.next() < 1 / Number(oneIn);
+    if (isUnlucky || (beyond === "refuse" && running >= knee)) {
       refused++;
+      if (retryAfter !== undefined) response.setHeader("retry-after", retryAfter);
       return send(response, 429, { error: { message: "too many requests at once" } });
     }
     const tokens = tokensOf(body);

@@ -97,6 +97,8 @@ export interface KneeServerOptions {
   overheadMs: number;
   /** What a refusal says of when to come again. */
   retryAfterMs?: number;
+  /** Called for each request: whether it is refused whatever else there is. */
+  refusesByChance?(): boolean;
   /** Tokens a minute that it grants, in any case, and says so in headers. */
   tokensPerMinuteAt?(nowMs: number): number;
 }
@@ -137,7 +139,9 @@ export class KneeServer {
   send(work: Work, respond: (reply: ServerReply) => void): void {
     const { time, beyond, overheadMs, retryAfterMs } = this.#options;
     this.#advance();
-    const isTooMany = beyond === "refuse" && this.#running.length >= this.#knee;
+    const isTooMany =
+      (beyond === "refuse" && this.#running.length >= this.#knee) ||
+      (this.#options.refusesByChance?.() ?? false);
     const isGranted = !isTooMany && this.#grant(work);
     const headers = this.#rateHeaders();
     if (isGranted) {

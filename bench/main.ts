@@ -17,6 +17,7 @@ import { benchOpenai } from "./openai.ts";
 import { benchOverlap } from "./overlap.ts";
 import { benchParquet } from "./parquet.ts";
 import { benchPrefix } from "./prefix.ts";
+import { benchRefusals } from "./refusals.ts";
 import type { BenchResult } from "./result.ts";
 import { benchResume } from "./resume.ts";
 import { benchS3 } from "./s3.ts";
@@ -35,6 +36,7 @@ const benchmarks: Record<string, (setting: BenchSetting) => Promise<BenchResult[
   http: benchHttp,
   openai: benchOpenai,
   adaptive: benchAdaptive,
+  refusals: benchRefusals,
   start: benchStart,
   resume: benchResume,
   llama: benchLlama,

@@ -194,8 +194,8 @@ export const limits = Object.freeze({
   loadPollIntervalMs: 1000,
   /** Looks in a row without a figure after which it is not looked for any more. */
   maxLoadMisses: 3,
-  /** Longest wait that an endpoint may ask for and count as well. */
-  maxMomentaryWaitMs: 10_000,
+  /** Longest wait of a request that an endpoint refused while it answered others. */
+  maxMomentaryWaitMs: 1000,
   /** Time over which requests are let in again after an endpoint asked to be left alone. */
   releaseMs: 2000,
   /** Extra tries of a task after its worker died. */

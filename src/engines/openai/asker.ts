@@ -52,6 +52,7 @@ export class Asker {
       if (outcome.of === "answer") return outcome.value;
       if (outcome.of === "endpoint") {
         if (outcome.down) throw outcome.down;
+        if (outcome.waitMs) await this.#fleet.hold(outcome.waitMs, signal);
         continue;
       }
       if (!hasSeveral) throw outcome.error;

@@ -20,8 +20,11 @@ export type Outcome<T> =
   | { of: "answer"; value: T }
   /** The request failed, or the endpoint in what may be the request's doing. */
   | { of: "request"; error: SluiceError; endpoint: Endpoint }
-  /** The endpoint cannot be asked now, and the request is as good as unasked. `down`: nor later. */
-  | { of: "endpoint"; down: SluiceError | undefined };
+  /**
+   * The request is as good as unasked. `down`: the endpoint cannot be asked now, nor later.
+   * `waitMs`: the request was one too many, and is to wait so long.
+   */
+  | { of: "endpoint"; down: SluiceError | undefined; waitMs?: number };
 
 /** Leave to send one request. */
 export interface Lease {
@@ -96,9 +99,6 @@ export class Endpoint implements RoutedEndpoint {
   #failuresInARow = 0;
   /** Somebody is told when its pause ends. */
   #isAwaited = false;
-  /** When it last had enough, and whether it has answered since. */
-  #limitedAtMs = Number.NEGATIVE_INFINITY;
-  #hasAnswered = false;
 
   constructor(own: EndpointOptions, context: EndpointContext) {
     const { clock, environment, options, maxInFlight } = context;
@@ -154,13 +154,12 @@ export class Endpoint implements RoutedEndpoint {
     lease: Lease,
     signal: AbortSignal,
   ): Promise<Outcome<T>> {
-    const sentMs = this.#context.clock.monotonic();
     return this.#transport
       .post(this.#paths[call.form], call.body(this.isOpenaiItself), signal)
       .then(
         (reply) => {
           const isGood = reply.status >= 200 && reply.status < 300;
-          return isGood ? this.#answered(call, reply, lease) : this.#refused(reply, lease, sentMs);
+          return isGood ? this.#answered(call, reply, lease) : this.#refused(reply, lease);
         },
         (error: unknown) => {
           if (error instanceof TransportError) return this.#lost(error, lease);
@@ -198,14 +197,13 @@ export class Endpoint implements RoutedEndpoint {
       throw error;
     }
     this.#failuresInARow = 0;
-    this.#hasAnswered = true;
     this.breaker.succeed(lease.isProbe);
     const { promptTokens, completionTokens } = value.usage;
     lease.admission.end({ outcome: "answered", promptTokens, completionTokens, headers });
     return { of: "answer", value };
   }
 
-  #refused(reply: HttpReply, lease: Lease, sentMs: number): Outcome<never> {
+  #refused(reply: HttpReply, lease: Lease): Outcome<never> {
     const { status, headers } = reply;
     const failure = this.#failures.ofStatus(reply);
     if (failure.of === "request") {
@@ -213,13 +211,14 @@ export class Endpoint implements RoutedEndpoint {
         status >= 500 ? { outcome: "failed" } : { outcome: "answered", ...nothingPaid, headers };
       return this.#failed(this.#withKeyHint(failure.error), lease, end);
     }
-    const { retryAfterMs } = failure.failure;
+    const { retryAfterMs = 0 } = failure.failure;
     const end: AdmissionEnd = { outcome: "limited", retryAfterMs, headers };
-    if (!this.#isMomentary(failure.failure, lease, sentMs)) {
-      return this.#pause(failure.failure, lease, end);
-    }
+    // One request too many, to which the pace sees, as long as others are answered.
+    const isMomentary = !lease.isProbe && !this.breaker.isPaused && this.pace.isAnswering;
+    if (!isMomentary) return this.#pause(failure.failure, lease, end);
     lease.admission.end(end);
-    return { of: "endpoint", down: undefined };
+    const waitMs = Math.min(retryAfterMs, limits.maxMomentaryWaitMs);
+    return { of: "endpoint", down: undefined, waitMs };
   }
 
   #lost(error: TransportError, lease: Lease): Outcome<never> {
@@ -251,22 +250,6 @@ export class Endpoint implements RoutedEndpoint {
     this.#awaitEndOfPause();
     lease.admission.end(end);
     return { of: "endpoint", down };
-  }
-
-  /**
-   * Whether a refusal means no more than that a few requests were too many at once, to which the
-   * pace sees: others were answered just now, and it asks for no long wait.
-   */
-  #isMomentary(failure: EndpointFailure, { isProbe }: Lease, sentMs: number): boolean {
-    const { retryAfterMs = 0 } = failure;
-    if (isProbe || this.breaker.isPaused) return false;
-    if (retryAfterMs > limits.maxMomentaryWaitMs) return false;
-    // Sent before others were refused already.
-    if (sentMs <= this.#limitedAtMs) return true;
-    this.#limitedAtMs = this.#context.clock.monotonic();
-    const hasAnswered = this.#hasAnswered;
-    this.#hasAnswered = false;
-    return hasAnswered;
   }
 
   #awaitEndOfPause(): void {

@@ -27,22 +27,26 @@ export interface Wish {
  */
 export class Fleet implements EndpointsBeside {
   readonly endpoints: readonly Endpoint[];
+  readonly #clock: EngineContext["clock"];
   readonly #logger: EngineContext["logger"];
   readonly #line = new Set<Waiter>();
   /** Those that go before the line. */
   readonly #first = new Set<Waiter>();
+  /** Those that were one too many, and wait for a while in which others go. */
+  readonly #held = new Set<Held>();
   readonly #watch = new AbortWatch();
   /** Times that the first of the line was passed. */
   #passes = 0;
 
   /** @throws SluiceError what a key, an address or a file of certificates is refused for. */
   constructor(options: OpenaiModelOptions, context: EngineContext) {
-    const { environment, logger } = context;
+    const { environment, logger, clock } = context;
     const each = endpointsOf(options);
     const secureContext = trustOf(environment);
     const secrets = each.map((own) => apiKey(own, environment)?.value ?? "");
     const heaviest = Math.max(...each.map(({ weight }) => weight));
     const addresses = each.map(({ baseUrl }) => shownAddress(baseUrl)).join(", ");
+    this.#clock = clock;
     this.#logger = logger;
     this.endpoints = each.map((own) => {
       const maxInFlight = shareOf(options.maxInFlight, own, heaviest);
@@ -67,11 +71,13 @@ export class Fleet implements EndpointsBeside {
     return this.endpoints.length > 1;
   }
 
-  /** Requests that it can usefully hold: what the endpoints take, and some to choose from. */
+  /**
+   * Requests that it can usefully hold: what the endpoints take, some to choose from, and those
+   * that wait for a while.
+   */
   get capacity(): number {
-    if (!this.hasSeveral) return this.endpoints[0]!.pace.limit;
-    const left = this.left;
-    const taken = left.reduce((sum, { pace }) => sum + pace.limit, 0);
+    const { left } = this;
+    const taken = left.reduce((sum, { pace }) => sum + pace.limit, this.#held.size);
     return left.length > 1 ? taken + left.length * limits.maxWaitingForEndpoint : taken;
   }
 
@@ -97,6 +103,27 @@ export class Fleet implements EndpointsBeside {
   /** The same before all others. @throws as `take`. */
   takeFirst(wish: Wish, signal: AbortSignal): Promise<Lease> {
     return this.#wait(this.#first, wish, signal);
+  }
+
+  /** Has a request wait, in whose place others go. @throws as `take`. */
+  hold(waitMs: number, signal: AbortSignal): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const cancel = this.#clock.schedule(waitMs, () => {
+      this.#held.delete(held);
+      this.#watch.remove(signal, held);
+      resolve();
+    });
+    const held: Held = {
+      signal,
+      abort: (reason) => {
+        cancel();
+        this.#held.delete(held);
+        reject(reason);
+      },
+    };
+    this.#held.add(held);
+    this.#watch.add(signal, held);
+    return promise;
   }
 
   #wait(line: Set<Waiter>, wish: Wish, signal: AbortSignal): Promise<Lease> {
@@ -150,7 +177,7 @@ export class Fleet implements EndpointsBeside {
   }
 
   onDown(error: SluiceError): void {
-    for (const waiter of [...this.#first, ...this.#line]) {
+    for (const waiter of [...this.#first, ...this.#line, ...this.#held]) {
       this.#watch.remove(waiter.signal, waiter);
       waiter.abort(error);
     }
@@ -232,9 +259,12 @@ export class Fleet implements EndpointsBeside {
   }
 }
 
-interface Waiter extends Abortable {
-  wish: Wish;
+interface Held extends Abortable {
   signal: AbortSignal;
+}
+
+interface Waiter extends Held {
+  wish: Wish;
   resolve(lease: Lease): void;
   reject(reason: unknown): void;
 }

@@ -21,7 +21,23 @@ describe("an endpoint that has enough for a moment", () => {
     expect(lines.filter(({ message }) => message === "the endpoint is paused")).toEqual([]);
   });
 
-  it("is paused where it asks for that, or answers nobody", async () => {
+  it("delays a request that is one too many, and no other, whatever it asks for", async () => {
+    const headers = { "retry-after": "30" };
+    const server = await serve({
+      delayMs: 5,
+      behave: ({ number }) => (number === 20 ? { ...tooMany, headers } : undefined),
+    });
+    const { lines, logger } = keptLog();
+    const engine = openOver([server], { maxInFlight: 4 }, { logger });
+    const all = asks(200).map((request) => engine.infer(request, never));
+    await Promise.race(all.slice(100));
+    expect(server.countsByBody.size).toBeGreaterThan(50);
+    await Promise.all(all);
+    expect(server.received).toBe(201);
+    expect(lines.filter(({ message }) => message === "the endpoint is paused")).toEqual([]);
+  });
+
+  it("is paused where it answers nobody", async () => {
     const asked: Record<string, string>[] = [{ "retry-after-ms": "5" }, {}];
     for (const headers of asked) {
       let refusals = 0;

@@ -42,6 +42,11 @@ export interface Pace {
   readonly inFlight: number;
   /** Requests that it may hold now, at least 1; rises and falls as it learns. */
   readonly limit: number;
+  /**
+   * Whether the endpoint answers: then a refusal says that one request was too many, else that the
+   * endpoint wants to be left alone.
+   */
+  readonly isAnswering: boolean;
   /** What it found so far, for the log and the manifest. */
   readonly choices: Readonly<Record<string, Json>>;
   /**
@@ -71,6 +76,9 @@ export function openPace(options: PaceOptions): Pace {
   return new EndpointPace(options);
 }
 
+/** Refusals in a row from which on nobody is taken to be answered, whoever is under way. */
+const leastRow = 2;
+
 class EndpointPace implements Pace {
   readonly #options: PaceOptions;
   readonly #listeners: (() => void)[] = [];
@@ -87,9 +95,15 @@ class EndpointPace implements Pace {
   #cancelWake: (() => void) | undefined;
   #highest = 0;
   #refused = 0;
-  /** Refusals in a row, each of a request that was sent after the one before; and since when. */
+  /** Something was answered since the last refusal. */
+  #hasAnswered = false;
+  /** Refusals since the last answer, of requests that were sent after the first of these came. */
   #refusedInARow = 0;
-  #rowFrom = 0;
+  #rowFrom: number | undefined;
+  /** Until when refusals since the last answer ask for no more. */
+  #askedUntilMs = 0;
+  /** Times in a row that nothing was answered. */
+  #silences = 0;
 
   constructor(options: PaceOptions) {
     this.#options = options;
@@ -112,6 +126,12 @@ class EndpointPace implements Pace {
   get limit(): number {
     const found = this.#finder?.limit ?? this.#options.maxInFlight!;
     return Math.max(1, Math.min(found, this.#ceiling.ceiling));
+  }
+
+  get isAnswering(): boolean {
+    if (this.#hasAnswered) return true;
+    const others = this.#inFlight - 1;
+    return others > 0 && this.#refusedInARow < Math.max(leastRow, others);
   }
 
   get choices(): Readonly<Record<string, Json>> {
@@ -167,13 +187,17 @@ class EndpointPace implements Pace {
   #end(how: AdmissionEnd, admitted: Admitted): void {
     const nowMs = this.#options.clock.monotonic();
     const flow = this.#flowAt(nowMs);
+    const { isAnswering } = this;
     const wasAt = this.#inFlight--;
     const { sent, taking } = admitted;
     this.#rates.settle(taking, how, nowMs);
-    if (how.outcome === "limited") this.#limited(how, sent, nowMs);
+    if (how.outcome === "limited") this.#limited(how, sent, nowMs, isAnswering);
     else if (how.outcome === "failed") this.#finder?.failed();
     else if (how.outcome === "answered") {
+      this.#hasAnswered = true;
+      this.#rowFrom = undefined;
       this.#refusedInARow = 0;
+      this.#silences = 0;
       this.#ceiling.answered(sent, wasAt >= this.#ceiling.ceiling, nowMs);
       const durationMs = nowMs - sent.atMs;
       this.#finder?.cap(this.#ceiling.ceiling);
@@ -190,24 +214,28 @@ class EndpointPace implements Pace {
     this.#tellRoom();
   }
 
-  #limited({ retryAfterMs = 0 }: Ended<"limited">, sent: Sent, nowMs: number): void {
+  #limited(
+    { retryAfterMs = 0 }: Ended<"limited">,
+    sent: Sent,
+    nowMs: number,
+    isAnswering: boolean,
+  ): void {
+    const { random } = this.#options;
     this.#refused++;
     this.#ceiling.refused(sent, this.#sent, nowMs);
     this.#finder?.cap(this.#ceiling.ceiling);
-    const waitMs = this.#waitAfter(retryAfterMs, sent);
-    if (waitMs > 0) this.#release.pause(nowMs + waitMs, this.#inFlight);
-  }
-
-  /** How long nothing is sent after a refusal: as asked, and where nothing else is answered. */
-  #waitAfter(retryAfterMs: number, { number }: Sent): number {
-    const { random } = this.#options;
     // Several workers are told the same, and should not come back as one.
     const askedMs = Math.min(retryAfterMs, limits.maxRetryAfterMs) * (1 + 0.1 * random.next());
-    if (number < this.#rowFrom) return askedMs;
-    this.#rowFrom = this.#sent;
-    this.#refusedInARow++;
-    const ownMs = this.#refusedInARow > 1 ? backoffMs(this.#refusedInARow - 1, random) : 0;
-    return Math.max(askedMs, ownMs);
+    const askedBefore = this.#hasAnswered ? 0 : this.#askedUntilMs;
+    this.#askedUntilMs = Math.max(askedBefore, nowMs + askedMs);
+    this.#hasAnswered = false;
+    if (this.#rowFrom === undefined) this.#rowFrom = this.#sent;
+    else if (sent.number >= this.#rowFrom) this.#refusedInARow++;
+    if (isAnswering) return;
+    const ownMs = this.#silences > 0 ? backoffMs(this.#silences, random) : 0;
+    this.#silences++;
+    const untilMs = Math.max(this.#askedUntilMs, nowMs + ownMs);
+    if (untilMs > nowMs) this.#release.pause(untilMs, this.#inFlight);
   }
 
   #flowAt(nowMs: number): number {

@@ -1,7 +1,16 @@
 /** Of a refusal that follows on another: what is left of the ceiling. */
 const fallFactor = 0.85;
-/** Refusals that an answer pays for: one in 200 or so is what finding the ceiling may cost. */
-const creditPerAnswer = 0.006;
+/** Share of the places that a refused try gives up, for a while of so many rounds. */
+const givenUpShare = 0.03;
+const givenUpRounds = 3;
+/**
+ * Refusals that an answer pays for. The smaller the ceiling the more, so that callers of one
+ * endpoint try it equally often, whatever their parts are: a refusal hits the larger part more
+ * often, and so the parts become alike.
+ */
+const creditPerRound = 0.144;
+const maxCreditPerAnswer = 0.06;
+const minCreditPerAnswer = 0.002;
 const maxCredit = 3;
 const minCredit = -3;
 /** What a try above the last refusal must have in hand. */
@@ -31,6 +40,8 @@ export interface Sent {
  * only where enough answers have paid for the one that this may cost, so that refusals stay below
  * one in a hundred also where the ceiling never moves.
  *
+ * Refusals that are as many under a much lower ceiling have another cause: see `Fall`.
+ *
  * Sources: Chiu and Jain, "Analysis of the increase and decrease algorithms for congestion
  * avoidance", 1989; the memory of the last loss as in CUBIC (RFC 9438).
  */
@@ -52,6 +63,11 @@ export class RefusalCeiling {
   /** When the last rise was complete, and how long a refusal takes to come. */
   #roseAtMs = 0;
   #refusalMs = 0;
+  #fall: Fall | undefined;
+  /** Set while refusals have another cause than the number of requests. */
+  #chance: ChanceRefusals | undefined;
+  /** Places that are to be given up, as soon as it is a whole one. */
+  #owed = 0;
 
   /** Requests at once that it is known, or supposed, to take. */
   get ceiling(): number {
@@ -59,8 +75,11 @@ export class RefusalCeiling {
   }
 
   /** @param sentSoFar number of requests that were sent up to now. */
-  refused({ inFlight, number, atMs }: Sent, sentSoFar: number, nowMs: number): void {
-    this.#refusalMs = Math.max(nowMs - atMs, this.#refusalMs * 0.9);
+  refused(sent: Sent, sentSoFar: number, nowMs: number): void {
+    const { inFlight, number } = sent;
+    if (this.#isChance()) return;
+    if (this.#chance === undefined) this.#noteFall(sent);
+    this.#refusalMs = Math.max(nowMs - sent.atMs, this.#refusalMs * 0.9);
     this.#credit = Math.max(minCredit, this.#credit - 1);
     this.#refusedAt = Math.min(this.#refusedAt, inFlight);
     this.#step = 1;
@@ -71,19 +90,27 @@ export class RefusalCeiling {
       this.#ceiling = Math.min(this.#ceiling, below);
       return;
     }
-    const isSurprise = !this.#isTrying && this.#ceiling < Number.POSITIVE_INFINITY;
-    const hasFallen = isSurprise && this.#calm < this.#ceiling;
-    this.#isTrying = false;
+    const isKnown = this.#ceiling < Number.POSITIVE_INFINITY;
+    const hasFallen = isKnown && !this.#isTrying && this.#calm < this.#ceiling;
     const least = Math.min(this.#ceiling, below);
-    this.#ceiling = hasFallen ? Math.max(1, Math.floor(least * fallFactor)) : least;
+    const given = this.#isTrying ? this.#giveUp(least) : 0;
+    this.#isTrying = false;
+    this.#ceiling = Math.max(1, hasFallen ? Math.floor(least * fallFactor) : least - given);
     this.#since = sentSoFar;
-    this.#answers = 0;
+    this.#answers = given > 0 ? (1 - givenUpRounds) * this.#ceiling : 0;
     this.#calm = 0;
+    this.#judgeFall();
   }
 
   /** @param isBound whether the endpoint had as many as the ceiling allows. */
-  answered({ number }: Sent, isBound: boolean, nowMs: number): void {
-    this.#credit = Math.min(maxCredit, this.#credit + creditPerAnswer);
+  answered(sent: Sent, isBound: boolean, nowMs: number): void {
+    const { number } = sent;
+    const earned = Math.min(maxCreditPerAnswer, creditPerRound / this.#ceiling);
+    this.#credit = Math.min(maxCredit, this.#credit + Math.max(minCreditPerAnswer, earned));
+    this.#chance?.note(false);
+    if (this.#chance?.isOver) this.#chance = undefined;
+    this.#fall?.answered(sent);
+    this.#judgeFall();
     if (number < this.#since) return;
     this.#answers++;
     this.#calm++;
@@ -95,6 +122,17 @@ export class RefusalCeiling {
       this.#answers = 0;
       this.#roseAtMs = nowMs;
     } else if (this.#hasGoneWell(nowMs)) this.#rise();
+  }
+
+  /**
+   * Places that a refused try gives up for a while: others who share the endpoint find none free
+   * else, for a caller takes its own again as soon as they are.
+   */
+  #giveUp(ceiling: number): number {
+    this.#owed += givenUpShare * ceiling;
+    const given = Math.floor(this.#owed);
+    this.#owed -= given;
+    return given;
   }
 
   #hasGoneWell(nowMs: number): boolean {
@@ -116,5 +154,128 @@ export class RefusalCeiling {
     else return;
     this.#isTrying = true;
     this.#step *= 2;
+  }
+
+  /** Whether a refusal is one of those that come by chance, of which nothing follows. */
+  #isChance(): boolean {
+    if (this.#chance === undefined) return false;
+    this.#chance.note(true);
+    if (!this.#chance.isExceeded) return true;
+    this.#chance.settle();
+    this.#credit = minCredit;
+    return false;
+  }
+
+  #noteFall(sent: Sent): void {
+    if (this.#fall === undefined || this.#fall.isOver) this.#fall = new Fall(sent, this.#ceiling);
+    else this.#fall.refused(sent);
+  }
+
+  #judgeFall(): void {
+    const fall = this.#fall;
+    if (!fall?.isInVain(this.#ceiling)) return;
+    this.#ceiling = Math.max(this.#ceiling, fall.highest);
+    this.#refusedAt = Number.POSITIVE_INFINITY;
+    this.#chance = new ChanceRefusals(fall.refusedShare);
+    this.#fall = undefined;
+    this.#answers = 0;
+    this.#calm = 0;
+  }
+}
+
+/** Outcomes by which a fall is judged, and how many of them are refusals. */
+const leastFallOutcomes = 12;
+const leastFallRefusals = 4;
+/** A ceiling that is at this share of where it was, of so many; refusals of at most this share. */
+const farFall = 0.7;
+const leastHighest = 8;
+const leastRefusedByChance = 0.09;
+const mostRefusedByChance = 0.3;
+/** A fall is over when so many times what it began with was answered. */
+const roundsOfFall = 8;
+
+/**
+ * A ceiling that falls, from the first refusal on. Where a ceiling is the cause, a request that is
+ * sent under a much lower one is answered, or else nearly all are refused, for each is refused at
+ * once and the next one is sent. Where neither is so, refusals do not depend on how many are sent.
+ */
+class Fall {
+  /** Most requests at the endpoint when one of these was sent. */
+  highest: number;
+  readonly #since: number;
+  #answered = 0;
+  #refused = 0;
+
+  constructor(first: Sent, ceiling: number) {
+    this.highest = Number.isFinite(ceiling) ? Math.max(ceiling, first.inFlight) : first.inFlight;
+    this.#since = first.number;
+    this.refused(first);
+  }
+
+  get isOver(): boolean {
+    return this.#answered > Math.max(roundsOfFall * this.highest, 2 * leastFallOutcomes);
+  }
+
+  get refusedShare(): number {
+    return this.#refused / (this.#answered + this.#refused);
+  }
+
+  answered({ number, inFlight }: Sent): void {
+    if (number < this.#since) return;
+    this.#answered++;
+    this.highest = Math.max(this.highest, inFlight);
+  }
+
+  refused({ number }: Sent): void {
+    if (number >= this.#since) this.#refused++;
+  }
+
+  isInVain(ceiling: number): boolean {
+    return (
+      this.highest >= leastHighest &&
+      ceiling <= farFall * this.highest &&
+      this.#answered + this.#refused >= leastFallOutcomes &&
+      this.#refused >= leastFallRefusals &&
+      this.refusedShare >= leastRefusedByChance &&
+      this.refusedShare <= mostRefusedByChance
+    );
+  }
+}
+
+/** Weights of an outcome in the share of refusals, and in the usual one. */
+const chanceWeight = 1 / 48;
+const usualWeight = 1 / 256;
+/** What of the usual answers must be left. */
+const leastAnswered = 0.75;
+/** Below this share refusals by chance are over. */
+const leastChance = 0.02;
+
+/** Refusals that come by chance, and whether there are more than that now. */
+class ChanceRefusals {
+  #usualShare: number;
+  #share: number;
+
+  constructor(share: number) {
+    this.#usualShare = share;
+    this.#share = share;
+  }
+
+  get isExceeded(): boolean {
+    return 1 - this.#share < leastAnswered * (1 - this.#usualShare);
+  }
+
+  get isOver(): boolean {
+    return this.#usualShare < leastChance;
+  }
+
+  note(isRefused: boolean): void {
+    const outcome = isRefused ? 1 : 0;
+    this.#share += chanceWeight * (outcome - this.#share);
+    this.#usualShare += usualWeight * (outcome - this.#usualShare);
+  }
+
+  /** What was too much has been acted upon. */
+  settle(): void {
+    this.#share = this.#usualShare;
   }
 }

@@ -134,11 +134,77 @@ describe("a pace that finds its limit", () => {
   });
 });
 
+describe("a pace at an endpoint that refuses", () => {
+  const hour = 3_600_000;
+  /** Answers an hour at an endpoint that has so many requests all the time. */
+  async function bestOf(atOnce: number): Promise<number> {
+    const { pace, time } = paceOf({ maxInFlight: atOnce });
+    const state = drive(pace, served(time), time);
+    await time.runUntil(hour);
+    return state.answered;
+  }
+
+  it.each([0, 1000, 5000, 20_000])(
+    "fills it, though it asks for waits of %i ms",
+    async (waitMs) => {
+      const { pace, time } = paceOf();
+      const server = served(time, {
+        ...{ beyond: "refuse", kneeAt: () => 24, retryAfterMs: waitMs },
+      });
+      const state = drive(pace, server, time);
+      await time.runUntil(hour);
+      expect(state.answered / (await bestOf(24))).toBeGreaterThan(0.97);
+      expect(server.refused / state.answered).toBeLessThan(0.01);
+    },
+  );
+
+  it.each(["queue", "refuse"] as const)(
+    "is not held back by one refusal in seven that comes by chance, beyond its knee: %s",
+    async (beyond) => {
+      const { pace, time } = paceOf();
+      const chance = seededRandom(3);
+      const refusesByChance = () => chance.next() < 1 / 7;
+      const server = served(time, {
+        ...{ beyond, kneeAt: () => 24, retryAfterMs: 1000, refusesByChance },
+      });
+      const state = drive(pace, server, time);
+      await time.runUntil(hour);
+      expect(state.answered / (await bestOf(24))).toBeGreaterThan(0.9);
+    },
+  );
+
+  it("shares it alike with another one, whoever comes first", async () => {
+    const { pace, time } = paceOf();
+    const server = served(time, { beyond: "refuse", kneeAt: () => 48, retryAfterMs: 5000 });
+    const first = drive(pace, server, time);
+    await time.runUntil(hour / 2);
+    const other = paceOf({ clock: time, random: seededRandom(5) });
+    const second = drive(other.pace, server, time);
+    await time.runUntil(hour);
+    const before = [first.answered, second.answered];
+    await time.runUntil(2 * hour);
+    const share = (first.answered - before[0]!) / (second.answered - before[1]!);
+    expect(share).toBeGreaterThan(0.8);
+    expect(share).toBeLessThan(1.25);
+  });
+});
+
 describe("waits", () => {
-  it("obeys Retry-After, and lets requests in one by one when it is over", async () => {
+  it("are the refused request's alone where others are answered", () => {
+    const { pace } = paceOf({ maxInFlight: 10 });
+    const all = admitAll(pace);
+    expect(pace.isAnswering).toBe(true);
+    all.at(-1)!.end(limited(20_000));
+    all[0]!.end(answered());
+    expect(pace.tryAdmit(1)).toBeDefined();
+  });
+
+  it("obeys Retry-After where none is answered, and lets requests in one by one then", async () => {
     const { pace, time } = paceOf({ maxInFlight: 10 });
     for (const admission of admitAll(pace)) admission.end(answered());
     pace.tryAdmit(1)!.end(limited(5000));
+    expect(pace.isAnswering).toBe(false);
+    pace.tryAdmit(1)!.end(limited(20));
     expect(pace.tryAdmit(1)).toBeUndefined();
     await time.runUntil(4999);
     expect(pace.tryAdmit(1)).toBeUndefined();

