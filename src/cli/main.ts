@@ -46,6 +46,7 @@ function processIo(): CliIo {
     clock: systemClock,
     random: systemRandom,
     setExitCode,
+    leave: (code) => process.exit(code),
     onSignal(listener) {
       for (const signal of stopSignals) process.on(signal, listener);
       return () => {

@@ -48,6 +48,7 @@ const maxReasons = 5;
 export function summaryLines(summary: RunSummary, facts: SummaryFacts, columns: number): string[] {
   const { name, duplicates, run, paint } = facts;
   const { rows, prompt_tokens, total_tokens_generated, run_time_sec, tokens_per_sec } = summary;
+  const { stopped_by } = summary;
   const title = [name, summary.run_id].filter((part) => part !== null).join("  ");
   const more =
     rows.resumed > 0 && !facts.wasSealed ? `, ${grouped(rows.resumed)} of them before` : "";
@@ -69,6 +70,7 @@ export function summaryLines(summary: RunSummary, facts: SummaryFacts, columns: 
     ...(facts.wasSealed ? [] : [text(`  time     ${duration(run_time_sec)}${speed}`)]),
     ...(summary.usd === undefined ? [] : [text(`  cost     ${dollars(summary.usd)}`)]),
     ...(duplicates === undefined ? [] : labeled("ids", duplicates, columns)),
+    ...(stopped_by === undefined ? [] : labeled("cause", stopped_by.message, columns)),
     ...reasonLines(summary, columns).map((line) => paint("red", line)),
   ];
   const steps = nextSteps(summary, run);

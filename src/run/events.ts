@@ -109,6 +109,8 @@ export interface RunSummary {
   errors: Record<string, number>;
   /** The first message of each of these codes. */
   error_messages: Record<string, string>;
+  /** Why a run that is not sealed has stopped. */
+  stopped_by?: { code: ErrorCode; message: string };
   output: string;
   manifest: string | null;
   sealed: boolean;

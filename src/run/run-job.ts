@@ -333,6 +333,7 @@ async function stopped(
       resumed: facts.resumedRows,
     },
     ...summaryErrors(addErrors(counts.errors, end.partial.errors)),
+    stopped_by: { code: error.code, message: error.message },
     output: facts.output,
     manifest: null,
     sealed: false,

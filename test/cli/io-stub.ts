@@ -27,6 +27,9 @@ export function stubIo(changes: Partial<CliIo> = {}) {
     columns: () => 80,
     clock: systemClock,
     random: seededRandom(1),
+    leave(code) {
+      state.exitCode = code;
+    },
     setExitCode(code) {
       state.exitCode = code;
     },

@@ -51,6 +51,7 @@ export async function runOne(
     columns: () => 80,
     clock: systemClock,
     random: seededRandom(1),
+    leave: () => {},
     setExitCode(code) {
       outcome.code = code;
     },

@@ -45,7 +45,11 @@ describe("a run of real processes", () => {
     first.killGroup("SIGINT");
     const stopped = await first.ended;
     expect(stopped.code, stopped.stderr).toBe(130);
-    expect(lastLine(stopped.stdout)).toMatchObject({ status: "CANCELED", sealed: false });
+    expect(lastLine(stopped.stdout)).toMatchObject({
+      status: "CANCELED",
+      sealed: false,
+      stopped_by: { code: "RUN_CANCELED", message: "the run was canceled: by SIGINT" },
+    });
     expect(await stillRunning(first.workers, 5000)).toEqual([]);
     const asked = files.asked().length;
     expect(files.journaled().size).toBe(asked);
@@ -66,8 +70,7 @@ describe("a run of real processes", () => {
     first.kill("SIGINT");
     await pause(100);
     first.kill("SIGINT");
-    const { code, signal } = await first.ended;
-    expect(code === null ? signal : code).not.toBe(0);
+    expect(await first.ended).toMatchObject({ code: 130, signal: null });
     expect(await stillRunning(first.workers, 15_000)).toEqual([]);
     const second = await runSluice([...command, "--model.latencyMs", "1"], files.directory);
     expect(second.code, second.stderr).toBe(0);
