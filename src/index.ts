@@ -24,6 +24,7 @@ export type {
 } from "./data/storage/storage.ts";
 export { Dataset } from "./dataset/dataset.ts";
 export type {
+  DatasetColumn,
   DatasetRun,
   ReadDatasetOptions,
   Resources,
@@ -31,7 +32,13 @@ export type {
 } from "./dataset/execution.ts";
 export { type GenerateOptions, generate, type Pipe, type StageModel } from "./dataset/generate.ts";
 export type { ModuleReference } from "./dataset/module-reference.ts";
-export { dataset, type FileRow, type InputPath, type TextRow } from "./dataset/sources.ts";
+export {
+  dataset,
+  type FileRow,
+  type InputPath,
+  type TableOptions,
+  type TextRow,
+} from "./dataset/sources.ts";
 export type {
   BatchClass,
   BatchOptions,
@@ -40,6 +47,7 @@ export type {
   Columns,
   ColumnValues,
   FunctionOptions,
+  IterBatchesOptions,
   UntypedRow,
 } from "./dataset/types.ts";
 export type {

@@ -1,4 +1,5 @@
 import { thisMachine, workerEnvironment } from "../backends/open.ts";
+import type { Column } from "../data/columns.ts";
 import type { StageState } from "../engines/engine.ts";
 import { prepareEngine } from "../engines/prepare-engine.ts";
 import { describeEngine, openEngine } from "../engines/registry.ts";
@@ -8,6 +9,7 @@ import { silentLogger } from "../foundation/logger.ts";
 import { randomInteger } from "../foundation/random.ts";
 import { findInput } from "../run/create-plan.ts";
 import type { JobInput } from "../run/job/schema.ts";
+import { columnsOfFiles } from "../run/output/file-columns.ts";
 import { assertStagesAskable, rowModelOpener } from "../run/row-model.ts";
 import { inputRows, type StreamedRow, streamRows } from "../run/stream-rows.ts";
 import { jobOf, type RunOptions, surroundingsOf } from "./run.ts";
@@ -28,6 +30,20 @@ export async function* inputLines(input: InputJob, options: StreamOptions): Asyn
       yield raw.includes("\n") ? exactText(parseExactly(raw)) : raw;
     }
   }
+}
+
+/** The columns of a job's input; undefined where its files do not say them. */
+export async function inputColumns(
+  input: InputJob,
+  options: StreamOptions,
+): Promise<Column[] | undefined> {
+  const surroundings = surroundingsOf(options);
+  const job = await jobOf(input, surroundings);
+  // What a schema makes of values is no matter of the file.
+  if (job.input.some(({ schema }) => schema !== undefined)) return undefined;
+  const { inputs } = runDependencies(surroundings, silentLogger, job.store);
+  const { files } = await findInput(job, inputs);
+  return columnsOfFiles(files, (source) => job.input[source]?.columns, inputs.open);
 }
 
 /** What tells the input of a job from another one, as far as a listing of its files can. */

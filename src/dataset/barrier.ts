@@ -19,6 +19,7 @@ export async function* throughBarrier(
   step: Barrier,
   directory: string,
 ): AsyncGenerator<string> {
+  if (step.kind === "union") return yield* lines();
   if (step.kind === "limit") return yield* firstOf(lines(), step.rows);
   const random = seededRandom(step.seed);
   if (step.kind === "shuffle") return yield* shuffled(lines(), { random, directory });
@@ -34,6 +35,7 @@ export async function* throughBarrier(
 }
 
 async function* firstOf(lines: AsyncIterable<string>, most: number): AsyncGenerator<string> {
+  if (most === 0) return;
   let count = 0;
   for await (const line of lines) {
     yield line;

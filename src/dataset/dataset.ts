@@ -1,14 +1,15 @@
-import type { Column } from "../data/columns.ts";
 import type { StageState } from "../engines/engine.ts";
+import { toColumns } from "../engines/pipeline/columns.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import type { JobInput } from "../run/job/schema.ts";
 import type { RunPreview } from "../run/preview.ts";
 import { batchStage } from "./batch-stage.ts";
 import {
   countRows,
+  type DatasetColumn,
   type DatasetRun,
   jobOfDataset,
-  type Pipeline,
+  materializeDataset,
   planDataset,
   type ReadDatasetOptions,
   type RunDatasetOptions,
@@ -20,11 +21,12 @@ import {
 import type { Pipe } from "./generate.ts";
 import type { ModuleReference } from "./module-reference.ts";
 import { printRows } from "./print-rows.ts";
-import type { Source, Step } from "./step.ts";
+import type { Pipeline, Source, Step } from "./step.ts";
 import { stepCodeOf } from "./step-code.ts";
 import type {
   Awaitable,
   BatchClass,
+  IterBatchesOptions as BatchesForm,
   BatchOptions,
   BatchResults,
   ClassOptions,
@@ -178,9 +180,23 @@ export class Dataset<Row extends object = JsonObject> implements AsyncIterable<R
     return this.#with(stage.step);
   }
 
-  /** Keeps the first rows. */
+  /** Keeps the first rows; 0 keeps none. */
   limit(rows: number): Dataset<Row> {
-    return this.#with({ kind: "limit", rows: whole("limit", rows, 1) });
+    return this.#with({ kind: "limit", rows: whole("limit", rows, 0) });
+  }
+
+  /**
+   * The rows of this dataset, and then those of others, whatever they are read from. Datasets with
+   * stages are carried out first, as what is before a `shuffle` is.
+   *
+   * @example
+   * const all = dataset.jsonl("new.jsonl").union(dataset.parquet("old/*.parquet"));
+   */
+  union<Others extends object[]>(
+    ...others: { [At in keyof Others]: Dataset<Others[At]> }
+  ): Dataset<Row | Others[number]> {
+    const parts = [this, ...others].map((each) => (each as Dataset<object>).#pipeline);
+    return new Dataset<Row | Others[number]>({ kind: "union", parts });
   }
 
   /**
@@ -228,13 +244,72 @@ export class Dataset<Row extends object = JsonObject> implements AsyncIterable<R
     return taken;
   }
 
+  /**
+   * All rows, as an array.
+   *
+   * @throws SluiceError the failure of the first row that fails.
+   */
+  takeAll(options: ReadDatasetOptions = {}): Promise<Row[]> {
+    return Array.fromAsync(rowsOfDataset(this.#pipeline, options) as AsyncIterable<Row>);
+  }
+
+  /**
+   * Rows as they come out, in arrays or, with `batchFormat: "columns"`, as lists by column.
+   *
+   * @throws SluiceError the failure of the first row that fails.
+   * @example
+   * for await (const batch of dataset.jsonl("rows.jsonl").iterBatches({ batchSize: 32 })) {
+   *   console.log(batch.length);
+   * }
+   */
+  iterBatches(options?: IterBatchesOptions & { batchFormat?: "rows" }): AsyncGenerator<Row[]>;
+  iterBatches(
+    options: IterBatchesOptions & { batchFormat: "columns" },
+  ): AsyncGenerator<Columns<Row>>;
+  async *iterBatches({
+    batchSize = 256,
+    batchFormat = "rows",
+    dropLast = false,
+    ...options
+  }: IterBatchesOptions = {}): AsyncGenerator<Row[] | Columns<Row>> {
+    whole("batchSize", batchSize, 1);
+    const formed = (batch: Row[]) =>
+      batchFormat === "rows" ? batch : (toColumns(batch as JsonObject[]) as Columns<Row>);
+    let batch: Row[] = [];
+    for await (const row of rowsOfDataset(this.#pipeline, options)) {
+      batch.push(row as Row);
+      if (batch.length < batchSize) continue;
+      yield formed(batch);
+      batch = [];
+    }
+    if (batch.length > 0 && !dropLast) yield formed(batch);
+  }
+
+  /**
+   * Carries it out as a run, once: the dataset that comes back reads what came out, as often as it
+   * is called, in this program and in later calls of it. Values keep their types.
+   *
+   * @param output a directory, which holds the run.
+   * @throws SluiceError what stopped the run, or `ROW_FAILED` where more rows failed than
+   *   `job: { maxFailedRows }` allows.
+   * @example
+   * const clean = await dataset.jsonl("rows.jsonl").filter(({ text }) => text).materialize("clean");
+   * console.log(await clean.count(), await clean.take(3));
+   */
+  async materialize(output: string, options: WriteOptions = {}): Promise<Dataset<Row>> {
+    return new Dataset<Row>(await materializeDataset(this.#pipeline, { ...options, output }));
+  }
+
   /** How many rows there are at the end. */
   count(options: ReadDatasetOptions = {}): Promise<number> {
     return countRows(this.#pipeline, options);
   }
 
-  /** The columns of rows at the end, from the first 20 of them. */
-  schema(options: ReadDatasetOptions = {}): Promise<Column[]> {
+  /**
+   * The columns of rows at the end: those of the files where these say them (Parquet, Arrow) and no
+   * stage changes rows, else inferred from the first 20 rows, as `inferredFromRows` says.
+   */
+  schema(options: ReadDatasetOptions = {}): Promise<DatasetColumn[]> {
     return schemaOfDataset(this.#pipeline, options);
   }
 
@@ -325,6 +400,9 @@ export class Dataset<Row extends object = JsonObject> implements AsyncIterable<R
     return this.#with({ kind: "stage", stage, ...given, isOneToOne });
   }
 }
+
+/** How rows are looped over in batches. */
+export interface IterBatchesOptions extends BatchesForm, ReadDatasetOptions {}
 
 type OutputFormat = "jsonl" | "csv" | "json" | "parquet";
 type WriteOptions = Omit<RunDatasetOptions, "output">;

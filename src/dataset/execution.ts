@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { plan, type RunOptions, runWith, surroundingsOf } from "../api/run.ts";
-import { type StreamOptions, streamJob } from "../api/stream.ts";
+import { inputColumns, type StreamOptions, streamJob } from "../api/stream.ts";
 import { type Column, ColumnTally } from "../data/columns.ts";
 import type { StageState } from "../engines/engine.ts";
 import { SluiceError } from "../foundation/errors.ts";
@@ -15,9 +15,8 @@ import type { RunResult } from "../run/run-job.ts";
 import { printNotice } from "./print-rows.ts";
 import { jobOfSegment, type Segment, segmentOf, withStep } from "./segment.ts";
 import { StageTally } from "./stage-tally.ts";
-import { type InterimJob, type Pipeline, Workshop } from "./workshop.ts";
-
-export type { Pipeline } from "./workshop.ts";
+import type { Pipeline, Source, Step } from "./step.ts";
+import { type InterimJob, Workshop } from "./workshop.ts";
 
 /** What the stages of a run may take of each worker's machine; default: all that it has. */
 export interface Resources {
@@ -71,6 +70,7 @@ export interface DatasetRun extends RunResult {
 export async function runDataset(
   pipeline: Pipeline,
   options: RunDatasetOptions,
+  typedOutput = false,
 ): Promise<DatasetRun> {
   const { fresh, overwrite = false, ...others } = options;
   const isFresh = fresh ?? overwrite;
@@ -85,7 +85,7 @@ export async function runDataset(
     options.onEvent?.(event);
   };
   const { job: _, output: __, resources: ___, ...running } = others;
-  const job = jobWith(segment, options);
+  const job = jobWith(segment, options, typedOutput);
   const anew = { ...running, onEvent, overwrite: isFresh };
   const result = await runWith(job, anew, segment.functions);
   const exitCode = workshop.interimRuns.reduce(
@@ -106,13 +106,38 @@ function tellResumed(rows: number, output: string, { onEvent }: RunDatasetOption
   else printNotice(message);
 }
 
+/**
+ * Carries a dataset out as a run, whose results are the source of another dataset.
+ *
+ * @throws SluiceError what stopped the run, or `ROW_FAILED` where more rows failed than may.
+ */
+export async function materializeDataset(
+  pipeline: Pipeline,
+  options: RunDatasetOptions,
+): Promise<Source> {
+  const { error, summary, exitCode } = await runDataset(pipeline, options, true);
+  if (error) throw error;
+  if (exitCode !== 0) {
+    const [first = ""] = Object.values(summary.error_messages);
+    const detail = `${summary.rows.failed} of ${summary.rows.total} rows; the first: ${first}`;
+    throw new SluiceError("ROW_FAILED", detail, {
+      file: summary.output,
+      hint: "job: { maxFailedRows } says how many may fail; sluice results --failed shows them",
+    });
+  }
+  const isFile = summary.output.endsWith(".jsonl");
+  const path = isFile ? summary.output : `${summary.output}/part-*.jsonl`;
+  return { kind: "input", input: [{ path, format: "jsonl" }], isTyped: true };
+}
+
 /** The job of a dataset that needs nothing of this program. */
 export function jobOfDataset(
   { source, steps }: Pipeline,
   options: Pick<RunDatasetOptions, "output" | "job" | "resources">,
 ): JobInput {
   if (source.kind === "rows") throw bound("its rows come from this program");
-  let segment = segmentOf(source.input);
+  if (source.kind === "union") throw bound("the rows of its datasets are put together first");
+  let segment = segmentOf(source.input, source.isTyped);
   for (const step of steps) {
     const next = withStep(segment, step);
     if (next === undefined) throw bound(`${step.kind} needs all rows before it`);
@@ -180,20 +205,53 @@ export async function countRows(pipeline: Pipeline, options: ReadDatasetOptions)
   return count;
 }
 
-/** Rows from which columns are found. */
+/** Rows from which columns are inferred. */
 const schemaRows = 20;
+
+/** A column of the rows of a dataset. */
+export interface DatasetColumn extends Column {
+  /** How many rows it was inferred from; absent where the files say it (Parquet, Arrow). */
+  inferredFromRows?: number;
+}
 
 export async function schemaOfDataset(
   pipeline: Pipeline,
   options: ReadDatasetOptions,
-): Promise<Column[]> {
+): Promise<DatasetColumn[]> {
+  const known = await columnsOfSource(pipeline, options);
+  if (known) return known;
   const tally = new ColumnTally();
   let count = 0;
   for await (const row of rowsOfDataset(pipeline, options, schemaRows)) {
     tally.add(plainJson(row) as ExactRow);
     if (++count >= schemaRows) break;
   }
-  return tally.columns();
+  return tally.columns().map((column) => ({ ...column, inferredFromRows: count }));
+}
+
+/** The columns that files say they have, as far as each step after them keeps columns. */
+async function columnsOfSource(
+  { source, steps }: Pipeline,
+  options: ReadDatasetOptions,
+): Promise<Column[] | undefined> {
+  if (source.kind !== "input") return undefined;
+  const job = { ...options.job, ...jobOfSegment(segmentOf(source.input), undefined) };
+  let columns = await inputColumns(job, options);
+  for (const step of steps) columns = columns && columnsBehind(step, columns);
+  return columns;
+}
+
+function columnsBehind(step: Step, columns: Column[]): Column[] | undefined {
+  if (step.kind !== "stage") return columns;
+  const { kind, columns: named } = step.stage;
+  if (kind === "filter") return columns;
+  if (kind === "select") {
+    const found = (named as string[]).map((name) => columns.find((each) => each.name === name));
+    return found.filter((column) => column !== undefined);
+  }
+  if (kind !== "rename") return undefined;
+  const names = named as Readonly<Record<string, string>>;
+  return columns.map((column) => ({ ...column, name: names[column.name] ?? column.name }));
 }
 
 export async function statsOfDataset(
@@ -211,8 +269,9 @@ export async function statsOfDataset(
 function jobWith(
   segment: Segment,
   { output, job, resources }: Pick<RunDatasetOptions, "output" | "job" | "resources">,
+  typedOutput = false,
 ): JobInput {
-  const own = jobOfSegment(segment, written(resources));
+  const own = jobOfSegment(segment, written(resources), typedOutput);
   const shard = job?.shard || own.shard ? { shard: { ...own.shard, ...job?.shard } } : {};
   return { ...job, ...own, ...shard, output };
 }

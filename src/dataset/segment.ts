@@ -17,7 +17,10 @@ export interface Segment {
 }
 
 /** A step that needs all rows before it, in one place. */
-export type Barrier = Extract<Step, { kind: "limit" | "sample" | "shuffle" }>;
+export type Barrier =
+  | Extract<Step, { kind: "limit" | "sample" | "shuffle" }>
+  /** The end of a dataset whose rows are followed by those of another one. */
+  | { kind: "union" };
 
 /** A segment that reads an input, with no stages yet. */
 export function segmentOf(

@@ -2,6 +2,7 @@ import { fileURLToPath } from "node:url";
 import type { z } from "zod";
 import { SluiceError } from "../foundation/errors.ts";
 import type { JsonObject } from "../foundation/json.ts";
+import { isZodSchema } from "../prompt/structure/zod-schema.ts";
 import { Dataset } from "./dataset.ts";
 import { edgeSchemaOf } from "./edge-schema.ts";
 import { givenRows } from "./given-rows.ts";
@@ -78,13 +79,16 @@ export const dataset = Object.freeze({
     return new Dataset(sourceOf(path, "text"));
   },
 
-  /** Parquet. */
-  parquet<Schema extends z.ZodType<object> = z.ZodType<JsonObject>>(
-    path: InputPath,
-    schema?: Schema,
-  ): Dataset<z.output<Schema>> {
-    return new Dataset(sourceOf(path, "parquet", schema));
-  },
+  /**
+   * Parquet.
+   *
+   * @example
+   * dataset.parquet("rows/*.parquet", { columns: ["id", "text"] }); // reads no other columns
+   */
+  parquet: tableSource("parquet"),
+
+  /** Arrow files (Feather), in the form that is written to disk. Options as those of `parquet`. */
+  arrow: tableSource("arrow"),
 
   /** Files themselves, each a row with its name, path and size. */
   files(path: InputPath): Dataset<FileRow> {
@@ -92,7 +96,43 @@ export const dataset = Object.freeze({
   },
 });
 
-function sourceOf(path: InputPath, format: string, schema?: z.ZodType): Source {
+/** How a table is read. */
+export interface TableOptions<Schema extends z.ZodType<object>, Name extends string> {
+  /** Columns that are read, in this order; default: all of them. */
+  columns?: readonly Name[];
+  /** Gives rows their type, and is checked. Columns that are not read are no part of it. */
+  schema?: Schema;
+}
+
+/** Reads tables: a schema, or options, may follow the path. */
+interface TableSource {
+  <Schema extends z.ZodType<object> = z.ZodType<JsonObject>>(
+    path: InputPath,
+    schema?: Schema,
+  ): Dataset<z.output<Schema>>;
+  <
+    const Name extends keyof z.output<Schema> & string,
+    Schema extends z.ZodType<object> = z.ZodType<JsonObject>,
+  >(
+    path: InputPath,
+    options: TableOptions<Schema, Name>,
+  ): Dataset<Pick<z.output<Schema>, Name>>;
+}
+
+function tableSource(format: string): TableSource {
+  return (path: InputPath, given?: z.ZodType<object> | TableOptions<z.ZodType<object>, string>) => {
+    const { schema, columns } =
+      given === undefined || isZodSchema(given) ? { schema: given, columns: undefined } : given;
+    return new Dataset<never>(sourceOf(path, format, schema, columns));
+  };
+}
+
+function sourceOf(
+  path: InputPath,
+  format: string,
+  schema?: z.ZodType,
+  columns?: readonly string[],
+): Source {
   const paths = (Array.isArray(path) ? path : [path]).map(pathOf);
   if (paths.length === 0) {
     throw new SluiceError("USAGE", "a dataset of no path", { hint: "name a file, or a glob" });
@@ -102,6 +142,7 @@ function sourceOf(path: InputPath, format: string, schema?: z.ZodType): Source {
     path: each,
     format: format === "csv" && tabSeparated.test(each) ? "tsv" : format,
     ...checked,
+    ...(columns && { columns: [...columns] }),
   }));
   return { kind: "input", input };
 }

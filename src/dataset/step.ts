@@ -27,4 +27,13 @@ export type Step =
 /** Where the rows of a dataset come from. */
 export type Source =
   | { kind: "rows"; rows: readonly JsonObject[] }
-  | { kind: "input"; input: readonly JsonObject[] };
+  /** `isTyped`: rows are as `toWire` has them. */
+  | { kind: "input"; input: readonly JsonObject[]; isTyped?: boolean }
+  /** The rows of several datasets, one after another. */
+  | { kind: "union"; parts: readonly Pipeline[] };
+
+/** A source and the steps behind it. */
+export interface Pipeline {
+  source: Source;
+  steps: readonly Step[];
+}

@@ -86,6 +86,16 @@ export interface FunctionOptions {
   closure?: Closure;
 }
 
+/** How `iterBatches` forms batches. */
+export interface IterBatchesOptions {
+  /** Rows of each batch, but for the last one; default 256. */
+  batchSize?: number;
+  /** `columns` gives lists by column; default `rows`. */
+  batchFormat?: "rows" | "columns";
+  /** Leaves out the last batch where it is not full; default false. */
+  dropLast?: boolean;
+}
+
 /** How `mapBatches` forms batches, and how many replicas of its code there are. */
 export interface BatchOptions extends FunctionOptions {
   /**

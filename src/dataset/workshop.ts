@@ -21,13 +21,7 @@ import {
   segmentOf,
   withStep,
 } from "./segment.ts";
-import type { Source, Step } from "./step.ts";
-
-/** A source and the steps behind it. */
-export interface Pipeline {
-  source: Source;
-  steps: readonly Step[];
-}
+import type { Pipeline, Source } from "./step.ts";
 
 /** Keys of a job that hold for the runs of stages before a barrier as well. */
 export type InterimJob = Omit<Partial<JobInput>, "input" | "model" | "output">;
@@ -81,15 +75,34 @@ export class Workshop {
 
   /** The last segment of a pipeline, with all before it carried out. */
   async lastSegment({ source, steps }: Pipeline): Promise<Segment> {
-    let segment = segmentOf(await this.#inputOf(source), source.kind === "rows");
+    let segment = await this.#firstSegment(source);
     for (const step of steps) {
       segment = withStep(segment, step) ?? (await this.#behind(segment, step as Barrier));
     }
     return segment;
   }
 
-  async #inputOf(source: Source): Promise<Segment["input"]> {
-    if (source.kind === "input") return source.input;
+  async #firstSegment(source: Source): Promise<Segment> {
+    if (source.kind === "union") return this.#unionOf(source.parts);
+    if (source.kind === "input") return segmentOf(source.input, source.isTyped);
+    return segmentOf(await this.#inputOf(source), true);
+  }
+
+  /** Files that are read as they are, and what comes out of the others, as one input. */
+  async #unionOf(parts: readonly Pipeline[]): Promise<Segment> {
+    const segments: Segment[] = [];
+    for (const part of parts) segments.push(await this.lastSegment(part));
+    const isTyped = segments.some(({ typedInput, stages }) => typedInput || stages.length > 0);
+    const input: JsonObject[] = [];
+    for (const segment of segments) {
+      const { stages, limit, typedInput } = segment;
+      const isFile = stages.length === 0 && limit === undefined && typedInput === isTyped;
+      input.push(...(isFile ? segment : await this.#behind(segment, { kind: "union" })).input);
+    }
+    return segmentOf(input, isTyped);
+  }
+
+  async #inputOf(source: Extract<Source, { kind: "rows" }>): Promise<Segment["input"]> {
     const name = fileNameOf("rows", source.rows);
     const standing = await this.#standingFile(name);
     const path = standing ?? (await storedLines(this.#storage, name, linesOfRows(source)));
@@ -106,12 +119,12 @@ export class Workshop {
   /** A segment that reads what a barrier made of an earlier one. */
   async #behind(segment: Segment, step: Barrier): Promise<Segment> {
     const number = ++this.#barriers;
-    const job = jobOfSegment(segment, undefined, segment.stages.length > 0);
+    const isTyped = isCarriedOut(segment, step) || segment.typedInput;
+    const job = jobOfSegment(segment, undefined, isCarriedOut(segment, step));
     const facts = await inputFacts(job, this.#options);
     const name = fileNameOf(`${number}-${step.kind}`, [job, step, facts]);
     // Before the run that it is made of: a kill between them must not leave the older one.
     if (this.#options.overwrite) await this.#storage.remove(`${name}.jsonl`);
-    const isTyped = segment.typedInput || segment.stages.length > 0;
     const standing = await this.#standingFile(name);
     if (standing) return segmentOf([{ path: standing, format: "jsonl" }], isTyped, segment.shards);
     const lines = await this.#linesOf(segment, step, `${number}-run`);
@@ -125,16 +138,16 @@ export class Workshop {
     }
   }
 
-  async #linesOf(segment: Segment, { kind }: Barrier, name: string): Promise<Lines> {
+  async #linesOf(segment: Segment, step: Barrier, name: string): Promise<Lines> {
     const { resources, ...options } = this.#options;
-    const hasStages = segment.stages.length > 0;
+    const hasStages = isCarriedOut(segment, step);
     const job = { ...options.job, ...jobOfSegment(segment, resources, hasStages) };
     if (!hasStages) return () => inputLines(job, options);
     if (this.#keepsRuns) {
       const output = `${this.#storage.location}/${name}`;
       const result = await runWith({ ...job, output }, options, segment.functions);
       if (result.error) throw result.error;
-      this.#note(result, kind);
+      this.#note(result, step.kind);
       return () => resultLines(output, dependenciesOf(options));
     }
     const rows = streamJob(job, options, segment.functions);
@@ -159,7 +172,7 @@ export class Workshop {
     const { code, hint, message, place } = error;
     const { file, line } = place;
     if (!file?.startsWith(`${this.#temporary}/`)) return error;
-    const barrier = /^\d+-(shuffle|sample|limit)/.exec(basename(file))?.[1];
+    const barrier = /^\d+-(shuffle|sample|limit|union)/.exec(basename(file))?.[1];
     const where = barrier === undefined ? `row ${line}` : `row ${line} behind ${barrier}`;
     const placed = new SluiceError(code, "", { hint, cause: error });
     placed.message = message.replace(`${file}:${line}`, where);
@@ -169,6 +182,11 @@ export class Workshop {
 
 async function* textsOf(rows: ReturnType<typeof streamJob>): AsyncGenerator<string> {
   for await (const row of rows) yield row.text();
+}
+
+/** Whether rows go through a pipeline before a step, by which they come out as `toWire` has them. */
+function isCarriedOut({ stages }: Segment, { kind }: Barrier): boolean {
+  return stages.length > 0 || kind === "union";
 }
 
 function besideOutput(output: string): string {
