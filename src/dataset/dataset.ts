@@ -1,5 +1,5 @@
 import type { StageState } from "../engines/engine.ts";
-import { toColumns } from "../engines/pipeline/columns.ts";
+import { toColumns } from "../foundation/column-batch.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import type { JobInput } from "../run/job/schema.ts";
 import type { RunPreview } from "../run/preview.ts";
@@ -293,7 +293,8 @@ export class Dataset<Row extends object = JsonObject> implements AsyncIterable<R
    * @throws SluiceError what stopped the run, or `ROW_FAILED` where more rows failed than
    *   `job: { maxFailedRows }` allows.
    * @example
-   * const clean = await dataset.jsonl("rows.jsonl").filter(({ text }) => text).materialize("clean");
+   * const rows = dataset.jsonl("rows.jsonl").filter(({ text }) => text);
+   * const clean = await rows.materialize("clean");
    * console.log(await clean.count(), await clean.take(3));
    */
   async materialize(output: string, options: WriteOptions = {}): Promise<Dataset<Row>> {

@@ -184,7 +184,7 @@ async function* textsOf(rows: ReturnType<typeof streamJob>): AsyncGenerator<stri
   for await (const row of rows) yield row.text();
 }
 
-/** Whether rows go through a pipeline before a step, by which they come out as `toWire` has them. */
+/** Whether rows go through a pipeline before a step: they come out as `toWire` has them. */
 function isCarriedOut({ stages }: Segment, { kind }: Barrier): boolean {
   return stages.length > 0 || kind === "union";
 }

@@ -1,3 +1,4 @@
+import { fromColumns, toColumns } from "../../foundation/column-batch.ts";
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
@@ -5,7 +6,6 @@ import { typedResult } from "../../foundation/json-result.ts";
 import { miscounted } from "../batching/miscounted.ts";
 import { isOutOfMemory } from "../batching/out-of-memory.ts";
 import { explained } from "../predictor/explained.ts";
-import { fromColumns, toColumns } from "./columns.ts";
 import { givesAnyRows, type StageOptions } from "./options.ts";
 
 /** What one row becomes at a stage; none = it is filtered. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { fromColumns, toColumns } from "../../../src/engines/pipeline/columns.ts";
-import { rowChars } from "../../../src/engines/pipeline/row-chars.ts";
+import { rowChars } from "../../src/engines/pipeline/row-chars.ts";
+import { fromColumns, toColumns } from "../../src/foundation/column-batch.ts";
 
 describe("columns of a batch", () => {
   it("have one length, with null where a row lacks one", () => {

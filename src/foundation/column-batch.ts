@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from "../../foundation/json.ts";
+import type { Json, JsonObject } from "./json.ts";
 
 /**
  * A batch as columns: lists of one length, by name. A row that lacks a column has null there.
