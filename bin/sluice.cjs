@@ -14,7 +14,11 @@ function refuse(lines) {
 }
 
 if (isTooOld) {
-  refuse([needed, "install a newer Node, or put one first in PATH"]);
+  // In a checkout, npm brings one along.
+  var own = require("path").join(__dirname, "..", "node_modules", "node", "bin", "node");
+  var call = "run it by the Node of this checkout: ".concat(own, " ", process.argv[1]);
+  var other = "install a newer Node, or put one first in PATH";
+  refuse([needed, require("fs").existsSync(own) ? call : other]);
 } else if (process.platform === "win32") {
   refuse(["error USAGE: Sluice does not run on Windows itself", "run it inside WSL2"]);
 } else {
