@@ -8,17 +8,23 @@ var parts = version.split(".").map(Number);
 var needed = "error USAGE: Sluice needs Node 22.18 or newer, and this is Node ".concat(version);
 var isTooOld = parts[0] < oldest[0] || (parts[0] === oldest[0] && parts[1] < oldest[1]);
 
+// In a checkout, npm brings a Node along.
+function cure() {
+  var call = "run it by the Node of this checkout: ";
+  try {
+    return call.concat(require.resolve("node/bin/node"), " ", process.argv[1]);
+  } catch (_error) {
+    return "install a newer Node, or put one first in PATH";
+  }
+}
+
 function refuse(lines) {
   process.stderr.write(lines.join("\n  hint: ").concat("\n"));
   process.exitCode = 64;
 }
 
 if (isTooOld) {
-  // In a checkout, npm brings one along.
-  var own = require("path").join(__dirname, "..", "node_modules", "node", "bin", "node");
-  var call = "run it by the Node of this checkout: ".concat(own, " ", process.argv[1]);
-  var other = "install a newer Node, or put one first in PATH";
-  refuse([needed, require("fs").existsSync(own) ? call : other]);
+  refuse([needed, cure()]);
 } else if (process.platform === "win32") {
   refuse(["error USAGE: Sluice does not run on Windows itself", "run it inside WSL2"]);
 } else {

@@ -30,6 +30,8 @@ describe("bin", () => {
       const { status, stderr } = runAs(version);
       expect(status, version).toBe(64);
       expect(stderr).toContain(`needs Node 22.18 or newer, and this is Node ${version}`);
+      const [, own] = /by the Node of this checkout: (\S+) /.exec(stderr)!;
+      expect(spawnSync(own!, ["--version"], { encoding: "utf8" }).stdout).toMatch(/^v24/);
     }
     expect(runAs("22.18.0").status).toBe(0);
     expect(runAs("23.0.0").status).toBe(0);
