@@ -22,8 +22,8 @@ export interface CliIo extends Surroundings {
   columns(): number;
   /** Sets the code with which the process will end; commands return, they never exit. */
   setExitCode(code: number): void;
-  /** Ends the process at once with this code, for who asks twice. */
-  leave(code: number): void;
+  /** Ends the process at once by this signal, as if nobody listened: 130 in a shell for SIGINT. */
+  leave(signal: StopSignal): void;
   /** Calls `listener` for each stop signal; the returned function ends that. */
   onSignal(listener: (signal: StopSignal) => void): () => void;
   /** Aborted when the reader of stdout has gone (`sluice results DIR | head`). */

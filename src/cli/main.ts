@@ -46,7 +46,10 @@ function processIo(): CliIo {
     clock: systemClock,
     random: systemRandom,
     setExitCode,
-    leave: (code) => process.exit(code),
+    leave(signal) {
+      process.removeAllListeners(signal);
+      process.kill(process.pid, signal);
+    },
     onSignal(listener) {
       for (const signal of stopSignals) process.on(signal, listener);
       return () => {

@@ -18,7 +18,7 @@ export async function untilSignal<T>(
   const stop = new AbortController();
   let received: StopSignal | undefined;
   const ignore = io.onSignal((signal) => {
-    if (received) return io.leave(signalCodes[signal]);
+    if (received) return io.leave(signal);
     received = signal;
     logger.log("info", "stopping: no more rows are asked; once more to leave at once");
     stop.abort(new SluiceError("RUN_CANCELED", `by ${signal}`));

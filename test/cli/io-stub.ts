@@ -27,9 +27,7 @@ export function stubIo(changes: Partial<CliIo> = {}) {
     columns: () => 80,
     clock: systemClock,
     random: seededRandom(1),
-    leave(code) {
-      state.exitCode = code;
-    },
+    leave: () => {},
     setExitCode(code) {
       state.exitCode = code;
     },
