@@ -1,0 +1,239 @@
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect } from "vitest";
+import type { RunSummary } from "../../src/run/events.ts";
+import { pause, runningIn, runSluice, startSluice, stillRunning } from "../chaos/sluice-process.ts";
+import { type DrawnJob, type DrawnRow, drawJob, type Kill, type Step } from "./drawn-job.ts";
+import { ExpectedRun } from "./expected-run.ts";
+import { JobFolder } from "./job-folder.ts";
+
+const maxCalls = 12;
+/** Ends of a call that say that the same command goes on. */
+const goesOn: readonly (number | null)[] = [75, 69, 74, 130, 143, null];
+
+/**
+ * Draws a job, does all that is to be done with it by the program, and compares what comes of it
+ * with the model after each step.
+ *
+ * @throws what differs, with the folder of the job, which then stays.
+ */
+export async function playJob(seed: number): Promise<void> {
+  const job = drawJob(seed);
+  const path = mkdtempSync(join(tmpdir(), `sluice-random-${seed}-`));
+  const folder = await JobFolder.make(path, job);
+  const play = new Play(job, folder);
+  try {
+    for (const step of job.steps) await play.carryOut(step);
+    expect(await stillRunning(runningIn(path), 15_000), "processes that stay").toEqual([]);
+    rmSync(path, { recursive: true });
+  } catch (error) {
+    const steps = play.done.join(", ");
+    const { message } = error as Error;
+    throw new Error(`job ${seed} in ${path}, at the end of ${steps}: ${message}`, { cause: error });
+  } finally {
+    await folder.close();
+  }
+}
+
+interface Call {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+  /** The last line of stdout, where it is JSON. */
+  summary: Partial<Pick<RunSummary, "manifest" | "errors" | "prompt_tokens">>;
+}
+
+class Play {
+  readonly done: string[] = [];
+  readonly #job: DrawnJob;
+  readonly #folder: JobFolder;
+  readonly #expected: ExpectedRun;
+  #kills: Kill[];
+  readonly #runCommand = ["run", "-c", "job.yaml"];
+
+  constructor(job: DrawnJob, folder: JobFolder) {
+    this.#job = job;
+    this.#folder = folder;
+    this.#expected = new ExpectedRun(job);
+    this.#kills = [...job.kills];
+  }
+
+  async carryOut(step: Step): Promise<void> {
+    this.done.push(step.kind);
+    if (step.kind === "run") return this.#run();
+    if (step.kind === "again") return this.#again();
+    if (step.kind === "retry") return this.#retry(["retry", this.#job.output]);
+    if (step.kind === "mend-server") return this.#mendServer();
+    if (step.kind === "mend-rows") return this.#mendRows();
+    if (step.kind === "extend") return this.#extend(step.rows);
+    expect((await this.#call(["clean", this.#job.output])).code).toBe(0);
+    await this.#expectFiles();
+  }
+
+  async #run(): Promise<void> {
+    this.#expected.askNewRows();
+    await this.#expectEnd(await this.#callUnderKills(this.#runCommand));
+    if (this.#job.kills.length === 0) this.#expectAsked();
+  }
+
+  /** The same command does nothing, and says what the first one said. */
+  async #again(): Promise<void> {
+    const { asked } = this.#folder;
+    const before = await this.#call(["results", this.#job.output]);
+    await this.#expectEnd(await this.#call(this.#runCommand));
+    expect(this.#folder.asked, "asked by the same command").toBe(asked);
+    expect(await this.#call(["results", this.#job.output])).toEqual(before);
+  }
+
+  async #retry(command: string[]): Promise<void> {
+    const isNothingLeft = this.#expected.failed === 0;
+    this.#expected.askFailedRows();
+    const call = await this.#call(command);
+    if (!isNothingLeft) return this.#expectEnd(call);
+    expect(call).toMatchObject({ code: 0, stdout: "" });
+    await this.#expectFiles();
+  }
+
+  /** The command that `status` advises is the one that helps. */
+  async #mendServer(): Promise<void> {
+    this.#expected.mendServer();
+    this.#folder.mendServer();
+    if (this.#expected.failed === 0) return;
+    const { stdout } = await this.#call(["status", this.#job.output]);
+    const advised = /sluice (retry \S+)/.exec(stdout)?.[1];
+    expect(advised, stdout).toBeDefined();
+    await this.#retry(advised!.split(" "));
+  }
+
+  async #mendRows(): Promise<void> {
+    this.#expected.mendRows();
+    this.#folder.writeRows(this.#expected.rows);
+    await this.#retry(["retry", this.#job.output, "--reread"]);
+  }
+
+  async #extend(rows: readonly DrawnRow[]): Promise<void> {
+    this.#folder.appendRows(rows);
+    this.#expected.append(rows);
+    this.#expected.askNewRows();
+    this.#runCommand.push("--extend");
+    await this.#expectEnd(await this.#call(this.#runCommand));
+  }
+
+  async #call(command: readonly string[]): Promise<Call> {
+    return callOf(await runSluice(command, this.#folder.path));
+  }
+
+  /** Calls again until the run has its end, with the kills that are drawn. */
+  async #callUnderKills(command: readonly string[]): Promise<Call> {
+    for (let calls = 1; ; calls++) {
+      const kill = this.#kills.pop();
+      const process = startSluice(command, this.#folder.path);
+      const asked = this.#folder.asked;
+      while (kill && !process.hasEnded() && this.#folder.asked < asked + kill.afterAsked) {
+        await pause(5);
+      }
+      if (kill?.whom === "process") process.kill(kill.signal);
+      if (kill?.whom === "group") process.killGroup(kill.signal);
+      const end = callOf(await process.ended);
+      if (!goesOn.includes(end.code)) return end;
+      expect(calls, `not sealed after so many calls: ${end.stderr}`).toBeLessThan(maxCalls);
+    }
+  }
+
+  /** Summary, status, manifest, proof, results and dead letters all say what the model says. */
+  async #expectEnd({ code, stderr, summary }: Call): Promise<void> {
+    const { answered, failed, errors, rows } = this.#expected;
+    const counts = { total: rows.length, answered, failed };
+    expect({ code, stderr }).toMatchObject({ code: failed > 0 ? 1 : 0 });
+    expect(summary).toMatchObject({ status: failed > 0 ? "FAILED" : "SUCCESS", rows: counts });
+    expect(summary).toMatchObject({ request_count: rows.length, response_count: answered });
+    expect(summary.errors, "errors of the summary").toEqual(errors);
+    const status = JSON.parse((await this.#call(["status", this.#job.output, "--json"])).stdout);
+    expect(status).toMatchObject({ state: failed > 0 ? "failed" : "successful", rows: counts });
+    const manifest = JSON.parse(readFileSync(summary.manifest!, "utf8"));
+    expect(manifest).toMatchObject({ rows: counts, requests: { planned: rows.length, answered } });
+    expect(manifest.usage.promptTokens).toBe(summary.prompt_tokens);
+    expect(status.usage).toEqual(manifest.usage);
+    for (const facts of [status, manifest]) expect(countsOf(facts.errors)).toEqual(errors);
+    await this.#expectFiles();
+  }
+
+  async #expectFiles(): Promise<void> {
+    const { output } = this.#job;
+    const verified = await this.#call(["verify", output]);
+    expect(verified).toMatchObject({ code: 0, stderr: "" });
+    this.#expectResults((await this.#call(["results", output])).stdout);
+    const failures = linesOf((await this.#call(["results", output, "--failed"])).stdout);
+    expect(failures.map((line) => pick(JSON.parse(line), "index", "code"))).toEqual(
+      this.#expected.outcomes.flatMap((outcome, index) =>
+        "code" in outcome ? [{ index, code: outcome.code }] : [],
+      ),
+    );
+  }
+
+  /** Each answered row once, in order, with the digits that it had, and its own answer. */
+  #expectResults(text: string): void {
+    const { rows, outcomes } = this.#expected;
+    const lines = linesOf(text);
+    const seen = new Set<string>();
+    const expected = rows.filter((_, index) => "answer" in outcomes[index]!);
+    expect(lines.map((line) => JSON.parse(line).id)).toEqual(expected.map(({ id }) => id));
+    for (const [at, row] of expected.entries()) {
+      const line = lines[at]!;
+      const { text: words, answer } = JSON.parse(line);
+      expect(words, row.id).toBe(row.text);
+      expect(/"number": ?"?([^",}]+)/.exec(line)?.[1], `number of ${row.id}`).toBe(row.number);
+      if (this.#job.engine === "fake") expect(answer).toBeTruthy();
+      else this.#expectAnswer(answer, rows.indexOf(row), seen);
+    }
+  }
+
+  #expectAnswer(answer: string, index: number, seen: Set<string>): void {
+    const outcome = this.#expected.outcomes[index] as { answer: string };
+    const { engine, sampling } = this.#job;
+    const isSampled = sampling.temperature > 0 && sampling.seed === undefined;
+    if (engine !== "openai" || !isSampled) return expect(answer).toBe(outcome.answer);
+    const [own] = / #\d+$/.exec(answer) ?? [""];
+    expect(answer).toBe(`${outcome.answer}${own}`);
+    expect(own, "the number of the request").not.toBe("");
+    // Each row's answer was sampled for it alone.
+    expect(seen).not.toContain(own);
+    seen.add(own);
+  }
+
+  /** Of a run without kills, each request that counts was seen, and none twice without need. */
+  #expectAsked(): void {
+    const { outcomes, rows } = this.#expected;
+    const { engine, sampling } = this.#job;
+    const unasked = ["JSON_INVALID", "VARIABLE_MISSING"];
+    const asked = rows.filter((_, index) => {
+      const outcome = outcomes[index]!;
+      return "answer" in outcome || !unasked.includes(outcome.code);
+    });
+    const isEachAsked = sampling.temperature > 0 && sampling.seed === undefined;
+    const prompts = new Set(asked.map(({ text, number, fate }) => `${text}/${number}[${fate}]`));
+    const tries = asked.filter(({ fate }) => fate === "flaky" || fate === "busy").length;
+    const least = isEachAsked ? asked.length : prompts.size;
+    expect(this.#folder.asked).toBeGreaterThanOrEqual(least);
+    expect(this.#folder.asked).toBeLessThanOrEqual(asked.length + tries);
+    if (isEachAsked && engine !== "openai") expect(this.#folder.asked).toBe(asked.length);
+  }
+}
+
+function callOf({ code, stdout, stderr }: Omit<Call, "summary">): Call {
+  const last = linesOf(stdout).at(-1) ?? "";
+  return { code, stdout, stderr, summary: last.startsWith("{") ? JSON.parse(last) : {} };
+}
+
+function linesOf(text: string): string[] {
+  return text.split("\n").filter((line) => line !== "");
+}
+
+function countsOf(errors: Record<string, { count: number }>): Record<string, number> {
+  return Object.fromEntries(Object.entries(errors).map(([code, { count }]) => [code, count]));
+}
+
+function pick(value: Record<string, unknown>, ...keys: string[]): Record<string, unknown> {
+  return Object.fromEntries(keys.map((key) => [key, value[key]]));
+}
