@@ -20,6 +20,8 @@ export interface SluiceProcess {
   workerStarted: Promise<void>;
   ended: Promise<ProcessEnd>;
   hasEnded(): boolean;
+  /** What it has written to stderr so far, by whole lines. */
+  stderr(): string;
   /** To the process alone. */
   kill(signal: NodeJS.Signals): void;
   /** To the process and its workers. */
@@ -66,6 +68,7 @@ export function startSluice(
     workerStarted: started.promise,
     ended,
     hasEnded: () => isOver,
+    stderr: () => stderr,
     kill: (signal) => void child.kill(signal),
     killGroup: (signal) => killQuietly(-pid, signal),
   };

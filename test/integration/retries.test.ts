@@ -1,44 +1,9 @@
-import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { runSluice } from "../chaos/sluice-process.ts";
-import { scratchFolder } from "../run/whole-run.ts";
-
-/** What a person does after a run, through the packed program. */
-function person() {
-  const folder = scratchFolder();
-  const call = async (...parameters: string[]) => {
-    const { code, stdout, stderr } = await runSluice([...parameters, "--quiet"], folder);
-    const last = stdout.trimEnd().split("\n").at(-1) ?? "";
-    const summary = last.startsWith("{") ? JSON.parse(last) : undefined;
-    return { code, stdout, stderr, summary };
-  };
-  const plain = (...parameters: string[]) => runSluice(parameters, folder);
-  return {
-    folder,
-    call,
-    plain,
-    write: (name: string, text: string) => writeFileSync(join(folder, name), text),
-    read: (name: string) => readFileSync(join(folder, name), "utf8"),
-  };
-}
+import { expectRows, person } from "./person.ts";
 
 const job = ["--input", "rows.jsonl", "--model", "fake", "--prompt", "Say {{ text }}"];
-
-/** Manifest, summary and status of a run say the same of its rows. */
-async function expectRows(
-  { plain, folder }: ReturnType<typeof person>,
-  rows: { total: number; answered: number; failed: number },
-): Promise<void> {
-  const status = JSON.parse((await plain("status", "out", "--json")).stdout);
-  expect(status.rows).toMatchObject(rows);
-  expect(status.state).toBe(rows.failed > 0 ? "failed" : "successful");
-  const { manifest } = JSON.parse(readFileSync(join(folder, "out/_SUCCESS"), "utf8"));
-  expect(JSON.parse(readFileSync(join(folder, "out", manifest), "utf8")).rows).toMatchObject(rows);
-  const verified = await plain("verify", "out");
-  expect(verified.stdout + verified.stderr).toContain(`${rows.total} rows`);
-  expect(verified.code).toBe(0);
-}
 
 describe("after a run", () => {
   it("rows are mended and appended; a retry that came to nothing is in nobody's way", async () => {

@@ -1,0 +1,422 @@
+import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { pause, startSluice } from "../chaos/sluice-process.ts";
+import { root, type SyntaxNode, sourceFiles, walk } from "../meta/source-tree.ts";
+import { expectRows, type Person, person } from "./person.ts";
+
+/*
+ * Every text of the program that names a command is met here as a person meets it, the command is
+ * carried out as it stands there, and it does what was promised.
+ */
+
+/** Texts of the sources that were met. */
+const met = new Set<string>();
+
+/** Texts that other tests meet, or that advise nothing to be done here, each with the reason. */
+const elsewhere: Record<string, string> = {
+  "by sluice cancel": "says who stopped the run",
+  "sluice run would stop: …": "the hint of what would stop it follows",
+  "move it, or name another --output: only what sluice shard wrote is replaced":
+    "names what the folder is not",
+  "asked; sluice status says when it has stopped": "nothing is promised of the command but a look",
+  "it has not stopped yet; sluice status says when it has": "likewise",
+  "a store without conditional writes needs one coordinator: sluice run":
+    "test/integration/s3-run.test.ts runs it",
+  "  sluice run …                 # fetches the model once":
+    "test/integration/models.test.ts fetches that model",
+  "run sluice model pull NAME": "likewise",
+  "run sluice model pull …": "likewise",
+  "run sluice model remove …, then sluice model pull …": "likewise",
+  "run sluice model verify, then sluice model pull": "likewise",
+  "run sluice engine add NAME": "test/integration/engine-packages.test.ts adds one",
+  "run sluice engine add …": "likewise",
+  "sluice engine add … adds it now": "likewise",
+  "check that npm reaches its registry, then sluice engine add NAME": "likewise",
+  "sluice doctor says why; name GPUs that nvidia-smi does not list, as devices: [0], or leave ":
+    "needs a machine with GPUs",
+  "look at the row and at the stage; once it is mended, sluice retry asks the row again":
+    "test/integration/dataset.test.ts does it",
+  "look at the row; if something else ended the workers, sluice retry asks it again":
+    "test/integration/processes.test.ts kills workers",
+  "plan the run, and start sluice worker on each machine: see docs/worker-contract.md":
+    "a plan with workers is met below",
+  "read its failed rows (sluice results --failed), and run those as a dataset of their own; ":
+    "test/integration/dataset.test.ts does it",
+  "write the rows to a file, or pipe them into sluice run": "every run here reads a file",
+};
+
+/**
+ * The parameters of the command that an advice names.
+ *
+ * @param said - what the program printed.
+ * @param source - the text as the sources have it, `…` where something is put in.
+ * @param command - the part of it that is carried out, without `sluice`.
+ * @param names - what a person puts in the place of names such as DIR.
+ */
+function advised(
+  said: string,
+  source: string,
+  command: string,
+  names: Record<string, string> = {},
+): string[] {
+  met.add(source);
+  const texts = source.split("…").map((text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  const [found, ...values] = new RegExp(texts.join("(\\S+)")).exec(said) ?? [];
+  expect(found, `"${source}" in:\n${said}`).toBeDefined();
+  expect(source).toContain(`sluice ${command}`);
+  const before = source.slice(0, source.indexOf(`sluice ${command}`)).split("…").length - 1;
+  let hole = before;
+  const words = command.replace(/…/g, () => values[hole++]!).split(" ");
+  return words.map((word) => names[word] ?? word);
+}
+
+const job = ["--input", "rows.jsonl", "--model", "fake", "--prompt", "Say {{ text }}"];
+const run = ["run", ...job, "--output", "out"];
+const slow = ["--set", "model={engine: fake, capacity: 1, latencyMs: 300}"];
+
+function withRows(count = 3): Person {
+  const me = person();
+  const rows = Array.from({ length: count }, (_, row) => `{"id":${row},"text":"row ${row}"}\n`);
+  me.write("rows.jsonl", rows.join(""));
+  return me;
+}
+
+/** A run that stopped in the middle, for its tokens were spent. */
+async function stoppedRun(): Promise<Person> {
+  const me = withRows(6);
+  const budget = ["--set", "budget.tokens=12", "--set", "shard.rows=2"];
+  const stopped = await me.call(...run, ...slow, ...budget);
+  expect(stopped).toMatchObject({ code: 75, summary: { sealed: false } });
+  return me;
+}
+
+describe("advice is carried out and helps", () => {
+  it("about rows that were broken in the input", async () => {
+    const me = withRows();
+    me.write("rows.jsonl", `${me.read("rows.jsonl")}{"id":3,"text":"half\n{"id":4}\n`);
+    await me.call(...run);
+    const { stdout } = await me.plain("status", "out");
+    const again = advised(stdout, "  sluice retry …  asks the failed rows again", "retry …");
+    expect((await me.call(...again)).summary.rows).toMatchObject({ answered: 3, failed: 2 });
+
+    const broken = me.read("rows.jsonl");
+    me.write("rows.jsonl", broken.replace('"half', '"half, mended"}'));
+    const ran = await me.call(...run);
+    const restore = "sluice retry … --reread; else restore the input, or start a new run with ";
+    const reread = advised(ran.stderr, restore, "retry … --reread");
+    expect((await me.call(...reread)).summary.rows).toMatchObject({ answered: 4, failed: 1 });
+
+    me.write("rows.jsonl", me.read("rows.jsonl").replace('{"id":4}', '{"id":4,"text":"there"}'));
+    const changed = await me.call("retry", "out");
+    const there = "if rows that failed were mended there: sluice retry … --reread";
+    const mended = await me.call(...advised(changed.stderr, there, "retry … --reread"));
+    expect(mended.summary.rows).toMatchObject({ answered: 5, failed: 0 });
+    await expectRows(me, { total: 5, answered: 5, failed: 0 });
+  });
+
+  it("about rows that were appended, and mended at once", async () => {
+    const me = withRows();
+    me.write("rows.jsonl", `${me.read("rows.jsonl")}{"id":3}\n`);
+    await me.call(...run);
+    const mended = me.read("rows.jsonl").replace('{"id":3}', '{"id":3,"text":"there"}');
+    me.write("rows.jsonl", `${mended}{"id":4,"text":"more"}\n`);
+    const early = await me.call(...run, "--extend");
+    const reread = "rows that failed and were mended: sluice retry … --reread";
+    const first = await me.plain(...advised(early.stderr, reread, "retry … --reread"));
+    const appended = "… rows were appended to the input: sluice run with --extend processes them";
+    expect(advised(first.stderr, appended, "run with --extend")).toContain("--extend");
+    expect((await me.call(...run, "--extend")).summary.rows).toMatchObject({ total: 5 });
+    await expectRows(me, { total: 5, answered: 5, failed: 0 });
+  });
+
+  it("about a run that stopped", async () => {
+    const me = await stoppedRun();
+    const { stdout } = await me.plain("status", "out");
+    const worker = advised(stdout, "sluice worker … --tasks …", "worker … --tasks …");
+    const unproven = await me.plain("verify", "out");
+    const source = "a run is verified once it is sealed: sluice status DIR says how far it is";
+    const status = advised(unproven.stderr, source, "status DIR", { DIR: "out" });
+    expect((await me.plain(...status)).stdout).toContain("6 in all");
+    const budget = ["--set", "budget.tokens=12", "--set", "shard.rows=2"];
+    const plan = await me.plain("plan", ...run.slice(1), ...slow, ...budget);
+    advised(plan.stdout + plan.stderr, "… of … tasks done: sluice run goes on with it", "run");
+    const following = startSluice(["results", "out", "--follow"], me.folder);
+    while (!following.stderr().includes("goes on") && !following.hasEnded()) await pause(20);
+    following.kill("SIGTERM");
+    advised(
+      (await following.ended).stderr,
+      "…: sluice run or sluice worker goes on with it\n",
+      "run",
+    );
+    const seal = await me.plain("seal", "out");
+    const open = advised(seal.stderr, "sluice worker … --tasks …", "worker … --tasks …");
+    expect(open).toEqual(worker);
+    const retry = await me.plain("retry", "out");
+    const resume = advised(retry.stderr, "finish the run first: sluice resume …", "resume …");
+    expect((await me.plain(...resume)).code).toBe(75);
+    expect((await me.plain(...worker)).code).toBe(0);
+    await expectRows(me, { total: 6, answered: 6, failed: 0 });
+  });
+
+  it("about a run whose tasks are all done", async () => {
+    const me = withRows();
+    await me.call(...run);
+    // As if it had ended before its seal.
+    for (const name of ["_SUCCESS", "_manifest.json", "_sluice/seals", "_sluice/manifests"]) {
+      rmSync(join(me.folder, "out", name), { recursive: true });
+    }
+    const { stdout } = await me.plain("status", "out");
+    const seal = advised(stdout, "  every task is done: sluice seal …", "seal …");
+    expect((await me.plain(...seal)).code).toBe(0);
+    await expectRows(me, { total: 3, answered: 3, failed: 0 });
+  });
+
+  it("about a retry that is begun", async () => {
+    const begun = async () => {
+      const me = withRows();
+      me.write("rows.jsonl", `${me.read("rows.jsonl")}{"id":3}\n{"id":4}\n`);
+      const { summary } = await me.call(...run);
+      const spent = summary.prompt_tokens + summary.total_tokens_generated;
+      const changes = ["--set", "prompt=Say {{ id }}", "--set", `budget.tokens=${spent + 1}`];
+      const stopped = await me.call("retry", "out", ...changes, ...slow);
+      expect(stopped).toMatchObject({ code: 75, summary: { sealed: false } });
+      return me;
+    };
+    const me = await begun();
+    const { stdout } = await me.plain("status", "out");
+    const told = "  to go on: sluice resume …; to drop it: sluice retry … --abandon";
+    expect((await me.call(...advised(stdout, told, "resume …"))).code).toBe(75);
+    expect((await me.plain(...advised(stdout, told, "retry … --abandon"))).code).toBe(0);
+    await expectRows(me, { total: 5, answered: 3, failed: 2 });
+
+    const other = await begun();
+    const cleaned = await other.plain("clean", "out");
+    const either = "sluice resume … finishes it, sluice retry … --abandon drops it";
+    const resume = advised(cleaned.stderr, either, "resume …");
+    const refused = await other.call("retry", "out", "--set", "prompt=Shout {{ id }}");
+    const both = "finish it with sluice resume …, or drop it with sluice retry … --abandon ";
+    expect(advised(refused.stderr, both, "resume …")).toEqual(resume);
+    const without = ["--set", "budget.tokens=100000"];
+    expect((await other.call(...resume, ...without)).code).toBe(0);
+    expect((await other.plain("clean", "out")).code).toBe(0);
+  });
+
+  it("about what a plan finds at the output", async () => {
+    const me = withRows(6);
+    const plan = (...parameters: string[]) => me.plain("plan", ...run.slice(1), ...parameters);
+    const nothing = ["--set", "model={engine: openai, name: m, baseUrl: 'http://127.0.0.1:9/v1'}"];
+    expect((await me.call(...run, ...nothing)).code).not.toBe(0);
+    const replaced = await plan();
+    const source = "it answered nothing, and sluice run replaces it";
+    advised(replaced.stdout + replaced.stderr, source, "run");
+    const planned = await plan("--write", "--set", "shard.rows=2");
+    for (const command of ["worker … --tasks …", "worker … --share 0/…"]) {
+      const worker = advised(planned.stdout, `sluice ${command}`, command);
+      expect((await me.plain(...worker)).code).toBe(0);
+    }
+    const status = advised(
+      planned.stdout,
+      "how far it is:                     sluice status …\n",
+      "status …",
+    );
+    expect((await me.plain(...status)).code).toBe(0);
+    const done = "which is finished: sluice run does nothing";
+    expect(advised((await plan("--set", "shard.rows=2")).stdout, done, "run")).toEqual(["run"]);
+    const again = await me.call(...run, "--set", "shard.rows=2");
+    expect(again.summary.rows).toMatchObject({ total: 6, resumed: 6 });
+  });
+
+  it("about files that are no job files", async () => {
+    const me = withRows();
+    const given = await me.plain("run", "rows.jsonl");
+    const names = { NAME: "fake", TEMPLATE: "{{text}}" };
+    const whole = "… --input … --model NAME --prompt TEMPLATE --output out";
+    const input = advised(given.stderr, `sluice ${whole}; `, whole, names);
+    expect((await me.call(...input)).summary.rows).toMatchObject({ answered: 3 });
+    const init = advised(given.stderr, "sluice init writes a job file to begin with", "init");
+    expect((await me.plain(...init)).code).toBe(0);
+    const folder = await me.plain("run", "out");
+    const resume = advised(
+      folder.stderr,
+      "if it holds a run, sluice resume … goes on with it",
+      "resume …",
+    );
+    expect((await me.call(...resume)).summary.rows).toMatchObject({ answered: 3 });
+    const batch = await me.plain("run-batch", "rows.jsonl");
+    expect(
+      advised(
+        batch.stderr,
+        "sluice run-batch -i … -o responses.jsonl --model NAME",
+        "run-batch -i …",
+      ),
+    ).toContain("rows.jsonl");
+  });
+
+  it("about a first job", async () => {
+    const me = person();
+    const none = await me.plain("run");
+    const source =
+      "name a job file (sluice run job.yaml), or give --input, --model and --prompt; sluice init writes a job file";
+    const first = await me.plain(...advised(none.stderr, source, "init"));
+    const fake = "  sluice run … --model fake    # without any model";
+    const done = await me.call(...advised(first.stdout, fake, "run … --model fake"));
+    expect(done.summary).toMatchObject({ status: "SUCCESS" });
+    const look = "  sluice plan …                # what would be done";
+    expect((await me.plain(...advised(first.stdout, look, "plan …"))).code).toBe(0);
+    const twice = await me.plain("init");
+    const other = "name another directory, as sluice init first-job";
+    expect((await me.plain(...advised(twice.stderr, other, "init first-job"))).code).toBe(0);
+    const bare = await me.plain("first-job/job.yaml", "--model", "fake");
+    const run = advised(bare.stderr, "sluice run …", "run …");
+    expect((await me.call(...run, "--model", "fake")).code).toBe(0);
+  });
+
+  it("about what was typed wrong", async () => {
+    const me = withRows();
+    const unknown = await me.plain("run", "--quux", "1");
+    const help = advised(unknown.stderr, "see sluice run --help for every option", "run --help");
+    expect((await me.plain(...help)).stdout).toContain("--input");
+    await me.call(...run);
+    const none = await me.plain("status", "nowhere");
+    expect(none.stderr).toContain("give the directory that sluice run wrote to");
+    met.add("give the directory that sluice run wrote to");
+    expect((await me.plain("status", "out")).code).toBe(0);
+    const nobody = await me.plain("worker", "--tasks", "0");
+    const worker = advised(nobody.stderr, "name the run: sluice worker RUN …", "worker RUN", {
+      RUN: "out",
+    });
+    expect((await me.plain(...worker, "--tasks", "0")).code).toBe(0);
+    const list = advised(
+      (await me.plain("engine", "add", "quux")).stderr,
+      "run sluice engine list",
+      "engine list",
+    );
+    expect((await me.plain(...list)).stdout).toContain("llama");
+    const models = await me.plain(...run.with(4, "no-such-model"), "--overwrite");
+    const known = advised(models.stderr, "run sluice model list", "model list");
+    expect((await me.plain(...known)).stdout).toContain("smollm2");
+    const batch = await me.plain("run-batch");
+    const names = { NAME: "fake" };
+    const command = "run-batch -i requests.jsonl -o responses.jsonl --model NAME";
+    const answer = advised(batch.stderr, `sluice ${command}`, command, names);
+    const body = { messages: [{ role: "user", content: "hi" }] };
+    const request = { custom_id: "1", method: "POST", url: "/v1/chat/completions", body };
+    me.write("requests.jsonl", `${JSON.stringify(request)}\n`);
+    expect((await me.call(...answer)).code).toBe(0);
+    me.write(
+      "axolotl.yaml",
+      "base_model: fake\ndatasets:\n  - path: rows.jsonl\n    type: completion\n",
+    );
+    const axolotl = await me.plain("run", "axolotl.yaml");
+    const config = "this looks like a config of Axolotl: sluice inference batch -c reads it";
+    const inference = advised(axolotl.stderr, config, "inference batch -c");
+    expect((await me.call(...inference, "axolotl.yaml")).stderr).not.toContain("OPTION_UNKNOWN");
+    me.write("list.yaml", '- {"id":1}\n');
+    const noMapping = await me.plain("run", "list.yaml");
+    const byInput =
+      "a file of rows is given by --input; sluice init writes a job file to begin with";
+    expect((await me.plain(...advised(noMapping.stderr, byInput, "init"))).code).toBe(0);
+  });
+
+  it("about rows and columns that are not there", async () => {
+    const me = withRows();
+    const wrong = await me.plain(...run, "--input.columns", "txt");
+    const source =
+      "see input.columns and input.schema; `sluice plan --show 1` shows what rows hold";
+    const show = advised(wrong.stderr, source, "plan --show 1");
+    expect((await me.plain(...show, ...run.slice(1))).stdout).toContain('"text":"row 0"');
+    const errors = readFileSync(join(root, "docs/errors.md"), "utf8");
+    const lines = "mend the line, then run sluice retry RUN --reread";
+    const command = "retry RUN --reread";
+    const names = { RUN: "out" };
+    me.write("rows.jsonl", `${me.read("rows.jsonl")}{"id":3,\n`);
+    await me.call(...run);
+    me.write("rows.jsonl", me.read("rows.jsonl").replace('{"id":3,', '{"id":3,"text":"whole"}'));
+    expect((await me.call(...advised(errors, lines, command, names))).code).toBe(0);
+    await expectRows(me, { total: 4, answered: 4, failed: 0 });
+
+    const records = "mend the record, then run sluice retry RUN --reread";
+    me.write("rows.csv", "id,text\n1,one\n2,two,three\n");
+    await me.call(...run.with(2, "rows.csv"), "--overwrite");
+    me.write("rows.csv", 'id,text\n1,one\n2,"two,three"\n');
+    expect((await me.call(...advised(errors, records, command, names))).code).toBe(0);
+    await expectRows(me, { total: 2, answered: 2, failed: 0 });
+  });
+
+  it("about a predictor that fails with a row", async () => {
+    const me = withRows();
+    const failing = (row: string) =>
+      `export const predict = (batch) => batch.map(({ row }) => ${row});\n`;
+    me.write("predict.mjs", failing('row.id === 1 ? new Error("not yet") : row.text.length'));
+    const predicting = ["--set", "model={engine: predictor, module: ./predict.mjs}"];
+    const input = ["--input", "rows.jsonl", "--output", "out"];
+    expect((await me.call("run", ...input, ...predicting)).code).toBe(1);
+    me.write("predict.mjs", failing("row.text.length"));
+    const errors = readFileSync(join(root, "docs/errors.md"), "utf8");
+    const source =
+      "look at the row and at the predictor; once it is mended, sluice retry asks the row again";
+    const retry = advised(errors, source, "retry");
+    expect((await me.call(...retry, "out")).code).toBe(0);
+    await expectRows(me, { total: 3, answered: 3, failed: 0 });
+  });
+
+  it("about a run that another process works on", async () => {
+    const me = withRows(40);
+    const slower = startSluice([...run, ...slow], me.folder);
+    while (!existsSync(join(me.folder, "out/_sluice/coordinators/000001.json"))) await pause(20);
+    const second = await me.call(...run, ...slow);
+    expect(second.stderr).toContain("COORDINATOR_LIVES");
+    const cancel = advised(second.stderr, "wait for it, or sluice cancel DIR", "cancel DIR", {
+      DIR: "out",
+    });
+    const asked = await me.plain(...cancel);
+    expect(asked.code).toBe(0);
+    await slower.ended;
+    const { stdout } = await me.plain("status", "out");
+    expect(stdout).toContain("by sluice cancel");
+  });
+
+  it("all of it was met", () => {
+    const texts = textsWithCommands();
+    const known = new Set([...met, ...Object.keys(elsewhere)]);
+    expect(texts.filter((text) => !known.has(text))).toEqual([]);
+    expect(
+      [...known].filter((text) => !texts.includes(text)),
+      "no longer there",
+    ).toEqual([]);
+  });
+});
+
+const commands = readdirSync(join(root, "src/cli/commands")).map((name) => name.replace(".ts", ""));
+
+/** Each text of the sources that names a command, `…` for what is put in; help aside. */
+function textsWithCommands(): string[] {
+  const texts = new Set<string>();
+  const names = new RegExp(`\\bsluice (?:…|${commands.join("|")})(?![\\w-])`);
+  for (const { program } of sourceFiles("src")) {
+    walk(program, (node, ancestors) => {
+      const text = textOf(node);
+      if (text !== undefined && names.test(text) && !isHelp(ancestors)) texts.add(text);
+    });
+  }
+  return [...texts].sort();
+}
+
+function textOf(node: SyntaxNode): string | undefined {
+  if (node.type === "Literal" && typeof node.value === "string") return node.value;
+  if (node.type !== "TemplateLiteral") return undefined;
+  const quasis = node.quasis as { value: { cooked: string } }[];
+  return quasis.map(({ value }) => value.cooked).join("…");
+}
+
+/** Help says what there is, and promises nothing. */
+function isHelp(ancestors: readonly SyntaxNode[]): boolean {
+  return ancestors.some(({ type, callee }) => {
+    const property = (callee as SyntaxNode | undefined)?.property as { name?: string } | undefined;
+    return (
+      type === "CallExpression" &&
+      /^(addHelpText|description|option|summary|argument)$/.test(property?.name ?? "")
+    );
+  });
+}
