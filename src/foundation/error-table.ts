@@ -107,7 +107,7 @@ export const errorTable = Object.freeze({
   COLUMN_UNKNOWN: run(
     badInput,
     "an input has no such column",
-    "see input.columns and input.schema; `sluice plan --show 1` shows what rows hold",
+    "see input.columns and input.schema: the message names the columns that there are",
   ),
   INPUT_TOO_MANY_FILES: run(
     badInput,
