@@ -1,5 +1,6 @@
-import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { pause, startSluice } from "../chaos/sluice-process.ts";
 import { root, type SyntaxNode, sourceFiles, walk } from "../meta/source-tree.ts";
@@ -15,6 +16,11 @@ const met = new Set<string>();
 
 /** Texts that other tests meet, or that advise nothing to be done here, each with the reason. */
 const elsewhere: Record<string, string> = {
+  "sluice results …": "test/integration/terminal.test.ts carries out what a summary names",
+  "sluice results … --failed": "likewise",
+  "sluice resume …": "likewise",
+  "sluice retry …": "likewise",
+  "sluice retry … --reread": "likewise",
   "by sluice cancel": "says who stopped the run",
   "sluice run would stop: …": "the hint of what would stop it follows",
   "move it, or name another --output: only what sluice shard wrote is replaced":
@@ -139,6 +145,8 @@ describe("advice is carried out and helps", () => {
     const me = withRows(6);
     await stopAfter(4, [...run, ...slow], me);
     const { stdout } = await me.plain("status", "out");
+    const either = "  …: sluice resume …, or …";
+    const resumes = advised(stdout, either, "resume …");
     const worker = advised(stdout, "sluice worker … --tasks …", "worker … --tasks …");
     const unproven = await me.plain("verify", "out");
     const source = "a run is verified once it is sealed: sluice status DIR says how far it is";
@@ -161,6 +169,7 @@ describe("advice is carried out and helps", () => {
     expect(open).toEqual(worker);
     const retry = await me.plain("retry", "out");
     const resume = advised(retry.stderr, "finish the run first: sluice resume …", "resume …");
+    expect(resume).toEqual(resumes);
     expect((await me.plain(...worker)).code).toBe(0);
     expect((await me.call(...resume)).summary.rows).toMatchObject({ resumed: 6 });
     await expectRows(me, { total: 6, answered: 6, failed: 0 });
@@ -218,13 +227,13 @@ describe("advice is carried out and helps", () => {
     const me = withRows(6);
     const plan = (...parameters: string[]) => me.plain("plan", ...run.slice(1), ...parameters);
     const endless = startSluice(
-      [...run, "--set", "model={engine: fake, latencyMs: 60000}"],
+      [...run, "--set", "model={engine: fake, latencyMs: 60000}", "--prompt", "Wait"],
       me.folder,
     );
     while (!existsSync(join(me.folder, "out/_sluice/coordinators/000001.json"))) await pause(20);
     endless.killGroup("SIGKILL");
     await endless.ended;
-    const replaced = await plan("--prompt", "Tell {{ text }}");
+    const replaced = await plan();
     const source = "it answered nothing, and sluice run replaces it";
     advised(replaced.stdout + replaced.stderr, source, "run");
     const planned = await plan("--write", "--set", "shard.rows=2");
@@ -353,6 +362,39 @@ describe("advice is carried out and helps", () => {
     me.write("rows.csv", 'id,text\n1,one\n2,"two,three"\n');
     expect((await me.call(...advised(errorsPage, records, command, names))).code).toBe(0);
     await expectRows(me, { total: 2, answered: 2, failed: 0 });
+  });
+
+  it("about mended rows in a file of their own", async () => {
+    const me = withRows();
+    me.write("rows.jsonl", `{"id":"a"}\n${me.read("rows.jsonl")}{"id":"b"}\n`);
+    await me.call(...run);
+    me.write("mended.jsonl", '{"id":"a","text":"first"}\n');
+    const tooFew = await me.call("retry", "out", "--reread", "mended.jsonl");
+    const command = "results RUN --failed --as-input";
+    const source = `give the failed rows alone, in their order: sluice ${command}`;
+    const failed = await me.plain(...advised(tooFew.stderr, source, command, { RUN: "out" }));
+    me.write("mended.jsonl", failed.stdout.replaceAll("}", ',"text":"mended"}'));
+    const mended = await me.call("retry", "out", "--reread", "mended.jsonl");
+    expect(mended.summary.rows).toMatchObject({ answered: 5, failed: 0 });
+    await expectRows(me, { total: 5, answered: 5, failed: 0 });
+  });
+
+  it("about an input that lies in one piece", async () => {
+    const me = withRows(400);
+    writeFileSync(join(me.folder, "rows.jsonl.gz"), gzipSync(me.read("rows.jsonl")));
+    const model = ["--set", "model={engine: fake, latencyMs: 200, capacity: 1}"];
+    const advise = async (...input: string[]) => {
+      const { stdout, stderr } = await me.plain(
+        ...["plan", ...input, ...job.slice(2), ...model, "--output", "out"],
+        ...["--advise", "--deadline", "30s"],
+      );
+      return stdout + stderr;
+    };
+    const source = "one worker reads: sluice shard cuts it into chunks";
+    const shard = advised(await advise("--input", "rows.jsonl.gz"), source, "shard");
+    const cut = await me.plain(...shard, "rows.jsonl.gz", "--shards", "8", "--output", "chunks");
+    expect(cut).toMatchObject({ code: 0 });
+    expect(await advise("--input-list", "chunks/metadata.txt")).not.toContain("in one piece");
   });
 
   it("about a predictor that fails with a row", async () => {
