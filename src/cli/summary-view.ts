@@ -124,12 +124,23 @@ function nextSteps({ sealed, rows, errors }: RunSummary, run: string): [string, 
   ];
 }
 
+/** What is wrong with a row itself, and is mended where the row stands. */
+const rowFaults: ReadonlySet<string> = new Set<ErrorCode>([
+  ...(["JSON_INVALID", "CSV_INVALID", "ROW_SCHEMA", "ROW_NOT_OBJECT", "UTF8_INVALID"] as const),
+  ...(["NUL_BYTE", "ID_INVALID", "VARIABLE_MISSING", "FIELD_TYPE", "COLUMN_INVALID"] as const),
+  ...(["PARAMETER_MISSING", "PARAMETER_INVALID", "FILE_UNREADABLE"] as const),
+]);
+
 /** Commands that ask failed rows again: what is wrong with a row has to be mended first. */
 export function retrySteps(codes: readonly string[], run: string): [string, string][] {
   const isPassing = (code: string) => errorTable[code as ErrorCode]?.retryable === true;
+  const others = codes.filter((code) => !rowFaults.has(code));
   const steps: [string, string][] = [];
-  if (codes.some(isPassing)) steps.push([`sluice retry ${run}`, "asks them again"]);
-  if (!codes.every(isPassing)) {
+  if (others.length > 0) {
+    const when = others.every(isPassing) ? "" : ", once the cause is mended";
+    steps.push([`sluice retry ${run}`, `asks them again${when}`]);
+  }
+  if (others.length < codes.length) {
     steps.push([`sluice retry ${run} --reread`, "asks them again, once the input is mended"]);
   }
   return steps;

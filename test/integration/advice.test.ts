@@ -20,7 +20,9 @@ const elsewhere: Record<string, string> = {
   "sluice results … --failed": "likewise",
   "sluice resume …": "likewise",
   "sluice retry …": "likewise",
-  "sluice retry … --reread": "likewise",
+  "# sluice: sluice completion fish | source": "test/integration/completion.test.ts does it",
+  "complete -c sluice … -a … -d …": "a line of the completion of fish",
+  "complete -c sluice … … -d …": "likewise",
   "by sluice cancel": "says who stopped the run",
   "sluice run would stop: …": "the hint of what would stop it follows",
   "move it, or name another --output: only what sluice shard wrote is replaced":
@@ -68,7 +70,8 @@ function advised(
 ): string[] {
   met.add(source);
   const texts = source.split("…").map((text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-  const [found, ...values] = new RegExp(texts.join("(\\S+)")).exec(said) ?? [];
+  const [found, ...values] =
+    new RegExp(texts.join("(.+?)").replace(/\(\.\+\?\)$/, "(\\S+)")).exec(said) ?? [];
   expect(found, `"${source}" in:\n${said}`).toBeDefined();
   expect(source).toContain(`sluice ${command}`);
   const before = source.slice(0, source.indexOf(`sluice ${command}`)).split("…").length - 1;
@@ -107,8 +110,7 @@ describe("advice is carried out and helps", () => {
     me.write("rows.jsonl", `${me.read("rows.jsonl")}{"id":3,"text":"half\n{"id":4}\n`);
     await me.call(...run);
     const { stdout } = await me.plain("status", "out");
-    const told = "  sluice retry … --reread  asks them again, once the input is mended";
-    const first = advised(stdout, told, "retry … --reread");
+    const first = advised(stdout, "sluice retry … --reread", "retry … --reread");
     expect((await me.call(...first)).summary.rows).toMatchObject({ answered: 3, failed: 2 });
 
     const broken = me.read("rows.jsonl");
@@ -159,11 +161,7 @@ describe("advice is carried out and helps", () => {
     const following = startSluice(["results", "out", "--follow"], me.folder);
     while (!following.stderr().includes("goes on") && !following.hasEnded()) await pause(20);
     following.kill("SIGTERM");
-    advised(
-      (await following.ended).stderr,
-      "…: sluice run or sluice worker goes on with it\n",
-      "run",
-    );
+    advised((await following.ended).stderr, "…: sluice resume goes on with it\n", "resume");
     const seal = await me.plain("seal", "out");
     const open = advised(seal.stderr, "sluice worker … --tasks …", "worker … --tasks …");
     expect(open).toEqual(worker);
@@ -374,6 +372,11 @@ describe("advice is carried out and helps", () => {
     const source = `give the failed rows alone, in their order: sluice ${command}`;
     const failed = await me.plain(...advised(tooFew.stderr, source, command, { RUN: "out" }));
     me.write("mended.jsonl", failed.stdout.replaceAll("}", ',"text":"mended"}'));
+    const alone = await me.plain("results", "out", "--as-input");
+    const toFile = "results RUN --failed --as-input --output failed.jsonl";
+    const wrote = advised(alone.stderr, `sluice ${toFile}`, toFile, { RUN: "out" });
+    expect((await me.plain(...wrote)).code).toBe(0);
+    expect(me.read("failed.jsonl")).toBe(failed.stdout);
     const mended = await me.call("retry", "out", "--reread", "mended.jsonl");
     expect(mended.summary.rows).toMatchObject({ answered: 5, failed: 0 });
     await expectRows(me, { total: 5, answered: 5, failed: 0 });
@@ -406,6 +409,8 @@ describe("advice is carried out and helps", () => {
     const input = ["--input", "rows.jsonl", "--output", "out"];
     expect((await me.call("run", ...input, ...predicting)).code).toBe(1);
     me.write("predict.mjs", failing("row.text.length"));
+    const { stdout } = await me.plain("status", "out");
+    expect(stdout).toContain("out  asks them again, once the cause is mended");
     const source =
       "look at the row and at the predictor; once it is mended, sluice retry asks the row again";
     const retry = advised(errorsPage, source, "retry");
