@@ -1,9 +1,10 @@
 import type { Usage } from "../foundation/inference.ts";
+import type { Spending } from "../run/bill/spending.ts";
 import { stateOrder } from "../run/state-words.ts";
 import type { RunStatus, StatusReport, TaskStatus, WorkerStatus } from "../run/status.ts";
 import { duration, percent, rate } from "./progress-view.ts";
 import { counted, dollars, grouped, sized, spentOf } from "./quantities.ts";
-import { retrySteps } from "./summary-view.ts";
+import { resumeCommand, retrySteps } from "./summary-view.ts";
 import { clip, table } from "./table.ts";
 
 /** A status as lines for people, none longer than `columns`. */
@@ -98,7 +99,11 @@ function nextSteps(run: RunStatus): string[] {
   }
   const verb = tasks.successful === 0 && state === "pending" ? "to begin" : "to go on";
   const command = `sluice worker ${location} --tasks ${openTasks}`;
-  return [`  ${verb}: sluice resume ${location}, or ${command}`];
+  const { budget, spent } = run.budget ?? {};
+  const limits = Object.entries({ ...budget }) as [keyof Spending, number][];
+  const isSpent = limits.some(([key, limit]) => (spent?.[key] ?? 0) >= limit);
+  if (isSpent) return [`  to go on: ${resumeCommand(location, { ...budget })}`];
+  return [`  ${verb}: ${resumeCommand(location)}, or ${command}`];
 }
 
 function taskLines(tasks: readonly TaskStatus[], columns: number): string[] {

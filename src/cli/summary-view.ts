@@ -1,4 +1,5 @@
-import { type ErrorCode, errorTable } from "../foundation/error-table.ts";
+import { type ErrorCode, errorTable, exitCodes } from "../foundation/error-table.ts";
+import { rulingCoordinator } from "../run/coordinate/coordinator.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import type { RunSummary } from "../run/events.ts";
 import { locateRun } from "../run/locate.ts";
@@ -18,6 +19,8 @@ interface SummaryFacts {
   wasSealed: boolean;
   /** Rows that repeat an id. */
   duplicates: string | undefined;
+  /** Limits of what the run may spend, as they were at last. */
+  budget: Readonly<Record<string, number>>;
   /** The output as an argument of a command typed here. */
   run: string;
   paint: Paint;
@@ -32,10 +35,12 @@ export async function summaryFacts(
   const { output, sealed } = summary;
   const storage = openStorage(locateRun(output).directory);
   const manifest = sealed ? await readManifest(storage) : undefined;
+  const { budget } = (sealed ? undefined : (await rulingCoordinator(storage))?.job) ?? {};
   return {
     name: manifest?.name ?? null,
     wasSealed,
     duplicates: manifest && duplicatesNotice(manifest),
+    budget: { ...budget },
     run: argumentOf(output, io),
     paint: paintFor(io.isOutputTerminal, io),
   };
@@ -73,9 +78,9 @@ export function summaryLines(summary: RunSummary, facts: SummaryFacts, columns: 
     ...(stopped_by === undefined ? [] : labeled("cause", stopped_by.message, columns)),
     ...reasonLines(summary, columns).map((line) => paint("red", line)),
   ];
-  const steps = nextSteps(summary, run);
+  const steps = nextSteps(summary, facts);
   const width = Math.max(...steps.map(([command]) => command.length));
-  lines.push(`  results  ${run}`);
+  lines.push(`  ${summary.sealed ? "results" : "run    "}  ${run}`);
   for (const [at, [command, what]] of steps.entries()) {
     const label = at === 0 ? "  next     " : "           ";
     const text = `${label}${command.padEnd(width)}`;
@@ -115,8 +120,16 @@ function reasonLines({ errors, error_messages }: RunSummary, columns: number): s
 }
 
 /** Commands that help from here on, with what they do. */
-function nextSteps({ sealed, rows, errors }: RunSummary, run: string): [string, string][] {
-  if (!sealed) return [[`sluice resume ${run}`, "goes on with it"]];
+function nextSteps(
+  { sealed, rows, errors, stopped_by: cause }: RunSummary,
+  { run, budget }: SummaryFacts,
+): [string, string][] {
+  if (!sealed) {
+    const isPassing = errorTable[cause?.code as ErrorCode]?.exitCode === exitCodes.resumable;
+    const what = isPassing ? "goes on with it" : "goes on, once the cause is mended";
+    if (cause?.code !== "BUDGET_SPENT") return [[`sluice resume ${run}`, what]];
+    return [[resumeCommand(run, budget), "goes on with twice the budget"]];
+  }
   if (rows.failed === 0) return [[`sluice results ${run}`, "prints the answers"]];
   return [
     [`sluice results ${run} --failed`, "prints the failed rows, with causes"],
@@ -130,6 +143,15 @@ const rowFaults: ReadonlySet<string> = new Set<ErrorCode>([
   ...(["NUL_BYTE", "ID_INVALID", "VARIABLE_MISSING", "FIELD_TYPE", "COLUMN_INVALID"] as const),
   ...(["PARAMETER_MISSING", "PARAMETER_INVALID", "FILE_UNREADABLE"] as const),
 ]);
+
+/** The command that goes on with a run; with twice of what it might spend, where that is spent. */
+export function resumeCommand(run: string, spentBudget: Readonly<Record<string, number>> = {}) {
+  const limits = Object.entries(spentBudget);
+  return [
+    `sluice resume ${run}`,
+    ...limits.map(([key, limit]) => `--set budget.${key}=${limit * 2}`),
+  ].join(" ");
+}
 
 /** Commands that ask failed rows again: what is wrong with a row has to be mended first. */
 export function retrySteps(codes: readonly string[], run: string): [string, string][] {
