@@ -3,7 +3,9 @@ import { Readable, type Transform } from "node:stream";
 import * as zlib from "node:zlib";
 import type { ErrorCode } from "../foundation/error-table.ts";
 import { SluiceError } from "../foundation/errors.ts";
-import { limits } from "../foundation/limits.ts";
+import { decoding } from "./decoding.ts";
+import { forwardReader, piecesOf } from "./forward-reader.ts";
+import type { FileForm } from "./row.ts";
 import type { RandomReader } from "./storage/storage.ts";
 
 /** One way of compressing a whole file, known by the file's ending. */
@@ -32,9 +34,10 @@ export function compressionOf(path: string): Compression | undefined {
 }
 
 /**
- * What a file holds, as `format` reads it; where it is not compressed, `reader` itself. Closing it
- * leaves `reader` open.
+ * What a file holds, as `format` reads it; where it is not compressed, and UTF-8, `reader` itself.
+ * Closing it leaves `reader` open.
  *
+ * @param form what the job says of how the file is written.
  * @param code of the error where the file is cut off or damaged.
  */
 export function contentOf(
@@ -42,9 +45,17 @@ export function contentOf(
   file: string,
   format: { takesBytesAsTheyAre?: boolean },
   code: ErrorCode,
+  { encoding }: FileForm = {},
 ): RandomReader {
   const compression = format.takesBytesAsTheyAre ? undefined : compressionOf(file);
-  return compression ? decompressing(reader, file, compression, code) : reader;
+  const bytes = compression ? decompressing(reader, file, compression, code) : reader;
+  if (encoding === undefined) return bytes;
+  const text = decoding(bytes, file, encoding, code);
+  const close = async () => {
+    await text.close();
+    if (bytes !== reader) await bytes.close();
+  };
+  return { ...text, close };
 }
 
 /** A file's name in lower case, without the query of a web address. */
@@ -54,8 +65,7 @@ export function fileNameOf(path: string): string {
 }
 
 /**
- * Reads a compressed file as what it holds. Reads go forward at no cost; one further back starts
- * anew. Its length is not known, so that `bytes` is infinite. Closing it leaves `reader` open.
+ * Reads a compressed file as what it holds; see `forwardReader`. Closing it leaves `reader` open.
  *
  * @param code of the error where the file is cut off or damaged.
  */
@@ -65,47 +75,7 @@ export function decompressing(
   compression: Compression,
   code: ErrorCode = "INPUT_UNREADABLE",
 ): RandomReader {
-  let content = decompressed(reader, file, compression, code);
-  /** Where in the content the first of the held bytes lies. */
-  let position = 0;
-  let held: Buffer = Buffer.alloc(0);
-  const startAnew = async () => {
-    await content.return(undefined);
-    content = decompressed(reader, file, compression, code);
-    [position, held] = [0, Buffer.alloc(0)];
-  };
-  const readAt = async (offset: number, length: number): Promise<Buffer> => {
-    if (offset < position) await startAnew();
-    const pieces: Buffer[] = [];
-    let missing = length;
-    while (missing > 0) {
-      if (held.length === 0) {
-        const { done, value } = await content.next();
-        if (done) break;
-        held = value;
-      }
-      const skipped = Math.min(Math.max(0, offset - position), held.length);
-      const piece = held.subarray(skipped, skipped + missing);
-      if (piece.length > 0) pieces.push(piece);
-      missing -= piece.length;
-      position += skipped + piece.length;
-      held = held.subarray(skipped + piece.length);
-    }
-    return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces);
-  };
-  let last: Promise<unknown> = Promise.resolve();
-  return {
-    bytes: Number.POSITIVE_INFINITY,
-    read(offset, length) {
-      const reading = last.then(() => readAt(offset, length));
-      last = reading.catch(() => {});
-      return reading;
-    },
-    async close() {
-      await last;
-      await content.return(undefined);
-    },
-  };
+  return forwardReader(() => decompressed(reader, file, compression, code));
 }
 
 async function* decompressed(
@@ -149,15 +119,6 @@ async function* throughStream(
   } finally {
     source.destroy();
     stream.destroy();
-  }
-}
-
-async function* piecesOf(reader: RandomReader, start: number): AsyncGenerator<Uint8Array> {
-  for (let offset = start; ; ) {
-    const piece = await reader.read(offset, limits.readChunkBytes);
-    if (piece.length > 0) yield piece;
-    if (piece.length < limits.readChunkBytes) return;
-    offset += piece.length;
   }
 }
 

@@ -1,12 +1,13 @@
 import { SluiceError } from "../foundation/errors.ts";
-import { formatFor } from "./formats/registry.ts";
+import { assertForm, formatByEnding, formatFor } from "./formats/registry.ts";
+import type { FileForm } from "./row.ts";
 import { inList, type ListEntry, listEntries } from "./sources/list-file.ts";
-import { tooManyFiles } from "./sources/missing.ts";
+import { FolderNamed, tooManyFiles } from "./sources/missing.ts";
 import type { SourceFile, SourceStore } from "./sources/source-store.ts";
 
 /** One input as a job names it. */
-export interface InputSource {
-  /** A file or a glob, of this machine or an address. */
+export interface InputSource extends FileForm {
+  /** A file, a glob or a folder, of this machine or an address. */
   path: string;
   /** Default: by each file's ending. */
   format?: string;
@@ -31,6 +32,10 @@ export interface InputFile extends SourceFile {
   id?: string;
   /** That source's `dataset`. */
   dataset?: string;
+  /** Files of no known format that lie beside it, of the first of a folder. */
+  leftOut?: number;
+  /** How it is written, where that source says so. */
+  form?: FileForm;
   /** Where its results are to go, where a list says so: as it stands there, prefixes replaced. */
   output?: string;
 }
@@ -61,7 +66,7 @@ export async function expandInputs(
   const files: InputFile[] = [];
   for (const [index, source] of sources.entries()) {
     const left = { ...options, maxFiles: options.maxFiles - files.length };
-    const found = await (source.list ? listed(source, left) : named(source.path, left));
+    const found = await (source.list ? listed(source, left) : named(source.path, source, left));
     for (const file of found) files.push(inputFile(file, source, index));
   }
   return files;
@@ -69,15 +74,66 @@ export async function expandInputs(
 
 interface FoundFile extends SourceFile {
   output?: string;
+  leftOut?: number;
 }
 
-async function named(path: string, options: ExpandOptions): Promise<FoundFile[]> {
+async function named(
+  path: string,
+  { format }: InputSource,
+  options: ExpandOptions,
+): Promise<FoundFile[]> {
   const store = await options.storeOf(path);
-  return await store.find(path, options.baseDirectory, options.maxFiles);
+  try {
+    return await store.find(path, options.baseDirectory, options.maxFiles);
+  } catch (error) {
+    if (!(error instanceof FolderNamed) || store.list === undefined) throw error;
+    return await ofFolder(error.folder, store.list(error.folder), format, options.maxFiles);
+  }
+}
+
+/** The files below a folder, all of one format; those of no known format are left out. */
+async function ofFolder(
+  folder: string,
+  listing: AsyncIterable<SourceFile>,
+  format: string | undefined,
+  maxFiles: number,
+): Promise<FoundFile[]> {
+  const files: FoundFile[] = [];
+  let leftOut = 0;
+  for await (const file of listing) {
+    const isHidden = /(^|\/)[._]/.test(file.path.slice(folder.length));
+    if (isHidden || file.path.endsWith("/")) continue;
+    if (format !== undefined || formatByEnding(file.path) !== undefined) files.push(file);
+    else leftOut++;
+    if (files.length > maxFiles) throw tooManyFiles(folder);
+  }
+  files.sort((a, b) => (a.path < b.path ? -1 : 1));
+  const [first] = files;
+  if (first === undefined) {
+    const hint = "name its files by a glob, and their format in input.format";
+    throw new SluiceError("INPUT_MISSING", `no file of a known format in ${folder}`, { hint });
+  }
+  if (format === undefined) assertOneFormat(folder, files);
+  return leftOut === 0 ? files : [{ ...first, leftOut }, ...files.slice(1)];
+}
+
+function assertOneFormat(folder: string, files: readonly FoundFile[]): void {
+  const byFormat = Map.groupBy(files, ({ path }) => formatByEnding(path)!);
+  if (byFormat.size < 2) return;
+  const kinds = [...byFormat].map(([name, [first, ...more]]) => {
+    const path = first!.path.slice(folder.length);
+    return `${name} (${more.length === 0 ? path : `${path} and ${more.length} more`})`;
+  });
+  const some = byFormat.values().next().value![0]!.path;
+  const hint = `name one kind by a glob, as ${folder}**/*${some.slice(some.lastIndexOf("."))}`;
+  const detail = `the folder holds several: ${kinds.join(", ")}`;
+  throw new SluiceError("INPUT_FORMAT", detail, { file: folder, hint });
 }
 
 async function listed(source: InputSource, options: ExpandOptions): Promise<FoundFile[]> {
-  const [list, ...others] = await named(source.path, options);
+  const lists = await options.storeOf(source.path);
+  const { baseDirectory, maxFiles } = options;
+  const [list, ...others] = await lists.find(source.path, baseDirectory, maxFiles);
   if (!list || others.length > 0) {
     const hint = "give each list as an input of its own";
     throw new SluiceError("INPUT_UNREADABLE", "several lists", { file: source.path, hint });
@@ -88,7 +144,9 @@ async function listed(source: InputSource, options: ExpandOptions): Promise<Foun
   try {
     let batch: ListEntry[] = [];
     const flush = async () => {
-      const found = await Promise.all(batch.map((entry) => filesOf(entry, list.path, options)));
+      const found = await Promise.all(
+        batch.map((entry) => filesOf(entry, source, list.path, options)),
+      );
       for (const each of found) files.push(...each);
       if (files.length > options.maxFiles) throw tooManyFiles(list.path);
       batch = [];
@@ -106,11 +164,12 @@ async function listed(source: InputSource, options: ExpandOptions): Promise<Foun
 
 async function filesOf(
   { path, line, output }: ListEntry,
+  source: InputSource,
   list: string,
   options: ExpandOptions,
 ): Promise<FoundFile[]> {
   try {
-    const files = await named(path, options);
+    const files = await named(path, source, options);
     return output === undefined ? files : files.map((file) => ({ ...file, output }));
   } catch (error) {
     throw inList(error, list, line);
@@ -118,7 +177,15 @@ async function filesOf(
 }
 
 function inputFile(file: FoundFile, source: InputSource, index: number): InputFile {
-  const { id, dataset } = source;
-  const format = formatFor(file.path, source.format).name;
-  return { ...file, format, source: index, id, dataset };
+  const { id, dataset, encoding, delimiter, records } = source;
+  const format = formatFor(file.path, source.format);
+  const form = {
+    ...(encoding !== undefined && !/^utf-?8$/i.test(encoding) && { encoding }),
+    ...(delimiter !== undefined && { delimiter }),
+    ...(records !== undefined && { records }),
+  };
+  const isPlain = Object.keys(form).length === 0;
+  if (!isPlain) assertForm(file.path, format, form);
+  const name = format.name;
+  return { ...file, format: name, source: index, id, dataset, ...(!isPlain && { form }) };
 }

@@ -1,6 +1,6 @@
 import { SluiceError } from "../foundation/errors.ts";
 import { limits } from "../foundation/limits.ts";
-import { type Compression, compressionOf, decompressing } from "./decompressing.ts";
+import { contentOf } from "./decompressing.ts";
 import { formatFor, isUncut } from "./formats/registry.ts";
 import type { RowFormat } from "./formats/row-format.ts";
 import type { InputFile } from "./inputs.ts";
@@ -52,25 +52,24 @@ interface Sample {
 }
 
 async function sampleOf(reader: RandomReader, file: InputFile): Promise<Sample> {
-  const { path } = file;
-  const format = formatFor(path, file.format);
+  const { path, form } = file;
+  const format = formatFor(path, file.format, form);
   if (format.rowCount) {
     return { rows: await countOf(() => format.rowCount!(reader, path)), bytes: reader.bytes };
   }
-  const compression = isUncut(file) ? compressionOf(path) : undefined;
-  if (!compression) return await countStart(reader, path, format);
+  if (!isUncut(file)) return await countStart(reader, path, format);
   const startBytes = Math.min(reader.bytes, sampleBytes);
-  const content = await startOfContent(reader, path, compression, startBytes);
+  const content = await startOfContent(reader, file, format, startBytes);
   if (content.length === 0) return { rows: 1, bytes: reader.bytes };
   const { rows, bytes } = await countStart(bufferReader(content), path, format);
   return { rows, bytes: (startBytes * bytes) / content.length };
 }
 
-/** What the first bytes of a compressed file hold, as far as it comes out of them. */
+/** What the first bytes of a file hold that cannot be cut, as far as it comes out of them. */
 async function startOfContent(
   reader: RandomReader,
-  path: string,
-  compression: Compression,
+  { path, form }: InputFile,
+  format: RowFormat,
   startBytes: number,
 ): Promise<Buffer> {
   const start: RandomReader = {
@@ -78,7 +77,7 @@ async function startOfContent(
     read: (offset, length) => reader.read(offset, Math.min(length, startBytes - offset)),
     close: async () => {},
   };
-  const content = decompressing(start, path, compression);
+  const content = contentOf(start, path, format, "INPUT_UNREADABLE", form);
   const pieces: Buffer[] = [];
   let bytes = 0;
   try {

@@ -22,6 +22,16 @@ export interface InputRow {
   dataset?: string;
 }
 
+/** How a file is written, where neither its ending nor its format tells. */
+export interface FileForm {
+  /** Of text, as the Encoding Standard names it; default: UTF-8. */
+  encoding?: string | undefined;
+  /** One ASCII character between the fields of CSV; default: that of the format. */
+  delimiter?: string | undefined;
+  /** Of JSON: the keys that lead to the list of rows, with dots between them. */
+  records?: string | undefined;
+}
+
 /** A contiguous range of one input file, cut at record borders while planning. */
 export interface Slice {
   file: string;
@@ -49,6 +59,8 @@ export interface Slice {
   id?: string;
   /** Name of the dataset that the file belongs to, where the job has datasets. */
   dataset?: string;
+  /** How the file is written, where the job says so. */
+  form?: FileForm;
   /** Which of the job's inputs named the file, from 0, where that one says how it is read. */
   source?: number;
 }

@@ -119,17 +119,18 @@ async function* slicesOf(
   taken: number,
 ): AsyncGenerator<Slice> {
   const { maxLineBytes, sources = [] } = options;
-  const { path, format: name, etag, id, dataset, source, output } = file;
+  const { path, format: name, etag, id, dataset, source, output, form } = file;
   const isRead = sources[source]?.columns !== undefined || sources[source]?.schema !== undefined;
   const own = {
     ...(etag !== undefined && { etag }),
     ...(output !== undefined && { output }),
     ...(id !== undefined && { id }),
     ...(dataset !== undefined && { dataset }),
+    ...(form !== undefined && { form }),
     ...(isRead && { source }),
   };
-  const format = formatFor(path, name);
-  const content = contentOf(reader, path, format, "INPUT_UNREADABLE");
+  const format = formatFor(path, name, form);
+  const content = contentOf(reader, path, format, "INPUT_UNREADABLE", form);
   const isWhole = content !== reader;
   const cut = {
     maxLineBytes,
@@ -224,17 +225,18 @@ export async function* readRows(
   options: ReadOptions,
 ): AsyncGenerator<InputRow[]> {
   const { maxLineBytes, sources = [], parse = true } = options;
-  const files = slices.map(({ file: path, etag, end }) => {
-    // Places in a compressed file are of its content.
-    return compressionOf(path) ? { path, etag } : { path, etag, end };
+  const files = slices.map(({ file: path, etag, end, form }) => {
+    // Places in a compressed file, or one that is decoded, are of its content.
+    return compressionOf(path) || form?.encoding ? { path, etag } : { path, etag, end };
   });
   let index = firstRow;
   let number = 0;
   for await (const reader of openInOrder(files, openFile, "INPUT_CHANGED")) {
     const slice = slices[number++]!;
     index = slice.firstRow ?? index;
-    const format = formatFor(slice.file, slice.format);
-    const content = contentOf(reader, slice.file, format, "INPUT_CHANGED");
+    const { file, form } = slice;
+    const format = formatFor(file, slice.format, form);
+    const content = contentOf(reader, file, format, "INPUT_CHANGED", form);
     const { columns, schema } = sources[slice.source ?? -1] ?? {};
     const reading = { maxLineBytes, parse, columns, schema };
     const check = schema && checkOf(schema);

@@ -126,7 +126,7 @@ export const errorTable = Object.freeze({
   CSV_INVALID: row("the record is not valid CSV", "mend the record, then run sluice retry RUN --reread"),
   ROW_SCHEMA: row("the row does not fit input.schema", "mend the row, or the schema"),
   ROW_NOT_OBJECT: row("the row is not a JSON object", 'wrap the value, as {"text": …}'),
-  UTF8_INVALID: row("the line is not valid UTF-8", "convert the file to UTF-8"),
+  UTF8_INVALID: row("the line is not valid UTF-8", "name the encoding of the file: input.encoding"),
   NUL_BYTE: row("the line holds a NUL byte", "remove it; the file may be UTF-16 or damaged"),
   LINE_TOO_LONG: row("the line is too long", "raise input.maxLineBytes"),
   ID_INVALID: row(

@@ -115,11 +115,18 @@ export async function scanInput(
   const files = found.files.length;
   const compressedFiles = found.files.filter(isUncut).length;
   const input = { files, bytes, rows, ...size, digest, modifiedDigest };
-  const uncut = {
+  const sources = sourcesOf(job);
+  const isByEnding = ({ format, source }: InputFile) =>
+    format === "text" && sources[source]?.format === undefined;
+  const lineFiles = found.files.filter(isByEnding).length;
+  const leftOutFiles = found.files.reduce((sum, { leftOut = 0 }) => sum + leftOut, 0);
+  const told = {
+    ...(lineFiles > 0 && { lineFiles }),
+    ...(leftOutFiles > 0 && { leftOutFiles }),
     ...(compressedFiles > 0 && { compressedFiles }),
     ...(largestTaskRows > rowsPerTask && { largestTaskRows }),
   };
-  return { tasks, input: { ...input, ...uncut } };
+  return { tasks, input: { ...input, ...told } };
 }
 
 async function* tapped<T>(values: AsyncIterable<T>, see: (value: T) => void): AsyncGenerator<T> {

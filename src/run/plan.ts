@@ -112,6 +112,10 @@ export interface InputSummary {
   largestTaskRows?: number;
   /** Files that are compressed as a whole; each is one shard. */
   compressedFiles?: number;
+  /** Files of text whose lines are rows because of their ending, not because the job says so. */
+  lineFiles?: number;
+  /** Files of folders that are left out: their endings tell no format. */
+  leftOutFiles?: number;
   /** Digest of paths and sizes. */
   digest: string;
   /** Digest of modification times: only a hint that a checksum is worth the reading. */

@@ -23,6 +23,8 @@ interface Bounded extends SchemaNode {
 
 /** Values of keys of which the schema cannot say all that they need. */
 const given: Readonly<Record<string, Json>> = {
+  "input.delimiter": ";",
+  "input.encoding": "windows-1252",
   "model.baseUrl": "http://127.0.0.1:1/v1",
   "model.endpoints.N.baseUrl": "http://127.0.0.1:1/v1",
   "model.apiKeyEnv": "API_KEY",

@@ -75,6 +75,12 @@ describe("expandInputs", () => {
     ]);
   });
 
+  it("takes the files of a folder, of one format, but for hidden ones", async () => {
+    expect(await expand("deep")).toEqual(["deep/a.json", "deep/er/b.json"]);
+    expect(await expand({ path: "deep/", format: "text" })).toHaveLength(2);
+    await expect(expand(".")).rejects.toMatchObject({ code: "INPUT_FORMAT" });
+  });
+
   it("never leaves out what it cannot read", async (context) => {
     const folder = await mkdtemp(join(tmpdir(), "sluice-inputs-"));
     onTestFinished(() => rm(folder, { recursive: true, force: true }));
@@ -125,7 +131,7 @@ describe("expandInputs", () => {
     ["dep/a.json", "INPUT_MISSING", /did you mean .*deep\?/],
     ["empty/none.json", "INPUT_MISSING", /empty holds nothing/],
     ["deep/er/*.parquet", "INPUT_MISSING", /er holds b\.json$/],
-    ["deep/er", "INPUT_UNREADABLE", /deep\/er\/\*\.json$/],
+    ["empty", "INPUT_MISSING", /by a glob/],
     ["notes.md", "INPUT_FORMAT", /set input\.format/],
     ["s3://bucket/x.jsonl", "UNSUPPORTED", /this machine/],
   ])("refuses %s with %s and a way out", async (path, code, hint) => {

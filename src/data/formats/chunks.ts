@@ -19,7 +19,7 @@ export function markBytes(chunk: Buffer): number {
 export function assertNoUtf16(start: Buffer, file: string): void {
   const mark = start.toString("hex", 0, 2);
   if (mark !== "fffe" && mark !== "feff") return;
-  const hint = "convert it to UTF-8: iconv -f UTF-16 -t UTF-8, or as UTF-8 in the program's export";
+  const hint = "set input.encoding to utf-16, or convert the file to UTF-8";
   throw new SluiceError("INPUT_UNREADABLE", "it is UTF-16 text", { file, hint });
 }
 

@@ -16,6 +16,14 @@ export interface ElementListener {
   end(offset: number): void;
 }
 
+/** Where the bytes begin that are scanned. */
+interface ElementPlace {
+  file: string;
+  start: number;
+  firstLine: number;
+  isPart: boolean;
+}
+
 type Phase =
   | "before"
   | "array-start"
@@ -43,9 +51,15 @@ export class ElementScanner {
   #isInString = false;
   #isEscaped = false;
 
-  /** `start` above 0 is a border between elements of the array, as a cut leaves it. */
-  constructor(file: string, start: number, firstLine: number, listener: ElementListener) {
+  readonly #isPart: boolean;
+
+  /**
+   * @param place `start` above 0 is a border between elements of the array, as a cut leaves it;
+   *   `isPart`: what stands behind the array does not matter.
+   */
+  constructor({ file, start, firstLine, isPart }: ElementPlace, listener: ElementListener) {
     this.#file = file;
+    this.#isPart = isPart;
     this.#listener = listener;
     this.#base = start;
     this.#line = firstLine;
@@ -57,7 +71,7 @@ export class ElementScanner {
     for (let at = 0; at < chunk.length; ) {
       if (this.#isInString) at = this.#passString(chunk, at);
       else if (this.#phase === "element" || this.#phase === "object") at = this.#pass(chunk, at);
-      else if (this.#phase === "rest") at = chunk.length;
+      else if (this.#phase === "rest" || this.#isBehind) at = chunk.length;
       else at = this.#between(chunk, at);
     }
     this.#base += chunk.length;
@@ -68,6 +82,10 @@ export class ElementScanner {
     if (["after", "object", "behind-object", "rest"].includes(this.#phase)) return;
     if (this.#phase === "before") throw this.#fault("the file holds no JSON");
     throw this.#fault("the array never closes; its last record begins here", this.#elementLine);
+  }
+
+  get #isBehind(): boolean {
+    return this.#isPart && this.#phase === "after";
   }
 
   #between(chunk: Buffer, at: number): number {

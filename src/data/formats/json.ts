@@ -6,6 +6,7 @@ import type { RandomReader } from "../storage/storage.ts";
 import { assertNoUtf16, chunksOf, markBytes, verifiedChunks } from "./chunks.ts";
 import type { CutRule, SliceRange } from "./format.ts";
 import { ElementScanner } from "./json-elements.ts";
+import { findList, fromList } from "./json-list.ts";
 import { faultyRow, parseRow } from "./parse-row.ts";
 import { RangeCutter } from "./range-cutter.ts";
 import { RecordHolder } from "./record-holder.ts";
@@ -19,38 +20,58 @@ import { selecting } from "./selecting.ts";
  * elements nobody knows how many rows it has.
  *
  * @param chunkBytes bytes per read; only tests name it.
+ * @param keys that lead to the list of rows; default: the file is that list.
  */
-export function jsonFormat(chunkBytes: number = limits.readChunkBytes): RowFormat {
+export function jsonFormat(
+  chunkBytes: number = limits.readChunkBytes,
+  keys?: readonly string[],
+): RowFormat {
+  const isPart = keys !== undefined;
+  const listOf = async (reader: RandomReader, file: string) =>
+    isPart ? fromList(reader, await findList(reader, file, keys, chunkBytes)) : reader;
   return selecting({
     name: "json",
     extensions: [".json"],
-    scan: (reader, file, rule) => scanElements(reader, file, rule, chunkBytes),
-    read: (reader, slice, firstIndex, { maxLineBytes }) =>
-      readElements(reader, { slice, firstIndex, maxLineBytes, chunkBytes }),
+    async *scan(reader, file, rule) {
+      yield* scanElements(await listOf(reader, file), { file, rule, chunkBytes, isPart });
+    },
+    async *read(reader, slice, firstIndex, { maxLineBytes }) {
+      const list = slice.start === 0 ? await listOf(reader, slice.file) : reader;
+      yield* readElements(list, { slice, firstIndex, maxLineBytes, chunkBytes, isPart });
+    },
   });
+}
+
+interface ElementScan {
+  file: string;
+  rule: CutRule;
+  chunkBytes: number;
+  /** The list is a part of the file, which goes on behind it. */
+  isPart: boolean;
 }
 
 async function* scanElements(
   reader: RandomReader,
-  file: string,
-  rule: CutRule,
-  chunkBytes: number,
+  { file, rule, chunkBytes, isPart }: ElementScan,
 ): AsyncGenerator<SliceRange> {
   const cutter = new RangeCutter(rule);
   let chunk: Buffer = Buffer.alloc(0);
   let base = 0;
   let hashed = 0;
-  const scanner = new ElementScanner(file, 0, 1, {
-    start(offset, line) {
-      if (cutter.isFull) {
-        cutter.add(chunk.subarray(hashed, offset - base));
-        hashed = offset - base;
-        cutter.cut(offset, line);
-      }
-      cutter.count();
+  const scanner = new ElementScanner(
+    { file, start: 0, firstLine: 1, isPart },
+    {
+      start(offset, line) {
+        if (cutter.isFull) {
+          cutter.add(chunk.subarray(hashed, offset - base));
+          hashed = offset - base;
+          cutter.cut(offset, line);
+        }
+        cutter.count();
+      },
+      end() {},
     },
-    end() {},
-  });
+  );
   const range = { start: 0, end: reader.bytes };
   for await (chunk of chunksOf(reader, file, range, chunkBytes)) {
     hashed = 0;
@@ -70,6 +91,7 @@ interface ElementReading {
   firstIndex: number;
   maxLineBytes: number;
   chunkBytes: number;
+  isPart: boolean;
 }
 
 async function* readElements(
@@ -112,14 +134,18 @@ class ElementReader {
     this.#reading = reading;
     this.#index = reading.firstIndex;
     this.#open = new RecordHolder(reading.maxLineBytes);
-    this.#scanner = new ElementScanner(file, start, firstLine, {
-      start: (offset, line) => {
-        this.#isOpen = true;
-        this.#line = line;
-        this.#taken = offset - this.#base;
+    const { isPart } = reading;
+    this.#scanner = new ElementScanner(
+      { file, start, firstLine, isPart },
+      {
+        start: (offset, line) => {
+          this.#isOpen = true;
+          this.#line = line;
+          this.#taken = offset - this.#base;
+        },
+        end: (offset) => this.#close(offset - this.#base),
       },
-      end: (offset) => this.#close(offset - this.#base),
-    });
+    );
   }
 
   push(chunk: Buffer, base: number): void {

@@ -1,8 +1,10 @@
 import { SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
 import { nearest } from "../../foundation/suggest.ts";
 import { compressionEndings, compressionOf, fileNameOf } from "../decompressing.ts";
+import type { FileForm } from "../row.ts";
 import { arrowFormat } from "./arrow/arrow.ts";
-import { csvFormat, tsvFormat } from "./csv/csv.ts";
+import { csvFormat, delimitedFormat, tsvFormat } from "./csv/csv.ts";
 import { jsonFormat } from "./json.ts";
 import { jsonlFormat } from "./jsonl.ts";
 import { parquetFormat } from "./parquet/parquet.ts";
@@ -38,11 +40,21 @@ export const formatNames: readonly string[] = formats.map((format) => format.nam
  * formatFor("data/reviews.jsonl.gz").name; // "jsonl"
  * formatFor("data/reviews.log", "text").name; // "text"
  */
-export function formatFor(path: string, namedFormat?: string): RowFormat {
+export function formatFor(
+  path: string,
+  namedFormat?: string,
+  { delimiter, records }: FileForm = {},
+): RowFormat {
+  const format = plainFormatFor(path, namedFormat);
+  if (delimiter !== undefined) return delimitedFormat(format.name, delimiter);
+  return records === undefined ? format : jsonFormat(limits.readChunkBytes, records.split("."));
+}
+
+function plainFormatFor(path: string, namedFormat?: string): RowFormat {
   if (namedFormat !== undefined) return formatNamed(namedFormat, path);
-  const name = nameInside(path);
-  const found = formats.find(({ extensions }) => extensions.some((end) => name.endsWith(end)));
+  const found = byEnding(path);
   if (found) return found;
+  const name = nameInside(path);
   const dot = name.lastIndexOf(".");
   const ending = dot > 0 ? name.slice(dot) : "";
   if (compressionEndings.includes(ending)) {
@@ -58,9 +70,44 @@ export function formatFor(path: string, namedFormat?: string): RowFormat {
   throw unknownFormat(detail, path, nearest(ending, endings));
 }
 
-/** True for a file that is compressed as a whole: nobody can begin to read in its middle. */
-export function isUncut({ path, format }: { path: string; format: string }): boolean {
+/** Name of the format of a file, by its ending alone; undefined where that tells none. */
+export function formatByEnding(path: string): string | undefined {
+  return byEnding(path)?.name;
+}
+
+function byEnding(path: string): RowFormat | undefined {
+  const name = nameInside(path);
+  return formats.find(({ extensions }) => extensions.some((end) => name.endsWith(end)));
+}
+
+/** True for a file that has to be decompressed or decoded: nobody can begin in its middle. */
+export function isUncut(file: { path: string; format: string; form?: FileForm }): boolean {
+  const { path, format, form } = file;
+  if (form?.encoding !== undefined) return true;
   return compressionOf(path) !== undefined && !formatFor(path, format).takesBytesAsTheyAre;
+}
+
+/**
+ * Refuses what a file of this format has not.
+ *
+ * @throws SluiceError `JOB_INVALID`, naming the key.
+ */
+export function assertForm(path: string, format: RowFormat, form: FileForm): void {
+  const { name } = format;
+  const isOf: Readonly<Record<keyof FileForm, boolean>> = {
+    delimiter: name === "csv" || name === "tsv",
+    records: name === "json",
+    encoding: !["parquet", "arrow", "files"].includes(name),
+  };
+  for (const key of Object.keys(isOf) as (keyof FileForm)[]) {
+    if (form[key] === undefined || isOf[key]) continue;
+    const formats = { delimiter: "csv", records: "json", encoding: "text" }[key];
+    throw new SluiceError("JOB_INVALID", `${name} has no ${key}`, {
+      file: path,
+      field: `input.${key}`,
+      hint: `leave it out, or set input.format to one of ${formats}`,
+    });
+  }
 }
 
 /** Compressions and archives that are not read. */

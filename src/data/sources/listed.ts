@@ -1,7 +1,7 @@
 import picomatch from "picomatch";
-import { SluiceError } from "../../foundation/errors.ts";
+import type { SluiceError } from "../../foundation/errors.ts";
 import { isGlob } from "./glob.ts";
-import { missingInput, tooManyFiles } from "./missing.ts";
+import { FolderNamed, missingInput, tooManyFiles } from "./missing.ts";
 import type { SourceFile } from "./source-store.ts";
 
 /** A place whose files can be listed by the beginnings of their names. */
@@ -71,10 +71,7 @@ async function named(name: string, listing: Listing): Promise<SourceFile[]> {
   }
   if (!isFolder) return [];
   const folder = listing.root + name.replace(/\/*$/, name === "" ? "" : "/");
-  throw new SluiceError("INPUT_UNREADABLE", "it is a folder", {
-    file: listing.root + name,
-    hint: `name its files by a glob, as ${folder}*.jsonl`,
-  });
+  throw new FolderNamed(listing.root + name, folder);
 }
 
 async function missing(pattern: string, listing: Listing): Promise<SluiceError> {

@@ -1,11 +1,10 @@
 import type { Stats } from "node:fs";
 import { lstat, stat } from "node:fs/promises";
-import { basename, dirname, extname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
-import { formatFor } from "../formats/registry.ts";
 import type { Storage } from "../storage/storage.ts";
 import { entriesOf, isGlob, matchFiles } from "./glob.ts";
-import { missingInput, tooManyFiles } from "./missing.ts";
+import { FolderNamed, missingInput, tooManyFiles } from "./missing.ts";
 import type { LeaveOut, SourceFile, SourceStore } from "./source-store.ts";
 
 /** Sizes asked for at once. */
@@ -80,7 +79,7 @@ async function pathsOf(path: string, baseDirectory: string, maxFiles: number): P
 async function sourceFile(path: string, pattern: string): Promise<SourceFile> {
   const status = await statusOf(path);
   if (!status) throw (await unreachable(path)) ?? (await missing(pattern, path));
-  if (status.isDirectory()) throw await directoryNamed(path);
+  if (status.isDirectory()) throw new FolderNamed(path, `${path.replace(/\/$/, "")}/`);
   if (!status.isFile()) throw new SluiceError("INPUT_UNREADABLE", "no plain file", { file: path });
   const { size: bytes, mtimeMs: modifiedMs } = status;
   return { path, bytes, modifiedMs };
@@ -108,24 +107,8 @@ async function missing(pattern: string, literal: string): Promise<SluiceError> {
   return missingInput(pattern, { folder: directory, name, names, join });
 }
 
-async function directoryNamed(path: string): Promise<SluiceError> {
-  const endings = (await namesIn(path)).map((name) => extname(name));
-  const known = endings.find((ending) => isKnownEnding(ending)) ?? ".jsonl";
-  const hint = `name its files by a glob, as ${join(path, `*${known}`)}`;
-  return new SluiceError("INPUT_UNREADABLE", "it is a directory", { file: path, hint });
-}
-
 /** Names to tell of; none where the folder may not be read. */
 async function namesIn(directory: string): Promise<string[]> {
   const entries = await entriesOf(directory).catch(() => []);
   return entries.map(({ name }) => name).sort();
-}
-
-function isKnownEnding(ending: string): boolean {
-  try {
-    formatFor(`file${ending}`);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -30,3 +30,15 @@ export function missingInput(
 export function tooManyFiles(pattern: string): SluiceError {
   return new SluiceError("INPUT_TOO_MANY_FILES", `${pattern} makes them more than allowed`);
 }
+
+/** A path names a folder where a file was meant. */
+export class FolderNamed extends SluiceError {
+  /** As files below it are named, with its slash. */
+  readonly folder: string;
+
+  constructor(path: string, folder: string) {
+    const hint = `name its files by a glob, as ${folder}*.jsonl`;
+    super("INPUT_UNREADABLE", "it is a folder", { file: path, hint });
+    this.folder = folder;
+  }
+}

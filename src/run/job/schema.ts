@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
+import { isEncoding } from "../../data/decoding.ts";
 import { inputFormats } from "../../data/formats/format.ts";
 import { resultFormatOf } from "../../data/formats/result-format.ts";
 import { schemaFault } from "../../data/row-schema.ts";
@@ -17,7 +18,9 @@ const count = z.int().min(1);
 const inputSource = z.strictObject({
   path: z
     .string()
-    .describe("A file or a glob, here, at s3://, r2://, gs://, https:// or hf://; - = stdin"),
+    .describe(
+      "A file, a glob or a folder, here, at s3://, r2://, gs:// or hf://, or https://; - = stdin",
+    ),
   list: z
     .boolean()
     .optional()
@@ -30,6 +33,22 @@ const inputSource = z.strictObject({
     .enum(inputFormats)
     .optional()
     .describe("Default: by the file's ending; rows of `openai-batch` are requests already"),
+  delimiter: z
+    .string()
+    .transform((text) => (/^(tab|\\t)$/i.test(text) ? "\t" : text))
+    .refine((text) => /^[\t !#-~]$/.test(text), "must be one character of ASCII, as ;, or tab")
+    .optional()
+    .describe("Of `csv`: what stands between fields, as `;`, `|` or `tab`; default: a comma"),
+  encoding: z
+    .string()
+    .refine(isEncoding, "is no encoding: windows-1252, iso-8859-15, utf-16, shift_jis and so on")
+    .optional()
+    .describe("Of text, as windows-1252 or utf-16; such a file is one shard. Default: UTF-8"),
+  records: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("Of `json`: key of the list of rows in an object, as `examples` or `data.items`"),
   columns: z
     .union([
       z.string().transform((names) => names.split(",").map((name) => name.trim())),

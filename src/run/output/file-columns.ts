@@ -17,14 +17,14 @@ export async function columnsOfFiles(
   keptOf: (source: number) => readonly string[] | undefined,
   openFile: OpenFile,
 ): Promise<Column[] | undefined> {
-  const formats = files.map(({ path, format }) => formatFor(path, format));
+  const formats = files.map(({ path, format, form }) => formatFor(path, format, form));
   if (formats.some((format) => format.columns === undefined)) return undefined;
   let columns: Column[] | undefined;
   let at = 0;
   for await (const reader of openInOrder(files, openFile, "INPUT_UNREADABLE")) {
-    const { path, source } = files[at]!;
-    const kept = keptOf(source);
-    const all = await columnsOf(reader, path, formats[at++]!);
+    const file = files[at]!;
+    const kept = keptOf(file.source);
+    const all = await columnsOf(reader, file, formats[at++]!);
     const own = kept ? kept.flatMap((name) => all.find((it) => it.name === name) ?? []) : [...all];
     columns = columns ? mergeColumns(columns, own) : own;
   }
@@ -33,10 +33,10 @@ export async function columnsOfFiles(
 
 async function columnsOf(
   reader: RandomReader,
-  path: string,
+  { path, form }: InputFile,
   format: RowFormat,
 ): Promise<readonly Column[]> {
-  const content = contentOf(reader, path, format, "INPUT_UNREADABLE");
+  const content = contentOf(reader, path, format, "INPUT_UNREADABLE", form);
   try {
     return await format.columns!(content, path);
   } finally {

@@ -138,17 +138,17 @@ function escaped(text: string): string {
 
 /** True where a file of results is to be one JSON object, for that is what its input is. */
 async function isOneRow(
-  { path, format: name }: InputFile,
+  { path, format: name, form }: InputFile,
   output: OutputFile,
   isPerRow: boolean,
   openFile: OpenFile,
 ): Promise<boolean> {
   if (resultFormatOf(output.path)?.name !== "json") return false;
-  const format = formatFor(path, name);
+  const format = formatFor(path, name, form);
   if (isPerRow || format.name === "files" || format.name === "text-file") return true;
-  if (format.name !== "json") return false;
+  if (format.name !== "json" || form?.records !== undefined) return false;
   const reader = await openFile(path);
-  const content = contentOf(reader, path, format, "INPUT_UNREADABLE");
+  const content = contentOf(reader, path, format, "INPUT_UNREADABLE", form);
   try {
     const start = Buffer.from(await content.read(0, limits.readChunkBytes)).toString("latin1");
     return /^[^[]*?\{/.test(start);

@@ -17,7 +17,7 @@ describe("text in UTF-16", () => {
       await expect(scanAll(make(1), content)).rejects.toMatchObject({
         code: "INPUT_UNREADABLE",
         message: expect.stringContaining("it is UTF-16 text (in)"),
-        hint: expect.stringContaining("convert it to UTF-8"),
+        hint: expect.stringContaining("set input.encoding to utf-16"),
       });
     }
   });

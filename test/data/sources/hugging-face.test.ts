@@ -158,7 +158,6 @@ describe("files of datasets on the hub", () => {
     ["hf://datasets/o/n/data/prt-2.jsonl", "INPUT_MISSING", "part-2.jsonl?"],
     ["hf://datasets/o/n/dta/*.jsonl", "INPUT_MISSING", "hf://datasets/o/n/data?"],
     ["hf://datasets/o/n/data/*.csv", "INPUT_MISSING", "holds deep, part 1.jsonl, part-2.jsonl"],
-    ["hf://datasets/o/n/data", "INPUT_UNREADABLE", "hf://datasets/o/n/data/*.jsonl"],
     ["hf://datasets/o/n@dev/data/*.jsonl", "INPUT_MISSING", "branches and tags"],
     ["hf://datasets/o/other/*.jsonl", "INPUT_MISSING", "check owner and name"],
     ["hf://o/n/*.jsonl", "INPUT_UNREADABLE", "hf://datasets/OWNER/NAME"],

@@ -94,7 +94,7 @@ describe("a list of files", () => {
 
   it.each([
     ["a.jsonl\n\nb.jsonl\n", "INPUT_MISSING", 3],
-    ["a.jsonl\n../data\n", "INPUT_UNREADABLE", 2],
+    ["a.jsonl\n../data\n", "INPUT_FORMAT", 2],
     ["../data/b.jsonl;\n", "INPUT_UNREADABLE", 1],
     [";out\n", "INPUT_UNREADABLE", 1],
     ["a.jsonl\nftp://x/y.jsonl", "UNSUPPORTED", 2],

@@ -21,15 +21,21 @@ import { RecordScanner, withWholeLineEnds } from "./record-scanner.ts";
  * @param chunkBytes bytes per read; only tests name it.
  */
 export function csvFormat(chunkBytes: number = limits.readChunkBytes): RowFormat {
-  return delimitedFormat(csvDialect, chunkBytes);
+  return formatOf(csvDialect, chunkBytes);
 }
 
 /** The same with tabs between fields. */
 export function tsvFormat(chunkBytes: number = limits.readChunkBytes): RowFormat {
-  return delimitedFormat(tsvDialect, chunkBytes);
+  return formatOf(tsvDialect, chunkBytes);
 }
 
-function delimitedFormat(dialect: Dialect, chunkBytes: number): RowFormat {
+/** One of the two with another character between fields. */
+export function delimitedFormat(name: string, delimiter: string): RowFormat {
+  const dialect = name === tsvDialect.name ? tsvDialect : csvDialect;
+  return formatOf({ ...dialect, delimiter }, limits.readChunkBytes);
+}
+
+function formatOf(dialect: Dialect, chunkBytes: number): RowFormat {
   return {
     name: dialect.name,
     extensions: dialect.extensions,

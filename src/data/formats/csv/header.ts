@@ -93,18 +93,20 @@ async function namesOf(
   { name, delimiter }: Dialect,
 ): Promise<string[]> {
   if (!isUtf8(record) || record.includes(0)) {
-    throw unreadable("its header is no UTF-8 text: convert the file to UTF-8", file, line);
+    throw unreadable(
+      "its header is no UTF-8 text: name its encoding in input.encoding",
+      file,
+      line,
+    );
   }
   const text = record.toString();
   const names = await parseFields(text, delimiter);
   if (!names) throw unreadable("a quote of the header is misplaced", file, line);
   assertLineEnds(record, file);
   const only = names.length === 1 && !text.startsWith('"') ? names[0]! : "";
-  const other = [",", ";", "\t"].find((each) => each !== delimiter && only.includes(each));
+  const other = [",", ";", "\t", "|"].find((each) => each !== delimiter && only.includes(each));
   if (other !== undefined) {
-    const format = other === "\t" ? "tsv" : "csv";
-    const remedy =
-      other === ";" ? "write the file with commas or tabs" : `set input.format to ${format}`;
+    const remedy = `set input.delimiter to ${other === "\t" ? "tab" : JSON.stringify(other)}`;
     const fault = `its header has no ${spoken(delimiter)}, as ${name} has, but a ${spoken(other)}`;
     throw unreadable(`${fault}: ${remedy}`, file, line);
   }
@@ -132,7 +134,7 @@ function assertDifferent(names: readonly string[], file: string, line: number): 
 }
 
 function spoken(delimiter: string): string {
-  return { ",": "comma", ";": "semicolon", "\t": "tab" }[delimiter] ?? delimiter;
+  return { ",": "comma", ";": "semicolon", "\t": "tab", "|": "bar" }[delimiter] ?? delimiter;
 }
 
 function unreadable(detail: string, file: string, line: number): SluiceError {

@@ -122,11 +122,8 @@ describe("csv files", () => {
     const cases: [string | Uint8Array, string][] = [
       ["a,b,a\n", 'columns 1 and 3 are named "a"'],
       ["a,,\n", "columns 2 and 3 have no name"],
-      [
-        "a;b\n1;2\n",
-        "has no comma, as csv has, but a semicolon: write the file with commas or tabs",
-      ],
-      ["a\tb\n", "but a tab: set input.format to tsv"],
+      ["a;b\n1;2\n", 'has no comma, as csv has, but a semicolon: set input.delimiter to ";"'],
+      ["a\tb\n", "but a tab: set input.delimiter to tab"],
       ["a,b\r1,2\r", "lines end with a carriage return alone"],
       [Buffer.from("caf\u00E9,b\n", "latin1"), "its header is no UTF-8 text"],
       ['"a"b,c\n', "a quote of the header is misplaced"],
@@ -139,7 +136,7 @@ describe("csv files", () => {
     }
     expect(await error("a,b\n", tsvFormat())).toMatchObject({
       message: expect.stringContaining(
-        "has no tab, as tsv has, but a comma: set input.format to csv",
+        'has no tab, as tsv has, but a comma: set input.delimiter to ","',
       ),
     });
     expect(await error('"a;b"\n1\n')).toBe("no error");
