@@ -12,6 +12,7 @@ interface OpenTask {
   resumedUsage: Usage;
   done: number;
   failed: number;
+  cut: number;
   errors: ErrorCounts;
   inFlight: number;
   usage: Usage;
@@ -40,6 +41,7 @@ export interface ProgressState {
     tasks: number;
     rows: number;
     failed: number;
+    cut: number;
     errors: ErrorCounts;
     usage: Usage;
   };
@@ -73,7 +75,7 @@ export function initialProgress(now: number): ProgressState {
     run: undefined,
     resumedRows: 0,
     resumedTasks: 0,
-    ended: { tasks: 0, rows: 0, failed: 0, errors: {}, usage: noUsage },
+    ended: { tasks: 0, rows: 0, failed: 0, cut: 0, errors: {}, usage: noUsage },
     open: new Map(),
     workers: new Map(),
     startedWorkers: 0,
@@ -142,12 +144,22 @@ function withTask(
     const { task, worker, rows, resumed: done, resumedUsage: usage } = event;
     // What an earlier attempt of this call answered was answered in this call.
     const first = state.begun.get(task) ?? { resumed: done, resumedUsage: usage };
-    open.set(task, { worker, rows, ...first, done, failed: 0, errors: {}, inFlight: 0, usage });
+    open.set(task, {
+      worker,
+      rows,
+      ...first,
+      done,
+      failed: 0,
+      cut: 0,
+      errors: {},
+      inFlight: 0,
+      usage,
+    });
     return { ...state, open, begun: new Map(state.begun).set(task, first) };
   } else {
-    const { worker, done, failed, errors, inFlight, usage } = event;
+    const { worker, done, failed, cut = 0, errors, inFlight, usage } = event;
     const known = open.get(event.task) ?? unknownTask;
-    open.set(event.task, { ...known, worker, done, failed, errors, inFlight, usage });
+    open.set(event.task, { ...known, worker, done, failed, cut, errors, inFlight, usage });
   }
   return { ...state, open };
 }
@@ -159,8 +171,8 @@ function withoutTask(state: ProgressState, event: RunEvent & { type: "task-end" 
   open.delete(event.task);
   if (event.outcome === "canceled") {
     // Its journal stays, for this call or a later one; nobody works on it any more.
-    const { done, failed, errors, usage } = event;
-    open.set(event.task, { ...known, worker: "", inFlight: 0, done, failed, errors, usage });
+    const { done, failed, cut = 0, errors, usage } = event;
+    open.set(event.task, { ...known, worker: "", inFlight: 0, done, failed, cut, errors, usage });
   }
   // A task that failed is begun again, and tells then what its journals hold.
   if (event.outcome === "canceled" || event.outcome === "failed") return { ...state, open };
@@ -177,6 +189,7 @@ function withoutTask(state: ProgressState, event: RunEvent & { type: "task-end" 
       tasks: ended.tasks + 1,
       rows: ended.rows + fresh,
       failed: ended.failed + event.failed,
+      cut: ended.cut + (event.cut ?? 0),
       errors: addErrors(ended.errors, event.errors),
       usage: addUsage(ended.usage, costSince(event.usage, resumedUsage)),
     },
@@ -193,7 +206,9 @@ export interface ProgressTotals {
   /** Of these, rows of this call. */
   fresh: number;
   failed: number;
-  /** The same by code, with the first message of each. */
+  /** Rows with an answer that ended at its limit of tokens. */
+  cut: number;
+  /** Failed rows by code, with the first message of each. */
   errors: ErrorCounts;
   inFlight: number;
   /** Of this call. */
@@ -202,18 +217,19 @@ export interface ProgressTotals {
 
 /** What all tasks have done together. */
 export function totalsOf(state: ProgressState): ProgressTotals {
-  let { rows: fresh, failed, errors, usage } = state.ended;
+  let { rows: fresh, failed, cut, errors, usage } = state.ended;
   let done = state.resumedRows + fresh;
   let inFlight = 0;
   for (const task of state.open.values()) {
     done += task.done;
     fresh += Math.max(0, task.done - task.resumed);
     failed += task.failed;
+    cut += task.cut;
     errors = addErrors(errors, task.errors);
     inFlight += task.inFlight;
     usage = addUsage(usage, costSince(task.usage, task.resumedUsage));
   }
-  return { done, fresh, failed, errors, inFlight, usage };
+  return { done, fresh, failed, cut, errors, inFlight, usage };
 }
 
 /** What came to `usage` since it was `before`. */

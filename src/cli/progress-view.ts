@@ -77,8 +77,14 @@ function blockFacts(state: ProgressState, totals: ProgressTotals, now: number): 
     `${grouped(totals.inFlight)} in flight`,
     `${rate(rates.tokensIn)} tokens/s in`,
     `${rate(rates.tokensOut)} out`,
+    ...cutFact(totals),
     ...(state.budget ? spentOf(state.budget) : []),
   ];
+}
+
+/** Answers that ended at their limit of tokens: a reader may want to stop and raise it. */
+function cutFact({ cut }: ProgressTotals): string[] {
+  return cut === 0 ? [] : [`${grouped(cut)} cut at the limit of tokens`];
 }
 
 function failedText({ failed, errors }: ProgressTotals, columns: number): string | undefined {
@@ -153,6 +159,7 @@ function lineFacts(state: ProgressState, totals: ProgressTotals, rates: Rates): 
     `${rate(rates.tokensOut)} tokens/s out`,
     `${totals.inFlight} in flight`,
     `${grouped(totals.failed)} failed`,
+    ...cutFact(totals),
     ...(state.budget ? spentOf(state.budget) : []),
     ...(eta === undefined ? [] : [eta]),
     ...Object.entries(totals.errors).map(([code, { count }]) => `${code} ${grouped(count)}`),

@@ -1,5 +1,6 @@
 import type { Usage } from "../foundation/inference.ts";
 import type { Spending } from "../run/bill/spending.ts";
+import { cutText } from "../run/cut-answers.ts";
 import { stateOrder } from "../run/state-words.ts";
 import type { RunStatus, StatusReport, TaskStatus, WorkerStatus } from "../run/status.ts";
 import { duration, percent, rate } from "./progress-view.ts";
@@ -46,6 +47,8 @@ function runLines(run: RunStatus): string[] {
     `  tokens ${tokensText(usage)}${openTokens(run.openUsage)}`,
     ...rateLines(run),
   ];
+  const cut = cutText(answered + journaled, run.cut);
+  if (cut !== undefined) lines.push(`  cut    ${cut}`);
   if (run.usd !== null) lines.push(`  cost   ${dollars(run.usd)}`);
   if (run.duplicateIds)
     lines.push(`  ids    ${counted(run.duplicateIds, "row repeats", "rows repeat")} an id`);
@@ -93,8 +96,8 @@ function nextSteps(run: RunStatus): string[] {
   }
   if (openTasks === "") {
     if (run.sealedAt === null) return [`  every task is done: sluice seal ${location}`];
-    if (rows.failed === 0) return [];
-    const steps = retrySteps(Object.keys(run.errors), location);
+    const steps = rows.failed === 0 ? [] : retrySteps(Object.keys(run.errors), location);
+    if (run.cut && run.cutRetry) steps.push([run.cutRetry, "asks rows with cut answers again"]);
     return steps.map(([command, what]) => `  ${command}  ${what}`);
   }
   const verb = tasks.successful === 0 && state === "pending" ? "to begin" : "to go on";

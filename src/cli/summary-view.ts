@@ -1,8 +1,10 @@
 import { type ErrorCode, errorTable, exitCodes } from "../foundation/error-table.ts";
 import { rulingCoordinator } from "../run/coordinate/coordinator.ts";
+import { cutRetryOf, cutText } from "../run/cut-answers.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import type { RunSummary } from "../run/events.ts";
 import { locateRun } from "../run/locate.ts";
+import { readPlan } from "../run/plan.ts";
 import type { RunResult } from "../run/run-job.ts";
 import { readManifest } from "../run/seal/seals.ts";
 import { duplicatesNotice } from "../run/summary.ts";
@@ -21,6 +23,8 @@ interface SummaryFacts {
   duplicates: string | undefined;
   /** Limits of what the run may spend, as they were at last. */
   budget: Readonly<Record<string, number>>;
+  /** The command that asks rows with cut answers again, where one helps. */
+  cutRetry: string | undefined;
   /** The output as an argument of a command typed here. */
   run: string;
   paint: Paint;
@@ -41,6 +45,9 @@ export async function summaryFacts(
     wasSealed,
     duplicates: manifest && duplicatesNotice(manifest),
     budget: { ...budget },
+    cutRetry: manifest?.cut
+      ? cutRetryOf((await readPlan(storage, manifest.generation)).job, argumentOf(output, io))
+      : undefined,
     run: argumentOf(output, io),
     paint: paintFor(io.isOutputTerminal, io),
   };
@@ -52,6 +59,7 @@ const maxReasons = 5;
 /** How a run ended, for people: no line but those of commands is longer than `columns`. */
 export function summaryLines(summary: RunSummary, facts: SummaryFacts, columns: number): string[] {
   const { name, duplicates, run, paint } = facts;
+  const cut = cutText(summary.rows.answered, summary.finish_reasons?.length);
   const { rows, prompt_tokens, total_tokens_generated, run_time_sec, tokens_per_sec } = summary;
   const { stopped_by } = summary;
   const title = [name, summary.run_id].filter((part) => part !== null).join("  ");
@@ -76,11 +84,14 @@ export function summaryLines(summary: RunSummary, facts: SummaryFacts, columns: 
     ...(summary.usd === undefined ? [] : [text(`  cost     ${dollars(summary.usd)}`)]),
     ...(duplicates === undefined ? [] : labeled("ids", duplicates, columns)),
     ...(stopped_by === undefined ? [] : labeled("cause", stopped_by.message, columns)),
+    ...(cut === undefined ? [] : labeled("cut", cut, columns).map((line) => paint("yellow", line))),
     ...reasonLines(summary, columns).map((line) => paint("red", line)),
   ];
   const steps = nextSteps(summary, facts);
   const width = Math.max(...steps.map(([command]) => command.length));
   lines.push(`  ${summary.sealed ? "results" : "run    "}  ${run}`);
+  // Longer than the others, which are not to stand as far apart for it.
+  if (facts.cutRetry) steps.push([facts.cutRetry, "asks rows with cut answers again"]);
   for (const [at, [command, what]] of steps.entries()) {
     const label = at === 0 ? "  next     " : "           ";
     const text = `${label}${command.padEnd(width)}`;

@@ -122,8 +122,14 @@ export const errorTable = Object.freeze({
   TEMPLATE_INVALID: run(usage, "a prompt template is not valid Jinja", "see docs/job-file.md"),
 
   // Rows
-  JSON_INVALID: row("the line is not valid JSON", "mend the line, then run sluice retry RUN --reread"),
-  CSV_INVALID: row("the record is not valid CSV", "mend the record, then run sluice retry RUN --reread"),
+  JSON_INVALID: row(
+    "the line is not valid JSON",
+    "mend the line, then run sluice retry RUN --reread",
+  ),
+  CSV_INVALID: row(
+    "the record is not valid CSV",
+    "mend the record, then run sluice retry RUN --reread",
+  ),
   ROW_SCHEMA: row("the row does not fit input.schema", "mend the row, or the schema"),
   ROW_NOT_OBJECT: row("the row is not a JSON object", 'wrap the value, as {"text": …}'),
   UTF8_INVALID: row("the line is not valid UTF-8", "name the encoding of the file: input.encoding"),

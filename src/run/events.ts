@@ -11,6 +11,8 @@ export interface TaskCounts {
   /** Rows with an outcome, resumed ones included. */
   done: number;
   failed: number;
+  /** Rows with an answer that ended at its limit of tokens; absent = none. */
+  cut?: number;
   /** Failed rows by code, with a first message. */
   errors: ErrorCounts;
 }
@@ -84,6 +86,11 @@ export interface RunSummary {
   request_count: number;
   /** Answered. */
   response_count: number;
+  /**
+   * Answered rows by how their answers ended: `length` counts those with an answer that was cut at
+   * the limit of tokens. Absent for runs of earlier versions, which do not say.
+   */
+  finish_reasons?: { stop: number; length: number };
   /** Of the answered ones, those that had been answered before: nothing was paid for them. */
   reused_count?: number;
   /** Rows whose prompts lay in `preparedDir`, and rows that were rendered. */

@@ -1,6 +1,6 @@
 import type { Storage } from "../data/storage/storage.ts";
 import { addUsage, noUsage, type Usage } from "../foundation/inference.ts";
-import { type JournalLine, rowsOfLine } from "./attempt/journal-line.ts";
+import { isCut, type JournalLine, rowsOfLine } from "./attempt/journal-line.ts";
 import { addRequests } from "./attempt/replay.ts";
 import { journaledAttempts } from "./bill/journaled.ts";
 import { GrowingLines } from "./growing-lines.ts";
@@ -13,8 +13,14 @@ const paid = /^\{"index":\d+,"outcome":"(answered|filtered|failed|invalid)"/;
 export interface JournaledCounts {
   /** Answered rows. */
   rows: number;
+  /** Those of them with an answer that ended at its limit of tokens. */
+  cut: number;
+  /** Their requests. */
+  responses: number;
   usage: Usage;
 }
+
+const none: JournaledCounts = { rows: 0, cut: 0, responses: 0, usage: noUsage };
 
 interface SeenJournal extends JournaledCounts {
   lines: GrowingLines;
@@ -37,15 +43,15 @@ export class JournaledRows {
     const known = this.#journals;
     // Journals of tasks that were committed meanwhile are forgotten.
     this.#journals = new Map();
-    let sum: JournaledCounts = { rows: 0, usage: noUsage };
+    const sum = { ...none };
     for (const task of tasks) {
       const attempts = await journaledAttempts({ storage: this.#storage, plan }, task);
-      let most: JournaledCounts = { rows: 0, usage: noUsage };
+      let most = none;
       for (const attempt of attempts.get(task) ?? []) {
         const { journal } = attemptPaths(task, plan, attempt);
         const seen = known.get(journal) ?? {
           lines: new GrowingLines(this.#storage, journal),
-          rows: 0,
+          ...none,
           usage: { ...noUsage },
         };
         this.#journals.set(journal, seen);
@@ -53,7 +59,8 @@ export class JournaledRows {
         // An attempt takes over what those before it answered: they hold the same rows.
         if (seen.rows >= most.rows) most = seen;
       }
-      sum = { rows: sum.rows + most.rows, usage: addUsage(sum.usage, most.usage) };
+      for (const key of ["rows", "cut", "responses"] as const) sum[key] += most[key];
+      sum.usage = addUsage(sum.usage, most.usage);
     }
     return sum;
   }
@@ -66,5 +73,7 @@ function note(seen: SeenJournal, line: string): void {
   else if ("requests" in parsed) addRequests(seen.usage, parsed.requests);
   if (parsed.outcome === "answered" || parsed.outcome === "filtered") {
     seen.rows += rowsOfLine(parsed).length;
+    seen.responses += parsed.requests.length;
+    if (isCut(parsed.requests)) seen.cut++;
   }
 }

@@ -8,6 +8,7 @@ import { type Backend, isCancellation } from "./backend.ts";
 import { openBudget } from "./bill/open-budget.ts";
 import { usdOf } from "./bill/prices.ts";
 import { Coordinator } from "./coordinate/coordinator.ts";
+import { cutNotice } from "./cut-answers.ts";
 import type { RunDependencies } from "./dependencies.ts";
 import type { DispatchEnd } from "./dispatch.ts";
 import { EventLog } from "./event-log.ts";
@@ -31,7 +32,14 @@ import { completeSeal } from "./seal/publish-seal.ts";
 import { sealRun } from "./seal/seal.ts";
 import { openCounts } from "./stopped-counts.ts";
 import { requestsOfStopped } from "./stopped-requests.ts";
-import { duplicatesNotice, rate, rounded, sealedSummary, summaryErrors } from "./summary.ts";
+import {
+  duplicatesNotice,
+  finishReasons,
+  rate,
+  rounded,
+  sealedSummary,
+  summaryErrors,
+} from "./summary.ts";
 
 export interface RunJobOptions {
   backend: Backend;
@@ -191,6 +199,8 @@ export async function carryOut(
     const isNew = plan.generation === 1 || plan.whole !== undefined;
     const repeats = isNew ? duplicatesNotice(manifest) : undefined;
     if (repeats !== undefined) onEvent({ type: "notice", message: repeats });
+    const cut = cutNotice(manifest, plan.job, places.output);
+    if (cut !== undefined) onEvent({ type: "notice", message: cut });
     const { total, failed } = manifest.rows;
     onEvent({ type: "run-seal", manifest: places.manifestPath, rows: total, failed });
     const isSuccess = withinBudget(job, { rows: run.totalRows }, failed);
@@ -315,11 +325,13 @@ async function stopped(
   const usage = addUsage(counts.usage, open.usage);
   const usd = usdOf(usage, plan.job.prices);
   const requests = await requestsOfStopped(context, counts, open);
+  const answered = counts.rows.answered + open.answered;
   const summary: RunSummary = {
     status: isCancellation(error) ? "CANCELED" : "FAILED",
     run_id: plan.runId,
     request_count: requests.planned,
     response_count: requests.answered,
+    ...finishReasons(answered, open.cut === undefined ? undefined : (counts.cut ?? 0) + open.cut),
     run_time_sec: rounded(facts.runTimeSec),
     prompt_tokens: usage.promptTokens,
     total_tokens_generated: usage.completionTokens,
@@ -328,7 +340,7 @@ async function stopped(
     seed: plan.seed,
     rows: {
       total: plan.rows,
-      answered: counts.rows.answered + open.answered,
+      answered,
       failed: counts.rows.failed + end.partial.failed,
       resumed: facts.resumedRows,
     },

@@ -8,6 +8,7 @@ import { type EarlierCost, earlierCost } from "./bill/open-budget.ts";
 import { tokensOf, usdOf } from "./bill/prices.ts";
 import type { Budget, Spending } from "./bill/spending.ts";
 import { type LookOptions, lookAtLives, type RunLives } from "./coordinate/lives.ts";
+import { cutRetryOf } from "./cut-answers.ts";
 import { EventTrace, type TaskTrace } from "./event-trace.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { type JournaledCounts, JournaledRows } from "./journaled-rows.ts";
@@ -45,6 +46,12 @@ export interface RunStatus {
   tasks: Record<StateWord | "total", number>;
   /** Outcomes of committed tasks; `journaled` are answered rows of the others. */
   rows: { total: number; answered: number; filtered: number; failed: number; journaled: number };
+  /** Requests of committed tasks; `journaled` are those of answered rows of the others. */
+  requests: { planned: number; answered: number; journaled: number };
+  /** Answered rows with an answer that was cut at its limit of tokens; null = not known. */
+  cut: number | null;
+  /** The command that asks cut rows again with more tokens; null where none helps. */
+  cutRetry: string | null;
   /** Dead letters by code. */
   errors: ErrorCounts;
   usage: AttemptCounts["usage"];
@@ -204,7 +211,7 @@ export class StatusReader {
 
   #runOf(seen: Seen, verdict: Verdict): RunStatus {
     const { plan, manifest, sealed, committed, lives } = seen;
-    const { rows: journaled, usage: openUsage } = seen.journaled;
+    const { rows: journaled, usage: openUsage, responses, cut: openCut } = seen.journaled;
     const counts = sealed ?? this.#counts;
     const { answered = 0, filtered = 0, failed = 0 } = counts?.rows ?? {};
     const tasks = { failed: 0, canceled: 0, successful: 0, running: 0, pending: 0, total: 0 };
@@ -232,6 +239,13 @@ export class StatusReader {
       location: this.#storage.location,
       tasks,
       rows: { total, answered, filtered, failed, journaled },
+      requests: {
+        planned: counts?.requests.planned ?? 0,
+        answered: counts?.requests.answered ?? 0,
+        journaled: responses,
+      },
+      cut: counts && counts.cut === undefined ? null : (counts?.cut ?? 0) + openCut,
+      cutRetry: sealed ? (cutRetryOf(jobOf(plan, lives), this.#storage.location) ?? null) : null,
       errors: counts?.errors ?? {},
       usage,
       openUsage,

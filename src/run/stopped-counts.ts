@@ -5,6 +5,8 @@ import { type JournaledRun, journaledAttempts, journaledCounts } from "./bill/jo
 /** What became of the rows of tasks without a commit. */
 export interface OpenCounts {
   answered: number;
+  /** Answered rows with an answer that was cut; absent where workers alone told. */
+  cut?: number;
   /** Requests that were answered; absent where workers alone told, who count rows. */
   responses?: number;
   usage: Usage;
@@ -24,14 +26,15 @@ export async function openCounts(
 ): Promise<OpenCounts> {
   const { plan } = run;
   if (plan.tasks.count - committed.size > limits.maxCountedTasks) return { answered, usage };
-  const found = { answered: 0, responses: 0, usage: noUsage };
+  const found = { answered: 0, cut: 0, responses: 0, usage: noUsage };
   try {
     for (let task = 0; task < plan.tasks.count; task++) {
       if (committed.has(task)) continue;
       const attempts = (await journaledAttempts(run, task)).get(task);
       if (attempts === undefined) continue;
-      const { paid, rows, responses } = await journaledCounts(run, task, attempts);
+      const { paid, rows, cut, responses } = await journaledCounts(run, task, attempts);
       found.answered += rows;
+      found.cut += cut;
       found.responses += responses;
       found.usage = addUsage(found.usage, paid);
     }

@@ -27,6 +27,7 @@ export function sealedSummary(
     request_count: requests.planned,
     response_count: requests.answered,
     ...(requests.reused !== undefined && { reused_count: requests.reused }),
+    ...finishReasons(rows.answered, manifest.cut),
     ...(prepared && { prepared }),
     run_time_sec: rounded(facts.runTimeSec),
     prompt_tokens: usage.promptTokens,
@@ -49,6 +50,15 @@ export function sealedSummary(
     manifest: facts.manifestPath,
     sealed: true,
   };
+}
+
+/** Answered rows by how their answers ended, as the summary has them. */
+export function finishReasons(
+  answered: number,
+  cut: number | undefined,
+): Pick<RunSummary, "finish_reasons"> {
+  if (cut === undefined) return {};
+  return { finish_reasons: { stop: Math.max(0, answered - cut), length: cut } };
 }
 
 /** What a person should know of ids that do not tell rows apart; undefined where all do. */

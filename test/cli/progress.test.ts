@@ -77,6 +77,7 @@ describe("reduceProgress", () => {
       done: 800,
       fresh: 200,
       failed: 2,
+      cut: 0,
       errors: { TIMEOUT: { count: 2, message: "slow" } },
       inFlight: 8,
       usage: usage(2000, 400),

@@ -3,7 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { JsonObject } from "../../src/foundation/json.ts";
-import { type FakeServer, startFakeServer } from "../../src/testing/fake-server.ts";
+import {
+  type FakeServer,
+  type ServerBehaviour,
+  startFakeServer,
+} from "../../src/testing/fake-server.ts";
 import { killQuietly, pause, runSluice, startSluice } from "../chaos/sluice-process.ts";
 import { runProgram } from "./dataset-program.ts";
 
@@ -12,12 +16,15 @@ let server: FakeServer;
 let bodies: JsonObject[] = [];
 /** Requests that the server holds back, and never answers. */
 let isSilentFrom = Number.POSITIVE_INFINITY;
+let behave: (body: JsonObject) => ServerBehaviour | undefined = () => undefined;
 beforeAll(async () => {
   server = await startFakeServer({
     behave: ({ json }) => {
       // Looks at the load of a server have no body.
       if (json === undefined) return undefined;
       bodies.push(json);
+      const behaviour = behave(json);
+      if (behaviour) return behaviour;
       if (bodies.length > isSilentFrom) return { kind: "hang" };
       return { kind: "answer", text: `answer ${bodies.length}` };
     },
@@ -26,6 +33,7 @@ beforeAll(async () => {
 beforeEach(() => {
   bodies = [];
   isSilentFrom = Number.POSITIVE_INFINITY;
+  behave = () => undefined;
 });
 afterAll(async () => {
   await server.close();
@@ -146,5 +154,81 @@ describe("equal rows", () => {
     expect(bodies).toHaveLength(expected);
     expect(new Set(answersIn(folder)).size).toBe(expected);
     expect(seedsSent()).toEqual(expected === 1 ? [3] : []);
+  });
+});
+
+describe("the counts of a run", () => {
+  const wordsOf = (body: JsonObject) => (body.messages as { content: string }[])[0]!.content;
+
+  /** What summary, status and manifest say, which is the same; `verify` finds nothing wrong. */
+  async function countsOf(folder: string, summary: JsonObject) {
+    const status = JSON.parse((await runSluice(["status", "out", "--json"], folder)).stdout);
+    const { manifest } = JSON.parse(readFileSync(join(folder, "out/_SUCCESS"), "utf8"));
+    const sealed = JSON.parse(readFileSync(join(folder, "out", manifest), "utf8"));
+    const { request_count: planned, response_count: answered, finish_reasons: ends } = summary;
+    expect(sealed).toMatchObject({ requests: { planned, answered } });
+    expect(status).toMatchObject({ requests: { planned, answered, journaled: 0 } });
+    expect([sealed.cut, status.cut]).toEqual(Array(2).fill((ends as JsonObject).length));
+    expect(summary.prompt_tokens).toBe(sealed.usage.promptTokens);
+    expect(status.usage).toEqual(sealed.usage);
+    const verified = await runSluice(["verify", "out"], folder);
+    expect(verified.code, verified.stdout + verified.stderr).toBe(0);
+    return { planned, answered, ends };
+  }
+
+  async function call(folder: string, ...parameters: string[]) {
+    const { stdout, stderr } = await runSluice(parameters, folder);
+    return { summary: JSON.parse(stdout.trimEnd().split("\n").at(-1)!) as JsonObject, stderr };
+  }
+
+  it("are what the server answered, after each of three retries", async () => {
+    const folder = join(root, `run-${folders++}`);
+    mkdirSync(folder);
+    const rows = [0, 1, 2, 3, 4, 5].map((id) => ({ id, parts: ["a", "b", "c"] }));
+    writeFileSync(join(folder, "in.jsonl"), rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+    writeJob(folder, { prompt: { prompt: "{{ id }}{{ item }}", forEach: "parts" }, output: "out" });
+    let refused: string[] = [];
+    const answered = new Set<string>();
+    behave = (body) => {
+      if (refused.includes(wordsOf(body))) return { kind: "status", status: 400 };
+      answered.add(wordsOf(body));
+      return undefined;
+    };
+    for (const now of [["0c", "2c", "5c"], ["0c", "2c", "5c"], ["2c"], []]) {
+      refused = now;
+      const isFirst = answered.size === 0;
+      const parameters = isFirst ? ["run", "-c", "job.json"] : ["retry", "out"];
+      const { summary } = await call(folder, ...parameters, "--quiet");
+      const counts = await countsOf(folder, summary);
+      expect(counts).toMatchObject({ planned: 18, answered: 18 - refused.length });
+      expect(answered.size).toBe(counts.answered);
+    }
+  });
+
+  it("tell of cut answers, with a command that asks them again with more tokens", async () => {
+    const folder = join(root, `run-${folders++}`);
+    mkdirSync(folder);
+    const needed = [10, 10, 30, 50, 10, 10];
+    const lines = needed.map((tokens) => `${JSON.stringify({ tokens })}\n`);
+    writeFileSync(join(folder, "in.jsonl"), lines.join(""));
+    const generation = { maxNewTokens: 20, temperature: 1 };
+    writeJob(folder, { prompt: "{{ tokens }}", generation, output: "out" });
+    behave = (body) => {
+      const isCut = Number(wordsOf(body)) > (body.max_tokens as number);
+      return { kind: "answer", finishReason: isCut ? "length" : "stop" };
+    };
+    let parameters = ["run", "-c", "job.json"];
+    for (const cut of [2, 1, 0]) {
+      const { summary, stderr } = await call(folder, ...parameters);
+      const { ends, answered } = await countsOf(folder, summary);
+      expect(answered).toBe(needed.length);
+      expect(ends).toEqual({ stop: needed.length - cut, length: cut });
+      const advice = /sluice (retry .*finish_reason=length.*)/;
+      const told = [stderr, (await runSluice(["status", "out"], folder)).stdout];
+      const commands = told.map((text) => advice.exec(text)?.[1]?.split(/\s+(?=asks)/)[0]);
+      expect(commands.map((command) => command !== undefined)).toEqual([cut > 0, cut > 0]);
+      parameters = commands[1]?.split(" ") ?? [];
+    }
+    expect(bodies).toHaveLength(6 + 2 + 1);
   });
 });

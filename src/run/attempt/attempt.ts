@@ -144,6 +144,11 @@ export class TaskAttempt {
     return this.#tally.counts.errors;
   }
 
+  /** Rows with an answer that ended at its limit of tokens. */
+  get cut(): number {
+    return this.#outcomes.cut.length;
+  }
+
   /** True when every planned row has an outcome. */
   get complete(): boolean {
     return this.#outcomes.open === 0;
@@ -397,6 +402,7 @@ export class TaskAttempt {
       worker,
       ...files,
       ...counts,
+      cut: this.cut,
       rows: {
         ...counts.rows,
         total: this.task.onlyRows ?? this.task.rows,

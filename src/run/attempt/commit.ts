@@ -35,6 +35,8 @@ export interface AttemptCounts {
   usage: Usage;
   /** Rows whose prompts were kept by another run, and rows that had to be rendered. */
   prepared?: PreparedCounts;
+  /** Rows with an answer that ended at its limit of tokens; earlier versions do not say. */
+  cut?: number;
   /** What of `usage` was paid for answers of the wrong form, which no row has; none = left out. */
   invalid?: PaidAnswers;
   errors: ErrorCounts;
@@ -88,6 +90,7 @@ export function addCounts(a: AttemptCounts, b: AttemptCounts): AttemptCounts {
     usage: addUsage(a.usage, b.usage),
     ...addInvalid(a, b),
     ...addPrepared(a, b),
+    ...((a.cut ?? b.cut) !== undefined && { cut: (a.cut ?? 0) + (b.cut ?? 0) }),
     errors: addErrors(a.errors, b.errors),
   };
 }

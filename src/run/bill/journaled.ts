@@ -4,6 +4,7 @@ import { sha256Hex } from "../../foundation/hashing.ts";
 import { noUsage, type Usage } from "../../foundation/inference.ts";
 import { type JournalEntry, readJournal } from "../attempt/journal.ts";
 import {
+  isCut,
   isSettled,
   type JournalLine,
   type RequestRecord,
@@ -78,6 +79,8 @@ export interface JournaledCounts {
   paid: PaidAnswers;
   /** Rows that need not be asked again. */
   rows: number;
+  /** Those of them with an answer that ended at its limit of tokens. */
+  cut: number;
   /** Requests that need not be asked again: of these rows, and of rows with more to ask. */
   responses: number;
 }
@@ -88,7 +91,7 @@ export async function journaledCounts(
   task: number,
   attempts: readonly string[],
 ): Promise<JournaledCounts> {
-  const counts: JournaledCounts = { paid: noPaidAnswers, rows: 0, responses: 0 };
+  const counts: JournaledCounts = { paid: noPaidAnswers, rows: 0, cut: 0, responses: 0 };
   const pay = (answers: PaidAnswers) => {
     counts.paid = addPaidAnswers(counts.paid, answers);
   };
@@ -100,7 +103,9 @@ export async function journaledCounts(
       pay(paidFor(line.requests));
       partly.delete(index);
       for (const row of rowsOfLine(line)) settled.add(row);
-      if (!isAgain) counts.responses += line.requests.length;
+      if (isAgain) continue;
+      counts.responses += line.requests.length;
+      if (isCut(line.requests)) counts.cut++;
     } else if (line.outcome === "invalid") {
       pay({ answers: 1, ...line.usage });
     } else if (line.outcome === "partly-answered") {

@@ -1,5 +1,5 @@
 import type { Storage } from "../../data/storage/storage.ts";
-import { SluiceError } from "../../foundation/errors.ts";
+import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
 import type { Commit } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
@@ -29,6 +29,16 @@ export async function cutRows(
     for (const index of await indexesIn(storage, commit.cutRows)) cut.add(index);
   }
   return [...cut].sort((a, b) => a - b);
+}
+
+/** The same; null where the notes were removed. */
+export async function knownCutRows(storage: Storage, task: ManifestTask): Promise<number[] | null> {
+  try {
+    return await cutRows(storage, task);
+  } catch (error) {
+    if (asSluiceError(error).code === "UNSUPPORTED") return null;
+    throw error;
+  }
 }
 
 /** Rows whose answers a retry's commit replaced. */

@@ -24,6 +24,7 @@ import { removeJournals, type SealOptions, writeSeal } from "../seal/seal.ts";
 import { manifestOf, readSeals } from "../seal/seals.ts";
 import { standingPlan } from "../seal/standing-plan.ts";
 import { lettersPath, linesPath } from "../seal/task-files.ts";
+import { knownCutRows } from "./cut-rows.ts";
 import { LineSink, type MergedTask, type MergePaths, mergeTask } from "./merge-task.ts";
 import { type RemadeResults, remakeResults } from "./remake-results.ts";
 
@@ -225,7 +226,7 @@ async function retryManifest(
     sha256: sha256Hex(planFile),
     bytes: planFile.length,
   };
-  const { mergedSource: _merged, errorSource: _errors, ...standing } = base;
+  const { mergedSource: _merged, errorSource: _errors, cut: _cut, ...standing } = base;
   return {
     ...standing,
     generation: plan.generation,
@@ -238,6 +239,7 @@ async function retryManifest(
     rows: { ...base.rows, total, answered, filtered, failed, results: sum("results") },
     requests: requestsAfter(base.requests, commits),
     usage: commits.reduce((all, { usage }) => addUsage(all, usage), base.usage),
+    ...(await cutAfter(storage, base, tasks, retried)),
     errors: await errorsOf(storage, tasks),
     busySeconds: commits.reduce((all, commit) => all + commit.busySeconds, base.busySeconds),
     tasks,
@@ -287,6 +289,25 @@ async function retryBill(
     noPaidAnswers,
   );
   return tally.bill(context, repeated, prices, { bill, lost, sealedMs: Date.parse(sealedAt) });
+}
+
+/** Rows with a cut answer after a retry; not known where notes of before were cleaned away. */
+async function cutAfter(
+  storage: Storage,
+  base: Manifest,
+  tasks: readonly ManifestTask[],
+  retried: ReadonlyMap<number, Retried>,
+): Promise<Pick<Manifest, "cut">> {
+  if (base.cut === undefined) return {};
+  let { cut } = base;
+  for (const of of retried.keys()) {
+    const [before = [], now] = await Promise.all(
+      [base.tasks[of], tasks[of]].map((entry) => entry && knownCutRows(storage, entry)),
+    );
+    if (!before || !now) return {};
+    cut += now.length - before.length;
+  }
+  return { cut };
 }
 
 /**

@@ -2,8 +2,9 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { addUsage } from "../../foundation/inference.ts";
 import { type AttemptCounts, addCounts, type Commit, noCounts } from "../attempt/commit.ts";
 import { addPaidAnswers, noPaidAnswers } from "../bill/paid-answers.ts";
+import { knownCutRows } from "../retry/cut-rows.ts";
 import { errorsOf, requestsAfter } from "../retry/seal-retry.ts";
-import type { Manifest } from "./manifest.ts";
+import type { Manifest, ManifestTask } from "./manifest.ts";
 
 /** The commits behind a seal, each map by the task of the first generation. */
 export interface SealedCommits {
@@ -26,7 +27,9 @@ export async function sealedSums(
     counts = addCounts(counts, commit);
     busySeconds += commit.busySeconds;
   }
-  if (retries.size === 0) return { ...counts, busySeconds };
+  const { cut: _, ...sums } = counts;
+  const cut = await cutAmong(storage, tasks, first);
+  if (retries.size === 0) return { ...sums, ...cut, busySeconds };
   let { requests, usage } = counts;
   let { invalid } = counts;
   for (const generation of [...retries.keys()].sort((a, b) => a - b)) {
@@ -44,5 +47,21 @@ export async function sealedSums(
   const answered = counts.rows.total - failed - filtered;
   const rows = { ...counts.rows, answered, filtered, failed, results };
   const errors = await errorsOf(storage, tasks);
-  return { rows, requests, usage, ...(invalid && { invalid }), errors, busySeconds };
+  return { rows, requests, usage, ...cut, ...(invalid && { invalid }), errors, busySeconds };
+}
+
+/** Rows with a cut answer, where all is there that tells them. */
+async function cutAmong(
+  storage: Storage,
+  tasks: readonly ManifestTask[],
+  first: ReadonlyMap<number, Commit>,
+): Promise<Pick<AttemptCounts, "cut">> {
+  let sum = 0;
+  for (const entry of tasks) {
+    const { cut } = first.get(entry.task)!;
+    const now = entry.retried ? (await knownCutRows(storage, entry))?.length : cut;
+    if (cut === undefined || now === undefined) return {};
+    sum += now;
+  }
+  return { cut: sum };
 }

@@ -381,7 +381,8 @@ class Verifier {
     for (const key of ["rows", "requests", "usage", "errors"] as const) {
       this.#compare(key, manifest[key], found[key], "the commits");
     }
-    const { bill } = manifest;
+    const { bill, cut } = manifest;
+    if (found.cut !== undefined) this.#compare("cut", cut, found.cut, "the commits");
     for (const busySeconds of [manifest.busySeconds, bill?.busySeconds ?? found.busySeconds]) {
       // Sums of fractions depend a little on their order.
       if (Math.abs(busySeconds - found.busySeconds) <= 1e-6 * found.busySeconds) continue;

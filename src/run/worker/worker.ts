@@ -333,6 +333,6 @@ function arrangementOf({ context, promptSet, prompts }: WorkerOptions): RowArran
 }
 
 function countsOf(attempt: TaskAttempt | undefined) {
-  const { done = 0, failed = 0, usage = noUsage, errors = {} } = attempt ?? {};
-  return { done, failed, usage, errors };
+  const { done = 0, failed = 0, cut = 0, usage = noUsage, errors = {} } = attempt ?? {};
+  return { done, failed, usage, errors, ...(cut > 0 && { cut }) };
 }
