@@ -56,6 +56,7 @@ async function cutAmong(
   tasks: readonly ManifestTask[],
   first: ReadonlyMap<number, Commit>,
 ): Promise<Pick<AttemptCounts, "cut">> {
+  if (tasks.length === 0) return {};
   let sum = 0;
   for (const entry of tasks) {
     const { cut } = first.get(entry.task)!;
