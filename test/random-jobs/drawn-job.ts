@@ -1,11 +1,19 @@
 import { type Random, randomInteger, seededRandom } from "../../src/foundation/random.ts";
 
 /**
- * What becomes of a row when it is asked: `refused` until the server is mended, `flaky` and `busy`
- * the first time alone, `cut` at the token limit. A `broken` line is half a row, and one that is
- * `lacking` has no text, until they are mended in the file.
+ * What becomes of a row when it is asked: `refused` until the server is mended, and `deadly` to the
+ * program so long; `flaky` and `busy` the first time alone, `cut` at the token limit. A `broken`
+ * line is half a row, and one that is `lacking` has no text, until they are mended in the file.
  */
-export type Fate = "answered" | "refused" | "flaky" | "busy" | "cut" | "broken" | "lacking";
+export type Fate =
+  | "answered"
+  | "refused"
+  | "deadly"
+  | "flaky"
+  | "busy"
+  | "cut"
+  | "broken"
+  | "lacking";
 
 /** A row as it is drawn: a number is its digits. */
 export interface DrawnRow {
@@ -15,16 +23,29 @@ export interface DrawnRow {
   fate: Fate;
 }
 
-/** What is done with the run, one after another. */
-export type Step =
-  | { kind: "run" | "again" | "retry" | "mend-server" | "mend-rows" | "clean" }
-  | { kind: "extend"; rows: DrawnRow[] };
+/** What is done with the run, one after another, and the ends that come in the middle. */
+export interface Step {
+  kind:
+    | "run"
+    | "again"
+    | "retry"
+    | "retry-elsewhere"
+    | "mend-server"
+    | "mend-rows"
+    | "extend"
+    | "clean";
+  kills: Kill[];
+  /** Of an extension: what is appended. */
+  rows: DrawnRow[];
+}
 
 /** An end that comes from outside, once so many rows have been asked. */
 export interface Kill {
   afterAsked: number;
   signal: "SIGKILL" | "SIGINT" | "SIGTERM";
   whom: "process" | "group";
+  /** By what it goes on: `sluice resume`, or the same command. */
+  isResumed: boolean;
 }
 
 /** A whole job, and all that happens to it. */
@@ -35,11 +56,11 @@ export interface DrawnJob {
   output: string;
   /** Whether a text of the same words is asked once: the temperature and the seed of the job. */
   sampling: { temperature: number; seed?: number };
-  prefix: string;
+  /** Beginnings of the prompts of each row; of several by their names. */
+  prefixes: Record<string, string>;
   rowsPerTask: number;
   workers: number;
   rows: DrawnRow[];
-  kills: Kill[];
   steps: Step[];
 }
 
@@ -79,15 +100,13 @@ export function drawJob(seed: number): DrawnJob {
     input,
     output,
     sampling: one([{ temperature: 0 }, { temperature: 1 }, { temperature: 1, seed: 5 }]),
-    prefix: one(["Say ", "“Ünïcode” ", ""]),
+    prefixes: {
+      first: one(["Say ", "“Ünïcode” ", ""]),
+      ...(random.next() < 0.25 && { second: "Shout " }),
+    },
     rowsPerTask: 1 + randomInteger(random, 15),
     workers: 1 + randomInteger(random, 2),
     rows,
-    kills: Array.from({ length: Math.max(0, randomInteger(random, 5) - 2) }, () => ({
-      afterAsked: 1 + randomInteger(random, rows.length),
-      signal: one(["SIGKILL", "SIGKILL", "SIGINT", "SIGTERM"] as const),
-      whom: one(["process", "group"] as const),
-    })),
     steps: drawSteps(context, rows.length),
   };
 }
@@ -102,6 +121,7 @@ function drawRows({ random, engine, input, output }: Context, count: number, fir
   const ownNumbers = isText && /out|json/.test(output) ? exactNumbers : numbers;
   const fates: Fate[] = ["refused", "cut"];
   if (engine === "openai") fates.push("flaky", "busy");
+  if (engine === "command" && first === 0 && random.next() < 0.2) fates.push("deadly");
   if (isText) fates.push("lacking");
   if (input === "jsonl") fates.push("broken");
   const rows: DrawnRow[] = [];
@@ -124,17 +144,34 @@ function drawRows({ random, engine, input, output }: Context, count: number, fir
 /** A run, and some of what a person does afterwards, in an order that makes sense. */
 function drawSteps(context: Context, count: number): Step[] {
   const { random, input } = context;
-  const steps: Step[] = [{ kind: "run" }];
-  const maybe = (step: Step) => random.next() < 0.5 && steps.push(step);
-  maybe({ kind: "again" });
-  if (random.next() < 0.3) steps.push({ kind: "retry" });
-  maybe({ kind: "mend-server" });
+  const steps: Step[] = [];
+  const add = (kind: Step["kind"], chance: number) => {
+    if (random.next() >= chance) return;
+    const rows = kind === "extend" ? drawRows(context, 1 + randomInteger(random, 5), count) : [];
+    const kills = kind === "again" || kind === "clean" ? [] : drawKills(random, count);
+    steps.push({ kind, kills, rows });
+  };
+  add("run", 1);
+  add("again", 0.5);
+  add("retry", 0.2);
+  add("retry-elsewhere", 0.2);
+  add("mend-server", 0.5);
   if (input === "jsonl") {
-    maybe({ kind: "mend-rows" });
-    maybe({ kind: "extend", rows: drawRows(context, 1 + randomInteger(random, 5), count) });
-    maybe({ kind: "mend-server" });
+    add("mend-rows", 0.5);
+    add("extend", 0.5);
+    add("mend-server", 0.5);
   }
-  maybe({ kind: "clean" });
-  maybe({ kind: "again" });
+  add("clean", 0.4);
+  add("again", 0.4);
   return steps;
+}
+
+function drawKills(random: Random, rows: number): Kill[] {
+  const signals = ["SIGKILL", "SIGKILL", "SIGINT", "SIGTERM"] as const;
+  return Array.from({ length: Math.max(0, randomInteger(random, 5) - 2) }, () => ({
+    afterAsked: 1 + randomInteger(random, rows),
+    signal: signals[randomInteger(random, signals.length)]!,
+    whom: random.next() < 0.5 ? "process" : "group",
+    isResumed: random.next() < 0.5,
+  }));
 }

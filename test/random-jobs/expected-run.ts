@@ -1,7 +1,7 @@
 import type { DrawnJob, DrawnRow } from "./drawn-job.ts";
 
-/** What became of a row: an answer's text, or the code of its dead letter. */
-export type Outcome = { answer: string } | { code: string };
+/** What became of a row: the answers to its prompts, or the code of its dead letter. */
+export type Outcome = { answers: string[] } | { code: string };
 
 /**
  * The simple model that a run is compared with: a list of rows, and of each what it came to. It
@@ -49,7 +49,7 @@ export class ExpectedRun {
   }
 
   get answered(): number {
-    return this.outcomes.filter((outcome) => "answer" in outcome).length;
+    return this.outcomes.filter((outcome) => "answers" in outcome).length;
   }
 
   get failed(): number {
@@ -65,22 +65,17 @@ export class ExpectedRun {
     return counts;
   }
 
-  /** Different prompts among the answered rows: what is asked at least. */
-  get differentAnswers(): number {
-    const answers = this.outcomes.flatMap((outcome) =>
-      "answer" in outcome ? [outcome.answer] : [],
-    );
-    return new Set(answers).size;
-  }
-
   #outcomeOf(row: DrawnRow): Outcome {
-    const { engine, prefix } = this.#job;
+    const { engine, prefixes } = this.#job;
+    const isMended = this.#isServerMended || engine === "fake";
     if (row.fate === "broken") return { code: "JSON_INVALID" };
     if (row.fate === "lacking") return { code: "VARIABLE_MISSING" };
-    if (row.fate === "refused" && !this.#isServerMended && engine !== "fake") {
+    if (row.fate === "deadly" && !isMended) return { code: "ROW_KILLS_ENGINE" };
+    if (row.fate === "refused" && !isMended) {
       return { code: engine === "openai" ? "REQUEST_REFUSED" : "PREDICTION_FAILED" };
     }
-    return { answer: `echo: ${prefix}${row.text} / ${row.number} [${row.fate}]` };
+    const rest = `${row.text} / ${row.number} [${row.fate}]`;
+    return { answers: Object.values(prefixes).map((prefix) => `echo: ${prefix}${rest}`) };
   }
 }
 

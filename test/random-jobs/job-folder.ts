@@ -14,6 +14,7 @@ import { appendFileSync, existsSync } from "node:fs";
 export const answerOf = ({ messages }) => {
   appendFileSync("asked.txt", "asked\\n");
   const prompt = messages.at(-1).content;
+  if (prompt.endsWith("[deadly]") && !existsSync("server-is-mended")) process.exit(1);
   if (prompt.endsWith("[refused]") && !existsSync("server-is-mended")) return undefined;
   return { text: "echo: " + prompt, finishReason: prompt.endsWith("[cut]") ? "length" : "stop" };
 };
@@ -98,7 +99,10 @@ export class JobFolder {
   }
 
   #jobFile(): Record<string, unknown> {
-    const { engine, input, output, sampling, prefix, rowsPerTask, workers } = this.#job;
+    const { engine, input, output, sampling, prefixes, rowsPerTask, workers } = this.#job;
+    const templates = Object.entries(prefixes).map(([name, prefix]) => {
+      return [name, { prompt: `${prefix}{{ text }} / {{ number }} [{{ fate }}]` }] as const;
+    });
     const models = {
       openai: { engine, name: "m", baseUrl: this.#server?.baseUrl },
       command: { engine, command: process.execPath, args: ["program.mjs"], maxBatchRows: 4 },
@@ -109,7 +113,9 @@ export class JobFolder {
       input: { path: `rows.${input}`, id: "id" },
       shard: { rows: rowsPerTask },
       model: models[engine],
-      prompt: `${prefix}{{ text }} / {{ number }} [{{ fate }}]`,
+      ...(templates.length > 1
+        ? { prompts: Object.fromEntries(templates) }
+        : { prompt: templates[0]![1] }),
       generation: sampling,
       output: { path: output },
       workers: { max: workers },
