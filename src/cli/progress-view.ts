@@ -72,11 +72,12 @@ function blockFacts(state: ProgressState, totals: ProgressTotals, now: number): 
   return [
     `${duration((now - state.startedAt) / 1000)} elapsed`,
     ...(eta === undefined ? [] : [eta]),
-    `${rate(rates.rows)} rows/s`,
+    ...(totals.fresh === 0 ? [] : [`${rate(rates.rows)} rows/s`]),
     `${grouped(state.resumedTasks + state.ended.tasks)}/${counted(state.run!.tasks, "task")}`,
     `${grouped(totals.inFlight)} in flight`,
-    `${rate(rates.tokensIn)} tokens/s in`,
-    `${rate(rates.tokensOut)} out`,
+    ...(totals.fresh === 0
+      ? []
+      : [`${rate(rates.tokensIn)} tokens/s in`, `${rate(rates.tokensOut)} out`]),
     ...cutFact(totals),
     ...(state.budget ? spentOf(state.budget) : []),
   ];

@@ -164,6 +164,7 @@ function drawnProgress({ mode, stream, columns, clock, paint }: ProgressOptions)
 function stepOf(progress: DownloadProgress | { text: string }): { text: string; share?: number } {
   if ("text" in progress) return progress;
   const { name, bytes, totalBytes } = progress;
+  if (bytes === 0) return { text: `fetching ${name}` };
   if (totalBytes === undefined) return { text: `fetching ${name}, ${megabytes(bytes)}` };
   const share = Math.min(1, bytes / totalBytes);
   return { text: `fetching ${name}, ${megabytes(totalBytes)}`, share };

@@ -10,7 +10,7 @@ import { readManifest } from "../run/seal/seals.ts";
 import { duplicatesNotice } from "../run/summary.ts";
 import { type Paint, paintFor } from "./colors.ts";
 import type { CliIo } from "./io.ts";
-import { duration } from "./progress-view.ts";
+import { duration, rate } from "./progress-view.ts";
 import { counted, dollars, grouped } from "./quantities.ts";
 import { argumentOf } from "./run-target.ts";
 import { clip, wrap } from "./table.ts";
@@ -25,6 +25,8 @@ interface SummaryFacts {
   budget: Readonly<Record<string, number>>;
   /** The command that asks rows with cut answers again, where one helps. */
   cutRetry: string | undefined;
+  /** The error has named a command that helps. */
+  isAdvised: boolean;
   /** The output as an argument of a command typed here. */
   run: string;
   paint: Paint;
@@ -32,7 +34,7 @@ interface SummaryFacts {
 
 /** The facts that a summary lacks, from the seal. */
 export async function summaryFacts(
-  { summary, wasSealed }: RunResult,
+  { summary, wasSealed, error }: RunResult,
   { openStorage }: Pick<RunDependencies, "openStorage">,
   io: CliIo,
 ): Promise<SummaryFacts> {
@@ -48,6 +50,7 @@ export async function summaryFacts(
     cutRetry: manifest?.cut
       ? cutRetryOf((await readPlan(storage, manifest.generation)).job, argumentOf(output, io))
       : undefined,
+    isAdvised: error?.hint.includes("sluice ") ?? false,
     run: argumentOf(output, io),
     paint: paintFor(io.isOutputTerminal, io),
   };
@@ -73,7 +76,7 @@ export function summaryLines(summary: RunSummary, facts: SummaryFacts, columns: 
   const open = rows.total - rows.answered - rows.failed - (rows.filtered ?? 0);
   if (open > 0) kinds.push(`${grouped(open)} open`);
   const tokens = `${grouped(prompt_tokens)} in, ${grouped(total_tokens_generated)} out`;
-  const speed = tokens_per_sec > 0 ? `, ${grouped(tokens_per_sec)} tokens/s` : "";
+  const speed = tokens_per_sec > 0 ? `, ${rate(tokens_per_sec)} tokens/s` : "";
   const [end, color] = endWord(summary, facts);
   const text = (line: string) => clip(line, columns);
   const lines = [
@@ -133,11 +136,12 @@ function reasonLines({ errors, error_messages }: RunSummary, columns: number): s
 /** Commands that help from here on, with what they do. */
 function nextSteps(
   { sealed, rows, errors, stopped_by: cause }: RunSummary,
-  { run, budget }: SummaryFacts,
+  { run, budget, isAdvised }: SummaryFacts,
 ): [string, string][] {
   if (!sealed) {
     const isPassing = errorTable[cause?.code as ErrorCode]?.exitCode === exitCodes.resumable;
     const what = isPassing ? "goes on with it" : "goes on, once the cause is mended";
+    if (isAdvised) return [];
     if (cause?.code !== "BUDGET_SPENT") return [[`sluice resume ${run}`, what]];
     return [[resumeCommand(run, budget), "goes on with twice the budget"]];
   }

@@ -288,6 +288,9 @@ export function* onlyChosen(tasks: Iterable<Task>, chosen: readonly number[]): G
   }
 }
 
+const sizeOf = (files: number, bytes: number) =>
+  `${files} ${files === 1 ? "file" : "files"} of ${bytes} bytes`;
+
 /** @throws SluiceError `INPUT_CHANGED` when the input is not the one that was planned. */
 export async function assertSameInput(
   { input: planned, tasks: plannedTasks }: Pick<Plan, "input" | "tasks">,
@@ -297,8 +300,8 @@ export async function assertSameInput(
   if (found.digest !== planned.digest) {
     throw new SluiceError(
       "INPUT_CHANGED",
-      `planned were ${planned.files} files of ${planned.bytes} bytes, ` +
-        `there are now ${found.files.length} of ${found.bytes}`,
+      `planned were ${sizeOf(planned.files, planned.bytes)}, ` +
+        `there are now ${sizeOf(found.files.length, found.bytes)}`,
     );
   }
   // Equal times are taken as equal content; other times are worth a pass over the bytes.
