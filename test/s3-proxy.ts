@@ -27,6 +27,10 @@ export interface S3ProxyOptions {
   /** Address of the server behind it. */
   server: string;
   fault?(request: ProxiedRequest): ProxyFault | undefined;
+  /** Refuses every request, as a service does whose credentials or clock differ. */
+  refusal?: readonly [status: number, code: string];
+  /** Tags are written without quotes, but to GET, and a condition knows only those with quotes. */
+  hasBareTags?: boolean;
   /** Added to each request. */
   latencyMs?: number;
 }
@@ -57,7 +61,11 @@ export class S3Proxy {
       const isConditional = from.headers["if-none-match"] !== undefined;
       const fault = options.fault?.({ method, url, isConditional });
       if (fault) proxy.faults.set(fault, (proxy.faults.get(fault) ?? 0) + 1);
-      setTimeout(() => pass(from, to, options.server, fault), options.latencyMs ?? 0);
+      if (options.refusal) return refuse(from, to, ...options.refusal);
+      if (options.hasBareTags && from.headers["if-match"]?.startsWith('"') === false) {
+        return refuse(from, to, 412, "PreconditionFailed");
+      }
+      setTimeout(() => pass(from, to, options, fault), options.latencyMs ?? 0);
     });
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
@@ -75,7 +83,7 @@ export class S3Proxy {
 function pass(
   from: IncomingMessage,
   to: ServerResponse,
-  server: string,
+  { server, hasBareTags = false }: S3ProxyOptions,
   fault: ProxyFault | undefined,
 ): void {
   if (fault === "reset") return void from.socket.destroy();
@@ -97,6 +105,8 @@ function pass(
       reply.resume();
       return void reply.once("end", () => from.socket.destroy());
     }
+    const { etag } = reply.headers;
+    if (hasBareTags && etag && from.method !== "GET") reply.headers.etag = etag.replaceAll('"', "");
     to.writeHead(reply.statusCode!, reply.headers);
     if (fault !== "torn-reply") return void reply.pipe(to);
     reply.once("data", (chunk: Buffer) => {

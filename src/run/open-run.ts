@@ -1,4 +1,5 @@
 import type { Storage } from "../data/storage/storage.ts";
+import { errorTable } from "../foundation/error-table.ts";
 import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import { digestOf } from "../foundation/hashing.ts";
 import { runIdAt, sortableId } from "../foundation/ids.ts";
@@ -117,12 +118,16 @@ async function atOutput<T>(
     const { file } = error.place;
     const isOfOutput = ["NOT_FOUND", "STORE_FAILED"].includes(error.code);
     if (!isOfOutput || !file?.startsWith(`${location}/`)) throw thrown;
-    const [reason] =
-      error.cause instanceof Error ? error.cause.message.split(", ") : [error.message];
+    const said = error.cause instanceof Error ? error.cause.message : error.message;
+    // A fault with a hint of its own, as of credentials, would be the same in another folder.
+    const hasOwnHint = error.hint !== errorTable[error.code].hint;
+    const reason = hasOwnHint ? said : said.split(", ")[0];
     throw new SluiceError("STORE_FAILED", `no run can be kept there: ${reason}`, {
       file: output.path,
       field: "output.path",
-      hint: "name another --output: a folder that is there, or that can be made",
+      hint: hasOwnHint
+        ? error.hint
+        : "name another --output: a folder that is there, or that can be made",
       cause: error,
     });
   }

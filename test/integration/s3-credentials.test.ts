@@ -4,9 +4,10 @@ import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { openS3Bucket } from "../../src/data/s3/open.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
+import { S3Proxy } from "../s3-proxy.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
 
 /** The server's own, as services of a cloud give them out. */
@@ -110,6 +111,52 @@ describe("credentials of an object store", () => {
     const { code, stdout, stderr } = await listed(variables());
     expect(code, stderr).toBe(0);
     expect(stdout).toContain(server.location("a"));
+  });
+
+  const job = ["--input", "rows.jsonl", "--model", "fake", "--prompt", "{{ text }}"];
+
+  it.each([
+    ["an unknown key", { AWS_ACCESS_KEY_ID: "wrong" }, "check AWS_ACCESS_KEY_ID"],
+    ["a wrong secret", { AWS_SECRET_ACCESS_KEY: "wrong" }, "check AWS_SECRET_ACCESS_KEY"],
+    ["another region", { AWS_REGION: "eu-west-1" }, "to us-east-1"],
+  ])("that are wrong are told with cause and hint: %s", async (_name, variables, hint) => {
+    file("rows.jsonl", '{"text":"a"}\n');
+    const environment = { ...server.environment, HOME: folder, ...variables };
+    const place = server.location("wrong");
+    const commands = [
+      ["run", ...job, "--output", place],
+      ["run", ...job.with(1, `${place}/rows.jsonl`), "--output", "out"],
+      ["ls", server.location("")],
+      ["doctor", "--output", place],
+    ];
+    for (const command of commands) {
+      const { code, stdout, stderr } = await runSluice(command, folder, environment);
+      expect(code, command[0]).not.toBe(0);
+      expect(stdout + stderr, command.join(" ")).toContain(hint);
+      expect(stdout + stderr).not.toContain("name another --output");
+    }
+  });
+
+  it.each([
+    [403, "AccessDenied", "allow them to list"],
+    [400, "InvalidToken", "AWS_SESSION_TOKEN"],
+    [404, "NoSuchBucket", "create the bucket"],
+  ] as const)("a store may refuse, with a hint for each refusal: %i %s", async (...refused) => {
+    const [status, name, hint] = refused;
+    file("rows.jsonl", '{"text":"a"}\n');
+    const proxy = await S3Proxy.start({ server: server.address, refusal: [status, name] });
+    onTestFinished(() => proxy.stop());
+    const given = ["--store.endpoint", proxy.address];
+    const environment = { ...server.environment, AWS_ENDPOINT_URL_S3: "http://127.0.0.1:9" };
+    const place = server.location("refused");
+    for (const command of [
+      ["run", ...job, "--output", place],
+      ["doctor", "--output", place],
+    ]) {
+      const { stdout, stderr } = await runSluice([...command, ...given], folder, environment);
+      expect(stdout + stderr, command.join(" ")).toContain(name);
+      expect(stdout + stderr, command.join(" ")).toContain(hint);
+    }
   });
 
   it("that are nowhere are asked for by name", async () => {

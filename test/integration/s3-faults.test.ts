@@ -1,10 +1,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { openS3Bucket } from "../../src/data/s3/open.ts";
+import { parseObjectLocation } from "../../src/data/s3/settings.ts";
 import { storageOpener } from "../../src/data/storage/open.ts";
 import { randomInteger, seededRandom } from "../../src/foundation/random.ts";
 import { createOnce } from "../../src/run/records.ts";
 import { storageConformance } from "../../src/testing/storage-conformance.ts";
+import { runSluice } from "../chaos/sluice-process.ts";
 import { errorOf } from "../run/run-fixture.ts";
+import { scratchFolder } from "../run/whole-run.ts";
 import { type ProxyFault, S3Proxy, type S3ProxyOptions } from "../s3-proxy.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
 
@@ -56,6 +59,37 @@ describe("an object store that fails now and then", () => {
       storageOpener(server.context(proxy.address))(server.location(`faults-${made++}`));
 
     storageConformance("s3, with faults", make, { describe, expect, it });
+  });
+
+  it("is read and written where tags change their form from one reply to the next", async () => {
+    const proxy = await S3Proxy.start({ server: server.address, hasBareTags: true });
+    onTestFinished(() => proxy.stop());
+    const place = server.location(`faults-${made++}`);
+    const rows = Array.from({ length: 30 }, (_, row) => `{"text":"row ${row}"}\n`);
+    const input = openS3Bucket(place, server.context());
+    const { key } = parseObjectLocation(place);
+    await input.put(`${key}/rows.jsonl`, Buffer.from(rows.join("")));
+    const { environment } = server;
+    const folder = scratchFolder();
+    const run = () =>
+      runSluice(
+        [
+          ...["run", "--input", `${place}/rows.jsonl`, "--model", "fake", "--prompt", "{{ text }}"],
+          ...["--output", `${place}/out`, "--shard.rows", "7"],
+        ],
+        folder,
+        { ...environment, AWS_ENDPOINT_URL_S3: proxy.address },
+      );
+    const { code, stderr } = await run();
+    expect(code, stderr).toBe(0);
+    expect((await run()).stderr).toContain("nothing to do");
+    // A content that was replaced is noticed all the same.
+    const far = openS3Bucket(place, server.context(proxy.address));
+    const reader = await far.reader(`${key}/rows.jsonl`);
+    await input.put(`${key}/rows.jsonl`, Buffer.from(rows.join("").toUpperCase()));
+    expect(await errorOf(reader.read(0, 10))).toMatchObject({
+      message: expect.stringContaining("it was replaced while it was read"),
+    });
   });
 
   it("lets exactly one of many creators win, whatever becomes of the replies", async () => {
@@ -123,7 +157,7 @@ describe("an object store that fails now and then", () => {
     const missing = openS3Bucket("s3://no-such-bucket/", context);
     const absent = await errorOf(missing.put("a", Buffer.from("1")));
     expect(absent.message).toContain("NoSuchBucket");
-    expect(absent.hint).toContain("make the bucket first");
+    expect(absent.hint).toContain("create the bucket");
     const environment = {
       AWS_ACCESS_KEY_ID: "testkey",
       AWS_SECRET_ACCESS_KEY: "never-to-be-seen",

@@ -61,7 +61,8 @@ export function faultOf(thrown: unknown): S3Fault {
   }
   if (transientNames.has(name)) return "transient";
   if (status === 412) return "condition";
-  if (status === 404) return name === "NoSuchBucket" ? "refused" : "absent";
+  // Some stores say 404 of a bucket or a key of credentials that they do not know.
+  if (status === 404) return /Bucket|AccessKey|User/.test(name) ? "refused" : "absent";
   if (status !== undefined && (status >= 500 || status === 408 || status === 429)) {
     return "transient";
   }
@@ -88,21 +89,112 @@ export function storeErrorOf(thrown: unknown, location: string): SluiceError {
   if (fault === "full") return new SluiceError("STORE_FULL", name, options);
   const said = message && message !== "UnknownError" ? `${name}: ${message}` : name;
   const status = $metadata?.httpStatusCode;
-  const detail = status === undefined ? said : `${said} (status ${status})`;
-  return new SluiceError("STORE_FAILED", detail, { ...options, ...hintFor(name, status) });
+  const shown = status === undefined ? said : `${said} (status ${status})`;
+  const found = reasons.find(({ matches }) => matches(thrown as Thrown));
+  if (found === undefined) return new SluiceError("STORE_FAILED", shown, options);
+  const hint = typeof found.hint === "string" ? found.hint : found.hint(message);
+  const detail = `${found.reason}: ${shown}`;
+  return new SluiceError("STORE_FAILED", detail, {
+    file: location,
+    hint,
+    cause: new Error(detail),
+  });
 }
 
-function hintFor(name: string, status: number | undefined): { hint?: string } {
-  if (name === "CredentialsProviderError") {
-    const names = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or a role";
-    return { hint: `no credentials were found: give ${names}` };
-  }
-  if (name === "NoSuchBucket") return { hint: "make the bucket first, or mend its name" };
-  if (status === 401 || status === 403 || /Token|AccessKey|Signature/.test(name)) {
-    return { hint: "check the credentials, and what they may do in this bucket" };
-  }
-  if (status === 301 || status === 400) {
-    return { hint: "check store.region and store.endpoint" };
-  }
-  return {};
+interface Reason {
+  matches(thrown: Thrown): boolean;
+  reason: string;
+  hint: string | ((message: string) => string);
 }
+
+const named =
+  (...names: string[]) =>
+  ({ name = "", code = "" }: Thrown) =>
+    names.includes(name) || names.includes(code);
+const answered =
+  (...statuses: number[]) =>
+  ({ $metadata }: Thrown) =>
+    statuses.includes($metadata?.httpStatusCode ?? 0);
+
+/** What lies behind a fault, and what to do about it; the first that matches is told. */
+const reasons: readonly Reason[] = [
+  {
+    matches: named("CredentialsProviderError"),
+    reason: "no credentials were found",
+    hint: "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run under a role",
+  },
+  {
+    matches: ({ name = "" }) => /AccessKeyI[dD]$|NoSuchAccessKey|UserNotFound/.test(name),
+    reason: "the store does not know the access key",
+    hint: "check AWS_ACCESS_KEY_ID, or the profile in AWS_PROFILE, and that the key is for this store (store.endpoint)",
+  },
+  {
+    matches: named("SignatureDoesNotMatch"),
+    reason: "the secret key does not belong to the access key",
+    hint: "check AWS_SECRET_ACCESS_KEY",
+  },
+  {
+    matches: named("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"),
+    reason: "the credentials have expired",
+    hint: "get new credentials, then run the same command again",
+  },
+  {
+    matches: named("InvalidToken", "InvalidClientTokenId"),
+    reason: "the session token is not valid",
+    hint: "check AWS_SESSION_TOKEN: it must come with the two keys, or be unset",
+  },
+  {
+    matches: named("RequestTimeTooSkewed", "RequestExpired"),
+    reason: "the clock of this machine is wrong",
+    hint: "set the clock of this machine, then run the same command again",
+  },
+  {
+    matches: named("NoSuchBucket"),
+    reason: "the bucket does not exist",
+    hint: "create the bucket, or correct its name",
+  },
+  {
+    matches: (thrown) =>
+      answered(301)(thrown) ||
+      named(
+        "PermanentRedirect",
+        "AuthorizationHeaderMalformed",
+        "IllegalLocationConstraintException",
+      )(thrown),
+    reason: "the bucket is in another region",
+    hint(message) {
+      const [, region] = /expecting ['"]?([a-z0-9-]+)/.exec(message) ?? [];
+      return `set store.region, or AWS_REGION, to ${region ?? "the region of the bucket"}`;
+    },
+  },
+  {
+    matches: named("AccessDenied", "AllAccessDisabled", "AccountProblem"),
+    reason: "the credentials may not do this",
+    hint: "allow them to list, read, write and delete in this bucket, or use others",
+  },
+  {
+    matches: answered(401, 403),
+    reason: "the store refused the credentials",
+    hint: "check the credentials, and what they may do in this bucket",
+  },
+  {
+    matches: named("ENOTFOUND", "EAI_AGAIN"),
+    reason: "the address of the store is not known",
+    hint: "check store.endpoint (or AWS_ENDPOINT_URL_S3) and the network",
+  },
+  {
+    matches: (thrown) => transientCodes.has(thrown.code ?? "") || named("TimeoutError")(thrown),
+    reason: "the store does not answer",
+    hint: "check store.endpoint (or AWS_ENDPOINT_URL_S3) and the network, then run the same command again",
+  },
+  {
+    matches: ({ code = "" }) => /CERT|SELF_SIGNED|UNABLE_TO_VERIFY/.test(code),
+    reason: "the certificate of the store is not trusted",
+    hint: "name the certificate of its authority in NODE_EXTRA_CA_CERTS",
+  },
+  {
+    matches: answered(400),
+    reason: "the store does not accept the request",
+    hint: "check store.region, store.endpoint and store.pathStyle",
+  },
+];

@@ -1,3 +1,4 @@
+import type { Readable } from "node:stream";
 import {
   AbortMultipartUploadCommand,
   CompleteMultipartUploadCommand,
@@ -78,7 +79,7 @@ export class SdkRequests implements S3Requests {
     return {
       key,
       bytes: reply.ContentLength ?? 0,
-      etag: reply.ETag ?? "",
+      etag: entityTag(reply.ETag),
       metadata: reply.Metadata ?? {},
     };
   }
@@ -89,9 +90,13 @@ export class SdkRequests implements S3Requests {
         Bucket: this.#bucket,
         Key: key,
         ...(range && { Range: rangeText(range) }),
-        ...(etag && { IfMatch: etag }),
       }),
     );
+    // No `If-Match`: stores that write their tags without quotes do not know them again.
+    if (etag && reply.ETag && entityTag(reply.ETag) !== etag) {
+      (reply.Body as Readable).destroy();
+      throw new ReplacedObject();
+    }
     const bytes = await reply.Body!.transformToByteArray();
     const wanted = range === undefined ? reply.ContentLength : range.end - range.start;
     if (wanted === undefined || bytes.length === wanted) return bytes;
@@ -109,7 +114,7 @@ export class SdkRequests implements S3Requests {
     const objects = (reply.Contents ?? []).map(({ Key = "", Size = 0, ETag = "" }) => ({
       key: Key,
       bytes: Size,
-      etag: ETag,
+      etag: entityTag(ETag),
     }));
     return { objects, next: reply.IsTruncated ? reply.NextContinuationToken : undefined };
   }
@@ -240,6 +245,18 @@ export class SdkRequests implements S3Requests {
   #source(key: string): string {
     return `${this.#bucket}/${key.split("/").map(encodeURIComponent).join("/")}`;
   }
+}
+
+/** A tag in the usual form: some stores write it without quotes, or in either way. */
+function entityTag(tag = ""): string {
+  const bare = tag.replace(/^W\//, "").replaceAll('"', "");
+  return bare === "" ? "" : `"${bare}"`;
+}
+
+/** What a condition on the tag would be answered with. */
+class ReplacedObject extends Error {
+  override readonly name = "PreconditionFailed";
+  readonly $metadata = { httpStatusCode: 412 };
 }
 
 /** A body that ended before its length. */

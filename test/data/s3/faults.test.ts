@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { faultOf, isTransient, type S3Fault, storeErrorOf } from "../../../src/data/s3/faults.ts";
+import { SluiceError } from "../../../src/foundation/errors.ts";
 
 const thrown = (name: string, status?: number, rest: object = {}) =>
   Object.assign(new Error(`says ${name}`), {
@@ -51,10 +52,37 @@ describe("storeErrorOf", () => {
     expect(codeOf(thrown("SlowDown", 503))).toBe("STORE_FAILED");
     const denied = storeErrorOf(thrown("AccessDenied", 403), "s3://bucket/a");
     expect(denied.message).toBe(
-      "the storage failed: AccessDenied: says AccessDenied (status 403) (s3://bucket/a)",
+      "the storage failed: the credentials may not do this: AccessDenied: says AccessDenied " +
+        "(status 403) (s3://bucket/a)",
     );
-    expect(denied.hint).toContain("credentials");
+    expect(denied.hint).toContain("bucket");
     expect(storeErrorOf(thrown("PermanentRedirect", 301), "a").hint).toContain("store.region");
+  });
+
+  it.each([
+    ["InvalidAccessKeyId", 403, "AWS_ACCESS_KEY_ID"],
+    ["XAdminUserNotFound", 404, "AWS_ACCESS_KEY_ID"],
+    ["SignatureDoesNotMatch", 403, "AWS_SECRET_ACCESS_KEY"],
+    ["ExpiredToken", 400, "new credentials"],
+    ["InvalidToken", 400, "AWS_SESSION_TOKEN"],
+    ["RequestTimeTooSkewed", 403, "clock"],
+    ["NoSuchBucket", 404, "create the bucket"],
+    ["AuthorizationHeaderMalformed", 400, "AWS_REGION"],
+    ["AccessDenied", 403, "allow them"],
+    ["403", 403, "check the credentials"],
+    ["BadRequest", 400, "store.pathStyle"],
+  ])("tells each cause by a hint of its own: %s", (name, status, hint) => {
+    expect(storeErrorOf(thrown(name, status), "a").hint).toContain(hint);
+  });
+
+  it.each([
+    ["ENOTFOUND", "the address of the store is not known"],
+    ["ECONNREFUSED", "the store does not answer"],
+    ["DEPTH_ZERO_SELF_SIGNED_CERT", "the certificate of the store is not trusted"],
+  ])("tells what the network says: %s", (code, reason) => {
+    const error = storeErrorOf(thrown("Error", undefined, { code }), "a");
+    expect(error.message).toContain(reason);
+    expect(error.hint).not.toBe(new SluiceError("STORE_FAILED").hint);
   });
 
   it("keeps nothing of a request, which may hold a token", () => {
