@@ -8,7 +8,7 @@ import {
 import { checkEngine, prepareEngine } from "../engines/prepare-engine.ts";
 import { openEngine } from "../engines/registry.ts";
 import { SluiceError } from "../foundation/errors.ts";
-import { type Logger, silentLogger } from "../foundation/logger.ts";
+import { type Logger, silentLogger, textLogger } from "../foundation/logger.ts";
 import type { RunEvent } from "../run/events.ts";
 import { jobFromValue } from "../run/job/from-value.ts";
 import { loadJob } from "../run/job/load.ts";
@@ -78,6 +78,7 @@ export async function runWith(
   const surroundings = surroundingsOf(options);
   const signal = options.signal ?? new AbortController().signal;
   const backend = backendFor(surroundings, logger, functions);
+  const telling = tellingLogger(logger, options.onEvent);
   // A worker takes as long to start as a job takes to be read and planned.
   backend.startAhead();
   try {
@@ -88,17 +89,31 @@ export async function runWith(
       fork,
       beforePlan: ({ model, env }) => {
         const environment = workerEnvironment(surroundings.environment, env);
-        const context = engineContext({ ...surroundings, environment }, logger);
-        return checkEngine(model, context, { install });
+        const context = engineContext({ ...surroundings, environment }, telling);
+        return checkEngine(model, { ...context, signal }, { install });
       },
-      prepare: ({ model }) =>
-        prepareEngine(model, { ...engineContext(surroundings, logger), signal }, { install }),
+      prepare: ({ model, env }) => {
+        const environment = workerEnvironment(surroundings.environment, env);
+        const context = engineContext({ ...surroundings, environment }, telling);
+        return prepareEngine(model, { ...context, signal }, { install });
+      },
       onEvent: (event) => options.onEvent?.(event),
       signal,
     });
   } finally {
     backend.close();
   }
+}
+
+/** Tells warnings by event too: without a logger they would go nowhere. */
+export function tellingLogger(logger: Logger, onEvent: RunOptions["onEvent"]): Logger {
+  const events = textLogger((line) => onEvent?.({ type: "notice", message: line.trim() }));
+  return {
+    log(level, message, fields) {
+      logger.log(level, message, fields);
+      if (level === "warn" || level === "error") events.log("info", message, fields);
+    },
+  };
 }
 
 function backendFor(

@@ -12,7 +12,7 @@ import type { JobInput } from "../run/job/schema.ts";
 import { columnsOfFiles } from "../run/output/file-columns.ts";
 import { assertStagesAskable, rowModelOpener } from "../run/row-model.ts";
 import { inputRows, type StreamedRow, streamRows } from "../run/stream-rows.ts";
-import { jobOf, type RunOptions, surroundingsOf } from "./run.ts";
+import { jobOf, type RunOptions, surroundingsOf, tellingLogger } from "./run.ts";
 import { engineContext, runDependencies } from "./run-dependencies.ts";
 
 /** A job that is not asked for results: what is read, and what becomes of it. */
@@ -86,7 +86,8 @@ export async function* streamJob(
   const surroundings = { ...given, environment: workerEnvironment(given.environment, job.env) };
   const signal = options.signal ?? new AbortController().signal;
   const context = { ...engineContext(surroundings, logger), functions, signal };
-  await prepareEngine(job.model, context, { install });
+  const telling = tellingLogger(logger, options.onEvent);
+  await prepareEngine(job.model, { ...context, logger: telling }, { install });
   const { cores, freeMemoryBytes } = thisMachine();
   const known = describeEngine(job.model);
   const model = known.sharedAmong?.(job.model, 1, cores, freeMemoryBytes) ?? job.model;

@@ -22,8 +22,10 @@ export function callOptions(
     backend,
     prepare: async (job) => {
       const { engineContext } = await import("../api/run-dependencies.ts");
+      const { workerEnvironment } = await import("../backends/open.ts");
       const { prepareEngine } = await import("./prepare-engine.ts");
-      const context = { ...engineContext(io, logger), signal };
+      const environment = workerEnvironment(io.environment, job.env);
+      const context = { ...engineContext({ ...io, environment }, logger), signal };
       await prepareEngine(job, context, progress, install);
     },
     onEvent,

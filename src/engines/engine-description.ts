@@ -79,6 +79,8 @@ export interface EngineDescription<Options> {
   isShared?: boolean;
   /** Addresses of servers that it asks. Default: none. */
   servers?(options: Options): readonly string[];
+  /** Addresses of those that `prepare` and `check` send requests to. Default: none. */
+  looksAt?(options: Options): readonly string[];
   /** Time a worker may take to open it. Default: `limits.workerReadyTimeoutMs`. */
   readyTimeoutMs?(options: Options): number;
   /** What it is to have of GPUs; undefined where it uses none. Default: it uses none. */
@@ -111,7 +113,8 @@ export interface EngineDescription<Options> {
    */
   assertEnvironment?(options: Options, environment: EngineContext["environment"]): void;
   /**
-   * Makes sure that its package and its model are on this machine, before workers start.
+   * Makes sure that its package and its model are on this machine, and that its servers answer,
+   * before workers start.
    *
    * @throws SluiceError `ENGINE_MISSING` or `MODEL_MISSING` where `install` is false, else what
    *   fetching throws.

@@ -158,6 +158,9 @@ export const limits = Object.freeze({
   retryMaxMs: 60_000,
   /** Longest that an endpoint may ask to be left alone. */
   maxRetryAfterMs: 600_000,
+  /** How long an endpoint that never answered is waited for, and between two looks at it. */
+  firstAnswerMs: 10_000,
+  firstContactIntervalMs: 500,
   /** How long an endpoint may be down before the run gives up, resumable. */
   maxEndpointDownMs: 600_000,
   /** Time one request may take. */

@@ -170,11 +170,25 @@ export async function previewJob(
       ...inputNotices(plan),
       ...sampleNotices(job, sampled),
       ...notices,
+      ...lookNotices(job),
       ...standing.notices,
     ],
     warnings: warningsOf(sampled),
     shown: first.map(shownRow),
   };
+}
+
+/** What a run looks at before its first row, and a plan does not. */
+function lookNotices({ model }: JobSpec): string[] {
+  const servers = new Set(describeEngine(model).looksAt?.(model).map(shownServer));
+  if (servers.size === 0) return [];
+  return [`a run first checks address, key and model name: GET ${[...servers].join(", ")}`];
+}
+
+/** The page that is asked for, without user, password and query. */
+function shownServer(address: string): string {
+  const { origin, pathname } = new URL(address);
+  return `${origin}${pathname.replace(/\/+$/, "")}/models`;
 }
 
 /** The same world, with storage that ends with the process. */

@@ -69,7 +69,7 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
           // Once planned, a retry keeps its model until it is finished.
           const environment = workerEnvironment(io.environment, job.env);
           const context = engineContext({ ...io, environment }, progress.logger);
-          await checkEngine(job.model, context, options);
+          await checkEngine(job.model, { ...context, signal }, options);
           return job;
         },
         ...callOptions(

@@ -141,7 +141,8 @@ async function carryOut(
       beforePlan: async ({ model, env }) => {
         const { checkEngine } = await import("../../engines/prepare-engine.ts");
         const environment = workerEnvironment(io.environment, env);
-        await checkEngine(model, engineContext({ ...io, environment }, progress.logger), options);
+        const context = engineContext({ ...io, environment }, progress.logger);
+        await checkEngine(model, { ...context, signal }, options);
       },
     }),
   );

@@ -1,4 +1,5 @@
 import type { EngineDescription } from "../engine-description.ts";
+import type { ModelContext } from "../models/model-context.ts";
 import { checkKeys } from "./api-key.ts";
 import { endpointsOf, type OpenaiModelOptions } from "./options.ts";
 import {
@@ -27,8 +28,16 @@ export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
     tokensPerMinute: tokensPerMinute && tokensPerMinute / workers,
   }),
   assertEnvironment: checkKeys,
+  prepare: contact,
+  check: contact,
+  looksAt: ({ firstAnswerMs, ...options }) => (firstAnswerMs === 0 ? [] : serversOf(options)),
 };
 
-function serversOf(options: OpenaiModelOptions): string[] {
+async function contact(options: OpenaiModelOptions, context: ModelContext): Promise<void> {
+  const { contactEndpoints } = await import("./first-contact.ts");
+  await contactEndpoints(options, context);
+}
+
+function serversOf(options: Pick<OpenaiModelOptions, "baseUrl" | "endpoints">): string[] {
   return endpointsOf(options).map(({ baseUrl }) => baseUrl);
 }

@@ -288,7 +288,8 @@ export function shownAddress(baseUrl: string): string {
   return address.origin + rootOf(address);
 }
 
-function rootOf({ pathname }: URL): string {
+/** The path up to and with `/v1`. */
+export function rootOf({ pathname }: URL): string {
   return pathname.replace(/\/+$/, "");
 }
 
@@ -302,13 +303,15 @@ function pathsOn(root: string, query: string): Readonly<Record<Form, string>> {
   };
 }
 
-function keyHint(key: ApiKey | undefined): string {
+/** What to do where the key is refused. */
+export function keyHint(key: ApiKey | undefined): string {
   return key
     ? `check the value of ${key.variable}`
     : "set OPENAI_API_KEY, or name another variable with model.apiKeyEnv";
 }
 
-function headersFor(key: string | undefined, address: URL): Record<string, string> {
+/** Headers of each request. */
+export function headersFor(key: string | undefined, address: URL): Record<string, string> {
   const authorization = key === undefined ? basicCredentials(address) : `Bearer ${key}`;
   return {
     "content-type": "application/json",

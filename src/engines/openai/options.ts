@@ -139,6 +139,11 @@ export const openaiModel = z
       "Time one request may take",
       count.default(limits.requestTimeoutMs),
     ),
+    firstAnswerMs: setting(
+      "operation",
+      "Time an endpoint has to answer before the first row is sent; 0: it is not looked at",
+      z.int().min(0).default(limits.firstAnswerMs),
+    ),
     maxEndpointDownMs: setting(
       "operation",
       "Time the endpoint may be down before the run stops, resumable",

@@ -48,6 +48,8 @@ export function pipelineDescription(describe: Describe): EngineDescription<Pipel
       Math.max(0, ...stages.map(({ loadTimeoutMs }) => loadTimeoutMs)),
     servers: (options) =>
       innerOf(options).flatMap(({ model, known }) => known.servers?.(model) ?? []),
+    looksAt: (options) =>
+      innerOf(options).flatMap(({ model, known }) => known.looksAt?.(model) ?? []),
     devices: (options) => devicesOf(options, describe),
     withAbsolutePaths: (options, absolute) => withPaths(options, absolute, describe),
     identified: (options) => mapStages(options, (stage) => identifiedStage(stage, describe)),

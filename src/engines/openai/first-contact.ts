@@ -1,0 +1,214 @@
+import { sleep } from "../../foundation/clock.ts";
+import type { ErrorCode } from "../../foundation/error-table.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { isJsonObject, type Json } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
+import { nearest } from "../../foundation/suggest.ts";
+import type { ModelContext } from "../models/model-context.ts";
+import { apiKey } from "./api-key.ts";
+import { trustOf } from "./certificates.ts";
+import { headersFor, keyHint, rootOf, shownAddress } from "./endpoint.ts";
+import { FailureReader } from "./failures.ts";
+import { type EndpointOptions, endpointsOf, type OpenaiModelOptions } from "./options.ts";
+import { type HttpReply, Transport, TransportError } from "./transport.ts";
+import { isOpenaiItself } from "./unsupported.ts";
+
+/** Names in the hint of an unknown model, at most. */
+const maxShownNames = 5;
+
+/** What no later request would fare better by. */
+const lasting: ReadonlySet<ErrorCode> = new Set([
+  "AUTHENTICATION_FAILED",
+  "ENDPOINT_UNUSABLE",
+  "MODEL_UNKNOWN",
+]);
+
+/**
+ * Looks, before a first row is sent, whether the endpoints of a model answer, know its name, and
+ * take the key: each is asked for `/models`. An endpoint without that page is taken as it is; where
+ * the page lacks the name or refuses the key, one short chat decides, since servers may know more
+ * names than they list. A connection that is refused is tried again for `firstAnswerMs`.
+ *
+ * @throws SluiceError where no endpoint is left: `ENDPOINT_DOWN` for one that does not answer,
+ *   `ENDPOINT_UNUSABLE` for a host name, certificate or proxy that is wrong,
+ *   `AUTHENTICATION_FAILED`, `MODEL_UNKNOWN`. Of several endpoints the others are warned of.
+ */
+export async function contactEndpoints(
+  options: OpenaiModelOptions,
+  context: ModelContext,
+): Promise<void> {
+  if (options.firstAnswerMs === 0) return;
+  const endpoints = endpointsOf(options);
+  const keys = endpoints.map((each) => apiKey(each, context.environment)?.value ?? "");
+  const found = await Promise.all(
+    endpoints.map(async (endpoint) => {
+      const contact = new FirstContact(endpoint, options, context, keys);
+      return { address: contact.address, error: await contact.problem() };
+    }),
+  );
+  const failed = found.filter(({ error }) => error !== undefined);
+  if (failed.length === endpoints.length) throw failed[0]!.error!;
+  for (const { address, error } of failed) {
+    context.logger.log("warn", "an endpoint cannot be used yet, the run starts without it", {
+      endpoint: address,
+      reason: error!.message,
+    });
+  }
+}
+
+/** One endpoint that is looked at. */
+class FirstContact {
+  readonly address: string;
+  readonly #own: EndpointOptions;
+  readonly #options: OpenaiModelOptions;
+  readonly #context: ModelContext;
+  readonly #failures: FailureReader;
+  readonly #transport: Transport;
+  readonly #signal: AbortSignal;
+
+  constructor(
+    own: EndpointOptions,
+    options: OpenaiModelOptions,
+    context: ModelContext,
+    secrets: readonly string[],
+  ) {
+    const { clock, environment } = context;
+    const address = new URL(own.baseUrl);
+    this.address = shownAddress(own.baseUrl);
+    this.#own = own;
+    this.#options = options;
+    this.#context = context;
+    this.#signal = context.signal ?? new AbortController().signal;
+    this.#failures = new FailureReader([...secrets, address.password], clock.now);
+    this.#transport = new Transport({
+      ...{ clock, environment, address, secureContext: trustOf(environment) },
+      headers: headersFor(apiKey(own, environment)?.value, address),
+      maxConnections: 1,
+      timeoutMs: options.firstAnswerMs,
+      maxResponseBytes: limits.maxResponseBytes,
+    });
+  }
+
+  /**
+   * Why it cannot be used; undefined where nothing speaks against it.
+   *
+   * @throws the signal's reason.
+   */
+  async problem(): Promise<SluiceError | undefined> {
+    try {
+      const models = await this.#models();
+      if (!this.#isDoubtful(models)) return undefined;
+      return await this.#refusal(namesIn(models.text));
+    } catch (error) {
+      if (error instanceof SluiceError && !this.#signal.aborted) return error;
+      throw error;
+    } finally {
+      await this.#transport.close(new Error("the endpoint was looked at"));
+    }
+  }
+
+  /** Its page of models, as soon as it answers at all. */
+  async #models(): Promise<HttpReply> {
+    const { clock, logger } = this.#context;
+    const { firstAnswerMs } = this.#options;
+    const { search } = new URL(this.#own.baseUrl);
+    const startMs = clock.monotonic();
+    for (let tries = 0; ; tries++) {
+      try {
+        const reply = await this.#transport.get(
+          `${rootOf(new URL(this.#own.baseUrl))}/models${search}`,
+          this.#signal,
+        );
+        if (tries > 0) logger.log("info", "the endpoint answers", { endpoint: this.address });
+        return reply;
+      } catch (error) {
+        if (!(error instanceof TransportError)) throw error;
+        const reason = this.#reasonToWait(error);
+        const leftMs = startMs + firstAnswerMs - clock.monotonic();
+        if (leftMs <= 0) throw this.#noAnswer(reason);
+        if (tries === 0) {
+          const fields = { endpoint: this.address, reason };
+          logger.log("warn", `no answer yet, trying for ${firstAnswerMs / 1000} s`, fields);
+        }
+        await sleep(clock, Math.min(limits.firstContactIntervalMs, leftMs), this.#signal);
+      }
+    }
+  }
+
+  /** @throws SluiceError for what no waiting mends. */
+  #reasonToWait(error: TransportError): string {
+    if (error.code === "ENOTFOUND") {
+      const { hostname } = new URL(this.#own.baseUrl);
+      throw new SluiceError("ENDPOINT_UNUSABLE", `the host name ${hostname} is not known`, {
+        hint: "check the address in model.baseUrl",
+      });
+    }
+    const failure = this.#failures.ofTransport(error);
+    if (failure.of === "endpoint") return failure.failure.message;
+    if (lasting.has(failure.error.code)) throw failure.error;
+    return this.#failures.redact(error.message);
+  }
+
+  #noAnswer(reason: string): SluiceError {
+    const detail = `${this.address}, ${this.#options.firstAnswerMs / 1000} s; last: ${reason}`;
+    return new SluiceError("ENDPOINT_DOWN", detail, {
+      hint: "start the server, or check model.baseUrl; model.firstAnswerMs says how long to wait",
+    });
+  }
+
+  #isDoubtful({ status, text }: HttpReply): boolean {
+    if (status === 401 || status === 403 || status === 407) return true;
+    if (status !== 200) return false;
+    const names = namesIn(text);
+    const { name } = this.#options;
+    return names.length > 0 && !names.includes(name) && !names.includes(`${name}:latest`);
+  }
+
+  /** What one short chat says of key and name, if that is bad. */
+  async #refusal(names: readonly string[]): Promise<SluiceError | undefined> {
+    const { name } = this.#options;
+    const { search } = new URL(this.#own.baseUrl);
+    const most = isOpenaiItself(this.#own.baseUrl) ? "max_completion_tokens" : "max_tokens";
+    const messages = [{ role: "user", content: "Hi" }];
+    const body = JSON.stringify({ model: name, messages, [most]: 1 });
+    const path = `${rootOf(new URL(this.#own.baseUrl))}/chat/completions${search}`;
+    let reply: HttpReply;
+    try {
+      reply = await this.#transport.post(path, body, this.#signal);
+    } catch (error) {
+      // It answers; what it thinks of chats is for rows to find out.
+      if (error instanceof TransportError) return undefined;
+      throw error;
+    }
+    if (reply.status < 400) return undefined;
+    const failure = this.#failures.ofStatus(reply);
+    if (failure.of !== "request" || !lasting.has(failure.error.code)) return undefined;
+    const { code } = failure.error;
+    const key = apiKey(this.#own, this.#context.environment);
+    if (code === "AUTHENTICATION_FAILED") {
+      return Object.assign(failure.error, { hint: keyHint(key) });
+    }
+    if (code !== "MODEL_UNKNOWN" || names.length === 0) return failure.error;
+    const likely = nearest(name, names);
+    const hint = likely ? `did you mean ${likely}?` : `it has ${shownNames(names)}`;
+    return Object.assign(failure.error, { hint });
+  }
+}
+
+function shownNames(names: readonly string[]): string {
+  const more = names.length - maxShownNames;
+  return names.slice(0, maxShownNames).join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
+
+/** Names of models in the page that lists them; none where it is something else. */
+function namesIn(text: string): string[] {
+  try {
+    const page = JSON.parse(text) as Json;
+    if (!isJsonObject(page) || !Array.isArray(page.data)) return [];
+    return page.data.flatMap((each) =>
+      isJsonObject(each) && typeof each.id === "string" ? [each.id] : [],
+    );
+  } catch {
+    return [];
+  }
+}
