@@ -12,8 +12,8 @@ const paths: string[] = [];
 let server: FakeServer;
 beforeAll(async () => {
   server = await startFakeServer({
-    behave: ({ path, body }) => {
-      paths.push(path);
+    behave: ({ method, path, body }) => {
+      if (method === "POST") paths.push(path);
       const image = /"content":\[\{"type":"image_url","image_url":\{"url":"data:([^"]*)"\}\}/.exec(
         body,
       );
