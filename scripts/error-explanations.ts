@@ -109,13 +109,13 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   ENGINE_INSTALL_FAILED:
     "npm could not add the engine's package. Its last lines are part of the message. What was there before is unchanged.",
   ENDPOINT_DOWN:
-    "Refused connections and 429 replies pause the endpoint and cost no row a try. It stayed so for longer than `model.maxEndpointDownMs`. The run can be continued.",
+    "Refused connections and 429 replies pause the endpoint and cost no row a try. It stayed so for longer than `model.maxEndpointDownMs`, or it never answered within `model.firstAnswerMs`. The run can be continued.",
   ENDPOINT_UNUSABLE:
-    "The account has no quota or credit left (402, or a 429 that says so), or the server's certificate is not trusted. Asking again by itself would change nothing. The run can be continued once it is mended.",
+    "The account has no quota or credit left (402, or a 429 that says so), the server's certificate is not trusted, nobody knows its host name, or a proxy refuses. Asking again by itself would change nothing. The run can be continued once it is mended.",
   ENDPOINT_PATH_UNKNOWN:
     "The server is there and answered 404 for the path itself: `model.baseUrl` usually lacks or doubles its `/v1`.",
   AUTHENTICATION_FAILED:
-    "The server answered 401 or 403. Every further request would be refused too, so the run stops.",
+    "The server answered 401 or 403, at its list of models or to a row. Every further request would be refused too, so the run stops.",
   MODEL_UNKNOWN:
     "The name is in no catalog, is no path that exists, or the server does not know it.",
   MODEL_MISSING: "The model is known and not on this machine, and may not be fetched now.",
