@@ -8,7 +8,9 @@ import { transformersDescription } from "../src/engines/transformers/description
 import { type ErrorCode, errorTable, exitCodes } from "../src/foundation/error-table.ts";
 import { jobJsonSchema } from "../src/run/job/json-schema.ts";
 import { type JobKey, jobKeys } from "../src/run/job/keys.ts";
+import type { SchemaNode } from "../src/run/job/schema-tree.ts";
 import { errorExplanations } from "./error-explanations.ts";
+import { jobTypeFiles } from "./job-types.ts";
 
 const notice = "<!-- written by npm run docs; edit scripts/, not this -->";
 const keysBegin = "<!-- keys begin: written by npm run docs -->";
@@ -28,6 +30,7 @@ export function generatedFiles(): ReadonlyMap<string, string> {
     ["docs/job-file.md", withKeys(jobFile)],
     ["docs/engines.md", between(engines, supportBegin, supportEnd, `${supportTable()}\n`)],
     ["docs/errors.md", errorsPage()],
+    ...jobTypeFiles(jobJsonSchema() as SchemaNode),
   ]);
 }
 

@@ -416,7 +416,8 @@ function withReportFacts({ report, output }: PlainJob): PlainJob["output"] {
 export const jobShape = plainJob;
 
 type PlainJob = z.output<typeof plainJob>;
-/** A job as it is written. */
-export type JobInput = z.input<typeof plainJob>;
+
+/** A job as it is written: the type that the schema gives, as an interface of its own. */
+export type { JobInput } from "./job-input.ts";
 /** A job, validated, with defaults filled in. */
 export type JobSpec = z.output<typeof jobSchema>;

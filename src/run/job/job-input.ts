@@ -1,0 +1,474 @@
+// biome-ignore-all lint/suspicious/noExplicitAny: schemas of zod are no records.
+// Written by npm run docs from the job's schema: edit that, not this.
+import type {
+  JobModelCommand,
+  JobModelFake,
+  JobModelLlama,
+  JobModelLlamaServer,
+  JobModelOpenai,
+  JobModelPipeline,
+  JobModelPredictor,
+  JobModelTransformers,
+  JobModelVllm,
+} from "./model-input.ts";
+
+/** A job as it is written. */
+export interface JobInput {
+  /** Name of the job, for people. */
+  name?: string | undefined;
+  /** What to read: a path, an object, or a list of objects. */
+  input?: string | JobInputSource | JobInputSource[] | undefined;
+  /**
+   * Datasets by Axolotl's names, for input and prompt: key=value,key=value, an object, or a list.
+   */
+  dataset?: string | JobDataset | JobDataset[] | undefined;
+  /** Most tokens of a prompt and its answer; onTooLong says what becomes of longer prompts. */
+  sequenceLen?: number | undefined;
+  /** Fields that are emptied before any prompt is rendered: a list, or names with commas. */
+  truncateFeatures?: string | string[] | undefined;
+  /** Take only the first rows; 0 takes none. */
+  limit?: number | undefined;
+  /** Take this many rows by chance, under the seed. */
+  sample?: number | undefined;
+  /** How the input is cut into tasks. Default: `{}`. */
+  shard?: JobShard | undefined;
+  /** Folder of answers to keep for other runs: a path, or an object. */
+  cache?: string | JobCache | undefined;
+  /**
+   * auto: requests are sent once that are equal and not sampled, or have a written seed; off: all.
+   * Default: `"auto"`.
+   */
+  reuse?: "auto" | "off" | undefined;
+  /** Where object stores are (s3://, r2://, gs://), and what they can. */
+  store?: JobStore | undefined;
+  /**
+   * Order of asking within a shard; results are in input order. auto: prefix where it pays.
+   * Default: `"auto"`.
+   */
+  order?: "auto" | "input" | "prefix" | undefined;
+  /** Which model answers, and how it runs. */
+  model:
+    | JobModelLlama
+    | JobModelOpenai
+    | JobModelLlamaServer
+    | JobModelVllm
+    | JobModelCommand
+    | JobModelPredictor
+    | JobModelTransformers
+    | JobModelFake
+    | JobModelPipeline;
+  /** One prompt; its answer goes into output.field. */
+  prompt?: string | JobPrompt | undefined;
+  /** JSON Schema of the answer to `prompt`, which is then JSON. */
+  schema?: Record<string, any> | undefined;
+  /** Several prompts by name; output.field gets an object with their answers. */
+  prompts?: Record<string, string | JobPrompt> | undefined;
+  /** How answers are sampled: an object, or key=value,key=value. Default: `{}`. */
+  generation?: string | JobGeneration | undefined;
+  /** Where results go: a path, or an object that also says under which name. Default: `{}`. */
+  output?: string | JobOutput | undefined;
+  /** How many workers, and what each needs. Default: `{}`. */
+  workers?: JobWorkers | undefined;
+  /** How often a request is tried. Default: `{}`. */
+  retries?: JobRetries | undefined;
+  /** How often a task is tried. Default: `{}`. */
+  tasks?: JobTasks | undefined;
+  /** Stop when more rows failed: a count, or a share such as 0.01. */
+  maxFailedRows?: number | undefined;
+  /** What a failed row does: become a dead letter, or stop the run. Default: `"dead-letter"`. */
+  onRowError?: "dead-letter" | "fail" | undefined;
+  /**
+   * Environment of the workers; a null value passes the caller's, and only its name is planned.
+   * Default: `{}`.
+   */
+  env?: Record<string, string | null> | undefined;
+  /** What the run may cost in all its calls: it stops there, and goes on once that is raised. */
+  budget?: JobBudget | undefined;
+  /** What tokens cost, for estimate, budget and bill. */
+  prices?: JobPrices | undefined;
+  /**
+   * The results in the form of another program, as _report.json; output.include gets what it needs.
+   */
+  report?: "axolotl" | undefined;
+  /** Folder of rendered prompts, and of their tokens, to keep for other runs. */
+  preparedDir?: string | undefined;
+  /** Keep the journals of a sealed run. Default: `false`. */
+  keepJournals?: boolean | undefined;
+  /** Where tasks run. Default: `"local"`. */
+  backend?: "local" | undefined;
+}
+
+export interface JobInputSource {
+  /** A file or a glob, here, at s3://, r2://, gs://, https:// or hf://; - = stdin. */
+  path: string;
+  /** `path` is a list of files, one a line, with `;OUTPUT` after those that want it. */
+  list?: boolean | undefined;
+  /** With `list`: beginnings of its paths, and what stands for them here. */
+  prefixes?: Record<string, string> | undefined;
+  /** Default: by the file's ending; rows of `openai-batch` are requests already. */
+  format?:
+    | "jsonl"
+    | "json"
+    | "csv"
+    | "tsv"
+    | "parquet"
+    | "arrow"
+    | "text"
+    | "text-file"
+    | "files"
+    | "openai-batch"
+    | undefined;
+  /** Fields that rows keep, in this order: a list, or names with commas; default: all. */
+  columns?: string | string[] | undefined;
+  /** JSON Schema of a row: texts become what it asks for; a row that differs fails alone. */
+  schema?: Record<string, any> | undefined;
+  /** With `openai-batch`: models that lines may name, besides model.name; `*` = any. */
+  servedModelName?: string | string[] | undefined;
+  /** Field that identifies a row. */
+  id?: string | undefined;
+  /** Longest line; a longer one fails alone. Default: `16777216`. */
+  maxLineBytes?: number | undefined;
+}
+
+export interface JobDataset {
+  /** What results call it; default: the file's name without its ending. */
+  name?: string | undefined;
+  /** A file or a glob; beside data_files their folder. */
+  path: string;
+  /** The prompt type of its rows, by Axolotl's name or as a map of one's own. */
+  type: string | JobDatasetType;
+  /** completion: field of the text; default text. */
+  field?: string | undefined;
+  /** Field of the list of messages; default messages or conversations, by the type. */
+  field_messages?: string | undefined;
+  /** chat_template: field of a system message that the list lacks; default system. */
+  field_system?: string | undefined;
+  /** chat_template: keys of a message's role and content; default role and content. */
+  message_property_mappings?: JobDatasetMessagePropertyMappings | undefined;
+  /** Older name of the mapping of role. */
+  message_field_role?: string | undefined;
+  /** Older name of the mapping of content. */
+  message_field_content?: string | undefined;
+  /** chat_template: for user, assistant and system, the names that the data has. */
+  roles?: Record<string, string[]> | undefined;
+  /** chat_template: leave it out. */
+  drop_system_message?: boolean | undefined;
+  /** sharegpt: name of the user's role; default human. */
+  field_human?: string | undefined;
+  /** sharegpt: name of the model's role; default gpt. */
+  field_model?: string | undefined;
+  /** sharegpt: send text of this form instead of messages. */
+  conversation?: "vicuna_v1.1" | "chatml" | undefined;
+  /**
+   * With a type of conversations: which turn is asked; default `last`. `every` asks them in order,
+   * each after the model's own answers, and gives a list.
+   */
+  turns?: "first" | "last" | "every" | undefined;
+  /**
+   * `completion` sends the rendered prompt as it is, without a chat template; `embedding` asks for
+   * its vector; `transcription` for what is said in `file`; default `chat`, with a `type` what that
+   * makes.
+   */
+  api?: "chat" | "completion" | "embedding" | "transcription" | undefined;
+  /** What to do with a prompt that does not fit the model's context. Default: `"fail"`. */
+  onTooLong?: "fail" | "truncate-left" | "truncate-right" | undefined;
+  /** Fields that are emptied before the prompt is rendered. */
+  truncateFeatures?: string[] | undefined;
+  /** Strip white space from both ends of a completion's prompt. */
+  stripWhitespace?: boolean | undefined;
+  /** Text of the end-of-sequence token, which is cut off a completion's prompt. */
+  eosToken?: string | undefined;
+  /** Its files, from the folder `path`. */
+  data_files?: string | string[] | undefined;
+  /** What Axolotl calls its format; json is JSON Lines too, by the file's ending. */
+  ds_type?: "json" | "text" | undefined;
+  /** Default: by the file's ending. */
+  format?: "jsonl" | "json" | "text" | undefined;
+  /** The only part that files have; taken and without effect. */
+  split?: "train" | undefined;
+  /** Field that identifies a row. */
+  id?: string | undefined;
+  /** Longest line; a longer one fails alone. Default: `16777216`. */
+  maxLineBytes?: number | undefined;
+}
+
+export interface JobDatasetType {
+  /** Field of {instruction}. Default: `"instruction"`. */
+  field_instruction?: string | undefined;
+  /** Field of {input}; may be absent or empty. Default: `"input"`. */
+  field_input?: string | undefined;
+  /** Field of the expected answer, which is left out. */
+  field_output?: string | undefined;
+  /** Field of {system}; may be absent. Default: `"system"`. */
+  field_system?: string | undefined;
+  /** {system} of rows without that field. Default: `""`. */
+  system_prompt?: string | undefined;
+  /** Text of a row with an input. Default: `"{instruction} {input} "`. */
+  format?: string | undefined;
+  /** Text of a row without one. Default: `"{instruction} "`. */
+  no_input_format?: string | undefined;
+  /** Before it, unless {system} is empty. Default: `"{system}"`. */
+  system_format?: string | undefined;
+}
+
+/** chat_template: keys of a message's role and content; default role and content. */
+export interface JobDatasetMessagePropertyMappings {
+  role?: string | undefined;
+  content?: string | undefined;
+}
+
+/** How the input is cut into tasks. Default: `{}`. */
+export interface JobShard {
+  /** Rows a task; default: from size and workers. */
+  rows?: number | undefined;
+  /** Tasks, instead of their rows: rows are divided evenly. */
+  count?: number | undefined;
+}
+
+export interface JobCache {
+  /** Folder; any number of runs may share it. */
+  path: string;
+  /** Beyond it, answers are removed. Default: `1073741824`. */
+  maxBytes?: number | undefined;
+}
+
+/** Where object stores are (s3://, r2://, gs://), and what they can. */
+export interface JobStore {
+  /** Address of the service; default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, else AWS. */
+  endpoint?: string | undefined;
+  /** Default: AWS_REGION, the profile's, us-east-1. */
+  region?: string | undefined;
+  /** Buckets in the path of addresses; default: at an endpoint, not at AWS. */
+  pathStyle?: boolean | undefined;
+  /** How creating is conditional; `none`: not at all, and one coordinator commits. */
+  conditional?: "if-none-match" | "none" | undefined;
+}
+
+export interface JobPrompt {
+  /** Jinja template over the row's fields. */
+  prompt?: string | undefined;
+  /** A conversation instead of `prompt`. */
+  messages?: JobPromptMessages[] | undefined;
+  /** A prompt type of Axolotl instead of `prompt`: a name, or a type of one's own. */
+  type?: string | JobDatasetType | undefined;
+  /** What the type takes, by Axolotl's names. */
+  typeOptions?: JobPromptTypeOptions | undefined;
+  /**
+   * With a type of conversations: which turn is asked; default `last`. `every` asks them in order,
+   * each after the model's own answers, and gives a list.
+   */
+  turns?: "first" | "last" | "every" | undefined;
+  /** Jinja template of a system message before the prompt. */
+  system?: string | undefined;
+  /** Jinja expression for a list; asks once for each `item`, answers come as a list. */
+  forEach?: string | undefined;
+  /** Answer by a line with slots that only copy. */
+  answer?: JobPromptAnswer | undefined;
+  /** JSON Schema of the answer, which is then JSON. */
+  schema?: Record<string, any> | undefined;
+  /**
+   * `completion` sends the rendered prompt as it is, without a chat template; `embedding` asks for
+   * its vector; `transcription` for what is said in `file`; default `chat`, with a `type` what that
+   * makes.
+   */
+  api?: "chat" | "completion" | "embedding" | "transcription" | undefined;
+  /**
+   * Jinja template of the path of a file of sound, with `api: transcription`; from the folder of
+   * the input.
+   */
+  file?: string | undefined;
+  /**
+   * Jinja template of the path of an image that `prompt` asks about; from the folder of the input.
+   */
+  image?: string | undefined;
+  /** What to do with a prompt that does not fit the model's context. Default: `"fail"`. */
+  onTooLong?: "fail" | "truncate-left" | "truncate-right" | undefined;
+  /** Fields that are emptied before the prompt is rendered. */
+  truncateFeatures?: string[] | undefined;
+  /** Strip white space from both ends of a completion's prompt. */
+  stripWhitespace?: boolean | undefined;
+  /** Text of the end-of-sequence token, which is cut off a completion's prompt. */
+  eosToken?: string | undefined;
+}
+
+export interface JobPromptMessages {
+  role: "system" | "user" | "assistant";
+  /** Jinja template. */
+  content: string;
+}
+
+/** What the type takes, by Axolotl's names. */
+export interface JobPromptTypeOptions {
+  /** completion: field of the text; default text. */
+  field?: string | undefined;
+  /** Field of the list of messages; default messages or conversations, by the type. */
+  field_messages?: string | undefined;
+  /** chat_template: field of a system message that the list lacks; default system. */
+  field_system?: string | undefined;
+  /** chat_template: keys of a message's role and content; default role and content. */
+  message_property_mappings?: JobDatasetMessagePropertyMappings | undefined;
+  /** Older name of the mapping of role. */
+  message_field_role?: string | undefined;
+  /** Older name of the mapping of content. */
+  message_field_content?: string | undefined;
+  /** chat_template: for user, assistant and system, the names that the data has. */
+  roles?: Record<string, string[]> | undefined;
+  /** chat_template: leave it out. */
+  drop_system_message?: boolean | undefined;
+  /** sharegpt: name of the user's role; default human. */
+  field_human?: string | undefined;
+  /** sharegpt: name of the model's role; default gpt. */
+  field_model?: string | undefined;
+  /** sharegpt: send text of this form instead of messages. */
+  conversation?: "vicuna_v1.1" | "chatml" | undefined;
+}
+
+/** Answer by a line with slots that only copy. */
+export interface JobPromptAnswer {
+  /** The answer's form, such as `temperature={temperature}`. */
+  line: string;
+  /** One entry for each {slot} of the line. */
+  slots: Record<string, JobPromptAnswerSlots>;
+  /** Drop the `key=` part of a slot that copied nothing. Default: `false`. */
+  omitEmptySlots?: boolean | undefined;
+  /** Drop the elements of a forEach in which no slot copied anything. Default: `false`. */
+  omitEmptyElements?: boolean | undefined;
+  /**
+   * Make one text of a forEach's answers, a line each. {text} is its text, {n} the number of the
+   * element; after `list | sentences` the number of the text that the sentence is from.
+   */
+  join?: string | undefined;
+}
+
+export interface JobPromptAnswerSlots {
+  /** Jinja expression for the text whose words may be copied, such as `item`. Default: `"item"`. */
+  copyFrom?: string | undefined;
+  /** What stands in the line when nothing is copied. Default: `"none"`. */
+  orElse?: string | undefined;
+  /** Most consecutive words a slot may copy. Default: `8`. */
+  maxWords?: number | undefined;
+  /** Regular expression (flags iu) that the whole copied text must match. */
+  pattern?: string | undefined;
+}
+
+export interface JobGeneration {
+  /** Most tokens of one answer. Default: `256`. */
+  maxNewTokens?: number | undefined;
+  /** Most tokens of prompt and answer, for maxNewTokens. */
+  maxLength?: number | undefined;
+  /** 0 = the likeliest token each time. Default: `0`. */
+  temperature?: number | undefined;
+  /** Share of probability sampled from. Default: `1`. */
+  topP?: number | undefined;
+  /** Likeliest tokens sampled from; 0 = all. Default: `0`. */
+  topK?: number | undefined;
+  /** Least probability relative to the likeliest. Default: `0`. */
+  minP?: number | undefined;
+  /** false = temperature 0; true = temperature 1 where none is given. */
+  doSample?: boolean | undefined;
+  /** Above 1: repeat less. Default: `1`. */
+  repetitionPenalty?: number | undefined;
+  /** Above 0: new words. Default: `0`. */
+  presencePenalty?: number | undefined;
+  /** Above 0: fewer repeats. Default: `0`. */
+  frequencyPenalty?: number | undefined;
+  /** Default: drawn and shown, and never sent to servers. */
+  seed?: number | undefined;
+  /** Texts that end an answer; default: none. */
+  stop?: string | string[] | undefined;
+  /** Go on where the model would end the answer. Default: `false`. */
+  ignoreEos?: boolean | undefined;
+  /** Answers to each prompt; above 1 they come as a list. Default: `1`. */
+  numReturnSequences?: number | undefined;
+  /** Beams of a beam search; 1 = none. Default: `1`. */
+  numBeams?: number | undefined;
+  /** Of a beam search, above 0: longer answers; default: as the model says, or 1. */
+  lengthPenalty?: number | undefined;
+  /**
+   * Whether a beam search ends with as many answers as beams; default: as the model says, or false.
+   */
+  earlyStopping?: boolean | "never" | undefined;
+  /** Likeliest tokens to report for each token, with output.include: [logprobs]. Default: `0`. */
+  logprobs?: number | undefined;
+  /**
+   * With api: completion, begin with the model's begin-of-text token; default: as the model does.
+   */
+  prependBos?: boolean | undefined;
+  /** Taken and without effect: every engine keeps what it computed. */
+  useCache?: boolean | undefined;
+  /** With api: completion, put the prompt before its continuation. Default: `false`. */
+  returnFullText?: boolean | undefined;
+}
+
+export interface JobOutput {
+  /**
+   * Directory; a file as results.csv; or many, by {stem}, {dir}, {index}, {id}. Default: `"out"`.
+   */
+  path?: string | undefined;
+  /** Column that gets the answer. Default: `"answer"`. */
+  field?: string | undefined;
+  /** Facts of each answer to keep in a second column, named FIELD + Metadata. Default: `[]`. */
+  include?:
+    | ("usage" | "finishReason" | "seconds" | "attempts" | "logprobs" | "spans")[]
+    | undefined;
+  /**
+   * Default: by the ending of path, else jsonl; `openai-batch`: responses of the OpenAI Batch API,
+   * failed rows among them.
+   */
+  format?: "jsonl" | "json" | "csv" | "tsv" | "parquet" | "openai-batch" | undefined;
+  /**
+   * Of whole files of text; default: by the ending of path, else none. Of Parquet, within the file:
+   * snappy (default), gzip, zstd, none.
+   */
+  compression?: "none" | "gzip" | "zstd" | "brotli" | "snappy" | undefined;
+  /** A file for each input file, of its name: part_0.jsonl gives PATH/part_0.jsonl. */
+  perInputFile?: boolean | undefined;
+  /** Strip white space from both ends of each answer that is text. */
+  stripWhitespace?: boolean | undefined;
+  /** With `openai-batch`: the file that failed rows go to instead of the results. */
+  errorFile?: string | undefined;
+}
+
+/** How many workers, and what each needs. Default: `{}`. */
+export interface JobWorkers {
+  /** Worker processes; default: from cores, GPUs and engine. */
+  max?: number | undefined;
+  /** Cores a worker needs. */
+  cpu?: number | undefined;
+  /** Memory a worker needs, as 120G. */
+  memory?: string | undefined;
+  /** GPUs a worker gets, as l40s:2; default: one of any kind. */
+  gpu?: string | undefined;
+}
+
+/** How often a request is tried. Default: `{}`. */
+export interface JobRetries {
+  /** Tries of one request, the first included. Default: `3`. */
+  maxAttempts?: number | undefined;
+}
+
+/** How often a task is tried. Default: `{}`. */
+export interface JobTasks {
+  /** Extra tries of a task after its worker died. Default: `3`. */
+  maxRetries?: number | undefined;
+}
+
+/** What the run may cost in all its calls: it stops there, and goes on once that is raised. */
+export interface JobBudget {
+  /** Tokens, of prompts and of answers together. */
+  tokens?: number | undefined;
+  /** US dollars, by `prices`. */
+  usd?: number | undefined;
+  /** Minutes at work, of all calls together. */
+  minutes?: number | undefined;
+}
+
+/** What tokens cost, for estimate, budget and bill. */
+export interface JobPrices {
+  /** US dollars for a million tokens of prompts. */
+  promptUsdPerMillion: number;
+  /** The same for those that a cache served; default: as any other. */
+  cachedPromptUsdPerMillion?: number | undefined;
+  /** US dollars for a million tokens of answers. */
+  completionUsdPerMillion: number;
+}

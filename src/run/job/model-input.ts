@@ -1,0 +1,431 @@
+// biome-ignore-all lint/suspicious/noExplicitAny: schemas of zod are no records.
+// Written by npm run docs from the job's schema: edit that, not this.
+import type { Json } from "../../foundation/json.ts";
+
+export interface JobModelLlama {
+  engine: "llama";
+  /** A catalog name, a path to a .gguf file, or hf:owner/repo/file.gguf. */
+  name: string;
+  /** Requests computed at once; default 32. */
+  sequences?: number | undefined;
+  /** Tokens of prompt and answer a request may have. */
+  contextTokens?: number | undefined;
+  /** Slow weights are turned into Q8_0 once, where that is measured to pay; default auto. */
+  repack?: "auto" | "off" | undefined;
+  /** CPU threads of the model; default: cores. */
+  threads?: number | undefined;
+  /** Tokens computed in one pass; default 512. */
+  batchTokens?: number | undefined;
+  /** Layers that the GPU computes; default: as many as fit. */
+  gpuLayers?: number | undefined;
+  /** GPUs to use, by number or UUID; default: all that CUDA_VISIBLE_DEVICES shows. */
+  devices?: (number | string)[] | undefined;
+  /** Which of the devices comes first and holds what is not divided, from 0. */
+  mainGpu?: number | undefined;
+  /** LoRA adapters: a path of a GGUF file, or a list of paths or {path, scale}. */
+  lora?: string | (string | JobModelLlamaLora)[] | undefined;
+}
+
+export interface JobModelLlamaLora {
+  /** A GGUF file. */
+  path: string;
+  /** How strongly it counts. Default: `1`. */
+  scale?: number | undefined;
+}
+
+export interface JobModelOpenai {
+  engine: "openai";
+  /** The model's name on the server. */
+  name: string;
+  /** Address up to and with /v1; default https://api.openai.com/v1. */
+  baseUrl?: string | undefined;
+  /** Several servers of the same model, in place of baseUrl. */
+  endpoints?: JobModelOpenaiEndpoints[] | undefined;
+  /** Environment variable that holds the API key; default OPENAI_API_KEY where it is set. */
+  apiKeyEnv?: string | undefined;
+  /** Requests at once to one endpoint; default: found while it answers. */
+  maxInFlight?: number | undefined;
+  /** Requests a minute to one endpoint; default: as its rate-limit headers say. */
+  requestsPerMinute?: number | undefined;
+  /** Tokens a minute to one endpoint, of prompts and answers; default: as its headers say. */
+  tokensPerMinute?: number | undefined;
+  /** Texts of one request for vectors; default 32. */
+  maxBatchRows?: number | undefined;
+  /** Ask the slowest requests a second time, and take what comes first; default: never. */
+  hedge?: JobModelOpenaiHedge | undefined;
+  /** Fields that each request has besides those of Sluice, by the server's names. */
+  extraBody?: Record<string, Json> | undefined;
+  /** Time one request may take. Default: `600000`. */
+  timeoutMs?: number | undefined;
+  /** Time the endpoint may be down before the run stops, resumable. Default: `600000`. */
+  maxEndpointDownMs?: number | undefined;
+  /**
+   * How the server is asked to keep to a schema; none: answers are only checked. Default:
+   * `"response-format"`.
+   */
+  structuredOutput?: "response-format" | "grammar" | "structured-outputs" | "none" | undefined;
+  /** Context of the model, where the server does not check it. */
+  contextTokens?: number | undefined;
+}
+
+export interface JobModelOpenaiEndpoints {
+  /** Address up to and with /v1. */
+  baseUrl: string;
+  /** Its share of the requests, relative to the others'. Default: `1`. */
+  weight?: number | undefined;
+  /** Environment variable that holds its API key; default: model.apiKeyEnv. */
+  apiKeyEnv?: string | undefined;
+}
+
+/** Ask the slowest requests a second time, and take what comes first; default: never. */
+export interface JobModelOpenaiHedge {
+  /**
+   * A request that takes longer than this share of those before it is asked twice. Default: `0.95`.
+   */
+  afterQuantile?: number | undefined;
+  /** Most requests that are asked twice, as a share of all. Default: `0.05`. */
+  maxShare?: number | undefined;
+}
+
+export interface JobModelLlamaServer {
+  engine: "llama-server";
+  /** A catalog name, a path to a .gguf file, or hf:owner/repo/file.gguf. */
+  name: string;
+  /** Program that is started: a name on PATH, a path, or a list of it and its first arguments. */
+  command?: string | string[] | undefined;
+  /** Further arguments of the server; they win over those that Sluice gives. Default: `[]`. */
+  args?: (string | number)[] | undefined;
+  /** Requests computed at once; default 32. */
+  sequences?: number | undefined;
+  /** Tokens of prompt and answer a request may have; default 2048. */
+  contextTokens?: number | undefined;
+  /** CPU threads of the server; default: its own. */
+  threads?: number | undefined;
+  /** Layers that the GPU computes; default: the server's own. */
+  gpuLayers?: number | undefined;
+  /** GPUs to use, by number or UUID; default: all that CUDA_VISIBLE_DEVICES shows. */
+  devices?: (number | string)[] | undefined;
+  /** Requests with a server at once; default: what it computes at once and a quarter more. */
+  maxInFlight?: number | undefined;
+  /** Texts of one request for vectors; default 32. */
+  maxBatchRows?: number | undefined;
+  /** Fields that each request has besides those of Sluice, by the server's names. */
+  extraBody?: Record<string, Json> | undefined;
+  /** Time one request may take. Default: `600000`. */
+  timeoutMs?: number | undefined;
+  /** Time the endpoint may be down before the run stops, resumable. Default: `600000`. */
+  maxEndpointDownMs?: number | undefined;
+  /** Time a server may take until it answers, downloads of its own included. Default: `1800000`. */
+  loadTimeoutMs?: number | undefined;
+  /**
+   * How the server is asked to keep to a schema; none: answers are only checked. Default:
+   * `"grammar"`.
+   */
+  structuredOutput?: "response-format" | "grammar" | "structured-outputs" | "none" | undefined;
+}
+
+export interface JobModelVllm {
+  engine: "vllm";
+  /** A model on the Hugging Face hub, as owner/repo, or a folder. */
+  name: string;
+  /** Program that is started: a name on PATH, a path, or a list of it and its first arguments. */
+  command?: string | string[] | undefined;
+  /** Further arguments of the server; they win over those that Sluice gives. Default: `[]`. */
+  args?: (string | number)[] | undefined;
+  /** Requests computed at once; default: the server's own. */
+  sequences?: number | undefined;
+  /** Tokens of prompt and answer a request may have; default: the model's. */
+  contextTokens?: number | undefined;
+  /** GPUs to use, by number or UUID; default: all that CUDA_VISIBLE_DEVICES shows. */
+  devices?: (number | string)[] | undefined;
+  /** Requests with a server at once; default: what it computes at once and a quarter more. */
+  maxInFlight?: number | undefined;
+  /** Texts of one request for vectors; default 32. */
+  maxBatchRows?: number | undefined;
+  /** Fields that each request has besides those of Sluice, by the server's names. */
+  extraBody?: Record<string, Json> | undefined;
+  /** Time one request may take. Default: `600000`. */
+  timeoutMs?: number | undefined;
+  /** Time the endpoint may be down before the run stops, resumable. Default: `600000`. */
+  maxEndpointDownMs?: number | undefined;
+  /** Time a server may take until it answers, downloads of its own included. Default: `1800000`. */
+  loadTimeoutMs?: number | undefined;
+  /**
+   * How the server is asked to keep to a schema; none: answers are only checked. Default:
+   * `"structured-outputs"`.
+   */
+  structuredOutput?: "response-format" | "grammar" | "structured-outputs" | "none" | undefined;
+}
+
+export interface JobModelCommand {
+  engine: "command";
+  /** Name of the model, for reports. Default: `"command"`. */
+  name?: string | undefined;
+  /** Program that answers batches: a name on PATH, or a path, as ./predict. */
+  command: string;
+  /** Its arguments. Default: `[]`. */
+  args?: (string | number)[] | undefined;
+  /** SHA-256 of the files among them, which Sluice fills in: others are another run. */
+  filesSha256?: string | undefined;
+  /** Where it runs, and its relative paths start; default: the folder of the job file. */
+  workingDirectory?: string | undefined;
+  /** Most rows of a batch, default 32; auto: as many as raise rows a second. */
+  maxBatchRows?: "auto" | number | undefined;
+  /** Most characters of a batch. */
+  maxBatchChars?: number | undefined;
+  /** Most tokens of a batch, each row padded to the longest; rows of one length go together. */
+  maxBatchTokens?: number | undefined;
+  /** How long a batch that is not full waits for more rows. Default: `0`. */
+  maxBatchDelayMs?: number | undefined;
+  /** Instances of the model, each in a process of its own, for each worker; default 1. */
+  replicas?: number | undefined;
+  /** CPU threads of each replica; default: the cores divided among them. */
+  threads?: number | undefined;
+  /** GPUs to use, by number or UUID, or all; each replica gets its own. Default: none. */
+  devices?: "all" | (number | string)[] | undefined;
+  /**
+   * Time that loading a replica may take; then its process is ended, and the run stops. Default:
+   * `600000`.
+   */
+  loadTimeoutMs?: number | undefined;
+  /**
+   * Time a batch may take; then its process is ended, and its rows are asked again with care.
+   * Default: `600000`.
+   */
+  timeoutMs?: number | undefined;
+}
+
+export interface JobModelPredictor {
+  engine: "predictor";
+  /** Name of the model, which the module is told. Default: `"predictor"`. */
+  name?: string | undefined;
+  /** The module with your code: a path, as ./predict.ts. */
+  module: string;
+  /** SHA-256 of the module's file, which Sluice fills in: another one is another run. */
+  moduleSha256?: string | undefined;
+  /** Name of the module's export to use; default: its default export, or all of them. */
+  export?: string | undefined;
+  /** Handed to the module's load() as context.options. Default: `{}`. */
+  options?: Record<string, any> | undefined;
+  /** Most rows of a batch, default 32; auto: as many as raise rows a second. */
+  maxBatchRows?: "auto" | number | undefined;
+  /** Most characters of a batch. */
+  maxBatchChars?: number | undefined;
+  /** Most tokens of a batch, each row padded to the longest; rows of one length go together. */
+  maxBatchTokens?: number | undefined;
+  /** How long a batch that is not full waits for more rows. Default: `0`. */
+  maxBatchDelayMs?: number | undefined;
+  /** Instances of the model, each in a process of its own, for each worker; default 1. */
+  replicas?: number | undefined;
+  /** CPU threads of each replica; default: the cores divided among them. */
+  threads?: number | undefined;
+  /** GPUs to use, by number or UUID, or all; each replica gets its own. Default: none. */
+  devices?: "all" | (number | string)[] | undefined;
+  /**
+   * Time that loading a replica may take; then its process is ended, and the run stops. Default:
+   * `600000`.
+   */
+  loadTimeoutMs?: number | undefined;
+  /**
+   * Time a batch may take; then its process is ended, and its rows are asked again with care.
+   * Default: `600000`.
+   */
+  timeoutMs?: number | undefined;
+}
+
+export interface JobModelTransformers {
+  engine: "transformers";
+  /** What the model is asked to do. */
+  task:
+    | "translation"
+    | "summarization"
+    | "text-generation"
+    | "feature-extraction"
+    | "text-classification"
+    | "zero-shot-classification"
+    | "automatic-speech-recognition";
+  /** A folder with an ONNX model, as ./opus; or owner/name on the Hugging Face hub. */
+  name: string;
+  /** Column of the text, where a job has no prompt. Default: `"text"`. */
+  textColumn?: string | undefined;
+  /**
+   * Column of the recording: path of a WAV file, or data:audio/wav;base64,…. Default: `"audio"`.
+   */
+  audioColumn?: string | undefined;
+  /** Language of the text, by the model's own code. */
+  srcLang?: string | undefined;
+  /** Language of the answer, by the model's own code. */
+  tgtLang?: string | undefined;
+  /** Column that names the row's own srcLang. */
+  srcLangColumn?: string | undefined;
+  /** Column that names the row's own tgtLang. */
+  tgtLangColumn?: string | undefined;
+  /** One vector of a text's tokens; none: a vector for each token. Default: `"mean"`. */
+  pooling?: "mean" | "cls" | "last" | "none" | undefined;
+  /** Vectors of length 1. Default: `true`. */
+  normalize?: boolean | undefined;
+  /** Likeliest labels to give; above 1 they come as a list. Default: `1`. */
+  topLabels?: "all" | number | undefined;
+  /** Labels among which zero-shot-classification chooses. */
+  candidateLabels?: string[] | undefined;
+  /** Column with the row's own candidateLabels: a list, or a text with commas. */
+  candidateLabelsColumn?: string | undefined;
+  /** Sentence in which {} becomes the label. Default: `"This example is {}."`. */
+  hypothesisTemplate?: string | undefined;
+  /** Each label is judged for itself. Default: `false`. */
+  multiLabel?: boolean | undefined;
+  /** Speech comes in pieces with their times. Default: `false`. */
+  timestamps?: boolean | undefined;
+  /** Most tokens of a text; default: as many as the model takes. */
+  maxInputTokens?: number | undefined;
+  /** What becomes of longer texts, where a job has no prompt; default fail. */
+  onTooLong?: "fail" | "truncate-left" | "truncate-right" | undefined;
+  /** Which of the model's files: how its weights are kept. Default: `"fp32"`. */
+  dtype?: "fp32" | "fp16" | "q8" | "int8" | "uint8" | "q4" | "q4f16" | "bnb4" | undefined;
+  /**
+   * What computes; cuda needs the CUDA libraries of onnxruntime-node in your project. Default:
+   * `"cpu"`.
+   */
+  device?: "cpu" | "cuda" | "webgpu" | "dml" | "coreml" | undefined;
+  /** CPU threads; default: cores. */
+  threads?: number | undefined;
+  /** Most rows of a batch, default 32; auto: as many as raise rows a second. */
+  maxBatchRows?: "auto" | number | undefined;
+  /** Most characters of a batch. */
+  maxBatchChars?: number | undefined;
+  /** Most tokens of a batch, each row padded to the longest; rows of one length go together. */
+  maxBatchTokens?: number | undefined;
+  /** How long a batch that is not full waits for more rows. Default: `0`. */
+  maxBatchDelayMs?: number | undefined;
+  /**
+   * Batches of rows that are looked at for those of one length; 0: rows go as they come. Default:
+   * `8`.
+   */
+  lookAheadBatches?: number | undefined;
+}
+
+export interface JobModelFake {
+  engine: "fake";
+  name?: string | undefined;
+  /** Time an answer takes: a number, or a distribution. Default: `0`. */
+  latencyMs?: number | JobModelFakeLatencyMs | JobModelFakeLatencyMs2 | undefined;
+  /** Requests it holds at once. Default: `64`. */
+  capacity?: number | undefined;
+  /** Share of requests that fail, retryable. Default: `0`. */
+  failureRate?: number | undefined;
+  /** Failures by row index or by share of rows. Default: `[]`. */
+  failures?: JobModelFakeFailures[] | undefined;
+  /** File that gets a line for each request asked. */
+  countFile?: string | undefined;
+  /** Answers follow from it and from the request. Default: `0`. */
+  seed?: number | undefined;
+}
+
+/** Even. */
+export interface JobModelFakeLatencyMs {
+  min: number;
+  max: number;
+}
+
+/** Exponential. */
+export interface JobModelFakeLatencyMs2 {
+  mean: number;
+}
+
+export interface JobModelFakeFailures {
+  row?: number | undefined;
+  rate?: number | undefined;
+  kind: "retryable" | "refused" | "invalid" | "fatal-run" | "kill-engine" | "kill-worker";
+}
+
+export interface JobModelPipeline {
+  engine: "pipeline";
+  name?: string | undefined;
+  /** What rows pass through, in order. */
+  stages: JobModelPipelineStages[];
+  /** Rows of the input carry dates and typed arrays, as a dataset wrote them. */
+  typedInput?: boolean | undefined;
+  /** Results carry dates and typed arrays, for a dataset to go on with. */
+  typedOutput?: boolean | undefined;
+  /** What the replicas of each worker may take together; default: the worker's machine. */
+  resources?: JobModelPipelineResources | undefined;
+}
+
+export interface JobModelPipelineStages {
+  /** What the stage does with each row, or batch of rows. */
+  kind: "map" | "filter" | "flatMap" | "select" | "rename" | "mapBatches" | "generate";
+  /** Name of the stage, for people. */
+  name?: string | undefined;
+  /** The module with the stage's function or class. */
+  module?: string | undefined;
+  /** SHA-256 of its file, which Sluice fills in. */
+  moduleSha256?: string | undefined;
+  /** Name of the module's export; default: its default one. */
+  export?: string | undefined;
+  /** In place of a module, as the TypeScript API writes it. */
+  closure?: JobModelPipelineStagesClosure | undefined;
+  /** map: column that gets the result, beside the others. */
+  column?: string | undefined;
+  /** select: columns to keep; rename: new names by old ones. */
+  columns?: string[] | Record<string, string> | undefined;
+  /** mapBatches: rows of each batch, exactly, until a shard ends; default: as rows are large. */
+  batchSize?: number | undefined;
+  /** mapBatches: `any` = a batch may become any number of rows; default: one for each. */
+  rows?: "same" | "any" | undefined;
+  /** Of `rows: any`: the batch size that decides results, which Sluice fills in. */
+  batchRows?: number | undefined;
+  /** mapBatches: form of a batch. */
+  batchFormat?: "rows" | "columns" | undefined;
+  /** mapBatches: what a class is made with. */
+  constructorArgs?: unknown[] | undefined;
+  /** Replicas, each in a process of its own; default 1, or as many as numCpus or numGpus allow. */
+  concurrency?: number | undefined;
+  /** Cores that a replica takes. */
+  numCpus?: number | undefined;
+  /** GPUs that a replica takes, as 1 or 0.5. */
+  numGpus?: number | undefined;
+  /** Memory that a replica takes. */
+  memoryBytes?: number | undefined;
+  /**
+   * Time that loading its code may take in a process; then that is ended, and the run stops.
+   * Default: `600000`.
+   */
+  loadTimeoutMs?: number | undefined;
+  /**
+   * Time a batch may take; then its process is ended, and its rows are asked again with care.
+   * Default: `600000`.
+   */
+  timeoutMs?: number | undefined;
+  /** generate: the model, as any job has it. */
+  model?: Record<string, any> | undefined;
+  /** generate: one prompt, as any job has it. */
+  prompt?: unknown | undefined;
+  /** generate: several prompts by name. */
+  prompts?: Record<string, any> | undefined;
+  /** generate: JSON Schema of the answer. */
+  schema?: Record<string, any> | undefined;
+  /** generate: how answers are sampled. */
+  generation?: Record<string, any> | undefined;
+  /** generate: column that gets the answer. */
+  field?: string | undefined;
+}
+
+/** In place of a module, as the TypeScript API writes it. */
+export interface JobModelPipelineStagesClosure {
+  /** Its place among the functions of the program. */
+  at: number;
+  /** Its name, or none. */
+  name: string;
+  /** SHA-256 of its text: another text is another run. */
+  sha256: string;
+}
+
+/** What the replicas of each worker may take together; default: the worker's machine. */
+export interface JobModelPipelineResources {
+  /** Cores. */
+  cpus?: number | undefined;
+  /** GPUs. */
+  gpus?: number | undefined;
+  /** Memory; default: what is free. */
+  memoryBytes?: number | undefined;
+}
