@@ -26,13 +26,13 @@ import { stepCodeOf } from "./step-code.ts";
 import type {
   Awaitable,
   BatchClass,
+  BatchCode,
   IterBatchesOptions as BatchesForm,
+  BatchFormat,
   BatchOptions,
-  BatchResults,
-  ClassOptions,
+  CodeOptions,
   ColumnOf,
   Columns,
-  ColumnValues,
   FreeNames,
   FunctionOptions,
   JsonObject,
@@ -72,45 +72,45 @@ export class Dataset<Row extends object = JsonObject> implements AsyncIterable<R
    * @param code a function, or the module that has one; that runs in processes of its own. What a
    *   module makes of a row is not known here: say it, as `map<Out>(module)`.
    */
+  map<Out extends object = UntypedRow>(code: ModuleReference): Dataset<Out>;
   map<Out extends RowLike>(
     code: (row: Row) => Awaitable<Out>,
     options?: FunctionOptions,
   ): Dataset<Out>;
-  map<Out extends object = UntypedRow>(code: ModuleReference): Dataset<Out>;
   map<Out extends object>(code: Code, options?: FunctionOptions): Dataset<Out> {
     return this.#stage({ kind: "map" }, code, true, options);
   }
 
   /** Keeps the rows of which the function says something true. */
+  filter(code: ModuleReference): Dataset<Row>;
   filter<Kept extends Row>(
     code: (row: Row) => row is Kept,
     options?: FunctionOptions,
   ): Dataset<Kept>;
   filter(code: (row: Row) => Awaitable<unknown>, options?: FunctionOptions): Dataset<Row>;
-  filter(code: ModuleReference): Dataset<Row>;
   filter<Kept extends Row>(code: Code, options?: FunctionOptions): Dataset<Kept> {
     return this.#stage({ kind: "filter" }, code, false, options);
   }
 
   /** Each row becomes the rows of a list; of an empty one it is filtered. */
+  flatMap<Out extends object = UntypedRow>(code: ModuleReference): Dataset<Out>;
   flatMap<Out extends RowLike>(
     code: (row: Row) => Awaitable<Iterable<Out>>,
     options?: FunctionOptions,
   ): Dataset<Out>;
-  flatMap<Out extends object = UntypedRow>(code: ModuleReference): Dataset<Out>;
   flatMap<Out extends object>(code: Code, options?: FunctionOptions): Dataset<Out> {
     return this.#stage({ kind: "flatMap" }, code, false, options);
   }
 
   /** Adds a column, or replaces it. */
+  withColumn<Name extends string, Value = unknown>(
+    name: Name,
+    code: ModuleReference,
+  ): Dataset<WithColumn<Row, Name, Value>>;
   withColumn<Name extends string, Value>(
     name: Name,
     code: (row: Row) => Awaitable<Value>,
     options?: FunctionOptions,
-  ): Dataset<WithColumn<Row, Name, Value>>;
-  withColumn<Name extends string, Value = unknown>(
-    name: Name,
-    code: ModuleReference,
   ): Dataset<WithColumn<Row, Name, Value>>;
   withColumn<Name extends string, Value>(
     name: Name,
@@ -149,25 +149,17 @@ export class Dataset<Row extends object = JsonObject> implements AsyncIterable<R
    *   concurrency: 2,
    * });
    */
-  mapBatches<Out extends object>(
-    code: (batch: Columns<Row>) => Awaitable<ColumnValues<Out>>,
-    options: BatchOptions & { batchFormat: "columns" },
-  ): Dataset<Out>;
-  mapBatches<Out extends object>(
-    code: (batch: Row[]) => Awaitable<BatchResults<Out>>,
-    options?: BatchOptions & { batchFormat?: "rows" },
-  ): Dataset<Out>;
-  mapBatches<Out extends object, Arguments extends readonly unknown[] = []>(
-    code: BatchClass<Arguments, Row[], BatchResults<Out>>,
-    ...options: ClassOptions<Arguments, { batchFormat?: "rows" }>
-  ): Dataset<Out>;
-  mapBatches<Out extends object, Arguments extends readonly unknown[] = []>(
-    code: BatchClass<Arguments, Columns<Row>, ColumnValues<Out>>,
-    ...options: ClassOptions<Arguments, { batchFormat: "columns" }>
-  ): Dataset<Out>;
   mapBatches<Out extends object = UntypedRow>(
     code: ModuleReference,
     options?: BatchOptions,
+  ): Dataset<Out>;
+  mapBatches<
+    Out extends object,
+    Arguments extends readonly unknown[] = [],
+    Format extends BatchFormat = "rows",
+  >(
+    code: BatchCode<Row, Out, Arguments, Format>,
+    ...options: CodeOptions<Arguments, Format>
   ): Dataset<Out>;
   mapBatches<Out extends object>(code: Code, options: BatchOptions = {}): Dataset<Out> {
     return this.#stage(batchStage(options), code, false, options);

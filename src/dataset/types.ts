@@ -25,10 +25,27 @@ export type BatchClass<Arguments extends readonly unknown[], Batch, Result> = ne
   call(batch: Batch): Awaitable<Result>;
 };
 
-/** What follows a class: its `constructorArgs` too, where it cannot be made without. */
-export type ClassOptions<Arguments extends readonly unknown[], Format> = [] extends Arguments
-  ? [options?: BatchOptions & Format & { constructorArgs?: Arguments }]
-  : [options: BatchOptions & Format & { constructorArgs: Arguments }];
+/** How a batch is handed over. */
+export type BatchFormat = "rows" | "columns";
+
+/** A function or a class of batches. */
+export type BatchCode<Row, Out, Arguments extends readonly unknown[], Format extends BatchFormat> =
+  | ((batch: BatchOf<Row, Format>) => Awaitable<ResultsOf<Out, Format>>)
+  | BatchClass<Arguments, BatchOf<Row, Format>, ResultsOf<Out, Format>>;
+
+type BatchOf<Row, Format extends BatchFormat> = Format extends "columns" ? Columns<Row> : Row[];
+
+type ResultsOf<Out, Format extends BatchFormat> = Format extends "columns"
+  ? ColumnValues<Out>
+  : BatchResults<Out>;
+
+/** What follows the code of batches: its `constructorArgs` too, where a class needs them. */
+export type CodeOptions<
+  Arguments extends readonly unknown[],
+  Format extends BatchFormat,
+> = [] extends Arguments
+  ? [options?: BatchOptions & { batchFormat?: Format; constructorArgs?: Arguments }]
+  : [options: BatchOptions & { batchFormat?: Format; constructorArgs: Arguments }];
 
 /** A row of which nothing is known: what a module makes, where nobody says its type. */
 export type UntypedRow = Record<string, unknown>;
@@ -91,7 +108,7 @@ export interface IterBatchesOptions {
   /** Rows of each batch, but for the last one; default 256. */
   batchSize?: number;
   /** `columns` gives lists by column; default `rows`. */
-  batchFormat?: "rows" | "columns";
+  batchFormat?: BatchFormat;
   /** Leaves out the last batch where it is not full; default false. */
   dropLast?: boolean;
 }
@@ -111,7 +128,7 @@ export interface BatchOptions extends FunctionOptions {
    */
   rows?: "same" | "any";
   /** `columns` hands over lists by column; default `rows`. */
-  batchFormat?: "rows" | "columns";
+  batchFormat?: BatchFormat;
   /** Replicas: each a process of its own where the code is in a module. Default 1, or what fits. */
   concurrency?: number;
   /** Cores that a replica takes: no more replicas are started than fit. */
