@@ -104,6 +104,8 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "The engine's process could not load its package or the model. The cause is in the message; the run stops at once, for no row could be answered.",
   ENGINE_MISSING:
     "The engine's package is not here and may not be added (`--no-install`), or there is none for this machine.",
+  PACKAGE_BUNDLED:
+    'A bundler has put Sluice into a program, or files of its folder were removed. Workers are processes of their own, which are started from files of the package. Bundle the program with `sluice` as an external package: `esbuild --external:sluice`, `external: ["sluice"]` of rolldown, Rollup and Vite (`ssr.external`), `serverExternalPackages: ["sluice"]` of Next.js; and install `sluice` where the program runs.',
   PROGRAM_MISSING:
     "The program that `model.command` names, or that the engine starts when nothing is said, is not on `PATH`, or is no file that can be run. It is looked for before planning, and in each worker again.",
   ENGINE_INSTALL_FAILED:

@@ -49,13 +49,7 @@ class JobTypes {
 
   /** Adds an object's type; says by which name it is known. */
   add(name: string, node: SchemaNode): string {
-    const {
-      description: _,
-      default: __,
-      kind: ___,
-      title: ____,
-      ...bare
-    } = node as SchemaNode & { title?: string };
+    const { description: _, default: __, kind: ___, title: ____, ...bare } = node;
     const same = this.named.find((each) => isDeepStrictEqual(each.node, bare));
     if (same) return same.name;
     const alike = this.named.filter((each) => each.name.replace(/\d+$/, "") === name).length;
@@ -70,7 +64,7 @@ class JobTypes {
   }
 
   #interface(name: string, node: SchemaNode): string {
-    const { properties = {}, required = [] } = node as SchemaNode & { required?: string[] };
+    const { properties = {}, required = [] } = node;
     const members = Object.entries(properties)
       .filter(([, { otherNameOf }]) => otherNameOf === undefined)
       .flatMap(([key, inner]) => {

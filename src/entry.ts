@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 /** The programs of this package that run as processes of their own. */
@@ -22,6 +23,15 @@ export function entryUrl(name: EntryName): URL {
  */
 export function packageFile(path: "package.json" | "schema/job.json" | "python"): URL {
   return new URL(`../${path}`, import.meta.url);
+}
+
+/**
+ * Whether the package lies around this module. It does not where a bundler has put this module into
+ * a program: then there is nothing to start workers from.
+ */
+export function isPackageWhole(): boolean {
+  const own: string | undefined = import.meta.url;
+  return own !== undefined && existsSync(packageFile("schema/job.json"));
 }
 
 /** The command line that runs a program of this package with the Node at `nodePath`. */

@@ -7,6 +7,7 @@ import {
 } from "../backends/open.ts";
 import { checkEngine, prepareEngine } from "../engines/prepare-engine.ts";
 import { openEngine } from "../engines/registry.ts";
+import { isPackageWhole } from "../entry.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { type Logger, silentLogger, textLogger } from "../foundation/logger.ts";
 import type { RunEvent } from "../run/events.ts";
@@ -196,6 +197,9 @@ function measureOf(
 export function surroundingsOf(
   options: Pick<RunOptions, "workingDirectory" | "environment">,
 ): Surroundings {
+  if (!isPackageWhole()) {
+    throw new SluiceError("PACKAGE_BUNDLED", "no worker could be started from them");
+  }
   const own = thisProcess();
   return {
     ...own,

@@ -221,6 +221,11 @@ export const errorTable = Object.freeze({
     "a program is not on this machine",
     "install it, or name it with model.command",
   ),
+  PACKAGE_BUNDLED: run(
+    engineUnavailable,
+    "files of the package sluice are missing",
+    "keep it external where the program is bundled (--external:sluice), and install it beside",
+  ),
   ENGINE_MISSING: run(
     engineUnavailable,
     "the engine's package is not installed",

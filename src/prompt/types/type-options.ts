@@ -12,7 +12,10 @@ export const typeOptions = z.strictObject({
     .optional()
     .describe("chat_template: field of a system message that the list lacks; default system"),
   message_property_mappings: z
-    .strictObject({ role: z.string().optional(), content: z.string().optional() })
+    .strictObject({
+      role: z.string().optional().describe("Key of a message's role; default role"),
+      content: z.string().optional().describe("Key of a message's content; default content"),
+    })
     .optional()
     .describe("chat_template: keys of a message's role and content; default role and content"),
   message_field_role: z.string().optional().describe("Older name of the mapping of role"),

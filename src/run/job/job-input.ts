@@ -213,7 +213,9 @@ export interface JobDatasetType {
 
 /** chat_template: keys of a message's role and content; default role and content. */
 export interface JobDatasetMessagePropertyMappings {
+  /** Key of a message's role; default role. */
   role?: string | undefined;
+  /** Key of a message's content; default content. */
   content?: string | undefined;
 }
 
@@ -292,6 +294,7 @@ export interface JobPrompt {
 }
 
 export interface JobPromptMessages {
+  /** Who says it. */
   role: "system" | "user" | "assistant";
   /** Jinja template. */
   content: string;

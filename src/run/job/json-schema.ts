@@ -14,12 +14,39 @@ export function jobJsonSchema(): Readonly<Record<string, unknown>> {
   const generation = formsOf(properties.generation!).find((form) => form.properties)!;
   addOtherNames(generation.properties!, otherGenerationNames);
   addOtherNames(properties, otherRootNames);
+  addTitles(rest as SchemaNode);
   return {
     $schema,
     title: "Sluice job",
     description: "What to read, which model answers which prompts, and where results go",
     ...rest,
   };
+}
+
+/** Editors name the forms of a union by their titles, where one has to be chosen. */
+function addTitles(node: SchemaNode): void {
+  for (const form of node.anyOf ?? node.oneOf ?? []) form.title ??= titleOf(form);
+  const { anyOf = [], oneOf = [], properties = {}, items, additionalProperties } = node;
+  const inner = [...anyOf, ...oneOf, ...Object.values(properties), items, additionalProperties];
+  for (const each of inner) if (typeof each === "object") addTitles(each);
+}
+
+const typeTitles: Readonly<Record<string, string>> = {
+  string: "text",
+  integer: "a whole number",
+  number: "a number",
+  boolean: "true or false",
+  array: "a list",
+  null: "nothing",
+};
+
+function titleOf({ properties, required = [], enum: words, const: word, type }: SchemaNode) {
+  const engine = properties?.engine?.const;
+  if (typeof engine === "string") return `engine: ${engine}`;
+  if (word !== undefined || words) return (words ?? [word]).join(" or ");
+  if (typeof type === "string" && type !== "object") return typeTitles[type] ?? type;
+  const keys = required.length > 0 ? required : Object.keys(properties ?? {}).slice(0, 3);
+  return keys.length > 0 ? `an object with ${keys.join(", ")}` : "an object";
 }
 
 /** Editors take the other names of keys too; the program translates them before it checks. */

@@ -7,6 +7,8 @@ import type { SettingKind } from "../../foundation/setting.ts";
 export interface SchemaNode {
   type?: string | string[];
   description?: string;
+  title?: string;
+  required?: string[];
   kind?: SettingKind;
   default?: Json;
   const?: Json;
