@@ -6,7 +6,7 @@ import { hasEnoughDevices } from "../replicas.ts";
 /** `model` of a job with engine `command`. */
 export const commandModel = z
   .strictObject({
-    engine: z.literal("command"),
+    engine: z.literal("command").describe("What answers requests"),
     name: z.string().default("command").describe("Name of the model, for reports"),
     command: z
       .string()

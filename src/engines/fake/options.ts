@@ -16,16 +16,23 @@ export const fakeFailureKinds = [
 
 /** `model` of a job with engine `fake`. */
 export const fakeModel = z.strictObject({
-  engine: z.literal("fake"),
-  name: z.string().default("fake"),
+  engine: z.literal("fake").describe("What answers requests"),
+  name: z.string().default("fake").describe("Name of the model, for reports"),
   latencyMs: setting(
     "operation",
     "Time an answer takes: a number, or a distribution",
     z
       .union([
         z.number().min(0),
-        z.strictObject({ min: z.number().min(0), max: z.number().min(0) }).describe("Even"),
-        z.strictObject({ mean: z.number().min(0) }).describe("Exponential"),
+        z
+          .strictObject({
+            min: z.number().min(0).describe("Least milliseconds"),
+            max: z.number().min(0).describe("Most milliseconds"),
+          })
+          .describe("Even"),
+        z
+          .strictObject({ mean: z.number().min(0).describe("Milliseconds on average") })
+          .describe("Exponential"),
       ])
       .default(0),
   ),
@@ -37,9 +44,9 @@ export const fakeModel = z.strictObject({
     z
       .array(
         z.strictObject({
-          row: z.int().min(0).optional(),
-          rate: rate.optional(),
-          kind: z.enum(fakeFailureKinds),
+          row: z.int().min(0).optional().describe("Index of the row that fails"),
+          rate: rate.optional().describe("Share of rows that fail"),
+          kind: z.enum(fakeFailureKinds).describe("How it fails"),
         }),
       )
       .default([]),

@@ -10,7 +10,7 @@ const loraAdapter = z.strictObject({
 
 /** `model` of a job with engine `llama`. */
 export const llamaModel = z.strictObject({
-  engine: z.literal("llama"),
+  engine: z.literal("llama").describe("What answers requests"),
   name: z.string().describe("A catalog name, a path to a .gguf file, or hf:owner/repo/file.gguf"),
   sequences: setting(
     "operation",

@@ -54,7 +54,7 @@ const devices = setting(
 
 /** `model` of a job with engine `llama-server`. */
 export const llamaServerModel = z.strictObject({
-  engine: z.literal("llama-server"),
+  engine: z.literal("llama-server").describe("What answers requests"),
   name: z.string().describe("A catalog name, a path to a .gguf file, or hf:owner/repo/file.gguf"),
   command,
   args,
@@ -79,7 +79,7 @@ export const llamaServerModel = z.strictObject({
 
 /** `model` of a job with engine `vllm`. */
 export const vllmModel = z.strictObject({
-  engine: z.literal("vllm"),
+  engine: z.literal("vllm").describe("What answers requests"),
   name: z.string().describe("A model on the Hugging Face hub, as owner/repo, or a folder"),
   command,
   args,

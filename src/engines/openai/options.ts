@@ -89,7 +89,7 @@ const hedge = z.strictObject({
 /** `model` of a job with engine `openai`. */
 export const openaiModel = z
   .strictObject({
-    engine: z.literal("openai"),
+    engine: z.literal("openai").describe("What answers requests"),
     name: z.string().describe("The model's name on the server"),
     baseUrl: setting(
       "operation",

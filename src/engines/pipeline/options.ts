@@ -102,8 +102,8 @@ export function pipelineModelOf<Inner extends z.ZodType>(inner: Inner) {
     })
     .superRefine(checkStage);
   return z.strictObject({
-    engine: z.literal("pipeline"),
-    name: z.string().default("pipeline"),
+    engine: z.literal("pipeline").describe("What answers requests"),
+    name: z.string().default("pipeline").describe("Name of the model, for reports"),
     stages: z.array(stage).describe("What rows pass through, in order"),
     typedInput: z
       .boolean()

@@ -5,7 +5,7 @@ import { hasEnoughDevices } from "../replicas.ts";
 /** `model` of a job with engine `predictor`. */
 export const predictorModel = z
   .strictObject({
-    engine: z.literal("predictor"),
+    engine: z.literal("predictor").describe("What answers requests"),
     name: z.string().default("predictor").describe("Name of the model, which the module is told"),
     module: z.string().min(1).describe("The module with your code: a path, as ./predict.ts"),
     moduleSha256: z

@@ -20,7 +20,7 @@ export type TransformersTask = (typeof transformersTasks)[number];
 
 /** `model` of a job with engine `transformers`. */
 export const transformersModel = z.strictObject({
-  engine: z.literal("transformers"),
+  engine: z.literal("transformers").describe("What answers requests"),
   task: z.enum(transformersTasks).describe("What the model is asked to do"),
   name: z
     .string()

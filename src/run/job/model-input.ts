@@ -3,6 +3,7 @@
 import type { Json } from "../../foundation/json.ts";
 
 export interface JobModelLlama {
+  /** What answers requests. */
   engine: "llama";
   /** A catalog name, a path to a .gguf file, or hf:owner/repo/file.gguf. */
   name: string;
@@ -34,6 +35,7 @@ export interface JobModelLlamaLora {
 }
 
 export interface JobModelOpenai {
+  /** What answers requests. */
   engine: "openai";
   /** The model's name on the server. */
   name: string;
@@ -88,6 +90,7 @@ export interface JobModelOpenaiHedge {
 }
 
 export interface JobModelLlamaServer {
+  /** What answers requests. */
   engine: "llama-server";
   /** A catalog name, a path to a .gguf file, or hf:owner/repo/file.gguf. */
   name: string;
@@ -125,6 +128,7 @@ export interface JobModelLlamaServer {
 }
 
 export interface JobModelVllm {
+  /** What answers requests. */
   engine: "vllm";
   /** A model on the Hugging Face hub, as owner/repo, or a folder. */
   name: string;
@@ -158,6 +162,7 @@ export interface JobModelVllm {
 }
 
 export interface JobModelCommand {
+  /** What answers requests. */
   engine: "command";
   /** Name of the model, for reports. Default: `"command"`. */
   name?: string | undefined;
@@ -196,6 +201,7 @@ export interface JobModelCommand {
 }
 
 export interface JobModelPredictor {
+  /** What answers requests. */
   engine: "predictor";
   /** Name of the model, which the module is told. Default: `"predictor"`. */
   name?: string | undefined;
@@ -234,6 +240,7 @@ export interface JobModelPredictor {
 }
 
 export interface JobModelTransformers {
+  /** What answers requests. */
   engine: "transformers";
   /** What the model is asked to do. */
   task:
@@ -305,7 +312,9 @@ export interface JobModelTransformers {
 }
 
 export interface JobModelFake {
+  /** What answers requests. */
   engine: "fake";
+  /** Name of the model, for reports. Default: `"fake"`. */
   name?: string | undefined;
   /** Time an answer takes: a number, or a distribution. Default: `0`. */
   latencyMs?: number | JobModelFakeLatencyMs | JobModelFakeLatencyMs2 | undefined;
@@ -323,23 +332,31 @@ export interface JobModelFake {
 
 /** Even. */
 export interface JobModelFakeLatencyMs {
+  /** Least milliseconds. */
   min: number;
+  /** Most milliseconds. */
   max: number;
 }
 
 /** Exponential. */
 export interface JobModelFakeLatencyMs2 {
+  /** Milliseconds on average. */
   mean: number;
 }
 
 export interface JobModelFakeFailures {
+  /** Index of the row that fails. */
   row?: number | undefined;
+  /** Share of rows that fail. */
   rate?: number | undefined;
+  /** How it fails. */
   kind: "retryable" | "refused" | "invalid" | "fatal-run" | "kill-engine" | "kill-worker";
 }
 
 export interface JobModelPipeline {
+  /** What answers requests. */
   engine: "pipeline";
+  /** Name of the model, for reports. Default: `"pipeline"`. */
   name?: string | undefined;
   /** What rows pass through, in order. */
   stages: JobModelPipelineStages[];
