@@ -79,6 +79,7 @@ export {
   exitCodes,
 } from "./foundation/error-table.ts";
 export { type ErrorPlace, type ErrorRecord, SluiceError } from "./foundation/errors.ts";
+export type { ExactJson, ExactRow, LongNumbers } from "./foundation/exact-json.ts";
 export type { Grammar, GrammarNode } from "./foundation/grammar.ts";
 export type {
   Answer,

@@ -1,6 +1,6 @@
 import { type StoreOptions, storeFromEnvironment } from "../data/s3/store-options.ts";
 import { absoluteLocation } from "../data/storage/open.ts";
-import type { JsonObject } from "../foundation/json.ts";
+import { type ExactRow, type LongNumbers, parseExactly } from "../foundation/exact-json.ts";
 import { linesOfChunks } from "../foundation/lines.ts";
 import { silentLogger } from "../foundation/logger.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
@@ -21,6 +21,8 @@ export interface PlaceOptions {
 export interface ResultsOptions extends PlaceOptions {
   /** Dead letters instead of results. */
   failed?: boolean;
+  /** What numbers are whose digits a double does not hold; default `bigint`. */
+  longNumbers?: LongNumbers;
   /** Wait for tasks that are not done yet, until all are; default: end at the first of them. */
   follow?: boolean;
   /** Ends the waiting and the reading. */
@@ -59,8 +61,8 @@ export async function verify(output: string, options: PlaceOptions = {}): Promis
  * The results of a run in input order, also while it goes on: rows of tasks that are committed, up
  * to the first task that is not.
  *
- * Each row goes through `JSON.parse`, so that integers beyond 2^53 lose digits here, as they do not
- * in the files.
+ * Whole numbers beyond ±(2^53 − 1) are `bigint`. With `longNumbers: "text"` all numbers whose
+ * digits a double does not hold, decimals too, are text.
  *
  * @throws SluiceError `NOT_A_RUN`, `RUN_DAMAGED`.
  * @example
@@ -69,9 +71,9 @@ export async function verify(output: string, options: PlaceOptions = {}): Promis
 export async function* results(
   output: string,
   options: ResultsOptions = {},
-): AsyncGenerator<JsonObject> {
+): AsyncGenerator<ExactRow> {
   const lines = resultLines(output, dependenciesFor(options), options);
-  for await (const line of lines) yield JSON.parse(line) as JsonObject;
+  for await (const line of lines) yield parseExactly(line, options.longNumbers) as ExactRow;
 }
 
 /** The same as lines, as they stand in the files. */

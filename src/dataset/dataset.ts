@@ -1,6 +1,7 @@
 import type { StageState } from "../engines/engine.ts";
 import { toColumns } from "../foundation/column-batch.ts";
 import { SluiceError } from "../foundation/errors.ts";
+import type { ExactRow } from "../foundation/exact-json.ts";
 import type { JobInput } from "../run/job/schema.ts";
 import type { RunPreview } from "../run/preview.ts";
 import { batchStage } from "./batch-stage.ts";
@@ -57,7 +58,7 @@ type Code = AnyFunction | BatchClass<never[], never, unknown> | ModuleReference;
  * const said = texts.filter(({ text }) => text !== "");
  * await said.withColumn("size", ({ text }) => text.length).show();
  */
-export class Dataset<Row extends object = JsonObject> implements AsyncIterable<Row> {
+export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row> {
   readonly #source: Source;
   readonly #steps: readonly Step[];
 

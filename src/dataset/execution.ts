@@ -177,7 +177,7 @@ export async function* rowsOfDataset(
   options: ReadDatasetOptions,
   most?: number,
   onEnd?: StreamOptions["onEnd"],
-): AsyncGenerator<JsonObject> {
+): AsyncGenerator<ExactRow> {
   const workshop = await Workshop.temporary(interim(options));
   let given = 0;
   try {

@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import type { z } from "zod";
 import { SluiceError } from "../foundation/errors.ts";
-import type { JsonObject } from "../foundation/json.ts";
+import type { ExactRow } from "../foundation/exact-json.ts";
 import { isZodSchema } from "../prompt/structure/zod-schema.ts";
 import { Dataset } from "./dataset.ts";
 import { edgeSchemaOf } from "./edge-schema.ts";
@@ -48,7 +48,7 @@ export const dataset = Object.freeze({
   },
 
   /** Lines of JSON. */
-  jsonl<Schema extends z.ZodType<object> = z.ZodType<JsonObject>>(
+  jsonl<Schema extends z.ZodType<object> = z.ZodType<ExactRow>>(
     path: InputPath,
     schema?: Schema,
   ): Dataset<z.output<Schema>> {
@@ -56,7 +56,7 @@ export const dataset = Object.freeze({
   },
 
   /** Files of JSON: a list of rows, or one row. */
-  json<Schema extends z.ZodType<object> = z.ZodType<JsonObject>>(
+  json<Schema extends z.ZodType<object> = z.ZodType<ExactRow>>(
     path: InputPath,
     schema?: Schema,
   ): Dataset<z.output<Schema>> {
@@ -106,13 +106,13 @@ export interface TableOptions<Schema extends z.ZodType<object>, Name extends str
 
 /** Reads tables: a schema, or options, may follow the path. */
 interface TableSource {
-  <Schema extends z.ZodType<object> = z.ZodType<JsonObject>>(
+  <Schema extends z.ZodType<object> = z.ZodType<ExactRow>>(
     path: InputPath,
     schema?: Schema,
   ): Dataset<z.output<Schema>>;
   <
     const Name extends keyof z.output<Schema> & string,
-    Schema extends z.ZodType<object> = z.ZodType<JsonObject>,
+    Schema extends z.ZodType<object> = z.ZodType<ExactRow>,
   >(
     path: InputPath,
     options: TableOptions<Schema, Name>,

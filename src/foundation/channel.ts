@@ -1,5 +1,6 @@
 import type { Readable, Writable } from "node:stream";
 import { SluiceError } from "./errors.ts";
+import { parseMessage } from "./exact-json.ts";
 import { isJsonObject, type JsonObject } from "./json.ts";
 import { limits } from "./limits.ts";
 
@@ -93,7 +94,7 @@ function readJsonLines(
 
 function parseObject(line: string): JsonObject | undefined {
   try {
-    const value: unknown = JSON.parse(line);
+    const value = parseMessage(line);
     return isJsonObject(value) ? value : undefined;
   } catch {
     return undefined;
@@ -118,7 +119,7 @@ class LocalEnd implements Channel<unknown, unknown> {
 
   send(message: unknown): void {
     if (this.#closed) return;
-    const copy: unknown = JSON.parse(JSON.stringify(message));
+    const copy = parseMessage(JSON.stringify(message));
     queueMicrotask(() => this.other.#receive(copy));
   }
 

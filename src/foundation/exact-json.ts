@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from "./json.ts";
+import type { JsonObject } from "./json.ts";
 import { memberTexts } from "./json-members.ts";
 
 /**
@@ -137,24 +137,102 @@ export function writtenRow(
 }
 
 /**
- * The row as code gets it: whole numbers that a double does not hold are `bigint`.
+ * A value as code gets it: a `WrittenNumber` is a `bigint` or a number. What has none is the same
+ * object.
  *
- * @param value what `JSON.parse` gives of `raw`, which is the row where it has no such number.
  * @example
- * exactRow({ id: 9007199254740992 }, '{"id":9007199254740993}'); // { id: 9007199254740993n }
+ * inCode({ id: new WrittenNumber("9007199254740993") }); // { id: 9007199254740993n }
  */
-export function exactRow(value: JsonObject, raw: string): ExactRow {
-  return isRounded(value) ? (parseExactly(raw) as ExactRow) : value;
+export function inCode(value: WrittenJson): ExactJson {
+  return changedNumbers(value, (number) => number.exact) as ExactJson;
 }
 
-/** Whether a value has a number that may have lost digits. */
-function isRounded(value: Json): boolean {
-  if (typeof value === "number") {
-    return !Number.isSafeInteger(value) && (Number.isInteger(value) || !Number.isFinite(value));
+/** A value whose numbers that a double does not hold are their text. */
+export function withTexts(value: WrittenJson): WrittenJson {
+  const change = (number: WrittenNumber) =>
+    isHeld(number.text, number.valueOf()) ? number : number.text;
+  return changedNumbers(value, change);
+}
+
+/**
+ * What code made of a value, with the texts of those numbers that stand where they stood before:
+ * what passes through code comes out as it went in.
+ */
+export function restoredNumbers(value: WrittenJson, before: WrittenJson | undefined): WrittenJson {
+  if (before instanceof WrittenNumber) {
+    const isSame = value === before.valueOf() || value === before.text;
+    return isSame ? before : value;
   }
+  if (!isContainer(before) || !isContainer(value)) return value;
+  return changedMembers(value, (inner, key) =>
+    restoredNumbers(inner, Object.hasOwn(before, key) ? before[key] : undefined),
+  );
+}
+
+type Container = { [key: string]: WrittenJson };
+
+function isContainer(value: WrittenJson | undefined): value is Container {
   if (typeof value !== "object" || value === null) return false;
-  for (const key in value) if (isRounded((value as JsonObject)[key]!)) return true;
-  return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === Array.prototype || prototype === null;
+}
+
+function changedNumbers(
+  value: WrittenJson,
+  change: (number: WrittenNumber) => WrittenJson,
+): WrittenJson {
+  if (value instanceof WrittenNumber) return change(value);
+  if (!isContainer(value)) return value;
+  return changedMembers(value, (inner) => changedNumbers(inner, change));
+}
+
+/** A copy of a list or an object with members changed; itself where none is. */
+function changedMembers(
+  value: Container,
+  change: (inner: WrittenJson, key: string) => WrittenJson,
+): WrittenJson {
+  let copy: Container | undefined;
+  for (const key in value) {
+    const inner = value[key]!;
+    if (typeof inner !== "object" && typeof inner !== "number" && typeof inner !== "string") {
+      continue;
+    }
+    const changed = change(inner, key);
+    if (changed === inner) continue;
+    copy ??= Array.isArray(value) ? ([...value] as unknown as Container) : { ...value };
+    copy[key] = changed;
+  }
+  return copy ?? value;
+}
+
+/**
+ * What `JSON.parse` gives of JSON as programs write it to one another, without line breaks; whole
+ * numbers that no double holds are `WrittenNumber`, which `JSON.stringify` writes again.
+ *
+ * @throws SyntaxError as `JSON.parse` does.
+ */
+export function parseMessage(text: string): unknown {
+  if (!/[:,[-] ?\d{16}/.test(text)) return JSON.parse(text);
+  return parse(text, (_key, value, { source = "" }) =>
+    typeof value === "number" && isLongWhole(source, value) ? new WrittenNumber(source) : value,
+  );
+}
+
+/** With an exponent, for without it a long whole number would be read as one with all digits. */
+function numberText(value: number): string {
+  if (Object.is(value, -0)) return "-0";
+  const isLong = Number.isInteger(value) && !Number.isSafeInteger(value);
+  return isLong ? value.toExponential() : JSON.stringify(value);
+}
+
+/** A number that comes from code, which JSON is to have with all its digits. */
+export function writtenOf(value: number | bigint): number | WrittenNumber {
+  if (typeof value === "bigint") {
+    const isShort = BigInt.asIntN(54, value) === value && Number.isSafeInteger(Number(value));
+    return isShort ? Number(value) : new WrittenNumber(String(value));
+  }
+  const isLong = Number.isInteger(value) && !Number.isSafeInteger(value);
+  return isLong ? new WrittenNumber(numberText(value)) : value;
 }
 
 /** Node's own, which tells a reviver the text of each number; the types do not know yet. */
@@ -193,7 +271,7 @@ function decimalOf(text: string): string {
  */
 export function exactText(value: ExactJson | WrittenJson): string {
   if (typeof value === "bigint") return String(value);
-  if (Object.is(value, -0)) return "-0";
+  if (typeof value === "number") return numberText(value);
   if (value === null || typeof value !== "object") return JSON.stringify(value);
   if (value instanceof WrittenNumber) return value.text;
   if (Array.isArray(value)) return `[${value.map(exactText).join(",")}]`;

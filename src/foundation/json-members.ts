@@ -1,4 +1,5 @@
 const quote = 34;
+const comma = 44;
 const backslash = 92;
 const openBracket = 91;
 const closeBracket = 93;
@@ -25,6 +26,23 @@ export function memberTexts(object: string): Map<string, string> {
     const plain = name.includes("\\") ? JSON.parse(`"${name}"`) : name;
     texts.set(plain, object.slice(valueStart, at));
   }
+}
+
+/**
+ * The texts of the elements of a JSON list, as they stand in it.
+ *
+ * @example
+ * elementTexts('[{"id": 1.0}, 2]'); // ['{"id": 1.0}', "2"]
+ */
+export function elementTexts(list: string): string[] {
+  const texts: string[] = [];
+  for (let at = skipBlanks(list, list.indexOf("[") + 1); list.charCodeAt(at) !== closeBracket; ) {
+    const end = endOfValue(list, at);
+    texts.push(list.slice(at, end));
+    const next = skipBlanks(list, end);
+    at = list.charCodeAt(next) === comma ? skipBlanks(list, next + 1) : next;
+  }
+  return texts;
 }
 
 /** The place after the value that begins at `start`, without blanks that follow it. */

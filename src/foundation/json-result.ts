@@ -1,4 +1,5 @@
 import { SluiceError } from "./errors.ts";
+import { writtenOf } from "./exact-json.ts";
 import type { Json } from "./json.ts";
 import { isTyped, type TypedJson, type TypedValue } from "./typed-json.ts";
 
@@ -6,7 +7,8 @@ import { isTyped, type TypedJson, type TypedValue } from "./typed-json.ts";
 export type NotJson = (problem: string) => Error;
 
 /**
- * A result as JSON. Typed arrays become lists, and what has `toJSON` becomes that.
+ * A result as JSON. Typed arrays become lists, and what has `toJSON` becomes that; a `bigint` is
+ * written with all its digits.
  *
  * @param notJson makes the error where JSON has no such value.
  * @throws SluiceError `PREDICTION_FAILED`, or what `notJson` makes, naming the value's place: a
@@ -49,16 +51,19 @@ class Conversion {
       case "boolean":
         return value;
       case "number":
-        if (Number.isFinite(value)) return value;
+        if (Number.isFinite(value)) return this.#number(value);
         throw this.#notJson(String(value));
       case "object":
         return value === null ? null : this.#held(value);
       case "bigint":
-        if (this.#keepsTypes) return value as unknown as Json;
-        throw this.#notJson("a bigint");
+        return this.#number(value);
       default:
         throw this.#notJson(value === undefined ? "undefined" : `a ${typeof value}`);
     }
+  }
+
+  #number(value: number | bigint): Json {
+    return (this.#keepsTypes ? value : writtenOf(value)) as Json;
   }
 
   #held(value: object): Json {
@@ -74,6 +79,7 @@ class Conversion {
     if (Array.isArray(value) || isTypedArray(value)) {
       return Array.from(value, (inner, at) => this.#inside(at, inner));
     }
+    if (value instanceof Number) return value as unknown as Json;
     if ("toJSON" in value && typeof value.toJSON === "function") {
       return this.converted(value.toJSON());
     }

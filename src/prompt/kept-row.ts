@@ -35,7 +35,7 @@ export interface RequestKeeper {
   /** @param requests all those of a row, as they were rendered; they may have `tokens`. */
   keep(requests: readonly InferenceRequest[]): KeptRow;
   /** Them again, as rendering the row of that index makes them, with the tokens that were kept. */
-  restore(kept: KeptRow, index: number, row: JsonObject): InferenceRequest[];
+  restore(kept: KeptRow, index: number, row: JsonObject, raw?: string): InferenceRequest[];
 }
 
 /** What keeping needs of a prompt. */

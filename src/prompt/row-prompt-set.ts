@@ -1,3 +1,4 @@
+import { type LongNumbers, withTexts, writtenRow } from "../foundation/exact-json.ts";
 import type { Answer, GenerationParameters, InferenceRequest } from "../foundation/inference.ts";
 import type { Json, JsonObject } from "../foundation/json.ts";
 import type { PromptSet } from "./prompt-set.ts";
@@ -9,7 +10,10 @@ import type { PromptSet } from "./prompt-set.ts";
  * @example
  * rowPromptSet(parameters).requests({ id: 7 }, 0)[0].row; // { id: 7 }
  */
-export function rowPromptSet(parameters: GenerationParameters): PromptSet {
+export function rowPromptSet(
+  parameters: GenerationParameters,
+  longNumbers?: LongNumbers,
+): PromptSet {
   const names = ["row"];
   const shared = Object.freeze({ ...parameters });
   const answer: PromptSet["answer"] = (_requests, [response]) => {
@@ -18,15 +22,26 @@ export function rowPromptSet(parameters: GenerationParameters): PromptSet {
   };
   return {
     names,
-    requests: (row, index) => [
-      { index, promptName: names[0]!, parameters: shared, onTooLong: "fail", row },
-    ],
+    requests(value, index, _dataset, raw) {
+      const row = rowInCode(value, raw, longNumbers);
+      return [{ index, promptName: names[0]!, parameters: shared, onTooLong: "fail", row }];
+    },
     ready: (requests, _responses, at) => requests[at]!,
     accept: (_request, response) => response,
     reask: (request) => request,
     answer,
     partialAnswer: answer,
   };
+}
+
+/** The row that an engine reads: `WrittenNumber` where JavaScript would write a number otherwise. */
+function rowInCode(
+  value: JsonObject,
+  raw: string | undefined,
+  longNumbers: LongNumbers | undefined,
+): JsonObject {
+  const row = raw === undefined ? value : writtenRow(value, raw);
+  return (longNumbers === "text" ? withTexts(row) : row) as JsonObject;
 }
 
 function jsonOf({ value, text }: Answer): Json {
@@ -39,15 +54,17 @@ function withRow(requests: InferenceRequest[], row: JsonObject): InferenceReques
 }
 
 /** The same prompts, each request with its row, for an engine that reads more than the words. */
-export function withRows(promptSet: PromptSet): PromptSet {
+export function withRows(promptSet: PromptSet, longNumbers?: LongNumbers): PromptSet {
   const { keeper } = promptSet;
   return {
     names: promptSet.names,
     keeper: keeper && {
       keep: (requests) => keeper.keep(requests),
-      restore: (kept, index, row) => withRow(keeper.restore(kept, index, row), row),
+      restore: (kept, index, row, raw) =>
+        withRow(keeper.restore(kept, index, row), rowInCode(row, raw, longNumbers)),
     },
-    requests: (...asked) => withRow(promptSet.requests(...asked), asked[0]),
+    requests: (value, index, dataset, raw) =>
+      withRow(promptSet.requests(value, index, dataset, raw), rowInCode(value, raw, longNumbers)),
     ready: (requests, responses, at) => promptSet.ready(requests, responses, at),
     accept: (request, response) => promptSet.accept(request, response),
     reask: (request, badText, problem) => promptSet.reask(request, badText, problem),

@@ -20,8 +20,15 @@ export function promptSetOf(job: JobSpec, seed: number): PromptSet {
 }
 
 function askedPromptSet(job: JobSpec, parameters: GenerationParameters): PromptSet {
-  if (!describeEngine(job.model).takesRows) return wordedPromptSet(job, parameters);
-  return hasPrompts(job) ? withRows(wordedPromptSet(job, parameters)) : rowPromptSet(parameters);
+  if (!describeEngine(job.model).takesRows) {
+    if (job.longNumbers === undefined) return wordedPromptSet(job, parameters);
+    const detail = `it has no effect with ${job.model.engine}, which reads prompts alone`;
+    throw new SluiceError("JOB_INVALID", detail, { field: "longNumbers" });
+  }
+  const { longNumbers } = job;
+  return hasPrompts(job)
+    ? withRows(wordedPromptSet(job, parameters), longNumbers)
+    : rowPromptSet(parameters, longNumbers);
 }
 
 function wordedPromptSet(job: JobSpec, parameters: GenerationParameters): PromptSet {

@@ -4,8 +4,8 @@ import type { Engine } from "../engines/engine.ts";
 import { describeEngine } from "../engines/registry.ts";
 import { type Clock, sleep } from "../foundation/clock.ts";
 import { asSluiceError, locatedError, SluiceError } from "../foundation/errors.ts";
+import { type ExactRow, inCode } from "../foundation/exact-json.ts";
 import type { InferenceRequest, InferenceResponse } from "../foundation/inference.ts";
-import type { JsonObject } from "../foundation/json.ts";
 import { limits } from "../foundation/limits.ts";
 import { type Random, seededRandom } from "../foundation/random.ts";
 import { backoffMs } from "../foundation/retry.ts";
@@ -13,7 +13,7 @@ import type { PromptSet } from "../prompt/prompt-set.ts";
 import { promptSetOf } from "./askable.ts";
 import { drawSample, findInput } from "./create-plan.ts";
 import type { RunDependencies } from "./dependencies.ts";
-import { LongNumbers, resultText } from "./exact-rows.ts";
+import { resultText, writtenNumbers } from "./execute/row-job.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { readOptionsFor } from "./plan.ts";
 
@@ -28,7 +28,7 @@ export interface StreamOptions {
 
 /** What came of a row: a result, and its JSON text, which has every digit. */
 export interface StreamedRow {
-  value: JsonObject;
+  value: ExactRow;
   text(): string;
 }
 
@@ -236,9 +236,13 @@ class RowStream {
   async #rowsOf(rows: readonly InputRow[]): Promise<readonly StreamedRow[]> {
     for (const { error } of rows) if (error) throw error;
     const [row] = rows as readonly [InputRow];
-    const numbers = rows.length === 1 ? LongNumbers.of(row.raw) : undefined;
-    const [only] = this.#promptSet.requests(row.value!, row.index, row.dataset, row.raw);
-    const request = rows.length === 1 ? only : { ...only!, rows: rows.map(({ value }) => value!) };
+    const requests = rows.map(
+      (each) => this.#promptSet.requests(each.value!, each.index, each.dataset, each.raw)[0]!,
+    );
+    const [only] = requests;
+    const request =
+      rows.length === 1 ? only : { ...only!, rows: requests.map((each) => each.row!) };
+    const numbers = rows.length === 1 ? writtenNumbers(row, requests) : undefined;
     let isSuspect = false;
     for (let attempt = 1; ; attempt++) {
       try {
@@ -247,7 +251,7 @@ class RowStream {
           throw locatedError(asSluiceError(error), rows[at]!);
         }
         return (response.rows ?? []).map((value) => ({
-          value,
+          value: inCode(value) as ExactRow,
           text: () => resultText(value, numbers),
         }));
       } catch (thrown) {

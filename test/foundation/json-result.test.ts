@@ -23,7 +23,6 @@ circle.list.push({ back: circle });
 it.each([
   [undefined, "the result is undefined"],
   [{ scores: [0.5, Number.NaN] }, "the result.scores[1] is NaN"],
-  [[1n], "the result[0] is a bigint"],
   [{ deep: { vector: new Float64Array([1 / 0]) } }, "the result.deep.vector[0] is Infinity"],
   [() => 1, "the result is a function"],
   [{ scores: new Map([["a", 1]]) }, "the result.scores is a Map"],

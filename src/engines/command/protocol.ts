@@ -1,3 +1,4 @@
+import { parseMessage } from "../../foundation/exact-json.ts";
 import type { ChatMessage } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 
@@ -92,7 +93,7 @@ export function reportedError(reported: Json): ReportedError {
 
 function parsedObject(line: string): JsonObject | undefined {
   try {
-    const value: unknown = JSON.parse(line);
+    const value = parseMessage(line);
     return isJsonObject(value) ? value : undefined;
   } catch {
     return undefined;

@@ -1,6 +1,7 @@
 import { fromColumns, toColumns } from "../../foundation/column-batch.ts";
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { inCode } from "../../foundation/exact-json.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { typedResult } from "../../foundation/json-result.ts";
 import { miscounted } from "../batching/miscounted.ts";
@@ -50,7 +51,8 @@ function callOf(stage: StageOptions, label: string, code: unknown): Callable {
   if (kind === "rename") {
     return (row) => renamed(row as JsonObject, columns as Record<string, string>);
   }
-  return callable(code, label, stage);
+  const call = callable(code, label, stage);
+  return (row) => call(inCode(row as JsonObject));
 }
 
 function rowsOf({ kind, column }: StageOptions, row: JsonObject, result: unknown): JsonObject[] {
@@ -76,7 +78,8 @@ export async function batchFunction(
   const call = await loadedBatchCode(code, { stage, label });
   return async (rows) => {
     try {
-      const batch = stage.batchFormat === "columns" ? toColumns(rows) : rows;
+      const given = rows.map(inCode) as JsonObject[];
+      const batch = stage.batchFormat === "columns" ? toColumns(given) : given;
       return batchResults(await call(batch), rows.length, { stage, label });
     } catch (thrown) {
       throw stageError(thrown, { stage, label });

@@ -1,8 +1,9 @@
+import type { ExactRow } from "../../foundation/exact-json.ts";
 import type { ChatMessage, GenerationParameters } from "../../foundation/inference.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 
 /** One request of a batch. */
-export interface PredictorItem<Row = JsonObject> {
+export interface PredictorItem<Row = ExactRow> {
   /** The row as it stands in the input. */
   row: Row;
   /** The row's index in the input, from 0. */
@@ -63,7 +64,7 @@ export type PredictorResults<Result> = readonly (Result | Error | Promise<Result
  * nothing but `finishReason`, `promptTokens` and `completionTokens` beside it, is an answer in
  * words.
  */
-export interface Predictor<Row = JsonObject, Result = unknown, Options = JsonObject> {
+export interface Predictor<Row = ExactRow, Result = unknown, Options = JsonObject> {
   /** Called once in each replica, before the first batch. */
   load?(context: PredictorContext<Options>): void | Promise<void>;
   /**
@@ -88,7 +89,7 @@ export interface Predictor<Row = JsonObject, Result = unknown, Options = JsonObj
  *     batch.map(({ row }) => row.text.length),
  * });
  */
-export function predictor<Row = JsonObject, Result = Json, Options = JsonObject>(
+export function predictor<Row = ExactRow, Result = Json, Options = JsonObject>(
   definition: Predictor<Row, Result, Options>,
 ): Predictor<Row, Result, Options> {
   return definition;

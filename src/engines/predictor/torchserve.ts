@@ -1,3 +1,4 @@
+import type { ExactJson } from "../../foundation/exact-json.ts";
 import type { Json } from "../../foundation/json.ts";
 import type { Predictor, PredictorContext, PredictorItem } from "./predictor.ts";
 
@@ -15,7 +16,7 @@ export interface HandlerContext {
 }
 
 /** One request as a handler gets it: a rendered prompt as `data`, a row as `body`. */
-export type HandlerRequest = { data: Json } | { body: Json };
+export type HandlerRequest = { data: Json } | { body: ExactJson };
 
 type Step = (input: unknown, context: HandlerContext) => unknown;
 

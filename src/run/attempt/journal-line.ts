@@ -1,5 +1,6 @@
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import type { SluiceError } from "../../foundation/errors.ts";
+import { parseMessage } from "../../foundation/exact-json.ts";
 import { eachIndex, formatIndexSet, parseIndexSet, rangesOf } from "../../foundation/index-set.ts";
 import type {
   InferenceResponse,
@@ -176,7 +177,7 @@ function asciiJson(requests: readonly RequestRecord[]): string {
 export function parseJournalLine(text: string, endedInNewline: boolean): JournalLine | undefined {
   if (!endedInNewline) return undefined;
   try {
-    const line = JSON.parse(text) as JournalLine;
+    const line = parseMessage(text) as JournalLine;
     return Number.isSafeInteger(line?.index) ? line : undefined;
   } catch {
     return undefined;

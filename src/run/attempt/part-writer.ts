@@ -2,6 +2,7 @@ import type { InputRow } from "../../data/row.ts";
 import { readRows } from "../../data/slices.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { parseMessage } from "../../foundation/exact-json.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
 import { attemptPaths } from "../layout.ts";
@@ -172,7 +173,7 @@ export class PartWriter {
 
   #join(row: InputRow, outcome: RowOutcome, text: string): void {
     if (outcome === "answered") this.answered(row, text);
-    else if (outcome === "failed") this.failed(row, JSON.parse(text) as FailedLine);
+    else if (outcome === "failed") this.failed(row, parseMessage(text) as FailedLine);
     else this.filtered(row);
   }
 

@@ -1,9 +1,10 @@
 import type { InputRow } from "../../data/row.ts";
 import { spliceField } from "../../data/splice.ts";
 import { describeEngine } from "../../engines/registry.ts";
+import { parseMessage, WrittenNumber } from "../../foundation/exact-json.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
+import { elementTexts, memberTexts } from "../../foundation/json-members.ts";
 import { shownPath } from "../../foundation/shown-path.ts";
-import { rowTexts } from "../exact-rows.ts";
 import { BatchLines, resultsHoldFailed, writesBatchLines } from "../openai-batch/batch-lines.ts";
 import type { Task } from "../plan.ts";
 import type { RequestCounts } from "../request-counts.ts";
@@ -72,7 +73,7 @@ export class ResultLines {
    */
   answered(row: InputRow, text: string): string {
     const { index, value, dataset } = row;
-    if (this.givesRows) return rowTexts(text).join("\n");
+    if (this.givesRows) return elementTexts(text).join("\n");
     if (this.#batchLines) {
       return this.#batchLines.answered({ index, row: value, id: this.idOf(row) }, text);
     }
@@ -112,6 +113,7 @@ export class ResultLines {
   idOf(row: InputRow): string | number | null {
     const field = this.#idFields?.get(row.file);
     const id = field === undefined ? undefined : row.value?.[field];
+    if (typeof id === "number" && !Number.isSafeInteger(id)) return idText(row.raw, field!);
     return typeof id === "string" || typeof id === "number" ? id : null;
   }
 
@@ -121,7 +123,7 @@ export class ResultLines {
       const hasField = value === undefined ? undefined : Object.hasOwn(value, field);
       return spliceField(raw, this.#fieldJson, text, hasField);
     }
-    const line = JSON.parse(text) as Extract<JournalLine, { outcome: "answered" }>;
+    const line = parseMessage(text) as Extract<JournalLine, { outcome: "answered" }>;
     const withAnswer = spliceField(raw, this.#fieldJson, JSON.stringify(line.answer));
     const metadata = line.requests.map((request) => metadataOf(request, include));
     return spliceField(withAnswer, JSON.stringify(`${field}Metadata`), JSON.stringify(metadata));
@@ -135,6 +137,11 @@ function requestsOf({
   if (planned === 1 && requests.length === 0) return {};
   const reused = requests.filter((request) => request.reused).length;
   return { requests: { planned, answered: requests.length, ...(reused > 0 && { reused }) } };
+}
+
+/** An id of more digits than a number has. */
+function idText(raw: string, field: string): number {
+  return new WrittenNumber(memberTexts(raw).get(field)!) as unknown as number;
 }
 
 type Included = RunContext["plan"]["job"]["output"]["include"];

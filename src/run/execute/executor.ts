@@ -212,8 +212,9 @@ export class Executor {
     });
     const [first] = asked;
     if (first === undefined || !source.isOpen) return undefined;
-    const { requests } = requestsOf(first, attempt, this.#options.promptSet);
-    const together = { ...requests[0]!, rows: asked.map(({ value }) => value!) };
+    const { promptSet } = this.#options;
+    const requests = asked.map((row) => requestsOf(row, attempt, promptSet).requests[0]!);
+    const together = { ...requests[0]!, rows: requests.map(({ row }) => row!) };
     source.rowsInPlay += asked.length;
     return new RowJob(source, first, [together], asked);
   }

@@ -1,14 +1,20 @@
 import type { InputRow } from "../../data/row.ts";
 import { asSluiceError, locatedError, type SluiceError } from "../../foundation/errors.ts";
+import {
+  exactText,
+  restoredNumbers,
+  type WrittenRow,
+  writtenRow,
+} from "../../foundation/exact-json.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
+import { plainJson } from "../../foundation/typed-json.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import { withWholePaths } from "../asked-files.ts";
 import type { AskedRow, TaskAttempt } from "../attempt/attempt.ts";
 import { type RequestRecord, requestRecord } from "../attempt/journal-line.ts";
 import type { RowReplies } from "../attempt/replay.ts";
-import { LongNumbers, resultText } from "../exact-rows.ts";
 import type { RowSource } from "./row-source.ts";
 
 /** One row on its way through the engine: its requests, and what has come back. */
@@ -21,8 +27,8 @@ export class RowJob {
   readonly #row: InputRow | undefined;
   /** Of rows that are asked as one all of them, this one first. */
   readonly #rows: readonly InputRow[] | undefined;
-  /** Of a row that becomes rows. */
-  readonly #longNumbers: LongNumbers | undefined;
+  /** Of a row that may become rows: itself, if its numbers have texts to keep. */
+  readonly #numbers: WrittenRow | undefined;
   readonly requests: InferenceRequest[];
   readonly #responses: (InferenceResponse | undefined)[];
   readonly #tries: number[];
@@ -47,7 +53,7 @@ export class RowJob {
     this.#line = row.line;
     this.#row = row.raw.length <= limits.maxHeldRowChars ? row : undefined;
     this.#rows = rows;
-    this.#longNumbers = rows ? undefined : requests[0]?.row && LongNumbers.of(row.raw);
+    this.#numbers = rows ? undefined : writtenNumbers(row, requests);
     this.requests = requests;
     // Almost every row has one request; a literal is several times cheaper than a filled array.
     const isOne = requests.length === 1;
@@ -225,9 +231,24 @@ export class RowJob {
   #settleRows(rows: readonly JsonObject[], records: readonly RequestRecord[]): void {
     const { attempt, index } = this;
     if (rows.length === 0) return attempt.settleFiltered(index, records, this.#row);
-    const text = `[${rows.map((row) => resultText(row, this.#longNumbers)).join(",")}]`;
+    const text = `[${rows.map((row) => resultText(row, this.#numbers)).join(",")}]`;
     attempt.settleAnswered(index, records, text, this.#row, rows.length);
   }
+}
+
+/** The JSON text of a row that stages made. @param numbers the row that it was made of. */
+export function resultText(row: JsonObject, numbers: WrittenRow | undefined): string {
+  const plain = plainJson(row);
+  return exactText(numbers ? restoredNumbers(plain, numbers) : plain);
+}
+
+/** The row with the texts of its numbers; undefined if an engine reads none that have one. */
+export function writtenNumbers(
+  { value, raw }: InputRow,
+  [request]: readonly InferenceRequest[],
+): WrittenRow | undefined {
+  if (value === undefined || request?.row === undefined || request.row === value) return undefined;
+  return writtenRow(value, raw);
 }
 
 /** What is asked of a row, or why nothing can be. */

@@ -213,6 +213,11 @@ const plainJob = z.strictObject({
       .union([z.string().transform((names) => names.split(/[\s,]+/)), z.array(z.string()).min(1)])
       .optional(),
   ),
+  longNumbers: setting(
+    "answers",
+    "Numbers in your code that a double does not hold: bigint for whole ones, or text for all",
+    z.enum(["bigint", "text"]).optional(),
+  ),
   limit: setting("answers", "Take only the first rows; 0 takes none", z.int().min(0).optional()),
   sample: setting("answers", "Take this many rows by chance, under the seed", count.optional()),
   shard: setting(

@@ -176,9 +176,9 @@ export class PreparedPrompts {
 
   #take(...asked: Parameters<PromptSet["requests"]>): InferenceRequest[] {
     const { promptSet, keeper } = this.#options;
-    const [row, index] = asked;
+    const [row, index, , raw] = asked;
     const kept = this.#kept.get(row);
-    return kept ? keeper.restore(kept, index, row) : promptSet.requests(...asked);
+    return kept ? keeper.restore(kept, index, row, raw) : promptSet.requests(...asked);
   }
 }
 

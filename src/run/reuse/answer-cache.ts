@@ -1,5 +1,6 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { parseMessage } from "../../foundation/exact-json.ts";
 import type { InferenceResponse } from "../../foundation/inference.ts";
 import { isJsonObject, jsonObjectIn } from "../../foundation/json.ts";
 import { type Logger, silentLogger } from "../../foundation/logger.ts";
@@ -93,7 +94,7 @@ function responseIn(text: string): InferenceResponse | undefined {
       Number.isInteger(answer.tokens),
   );
   const areCounts = [promptTokens, cachedTokens, completionTokens].every(Number.isInteger);
-  return areAnswers && areCounts ? (JSON.parse(text) as InferenceResponse) : undefined;
+  return areAnswers && areCounts ? (parseMessage(text) as InferenceResponse) : undefined;
 }
 
 function pathOf(key: string): string {
