@@ -104,7 +104,7 @@ export function parseExactly(text: string, longNumbers: LongNumbers = "bigint"):
 export function parseWritten(text: string): WrittenJson {
   if (!oddNumber.test(text)) return JSON.parse(text) as WrittenJson;
   return parse(text, (_key, value, { source = "" }) =>
-    typeof value === "number" && String(value) !== source ? new WrittenNumber(source) : value,
+    typeof value === "number" && !isPlain(value, source) ? new WrittenNumber(source) : value,
   ) as WrittenJson;
 }
 
@@ -128,8 +128,7 @@ export function writtenRow(
     if (own === null || (typeof own !== "number" && typeof own !== "object")) continue;
     texts ??= memberTexts(raw);
     const text = texts.get(name)!;
-    const isPlain = typeof own === "number" ? String(own) === text : !oddNumber.test(text);
-    if (isPlain) continue;
+    if (typeof own === "number" ? isPlain(own, text) : !oddNumber.test(text)) continue;
     written ??= { ...value };
     written[name] = parseWritten(text);
   }
@@ -221,8 +220,7 @@ export function parseMessage(text: string): unknown {
 /** With an exponent, for without it a long whole number would be read as one with all digits. */
 function numberText(value: number): string {
   if (Object.is(value, -0)) return "-0";
-  const isLong = Number.isInteger(value) && !Number.isSafeInteger(value);
-  return isLong ? value.toExponential() : JSON.stringify(value);
+  return isLongDouble(value) ? value.toExponential() : JSON.stringify(value);
 }
 
 /** A number that comes from code, which JSON is to have with all its digits. */
@@ -231,8 +229,7 @@ export function writtenOf(value: number | bigint): number | WrittenNumber {
     const isShort = BigInt.asIntN(54, value) === value && Number.isSafeInteger(Number(value));
     return isShort ? Number(value) : new WrittenNumber(String(value));
   }
-  const isLong = Number.isInteger(value) && !Number.isSafeInteger(value);
-  return isLong ? new WrittenNumber(numberText(value)) : value;
+  return isLongDouble(value) ? new WrittenNumber(numberText(value)) : value;
 }
 
 /** Node's own, which tells a reviver the text of each number; the types do not know yet. */
@@ -243,6 +240,15 @@ const parse = JSON.parse as (
 
 /** Node's own as well: what `JSON.stringify` writes as this text. */
 const { rawJSON: rawJson } = JSON as unknown as { rawJSON(text: string): unknown };
+
+/** Whether a number has its text and all its digits as a double. */
+function isPlain(value: number, text: string): boolean {
+  return String(value) === text && !isLongDouble(value);
+}
+
+function isLongDouble(value: number): boolean {
+  return Number.isInteger(value) && !Number.isSafeInteger(value);
+}
 
 function isLongWhole(text: string, value: number): boolean {
   return !Number.isSafeInteger(value) && wholeNumber.test(text);
