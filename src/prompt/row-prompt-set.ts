@@ -34,7 +34,7 @@ export function rowPromptSet(
   };
 }
 
-/** The row that an engine reads: `WrittenNumber` where JavaScript would write a number otherwise. */
+/** The row that an engine reads, whose numbers are `WrittenNumber` where they have a text. */
 function rowInCode(
   value: JsonObject,
   raw: string | undefined,

@@ -1,8 +1,8 @@
 import { type WrittenJson, WrittenNumber, type WrittenRow } from "../foundation/exact-json.ts";
 
 /**
- * A value as `{{ value }}` prints it: text as it is, a number as it is written, null as nothing, `true` and `false` in lower
- * case, lists and objects as JSON with a space after commas and colons.
+ * A value as `{{ value }}` prints it: text as it is, a number as it is written, null as nothing,
+ * `true` and `false` in lower case, lists and objects as JSON with a space after commas and colons.
  *
  * @example
  * printValue({ a: [1, null, "x"] }); // '{"a": [1, null, "x"]}'

@@ -118,7 +118,9 @@ describe.each(Object.keys(inputs))("numbers of %s", (format) => {
   it("keep their digits through datasets, in take, and in modules of their own process", async () => {
     const program = `import { dataset } from "sluice";
       const rows = dataset.${format}("in.${format}");
-      const kept = rows.filter((row) => row.id !== 0).map((row) => ({ ...row, odd: BigInt(row.id) % 2n }));
+      const kept = rows
+        .filter((row) => row.id !== 0)
+        .map((row) => ({ ...row, odd: BigInt(row.id) % 2n }));
       const [first] = await kept.take(1);
       console.log(typeof first.id, String(first.id), typeof first.odd);
       await kept.mapBatches(new URL("stage.mjs", import.meta.url)).writeJsonl("out.jsonl");
