@@ -243,7 +243,7 @@ const { rawJSON: rawJson } = JSON as unknown as { rawJSON(text: string): unknown
 
 /** Whether a number has its text and all its digits as a double. */
 function isPlain(value: number, text: string): boolean {
-  return String(value) === text && !isLongDouble(value);
+  return String(value) === text && !isLongWhole(text, value);
 }
 
 function isLongDouble(value: number): boolean {
