@@ -115,7 +115,7 @@ describe.each(Object.keys(inputs))("numbers of %s", (format) => {
     expect(found).toEqual(rows.map((row, at) => withAnswer(row, answers[at]!)));
   });
 
-  it("keep their digits through datasets, in take, and in modules of their own process", async () => {
+  it("keep their digits through datasets, in take and in modules of other processes", async () => {
     const program = `import { dataset } from "sluice";
       const rows = dataset.${format}("in.${format}");
       const kept = rows

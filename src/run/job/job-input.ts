@@ -26,6 +26,8 @@ export interface JobInput {
   sequenceLen?: number | undefined;
   /** Fields that are emptied before any prompt is rendered: a list, or names with commas. */
   truncateFeatures?: string | string[] | undefined;
+  /** Numbers in your code that a double does not hold: bigint for whole ones, or text for all. */
+  longNumbers?: "bigint" | "text" | undefined;
   /** Take only the first rows; 0 takes none. */
   limit?: number | undefined;
   /** Take this many rows by chance, under the seed. */
@@ -99,7 +101,7 @@ export interface JobInput {
 }
 
 export interface JobInputSource {
-  /** A file or a glob, here, at s3://, r2://, gs://, https:// or hf://; - = stdin. */
+  /** A file, a glob or a folder, here, at s3://, r2://, gs:// or hf://, or https://; - = stdin. */
   path: string;
   /** `path` is a list of files, one a line, with `;OUTPUT` after those that want it. */
   list?: boolean | undefined;
@@ -118,6 +120,12 @@ export interface JobInputSource {
     | "files"
     | "openai-batch"
     | undefined;
+  /** Of `csv`: what stands between fields, as `;`, `|` or `tab`; default: a comma. */
+  delimiter?: string | undefined;
+  /** Of text, as windows-1252 or utf-16; such a file is one shard. Default: UTF-8. */
+  encoding?: string | undefined;
+  /** Of `json`: key of the list of rows in an object, as `examples` or `data.items`. */
+  records?: string | undefined;
   /** Fields that rows keep, in this order: a list, or names with commas; default: all. */
   columns?: string | string[] | undefined;
   /** JSON Schema of a row: texts become what it asks for; a row that differs fails alone. */

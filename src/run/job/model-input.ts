@@ -59,6 +59,11 @@ export interface JobModelOpenai {
   extraBody?: Record<string, Json> | undefined;
   /** Time one request may take. Default: `600000`. */
   timeoutMs?: number | undefined;
+  /**
+   * Time an endpoint has to answer before the first row is sent; 0: it is not looked at. Default:
+   * `10000`.
+   */
+  firstAnswerMs?: number | undefined;
   /** Time the endpoint may be down before the run stops, resumable. Default: `600000`. */
   maxEndpointDownMs?: number | undefined;
   /**
