@@ -13,8 +13,8 @@ import type { CliIo } from "./io.ts";
  * }
  */
 export interface CommandModule {
-  /** @param commands every command there is. */
-  register(command: Command, io: CliIo, commands: readonly CommandEntry[]): void | Promise<void>;
+  /** @param declareAll declares every command there is, apart from the program. */
+  register(command: Command, io: CliIo, declareAll: () => Promise<Command[]>): void | Promise<void>;
 }
 
 /** A command as the program knows it before its file is loaded. */

@@ -24,13 +24,22 @@ export async function runProgram(
   { version, commands = commandTable }: ProgramOptions,
 ): Promise<void> {
   const program = newProgram(io, version);
+  const declareAll = async () => {
+    const declared: Command[] = [];
+    for (const { name, summary, load } of commands) {
+      const command = new Command(name).summary(summary);
+      await (await load()).register(command, io, declareAll);
+      declared.push(command);
+    }
+    return declared;
+  };
   try {
     const name = args.find((arg) => !arg.startsWith("-"));
     for (const entry of commands) {
       const command = program.command(entry.name).summary(entry.summary);
       command.description(`${entry.summary[0]!.toUpperCase()}${entry.summary.slice(1)}.`);
       if (entry.name === name || (name === "help" && args.includes(entry.name))) {
-        await (await entry.load()).register(command, io, commands);
+        await (await entry.load()).register(command, io, declareAll);
       }
     }
     const names = commands.map((entry) => entry.name);
