@@ -17,6 +17,7 @@ import type { JobInput, JobSpec } from "../run/job/schema.ts";
 import { type MeasureRequest, previewJob, type RunPreview } from "../run/preview.ts";
 import { runExtended } from "../run/retry/extend-run.ts";
 import { type RunResult, runJob } from "../run/run-job.ts";
+import { programError, programEvent, programText } from "./program-words.ts";
 import { engineContext, runDependencies } from "./run-dependencies.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { thisProcess } from "./this-process.ts";
@@ -84,7 +85,7 @@ export async function runWith(
   backend.startAhead();
   try {
     const spec = await jobOf(job, surroundings);
-    return await start(spec, runDependencies(surroundings, logger, spec.store), {
+    const result = await start(spec, runDependencies(surroundings, logger, spec.store), {
       backend,
       overwrite,
       fork,
@@ -98,9 +99,12 @@ export async function runWith(
         const context = engineContext({ ...surroundings, environment }, telling);
         return prepareEngine(model, { ...context, signal }, { install });
       },
-      onEvent: (event) => options.onEvent?.(event),
+      onEvent: (event) => options.onEvent?.(programEvent(event)),
       signal,
     });
+    return result.error ? { ...result, error: programError(result.error) } : result;
+  } catch (error) {
+    throw programError(error);
   } finally {
     backend.close();
   }
@@ -163,13 +167,18 @@ export async function plan(job: JobInput | string, options: PlanOptions = {}): P
   const surroundings = surroundingsOf(options);
   const { environment, process } = surroundings;
   const backend = openBackend("local", { executable: process.executable, environment, logger });
-  const spec = await jobOf(job, surroundings);
-  return previewJob(spec, runDependencies(surroundings, logger, spec.store), {
-    shownRows,
-    workersFor: (spec, rows) => backend.workersFor(spec, rows),
-    onEvent: (event) => onEvent?.(event),
-    ...(options.measure !== undefined && { measure: measureOf(options, surroundings, logger) }),
-  });
+  try {
+    const spec = await jobOf(job, surroundings);
+    const preview = await previewJob(spec, runDependencies(surroundings, logger, spec.store), {
+      shownRows,
+      workersFor: (spec, rows) => backend.workersFor(spec, rows),
+      onEvent: (event) => onEvent?.(programEvent(event)),
+      ...(options.measure !== undefined && { measure: measureOf(options, surroundings, logger) }),
+    });
+    return { ...preview, notices: preview.notices.map(programText) };
+  } catch (error) {
+    throw programError(error);
+  }
 }
 
 function measureOf(

@@ -213,7 +213,7 @@ function ofSealedRun({ message, place, cause }: SluiceError, storage: Storage): 
     ...place,
     cause,
     hint:
-      "rows were appended: add --extend to the command; rows that had failed were mended: " +
+      "rows were appended: add --extend; rows that had failed were mended: " +
       `sluice retry ${storage.location} --reread; else restore the input, or start a new run with ` +
       "--fork or --overwrite",
   });

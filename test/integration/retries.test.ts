@@ -31,7 +31,7 @@ describe("after a run", () => {
 
     appendFileSync(join(me.folder, "rows.jsonl"), '{"id":4,"text":"four"}\n{"id":1}\n');
     const told = await me.call("run", ...run);
-    expect(told.stderr).toContain("add --extend to the command");
+    expect(told.stderr).toContain("add --extend");
     const extended = await me.call("run", ...run, "--extend");
     expect(extended.summary).toMatchObject({ status: "FAILED", rows: { total: 5, answered: 4 } });
     await expectRows(me, { total: 5, answered: 4, failed: 1 });
