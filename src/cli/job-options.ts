@@ -1,4 +1,4 @@
-import { stat } from "node:fs/promises";
+import { readFile, stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { compressionOf } from "../data/decompressing.ts";
@@ -33,6 +33,7 @@ const shortOptions: readonly [flags: string, description: string, isRepeatable?:
   ["--base-url <url>", "address of the server, for --model openai:NAME"],
   ["--dataset <key=value,…>", "a dataset: name=…,path=…,type=…, instead of --input", true],
   ["--prompt <template>", "Jinja template over the row's fields"],
+  ["--prompt-file <path>", "a file that holds the template, instead of --prompt"],
   ["--output <path>", "directory, or a file such as results.jsonl"],
   ["--limit <rows>", "take only the first rows"],
   ["--sample <rows>", "take this many rows by chance"],
@@ -92,6 +93,7 @@ export async function jobFromOptions(
     if (value !== undefined) flags[name] = value as string | boolean | readonly string[];
   }
   const { loadJob } = await import("../run/job/load.ts");
+  if (options.promptFile !== undefined) flags["prompt-file"] = await promptOf(options, io);
   return loadJob({
     file: options.config as string | undefined,
     environment: io.environment,
@@ -100,6 +102,24 @@ export async function jobFromOptions(
     workingDirectory: io.workingDirectory,
     ...(translate && { translate }),
   });
+}
+
+/** The template that `--prompt-file` names, without the end of its last line. */
+async function promptOf(
+  { prompt, promptFile }: JobOptionValues,
+  { workingDirectory }: Pick<CliIo, "workingDirectory">,
+): Promise<string> {
+  const file = String(promptFile);
+  if (prompt !== undefined) {
+    throw new SluiceError("USAGE", "--prompt and --prompt-file", { hint: "give one of them" });
+  }
+  try {
+    return (await readFile(resolve(workingDirectory, file), "utf8")).replace(/\r?\n$/, "");
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    const detail = code === "ENOENT" ? "there is no such file" : `it cannot be read (${code})`;
+    throw new SluiceError("USAGE", `--prompt-file: ${detail}`, { file, cause, hint: "check it" });
+  }
 }
 
 /** The job file that a command line names, by its argument or by `-c`. */

@@ -1,6 +1,8 @@
 import type { WrittenRow } from "../foundation/exact-json.ts";
 import type { ChatMessage, InferenceRequest } from "../foundation/inference.ts";
 import { jobInvalid } from "./answer-form.ts";
+import { compileExpression } from "./expression.ts";
+import { historyMessages } from "./history.ts";
 import type { PromptOptions } from "./prompt-options.ts";
 import { compileTemplate, type Template } from "./template.ts";
 import { cleanedPrompt } from "./types/prompt-text.ts";
@@ -141,18 +143,26 @@ function ofTemplates(options: PromptOptions, key: string): PromptContent {
     };
   }
   const templates = messageTemplates(options, key);
-  const { image } = options;
+  const { image, history } = options;
+  const name = `${key}.history`;
+  const before = history === undefined ? undefined : compileExpression(history, { name });
   const file = image === undefined ? undefined : compileTemplate(image, { name: `${key}.image` });
   return {
     api: "chat",
     variables: [
       ...templates.flatMap(({ content }) => content.variables),
       ...(file?.variables ?? []),
+      ...(before?.variables ?? []),
     ],
     fill: (request, row, extra) => {
       const messages: ChatMessage[] = [];
       for (const { role, content } of templates) {
         messages.push({ role, content: content.render(row, extra) });
+      }
+      if (before) {
+        const first = messages.findIndex(({ role }) => role !== "system");
+        const end = first < 0 ? messages.length : first;
+        messages.splice(end, 0, ...historyMessages(before, row, extra, name));
       }
       request.messages = messages;
       if (file) request.file = file.render(row, extra);

@@ -130,6 +130,13 @@ const promptObject = z
       .min(1)
       .optional()
       .describe("A conversation instead of `prompt`"),
+    history: z
+      .string()
+      .optional()
+      .describe(
+        "Jinja expression for the turns before, which stand behind system messages: a list of " +
+          "{user, bot}, {role, content} or [user, bot]",
+      ),
     ...typeFields,
     ...promptFields,
   })
@@ -146,6 +153,11 @@ const promptObject = z
     ({ api = "chat", prompt, image }) =>
       image === undefined || (api === "chat" && prompt !== undefined),
     { path: ["image"], message: "an image goes with prompt, in a chat" },
+  )
+  .refine(
+    ({ api = "chat", type, history }) =>
+      history === undefined || (api === "chat" && type === undefined),
+    { path: ["history"], message: "a history goes with prompt or messages, in a chat" },
   )
   // What a type makes is known only when it is compiled.
   .transform((value) =>

@@ -35,8 +35,18 @@ export async function readJobFile(
   const [fault] = document.errors;
   if (fault) {
     const { line } = lines.linePos(fault.pos[0]);
-    throw new SluiceError("JOB_INVALID", fault.message, { file, line, cause: fault });
+    const isTemplate = /\{\{|\{%/.test(text.split("\n")[line - 1]!);
+    const hint = isTemplate ? { hint: quoteHint } : {};
+    throw new SluiceError("JOB_INVALID", fault.message, { file, line, cause: fault, ...hint });
   }
+  yaml.visit(document, {
+    Pair(_, { key }) {
+      if (!yaml.isCollection(key)) return;
+      const { line } = lines.linePos(key.range![0]);
+      const detail = "`{{ … }}` without quotes is a mapping to YAML, not a template";
+      throw new SluiceError("JOB_INVALID", detail, { file, line, hint: quoteHint });
+    },
+  });
   const value = (document.toJS({ maxAliasCount: 1000 }) ?? {}) as Json;
   if (!isJsonObject(value)) {
     throw new SluiceError("JOB_INVALID", "a job file is a mapping of keys to values", {
@@ -48,6 +58,10 @@ export async function readJobFile(
   const expanded = await expand(value, [], { environment, origin, problems });
   return { value: expanded as JsonObject, origin, problems };
 }
+
+const quoteHint =
+  'put a template that begins with a brace or bracket into quotes, as prompt: "{{ text }}", or ' +
+  "below the key: prompt: |";
 
 async function readText(path: string, file: string): Promise<string> {
   try {

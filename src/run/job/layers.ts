@@ -20,7 +20,7 @@ export const reservedVariables: readonly string[] = Object.freeze([
 
 /**
  * What was given on a command line, by flag name without dashes: a short flag (`model`, `input`,
- * `input-list`, `prompt`, `output`, `base-url`, `limit`, `sample`, `seed`, `env`) or a dotted key
+ * `input-list`, `prompt`, `prompt-file` with the text of the file, `output`, `base-url`, `limit`, `sample`, `seed`, `env`) or a dotted key
  * of the schema.
  */
 export type JobFlags = Readonly<Record<string, string | boolean | readonly string[] | undefined>>;
@@ -83,6 +83,7 @@ export async function applyFlags(
     const origin: Origin = { from: "flag", name: `--${name}` };
     const texts = [given].flat().map(String);
     if (name === "env") applyEnv(draft, texts);
+    else if (name === "prompt-file") draft.set(["prompt"], texts[0]!, origin);
     else if (name === "dataset" && texts.length > 1) draft.set(["dataset"], texts, origin);
     else if (name === "input-list") applyLists(draft, texts, flags.input);
     else if (name === "input" && flags["input-list"] !== undefined) continue;

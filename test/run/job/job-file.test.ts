@@ -38,4 +38,17 @@ describe("variables in a job file", () => {
     const environment = { SLUICE_NAME: reference("HOME"), HOME: "/x" };
     expect((await load(small(), { environment })).job.name).toBe(reference("HOME"));
   });
+
+  it.each([
+    ["{{ text }}", "without quotes is a mapping to YAML"],
+    ["{{ text }} is good", "Unexpected scalar"],
+    ["[INST] {{ text }}", "Unexpected"],
+    ["{% if a %}b{% endif %}", "cannot start"],
+    ["{ prompt: {{ text }} }", "without quotes is a mapping to YAML"],
+  ])("says that a template such as %s is quoted", async (template, message) => {
+    const error = await fail(`input: rows.jsonl\nmodel: { engine: fake }\nprompt: ${template}\n`);
+    expect(error).toMatchObject({ code: "JOB_INVALID", place: { line: 3 } });
+    expect(error.message).toContain(message);
+    expect(error.hint).toContain('prompt: "{{ text }}"');
+  });
 });
