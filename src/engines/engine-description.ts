@@ -43,6 +43,8 @@ export interface EngineDescription<Options> {
   embeds?(options: Options): boolean;
   /** Whether it writes down what is said in files: requests with `file`. Default: it does not. */
   transcribes?(options: Options): boolean;
+  /** Whether a chat may name tools that it calls: requests with `tools`. Default: none may. */
+  callsTools?: boolean;
   /** Whether a chat may show it an image: `messages` with a `file`. Default: none may. */
   seesImages?: boolean;
   /**

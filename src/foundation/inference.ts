@@ -171,6 +171,8 @@ export interface InferenceRequest {
    * it in any case.
    */
   structure?: AnswerStructure;
+  /** Of a chat: `tools` and `tool_choice`, as a server takes them; the answer may call them. */
+  tools?: JsonObject;
   /** What is wanted is no answer but the vector of `prompt`: an array of numbers as `value`. */
   embed?: boolean;
   /**
@@ -228,6 +230,8 @@ export interface Answer {
   value?: Json;
   /** Where the words of fields that copy stand in their sources, by JSON Pointer into `value`. */
   spans?: Readonly<Record<string, SpanOffsets>>;
+  /** Calls of the request's tools, as the server gave them. */
+  toolCalls?: readonly Json[];
   finishReason: FinishReason;
   /** Tokens of this answer. */
   tokens: number;

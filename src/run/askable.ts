@@ -75,6 +75,7 @@ function batchPromptSet({ input, model }: JobSpec, parameters: GenerationParamet
     parameters,
     models: [model.name, ...input.flatMap(({ servedModelName = [] }) => servedModelName)],
     embeds: answeredApis(model).embedding,
+    callsTools: describeEngine(model).callsTools === true,
     unsupportedBy: (asked) => unsupportedOptions(model, asked, []).map(({ option }) => option),
   });
 }

@@ -14,6 +14,7 @@ const { unsupportedPolicies } = openaiDescription;
 const common = {
   unsupportedPolicies,
   embeds: () => true,
+  callsTools: true,
   keepsPrefixes: true,
   usesAllCores: true,
   assertEnvironment: checkOptions,

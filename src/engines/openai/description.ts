@@ -18,6 +18,7 @@ export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
   embeds: () => true,
   transcribes: () => true,
   seesImages: true,
+  callsTools: true,
   keepsPrefixes: true,
   isShared: true,
   servers: serversOf,

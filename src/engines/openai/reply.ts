@@ -72,14 +72,18 @@ function inOrder(choices: readonly Json[], count: number): JsonObject[] {
 
 function answerOf(choice: JsonObject, form: "chat" | "completion", logprobs: number): Answer {
   const finish = choice.finish_reason;
-  const text = textOf(choice, form);
+  const message = isJsonObject(choice.message) ? choice.message : {};
+  const { tool_calls: calls } = message;
+  const hasCalls = Array.isArray(calls) && calls.length > 0;
+  // Beside calls a server may say nothing, or leave the text out.
+  const text = hasCalls && typeof message.content !== "string" ? "" : textOf(choice, form);
   if (text === null) {
     throw new SluiceError("ANSWER_EMPTY", `a choice without text, finish_reason ${finish}`, {
       hint: "a reasoning model may need more generation.maxNewTokens",
     });
   }
   const finishReason = (typeof finish === "string" && finishReasons[finish]) || "stop";
-  const answer: Answer = { text, finishReason, tokens: 0 };
+  const answer: Answer = { text, finishReason, tokens: 0, ...(hasCalls && { toolCalls: calls }) };
   if (logprobs === 0) return answer;
   const read = readLogprobs(choice.logprobs, logprobs);
   if (read === undefined && text !== "")

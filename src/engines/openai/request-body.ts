@@ -70,11 +70,20 @@ export class RequestWriter {
     const body =
       request.messages === undefined
         ? `${this.#model}"prompt":${JSON.stringify(request.prompt ?? "")}${this.#completionTail}`
-        : `${this.#model}"messages":${messagesJson(request.messages, image)}${this.#chatTail}`;
+        : this.#chat(request.messages, request, image);
     const { structure, slottedLine } = request;
     if (structure !== undefined) return body.slice(0, -1) + this.#structured(structure, request);
     if (slottedLine !== undefined) return body.slice(0, -1) + this.#slotted(slottedLine);
     return body;
+  }
+
+  #chat(
+    messages: readonly ChatMessage[],
+    { tools }: InferenceRequest,
+    image: string | undefined,
+  ): string {
+    const body = `${this.#model}"messages":${messagesJson(messages, image)}${this.#chatTail}`;
+    return tools === undefined ? body : body.slice(0, -1) + tail({ ...tools });
   }
 
   #slotted(line: SlottedLine): string {

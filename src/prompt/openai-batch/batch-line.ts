@@ -18,6 +18,8 @@ export interface BatchLine {
   prompts?: readonly string[];
   /** What the answer must be, where not any text will do. */
   format?: ResponseFormat;
+  /** Of a chat: the tools that it may call, and which it must, as a server takes them. */
+  tools?: JsonObject;
   /** What the body sets; all else is as the job has it. */
   parameters: Partial<GenerationParameters>;
 }
@@ -56,13 +58,42 @@ export function readBatchLine(row: JsonObject): BatchLine {
   if (model !== null && typeof model !== "string") throw invalid("body.model", "a text", model);
   const own = { chat: "messages", completion: "prompt", embedding: "input" }[kind];
   const others = kind === "embedding" ? [] : ["response_format"];
-  const parameters = parametersOfBody(body, kind, ["model", own, ...others]);
+  const tools = kind === "chat" ? toolsOfBody(body) : undefined;
+  const known = ["model", own, ...others, ...Object.keys(tools ?? {})];
+  const parameters = parametersOfBody(body, kind, known);
   const line: BatchLine = { kind, model: model ?? undefined, parameters };
   const format = kind === "embedding" ? undefined : formatOfBody(body);
   if (format) line.format = format;
+  if (tools) line.tools = tools;
   if (kind === "chat") line.messages = messagesOfBody(body);
   else line.prompts = textsOf(body[own], `body.${own}`, kind === "embedding" ? maxInputs : 1);
   return line;
+}
+
+/** Members of a chat's body that are about tools; undefined where it names no tool. */
+function toolsOfBody({
+  tools,
+  tool_choice: choice = null,
+  parallel_tool_calls: parallel = null,
+}: JsonObject): JsonObject | undefined {
+  if (!Array.isArray(tools) || tools.length === 0) return undefined;
+  for (const [at, tool] of tools.entries()) {
+    const isFunction =
+      isJsonObject(tool) && tool.type === "function" && isJsonObject(tool.function);
+    if (isFunction && typeof (tool.function as JsonObject).name === "string") continue;
+    throw invalid(`body.tools[${at}]`, "a function with a name", tool);
+  }
+  const isChoice =
+    isJsonObject(choice) || ["none", "auto", "required", null].includes(choice as string);
+  if (!isChoice) throw invalid("body.tool_choice", "none, auto, required or a function", choice);
+  if (parallel !== null && typeof parallel !== "boolean") {
+    throw invalid("body.parallel_tool_calls", "true or false", parallel);
+  }
+  return {
+    tools,
+    ...(choice !== null && { tool_choice: choice }),
+    ...(parallel !== null && { parallel_tool_calls: parallel }),
+  };
 }
 
 function kindOf(url: Json): RequestKind {

@@ -10,7 +10,7 @@ import type { AnswerForm } from "../answer-form.ts";
 import type { PromptSet } from "../prompt-set.ts";
 import { withComplaint } from "../reask.ts";
 import { type BatchLine, readBatchLine } from "./batch-line.ts";
-import { unsupported } from "./request-faults.ts";
+import { unsupported, withoutTools } from "./request-faults.ts";
 import { type ResponseFormat, ResponseForms } from "./response-forms.ts";
 
 export interface BatchPromptSetOptions {
@@ -20,6 +20,8 @@ export interface BatchPromptSetOptions {
   models: readonly string[];
   /** The engine gives vectors of texts. */
   embeds: boolean;
+  /** The engine calls tools that a chat names. */
+  callsTools: boolean;
   /** Names of parameters that the engine would have to drop, as `generation.topK`. */
   unsupportedBy(parameters: GenerationParameters): readonly string[];
 }
@@ -55,6 +57,10 @@ export class BatchPromptSet implements PromptSet {
       onTooLong: "fail",
     };
     if (line.format) this.#askForm(request, line.format, row);
+    if (line.tools) {
+      if (!this.#options.callsTools) throw unsupported("body.tools", withoutTools);
+      request.tools = line.tools;
+    }
     if (line.messages) return [{ ...request, messages: line.messages }];
     const [only, ...rest] = line.prompts!;
     if (line.kind === "completion") return [{ ...request, prompt: only! }];
@@ -81,7 +87,10 @@ export class BatchPromptSet implements PromptSet {
       throw unsupported("body.logprobs", "the engine gave none");
     }
     const form = request.structure && this.#formOf.get(request.structure);
-    return form === undefined ? response : inJson(form.accept(request, response));
+    // Who calls tools gives no answer yet.
+    const isCall = answers.some(({ toolCalls }) => toolCalls !== undefined);
+    if (form === undefined || isCall) return response;
+    return inJson(form.accept(request, response));
   }
 
   reask(request: InferenceRequest, badText: string, problem: string): InferenceRequest {
@@ -95,7 +104,9 @@ export class BatchPromptSet implements PromptSet {
     responses: readonly (InferenceResponse | undefined)[],
   ): Json {
     const answers = responses.flatMap((response) => response?.answers ?? []);
-    const values = answers.map(({ value, text }) => value ?? text);
+    const values = answers.map(({ value, text, toolCalls }) =>
+      toolCalls ? { content: text, tool_calls: [...toolCalls] } : (value ?? text),
+    );
     return values.length === 1 ? values[0]! : values;
   }
 

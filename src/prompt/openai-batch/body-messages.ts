@@ -1,6 +1,6 @@
 import type { ChatMessage } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
-import { invalid, missing, shown, unsupported, withoutTools } from "./request-faults.ts";
+import { invalid, missing, shown, unsupported, withoutToolMessages } from "./request-faults.ts";
 
 /** `developer` is the newer name of the system role. */
 const roles: Readonly<Record<string, ChatMessage["role"]>> = {
@@ -34,14 +34,15 @@ function messageOf(message: Json, field: string): ChatMessage {
   const { role, content, ...rest } = message;
   if (role === undefined || role === null) throw missing(`${field}.role`);
   if (role === "tool" || role === "function") {
-    throw unsupported(`${field}.role`, `${role}; ${withoutTools}`);
+    throw unsupported(`${field}.role`, `${role}; ${withoutToolMessages}`);
   }
   if (typeof role !== "string" || !Object.hasOwn(roles, role)) {
     throw invalid(`${field}.role`, `one of ${Object.keys(roles).join(", ")}`, role);
   }
   for (const [name, value] of Object.entries(rest)) {
     const isEmpty = value === null || (Array.isArray(value) && value.length === 0);
-    if (!isEmpty) throw unsupported(`${field}.${name}`, callFields.has(name) ? withoutTools : "");
+    if (!isEmpty)
+      throw unsupported(`${field}.${name}`, callFields.has(name) ? withoutToolMessages : "");
   }
   if (content === undefined || content === null) throw missing(`${field}.content`);
   return { role: roles[role]!, content: textOf(content, `${field}.content`) };

@@ -18,7 +18,12 @@ export function unsupported(field: string, detail = ""): SluiceError {
 
 /** What a line with tools is told; `response_format` gets what most of them are for. */
 export const withoutTools =
-  "no tools are called: take them out, and ask for their arguments by response_format json_schema";
+  "no tools are called: ask a server by engine openai, or take them out, and ask for their " +
+  "arguments by response_format json_schema";
+
+/** The same of a conversation that goes on from calls, which no engine is handed. */
+export const withoutToolMessages =
+  "calls in earlier messages are not taken: write what they gave as text of the user";
 
 const shownCharacters = 60;
 

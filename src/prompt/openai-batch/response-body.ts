@@ -43,7 +43,8 @@ function responseBody(
   const choices = answers.map((answer, index) => ({
     index,
     ...(isChat ? chatChoice(answer) : textChoice(answer)),
-    finish_reason: answer.finishReason,
+    finish_reason:
+      answer.toolCalls && answer.finishReason === "stop" ? "tool_calls" : answer.finishReason,
   }));
   return {
     object: isChat ? "chat.completion" : "text_completion",
@@ -53,9 +54,11 @@ function responseBody(
   };
 }
 
-function chatChoice({ text, logprobs }: Answer): JsonObject {
+function chatChoice({ text, logprobs, toolCalls }: Answer): JsonObject {
+  const calls = toolCalls && { tool_calls: [...toolCalls] };
+  const content = calls && text === "" ? null : text;
   return {
-    message: { role: "assistant", content: text, refusal: null },
+    message: { role: "assistant", content, refusal: null, ...calls },
     logprobs: logprobs === undefined ? null : { content: logprobs.map(chatLogprob), refusal: null },
   };
 }

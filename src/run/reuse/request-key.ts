@@ -25,11 +25,14 @@ export function areRepeatable({ temperature, explicit }: GenerationParameters): 
  * @param model says which model answers, weights included, as canonical JSON.
  */
 export function requestKey(model: string, request: InferenceRequest): string {
-  const { messages, prompt, onTooLong, slottedLine, structure, embed, row } = request;
+  const { messages, prompt, onTooLong, slottedLine, structure, embed, row, tools } = request;
   // Members stand in one order, as they are made in one place: cheaper than canonical JSON.
   const read = JSON.stringify([messages, prompt, onTooLong, slottedLine, structure, embed]);
+  const ofTools = tools === undefined ? "" : `\n${canonicalJson(tools)}`;
   const ofRow = row === undefined ? "" : `\n${canonicalJson(row)}`;
-  return sha256Hex(`${model}\n${decisiveParameters(request.parameters)}\n${read}${ofRow}`);
+  return sha256Hex(
+    `${model}\n${decisiveParameters(request.parameters)}\n${read}${ofTools}${ofRow}`,
+  );
 }
 
 /** Requests of a job share their parameters. */

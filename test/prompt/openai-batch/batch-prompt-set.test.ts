@@ -18,6 +18,7 @@ const setOf = (changes: Partial<BatchPromptSetOptions> = {}) =>
     parameters,
     models: ["m"],
     embeds: true,
+    callsTools: true,
     unsupportedBy: () => [],
     ...changes,
   });
