@@ -20,8 +20,8 @@ export const reservedVariables: readonly string[] = Object.freeze([
 
 /**
  * What was given on a command line, by flag name without dashes: a short flag (`model`, `input`,
- * `input-list`, `prompt`, `prompt-file` with the text of the file, `output`, `base-url`, `limit`, `sample`, `seed`, `env`) or a dotted key
- * of the schema.
+ * `input-list`, `prompt`, `prompt-file` with the text of the file, `output`, `base-url`, `limit`,
+ * `sample`, `seed`, `env`) or a dotted key of the schema.
  */
 export type JobFlags = Readonly<Record<string, string | boolean | readonly string[] | undefined>>;
 
