@@ -7,12 +7,14 @@ import { jobKeys } from "../../src/run/job/keys.ts";
 describe("files that npm run docs writes", () => {
   const files = [...generatedFiles()];
 
-  it("are four", () => {
+  it("are six", () => {
     expect(files.map(([path]) => path)).toEqual([
       "schema/job.json",
       "docs/job-file.md",
       "docs/engines.md",
       "docs/errors.md",
+      "src/run/job/job-input.ts",
+      "src/run/job/model-input.ts",
     ]);
   });
 
