@@ -13,7 +13,7 @@ prompts:
     promt: hi
 generation:
   temperature: warm
-limit: 0
+limit: -1
 onRowError: dead-leter
 `);
     expect(error.code).toBe("JOB_INVALID");
@@ -25,7 +25,7 @@ onRowError: dead-leter
       "  job.yaml:5 prompts.short: give exactly one of prompt, messages and type",
       "  job.yaml:6 prompts.short.promt: is no key here; did you mean prompt?",
       '  job.yaml:8 generation.temperature: must be a number, not "warm"',
-      "  job.yaml:9 limit: must be at least 1",
+      "  job.yaml:9 limit: must be at least 0",
       '  job.yaml:10 onRowError: must be one of dead-letter, fail, not "dead-leter"; did you mean dead-letter?',
     ]);
   });
