@@ -89,6 +89,9 @@ function rateLines({ rowsPerSecond, etaSeconds }: RunStatus): string[] {
 function nextSteps(run: RunStatus): string[] {
   const { state, openTasks, rows, location, tasks, openRetry } = run;
   if (state === "running") return [];
+  if (run.needsProgram) {
+    return run.sealedAt === null ? ["  to go on: run the program that began it again"] : [];
+  }
   if (openRetry) {
     return [
       `  to go on: sluice resume ${location}; to drop it: sluice retry ${location} --abandon`,

@@ -5,6 +5,7 @@ import type { JobSpec } from "./job/schema.ts";
 import type { RunLocation } from "./locate.ts";
 import { type Plan, readPlan } from "./plan.ts";
 import { openRetry } from "./retry/abandon-retry.ts";
+import { assertLoadable } from "./retry/plan-retry.ts";
 import { resumeRetry } from "./retry/run-retry.ts";
 import { type RunJobOptions, type RunResult, runJob } from "./run-job.ts";
 import { readManifest } from "./seal/seals.ts";
@@ -34,6 +35,7 @@ export async function resumeRun(
   const job = await change(await jobOfRun(storage, plan, location));
   // Nothing of a sealed run is read again, so that its input may have gone.
   const isExtended = (await readManifest(storage)) !== undefined;
+  if (!isExtended) assertLoadable(job, "run that program again: it goes on where it stopped");
   return await runJob(job, dependencies, { ...options, isExtended, overwrite: false, fork: false });
 }
 

@@ -61,6 +61,8 @@ export interface RunStatus {
   usd: number | null;
   /** Which model answers. */
   model: { engine: string; name: string | null };
+  /** Stages are functions of a program, which alone can go on with the run. */
+  needsProgram: boolean;
   /** What is read. */
   input: { paths: string[]; files: number; bytes: number };
   /** Rows a second: of the call that goes on, or of all calls of a sealed run; null = not known. */
@@ -251,6 +253,7 @@ export class StatusReader {
       openUsage,
       usd: sealed?.bill?.usd ?? usdOf(addUsage(usage, openUsage), jobOf(plan, lives).prices),
       model: modelOf(jobOf(plan, lives)),
+      needsProgram: isOfProgram(plan.job),
       input: { paths: pathsOf(plan.job), files: plan.input.files, bytes: plan.input.bytes },
       rowsPerSecond,
       etaSeconds: isRunning && rowsPerSecond ? (total - done) / rowsPerSecond : null,
@@ -292,6 +295,9 @@ function rateOf(
   if (state !== "running" || !begun || !(now > begun.atMs)) return null;
   return Math.max(0, done - begun.rows) / ((now - begun.atMs) / 1000);
 }
+
+const isOfProgram = ({ model }: JobSpec) =>
+  model.engine === "pipeline" && model.stages.some(({ closure }) => closure !== undefined);
 
 function modelOf({ model }: JobSpec): RunStatus["model"] {
   const named = model as { name?: unknown; module?: unknown };

@@ -5,7 +5,7 @@ import { promisify, stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
 import { runSluice } from "../chaos/sluice-process.ts";
 import { scratchFolder } from "../run/whole-run.ts";
-import { sluiceProgram } from "../sluice-program.ts";
+import { sluiceModule, sluiceProgram } from "../sluice-program.ts";
 
 const execute = promisify(execFile);
 const script = await execute("script", ["--version"]).catch(() => ({ stdout: "" }));
@@ -99,6 +99,20 @@ describe("sluice on a terminal", () => {
 });
 
 describe("sluice resume", () => {
+  it("says of functions of a program that it cannot call them", async () => {
+    const folder = folderWithJob();
+    const program = `import { dataset } from ${JSON.stringify(sluiceModule)};
+      await dataset.jsonl("rows.jsonl")
+        .map((row) => process.exit(row.id === "a" ? 7 : 8)).writeJsonl("out");`;
+    writeFileSync(join(folder, "program.mjs"), program);
+    const ended = execute(process.execPath, ["program.mjs"], { cwd: folder });
+    await expect(ended).rejects.toMatchObject({ code: 7 });
+    const told = (await runSluice(["status", "out"], folder)).stdout;
+    expect(told).toContain("to go on: run the program that began it again\n");
+    const { code, stderr } = await runSluice(["resume", "out"], folder);
+    expect([code, stderr]).toEqual([64, expect.stringContaining("run that program again")]);
+  });
+
   it("goes on with what stopped, a run or its retry, by its own job and changes", async () => {
     const folder = folderWithJob();
     const slow = ["--set", "model.latencyMs=700"];

@@ -88,16 +88,17 @@ export async function retriedJob(
   return { base, job };
 }
 
+const ownDataset =
+  "read its failed rows (sluice results --failed), and run those as a dataset of their own; " +
+  "of runs whose stages are modules, failed rows are asked again";
+
 /** What a program had as functions is gone with it: only modules can be loaded again. */
-function assertLoadable({ model }: JobSpec): void {
+export function assertLoadable({ model }: JobSpec, hint = ownDataset): void {
   if (model.engine !== "pipeline") return;
   const at = model.stages.findIndex(({ closure }) => closure !== undefined);
   if (at < 0) return;
-  throw new SluiceError("UNSUPPORTED", `stage ${at + 1} is a function of the program of this run`, {
-    hint:
-      "read its failed rows (sluice results --failed), and run those as a dataset of their own; " +
-      "of runs whose stages are modules, failed rows are asked again",
-  });
+  const detail = `stage ${at + 1} is a function of the program of this run`;
+  throw new SluiceError("UNSUPPORTED", detail, { hint });
 }
 
 /** Keys that say which rows there are, and what their results look like. */
