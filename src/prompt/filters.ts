@@ -1,5 +1,6 @@
 import type { WrittenJson } from "../foundation/exact-json.ts";
 import { splitSentences } from "./sentences.ts";
+import { usualFilters } from "./usual-filters.ts";
 import { isObject, kindOf, printValue } from "./value-text.ts";
 
 /** Arguments of a filter, by place and by keyword. */
@@ -8,15 +9,19 @@ export interface FilterArguments {
   named: Readonly<Record<string, WrittenJson>>;
 }
 
-type Filter = (input: WrittenJson, given: FilterArguments) => WrittenJson;
+/** What a filter makes of its input; a plain `Error` says what does not fit. */
+export type Filter = (input: WrittenJson, given: FilterArguments) => WrittenJson;
 
 /** Filters that the library knows; which value takes which is its own business. */
 const libraryFilters = [
-  ...["safe", "tojson", "list", "first", "last", "length", "reverse", "sort", "string", "unique"],
-  ...["upper", "lower", "title", "capitalize", "trim", "indent", "int", "float", "abs", "items"],
-  ...["bool", "default", "selectattr", "rejectattr", "map", "replace", "get", "keys", "values"],
+  ...["safe", "tojson", "first", "last", "sort", "string", "unique", "float", "abs", "items"],
+  ...["upper", "lower", "title", "capitalize", "indent"],
+  ...["bool", "default", "selectattr", "rejectattr", "replace", "get", "keys", "values"],
   "dictsort",
 ];
+
+/** Filters that apply another filter or a test to each element; the interpreter does them. */
+export const elementFilters: ReadonlySet<string> = new Set(["map", "select", "reject"]);
 
 /** Filters that cut a text, or each text of a list, into pieces: one flat list. */
 export const cuttingFilters: Readonly<Record<string, (input: WrittenJson) => string[]>> =
@@ -33,15 +38,22 @@ export const cuttingFilters: Readonly<Record<string, (input: WrittenJson) => str
  * - `sentences`: a text, or a list of texts, as a list of sentences;
  * - `words`: its words, parted by white space;
  * - `lines`: its lines, trimmed, empty ones dropped;
+ * - the usual ones of Jinja that the library lacks: `usual-filters.ts`;
  * - `join(separator, attribute)`: as Jinja's, and lists or objects inside print as `{{ }}` does.
  */
 export const ownFilters: Readonly<Record<string, Filter>> = Object.freeze({
   ...cuttingFilters,
+  ...usualFilters,
   join,
 });
 
 /** Every filter name that a template may use. */
-export const filterNames: readonly string[] = [...libraryFilters, "d", ...Object.keys(ownFilters)];
+export const filterNames: readonly string[] = [
+  ...libraryFilters,
+  ...elementFilters,
+  "d",
+  ...Object.keys(ownFilters),
+];
 
 /** The texts of a text or of a list of texts; null elements count as nothing. */
 function textsOf(name: string, input: WrittenJson): string[] {

@@ -31,10 +31,19 @@ export function parseTemplate(source: string, place: TemplateSource): JinjaNode 
     program = parseJinja(source);
   } catch (cause) {
     const fault = findFault(source, parseJinja, messageOf);
-    throw invalid(place, fault?.problem ?? messageOf(cause), fault?.at, source, cause);
+    const hint = spacedName(source, fault?.at);
+    throw invalid(place, fault?.problem ?? messageOf(cause), fault?.at, source, cause, hint);
   }
   for (const node of nodesOf(program)) checkNames(node, source, place);
   return program;
+}
+
+/** What to write for a column whose name has spaces: `{{ Review Text }}` is two names. */
+function spacedName(source: string, at = 0): string | undefined {
+  const tag =
+    /^\{[{%]-?\s*(?:if\s+|for\s+\w+\s+in\s+)?([\p{L}_][\p{L}\p{N}_]*(?:[ -]+[\p{L}\p{N}_]+)+)/u;
+  const name = tag.exec(source.slice(at))?.[1];
+  return name && `for a column whose name has spaces write {{ row["${name}"] }}`;
 }
 
 /** A template error with its place in words, as `line 2, column 7`. */
@@ -44,11 +53,12 @@ export function invalid(
   at?: number,
   source = "",
   cause?: unknown,
+  hint?: string,
 ): SluiceError {
   const where = at === undefined ? "" : ` at ${lineAndColumn(source, at)}`;
   const detail = `${place.name}${where}: ${problem}`;
   const { file, name: field } = place;
-  return new SluiceError("TEMPLATE_INVALID", detail, { file, field, cause });
+  return new SluiceError("TEMPLATE_INVALID", detail, { file, field, cause, ...(hint && { hint }) });
 }
 
 function lineAndColumn(source: string, at: number): string {

@@ -2,7 +2,7 @@ import { SluiceError } from "../foundation/errors.ts";
 import type { WrittenJson, WrittenRow } from "../foundation/exact-json.ts";
 import { limits } from "../foundation/limits.ts";
 import { missing, wrongType } from "./field-errors.ts";
-import { type FilterArguments, ownFilters } from "./filters.ts";
+import { elementFilters, type FilterArguments, filterNames, ownFilters } from "./filters.ts";
 import {
   type Environment,
   fromRuntime,
@@ -262,6 +262,10 @@ export class StrictInterpreter extends JinjaInterpreter {
     const name = filterNameOf(node) ?? "";
     const own = Object.hasOwn(ownFilters, name) ? ownFilters[name] : undefined;
     try {
+      if (elementFilters.has(name) && Array.isArray(operand.value)) {
+        const changed = this.#eachElement(name, operand.value, node, environment);
+        if (changed !== undefined) return changed;
+      }
       if (own !== undefined) {
         const input = fromRuntime(operand);
         return toRuntime(own(input, this.#filterArguments(node, environment)));
@@ -274,6 +278,40 @@ export class StrictInterpreter extends JinjaInterpreter {
       if (!isPlainError(thrown)) throw thrown;
       throw wrongType(this.#place, inWords(thrown), pathOf(node.operand));
     }
+  }
+
+  /** Undefined for `map(attribute=…)`, which the library does. */
+  #eachElement(
+    name: string,
+    elements: readonly RuntimeValue[],
+    node: JinjaNode,
+    environment: Environment,
+  ): RuntimeValue | undefined {
+    const [called, ...others] = filterArgumentsOf(node);
+    if (name === "map" && called?.type !== "StringLiteral") return undefined;
+    const callee = { type: "Identifier", value: called?.value };
+    const list = toRuntime([]);
+    if (name === "map") {
+      if (!filterNames.includes(String(called?.value)))
+        throw new Error(`no filter ${called?.value}`);
+      const filter = { type: "CallExpression", callee, args: others };
+      const type = "FilterExpression";
+      list.value = elements.map((each) =>
+        this.evaluate(
+          { type, operand: evaluated(each), filter: others.length === 0 ? callee : filter },
+          environment,
+        ),
+      );
+      return list;
+    }
+    const isWanted = (each: RuntimeValue) => {
+      const operand = evaluated(each);
+      const tested = called ? { type: "TestExpression", operand, test: callee } : operand;
+      const both = { type: "UnaryExpression", operator: { value: "not" }, argument: tested };
+      return this.evaluate(both, environment).value === (name === "reject");
+    };
+    list.value = elements.filter(isWanted);
+    return list;
   }
 
   #filterArguments(node: JinjaNode, environment: Environment): FilterArguments {

@@ -1,0 +1,258 @@
+import { type WrittenJson, WrittenNumber } from "../foundation/exact-json.ts";
+import type { Filter, FilterArguments } from "./filters.ts";
+import { isNumber, isObject, kindOf, printValue } from "./value-text.ts";
+
+/** Filters of Jinja that the library lacks, or has for fewer values, with Jinja's own results. */
+export const usualFilters: Readonly<Record<string, Filter>> = Object.freeze({
+  batch,
+  center: (input, given) => centered(textOf("center", input), wholeOf(given, 0, "width", 80)),
+  count: length,
+  e: escaped,
+  escape: escaped,
+  format,
+  groupby,
+  int: whole,
+  length,
+  list: (input) => elementsOf("list", input),
+  max: (input, given) => extreme("max", input, given),
+  min: (input, given) => extreme("min", input, given),
+  reverse: (input) => {
+    const reversed = elementsOf("reverse", input).toReversed();
+    return typeof input === "string" ? reversed.join("") : reversed;
+  },
+  round,
+  striptags: (input) =>
+    textOf("striptags", input)
+      .replace(/<!--.*?-->|<[^>]*>/gs, "")
+      .replace(/\s+/g, " ")
+      .trim(),
+  sum,
+  trim: (input, given) => trimmed(textOf("trim", input), argumentOf(given, 0, "chars")),
+  truncate,
+  urlencode: (input) => encodeURIComponent(printValue(input)).replaceAll("%2F", "/"),
+  wordcount: (input) => textOf("wordcount", input).match(/[\p{L}\p{N}_]+/gu)?.length ?? 0,
+});
+
+function argumentOf(
+  { positional, named }: FilterArguments,
+  at: number,
+  name: string,
+): WrittenJson | undefined {
+  return positional[at] ?? named[name];
+}
+
+function wholeOf(given: FilterArguments, at: number, name: string, otherwise: number): number {
+  const value = Number(argumentOf(given, at, name) ?? otherwise);
+  if (Number.isInteger(value)) return value;
+  throw new Error(`${name} must be a whole number`);
+}
+
+function textOf(filter: string, input: WrittenJson): string {
+  if (typeof input === "string" || isNumber(input)) return String(input);
+  throw new Error(`${filter} takes a text, not ${kindOf(input)}`);
+}
+
+function elementsOf(filter: string, input: WrittenJson): WrittenJson[] {
+  if (Array.isArray(input)) return input;
+  if (typeof input === "string") return Array.from(input);
+  if (isObject(input)) return Object.keys(input);
+  throw new Error(`${filter} takes a list, not ${kindOf(input)}`);
+}
+
+function length(input: WrittenJson): number {
+  return elementsOf("length", input).length;
+}
+
+function batch(input: WrittenJson, given: FilterArguments): WrittenJson {
+  const size = wholeOf(given, 0, "linecount", 1);
+  if (size < 1) throw new Error("linecount must be at least 1");
+  const fill = argumentOf(given, 1, "fill_with");
+  const elements = elementsOf("batch", input);
+  const batches: WrittenJson[][] = [];
+  for (let at = 0; at < elements.length; at += size) batches.push(elements.slice(at, at + size));
+  const last = batches.at(-1);
+  while (fill !== undefined && last && last.length < size) last.push(fill);
+  return batches;
+}
+
+function centered(text: string, width: number): string {
+  const blanks = Math.max(0, width - Array.from(text).length);
+  const before = Math.floor(blanks / 2) + ((blanks % 2) & (width % 2));
+  return " ".repeat(before) + text + " ".repeat(blanks - before);
+}
+
+const entities: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  "'": "&#39;",
+  '"': "&#34;",
+};
+
+function escaped(input: WrittenJson): string {
+  return printValue(input).replace(/[&<>'"]/g, (character) => entities[character]!);
+}
+
+/** `"%s: %.2f" | format(name, price)`, with the signs of printf that Jinja's users know. */
+function format(input: WrittenJson, { positional }: FilterArguments): string {
+  let next = 0;
+  const pattern = /%([-+0]*)(\d*)(?:\.(\d+))?([a-zA-Z%])/g;
+  return textOf("format", input).replace(
+    pattern,
+    (sign, flags: string, width, digits?: string, kind?: string) => {
+      if (kind === "%") return "%";
+      const value = positional[next++];
+      if (value === undefined) throw new Error(`format has no value for ${sign}`);
+      const text = formatted(value, sign, kind!, digits);
+      const signed =
+        flags.includes("+") && kind !== "s" && !text.startsWith("-") ? `+${text}` : text;
+      if (flags.includes("-")) return signed.padEnd(Number(width));
+      if (!flags.includes("0") || kind === "s") return signed.padStart(Number(width));
+      const [, minus = "", rest = ""] = /^([-+]?)(.*)$/.exec(signed)!;
+      return minus + rest.padStart(Number(width) - minus.length, "0");
+    },
+  );
+}
+
+function formatted(value: WrittenJson, sign: string, kind: string, digits = ""): string {
+  if (kind === "s") return digits === "" ? printValue(value) : printValue(value).slice(0, +digits);
+  if (!isNumber(value)) throw new Error(`format takes a number for ${sign}, not ${kindOf(value)}`);
+  if (kind === "d" || kind === "i") return String(whole(value, { positional: [], named: {} }));
+  if (kind === "f") return Number(value).toFixed(digits === "" ? 6 : Number(digits));
+  throw new Error(`format does not know ${sign}`);
+}
+
+/** The value of an attribute such as `order.total`, or the element itself without one. */
+function attributeOf(filter: string, element: WrittenJson, attribute: WrittenJson | undefined) {
+  let value = element;
+  for (const step of attribute === undefined ? [] : String(attribute).split(".")) {
+    const inner: WrittenJson | undefined = Array.isArray(value)
+      ? value[Number(step)]
+      : isObject(value) && Object.hasOwn(value, step)
+        ? value[step]
+        : undefined;
+    if (inner === undefined) throw new Error(`${filter} by ${attribute}: an element lacks it`);
+    value = inner;
+  }
+  return value;
+}
+
+/** Whether one value goes before another: numbers by size, texts without regard to case. */
+function isBefore(a: WrittenJson, b: WrittenJson): boolean {
+  if (isNumber(a) && isNumber(b)) return exactOf(a) < exactOf(b);
+  return String(a).toLowerCase() < String(b).toLowerCase();
+}
+
+function exactOf(number: number | bigint | WrittenNumber): number | bigint {
+  return number instanceof WrittenNumber ? number.exact : number;
+}
+
+function groupby(input: WrittenJson, given: FilterArguments): WrittenJson {
+  const attribute = argumentOf(given, 0, "attribute");
+  if (attribute === undefined) throw new Error("groupby needs an attribute");
+  const groups = new Map<string, [WrittenJson, WrittenJson[]]>();
+  for (const element of elementsOf("groupby", input)) {
+    const value = attributeOf("groupby", element, attribute);
+    const key = `${typeof value} ${printValue(value).toLowerCase()}`;
+    if (!groups.has(key)) groups.set(key, [value, []]);
+    groups.get(key)![1].push(element);
+  }
+  return [...groups.values()].sort(([a], [b]) => (isBefore(a, b) ? -1 : isBefore(b, a) ? 1 : 0));
+}
+
+/** As Python: toward zero, every digit of a long number; `default` for a text that is no number. */
+function whole(input: WrittenJson, given: FilterArguments): WrittenJson {
+  if (typeof input === "boolean") return Number(input);
+  const text = textOf("int", input).trim();
+  if (/^[-+]?\d+$/.test(text)) return shortest(BigInt(text));
+  const value = isNumber(input) ? Number(input) : Number(text === "" ? Number.NaN : text);
+  if (Number.isNaN(value)) return argumentOf(given, 0, "default") ?? 0;
+  if (!Number.isFinite(value)) throw new Error(`int: ${text} is not a whole number`);
+  return shortest(BigInt(Math.trunc(value)));
+}
+
+function shortest(value: bigint): number | bigint {
+  return Number.isSafeInteger(Number(value)) ? Number(value) : value;
+}
+
+/** Rounds as Python does: halves to the even neighbour, and what is no whole number stays none. */
+function round(input: WrittenJson, given: FilterArguments): WrittenJson {
+  if (!isNumber(input)) throw new Error(`round takes a number, not ${kindOf(input)}`);
+  if (/^-?\d+$/.test(String(input))) return input;
+  const precision = wholeOf(given, 0, "precision", 0);
+  const method = String(argumentOf(given, 1, "method") ?? "common");
+  if (!["common", "ceil", "floor"].includes(method)) {
+    throw new Error("method must be common, ceil or floor");
+  }
+  const [value, factor] = [Number(input), 10 ** precision];
+  const rounded =
+    method === "ceil"
+      ? Math.ceil(value * factor) / factor
+      : method === "floor"
+        ? Math.floor(value * factor) / factor
+        : roundedToEven(value, precision);
+  return Number.isInteger(rounded) ? new WrittenNumber(`${rounded}.0`) : rounded;
+}
+
+/** Digits that tell whether a double lies half way between two others of fewer digits. */
+const digitsBehindHalf = 40;
+
+function roundedToEven(value: number, precision: number): number {
+  if (precision < 0) {
+    const tens = 10 ** -precision;
+    return roundedToEven(value / tens, 0) * tens;
+  }
+  const digits = value.toFixed(Math.min(100, precision + digitsBehindHalf));
+  const isHalf = /^50*$/.test(digits.slice(digits.indexOf(".") + 1 + precision));
+  if (!isHalf) return Number(value.toFixed(precision));
+  const factor = 10 ** precision;
+  return (2 * Math.round((value * factor) / 2)) / factor;
+}
+
+function extreme(filter: "max" | "min", input: WrittenJson, given: FilterArguments): WrittenJson {
+  const attribute = given.named.attribute;
+  const elements = elementsOf(filter, input);
+  if (elements.length === 0) throw new Error(`${filter} takes a list that is not empty`);
+  return elements.reduce((best, next) => {
+    const [a, b] = [best, next].map((each) => attributeOf(filter, each, attribute));
+    return (filter === "min" ? isBefore(b!, a!) : isBefore(a!, b!)) ? next : best;
+  });
+}
+
+function sum(input: WrittenJson, given: FilterArguments): WrittenJson {
+  const attribute = argumentOf(given, 0, "attribute");
+  const values = elementsOf("sum", input).map((each) => attributeOf("sum", each, attribute));
+  const start = argumentOf(given, 1, "start");
+  const numbers = [start ?? 0, ...values].map((value) => {
+    if (isNumber(value)) return exactOf(value);
+    throw new Error(`sum takes numbers, not ${kindOf(value)}`);
+  });
+  if (numbers.every((number) => typeof number === "bigint" || Number.isSafeInteger(number))) {
+    return shortest(numbers.reduce<bigint>((total, number) => total + BigInt(number), 0n));
+  }
+  return numbers.reduce<number>((total, number) => total + Number(number), 0);
+}
+
+function trimmed(text: string, characters: WrittenJson | undefined): string {
+  if (characters === undefined || characters === null) return text.trim();
+  const cut = new Set(Array.from(String(characters)));
+  const letters = Array.from(text);
+  let [start, end] = [0, letters.length];
+  while (start < end && cut.has(letters[start]!)) start++;
+  while (end > start && cut.has(letters[end - 1]!)) end--;
+  return letters.slice(start, end).join("");
+}
+
+/** As Jinja: at most `length` characters with the end, unless no more than `leeway` are beyond. */
+function truncate(input: WrittenJson, given: FilterArguments): string {
+  const text = textOf("truncate", input);
+  const letters = Array.from(text);
+  const most = wholeOf(given, 0, "length", 255);
+  const killsWords = argumentOf(given, 1, "killwords") === true;
+  const end = String(argumentOf(given, 2, "end") ?? "...");
+  const leeway = wholeOf(given, 3, "leeway", 5);
+  if (letters.length <= most + leeway) return text;
+  const kept = letters.slice(0, Math.max(0, most - Array.from(end).length)).join("");
+  const lastBlank = kept.lastIndexOf(" ");
+  return (killsWords || lastBlank < 0 ? kept : kept.slice(0, lastBlank)) + end;
+}
