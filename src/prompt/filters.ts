@@ -1,16 +1,7 @@
 import type { WrittenJson } from "../foundation/exact-json.ts";
 import { splitSentences } from "./sentences.ts";
-import { usualFilters } from "./usual-filters.ts";
+import { type Filter, type FilterArguments, usualFilters } from "./usual-filters.ts";
 import { isObject, kindOf, printValue } from "./value-text.ts";
-
-/** Arguments of a filter, by place and by keyword. */
-export interface FilterArguments {
-  positional: readonly WrittenJson[];
-  named: Readonly<Record<string, WrittenJson>>;
-}
-
-/** What a filter makes of its input; a plain `Error` says what does not fit. */
-export type Filter = (input: WrittenJson, given: FilterArguments) => WrittenJson;
 
 /** Filters that the library knows; which value takes which is its own business. */
 const libraryFilters = [

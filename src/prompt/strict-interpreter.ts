@@ -2,7 +2,7 @@ import { SluiceError } from "../foundation/errors.ts";
 import type { WrittenJson, WrittenRow } from "../foundation/exact-json.ts";
 import { limits } from "../foundation/limits.ts";
 import { missing, wrongType } from "./field-errors.ts";
-import { elementFilters, type FilterArguments, filterNames, ownFilters } from "./filters.ts";
+import { elementFilters, filterNames, ownFilters } from "./filters.ts";
 import {
   type Environment,
   fromRuntime,
@@ -22,6 +22,7 @@ import {
   pathOf,
   type TemplateSource,
 } from "./jinja-syntax.ts";
+import type { FilterArguments } from "./usual-filters.ts";
 
 const undefinedValue = toRuntime(undefined);
 

@@ -1,6 +1,14 @@
 import { type WrittenJson, WrittenNumber } from "../foundation/exact-json.ts";
-import type { Filter, FilterArguments } from "./filters.ts";
 import { isNumber, isObject, kindOf, printValue } from "./value-text.ts";
+
+/** Arguments of a filter, by place and by keyword. */
+export interface FilterArguments {
+  positional: readonly WrittenJson[];
+  named: Readonly<Record<string, WrittenJson>>;
+}
+
+/** What a filter makes of its input; a plain `Error` says what does not fit. */
+export type Filter = (input: WrittenJson, given: FilterArguments) => WrittenJson;
 
 /** Filters of Jinja that the library lacks, or has for fewer values, with Jinja's own results. */
 export const usualFilters: Readonly<Record<string, Filter>> = Object.freeze({

@@ -259,6 +259,11 @@ export interface JobPrompt {
   prompt?: string | undefined;
   /** A conversation instead of `prompt`. */
   messages?: JobPromptMessages[] | undefined;
+  /**
+   * Jinja expression for the turns before, which stand behind system messages: a list of {user,
+   * bot}, {role, content} or [user, bot].
+   */
+  history?: string | undefined;
   /** A prompt type of Axolotl instead of `prompt`: a name, or a type of one's own. */
   type?: string | JobDatasetType | undefined;
   /** What the type takes, by Axolotl's names. */
