@@ -130,6 +130,8 @@ const promptObject = z
       .min(1)
       .optional()
       .describe("A conversation instead of `prompt`"),
+    ...typeFields,
+    ...promptFields,
     history: z
       .string()
       .optional()
@@ -137,8 +139,6 @@ const promptObject = z
         "Jinja expression for the turns before, which stand behind system messages: a list of " +
           "{user, bot}, {role, content} or [user, bot]",
       ),
-    ...typeFields,
-    ...promptFields,
   })
   .refine(
     ({ prompt, messages, type, file }) =>

@@ -236,7 +236,7 @@ export class EndedEarly extends SluiceError {
   }
 }
 
-/** U+2028 and U+2029 are escaped, for `node:readline`, by which a program may read, ends lines there. */
+/** U+2028 and U+2029 are escaped: `node:readline`, which a program may use, ends lines there. */
 function lineText(line: BatchLine): string {
   return JSON.stringify(line).replace(/[\u2028\u2029]/g, (separator) =>
     separator === "\u2028" ? "\\u2028" : "\\u2029",

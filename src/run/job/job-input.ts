@@ -304,6 +304,11 @@ export interface JobPrompt {
   stripWhitespace?: boolean | undefined;
   /** Text of the end-of-sequence token, which is cut off a completion's prompt. */
   eosToken?: string | undefined;
+  /**
+   * Jinja expression for the turns before, which stand behind system messages: a list of {user,
+   * bot}, {role, content} or [user, bot].
+   */
+  history?: string | undefined;
 }
 
 export interface JobPromptMessages {

@@ -30,7 +30,7 @@ describe("RunningProgram", () => {
     expect(late).toMatchObject({ code: "ENGINE_DIED" });
   });
 
-  it("reads a prompt with separators of lines, at which node:readline ends lines, as one line", async () => {
+  it("reads a prompt with separators of lines as one line", async () => {
     const { program } = start("ready");
     const reply = await program.ask(batch(1, "one\u2028two\u2029three"));
     expect(reply).toMatchObject({ results: [{ text: "ONE\u2028TWO\u2029THREE" }] });
