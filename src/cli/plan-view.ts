@@ -47,12 +47,13 @@ function costLines({ tokens, usd, seconds, basis, measuredRows, sampledRows }: R
   const { prompt, completion, charactersPerToken } = tokens;
   const perToken = `characters / ${charactersPerToken}`;
   if (basis === "characters") {
+    const most = tokens.limitedBy === "nothing" ? "perhaps" : "at most";
     const lines = [
-      `tokens    ${about(prompt, grouped)} in, at most ${grouped(completion.high)} out`,
+      `tokens    ${about(prompt, grouped)} in, ${most} ${grouped(completion.high)} out`,
       `          in: ${perToken} of ${counted(sampledRows, "sampled row")}, a chat template adds some`,
-      "          out: maxNewTokens for each request; --measure asks some rows and says more",
+      ...limitLines(tokens),
     ];
-    return usd === null ? lines : [...lines, `money     at most ${dollars(usd.high)}`];
+    return usd === null ? lines : [...lines, `money     ${most} ${dollars(usd.high)}`];
   }
   const rows =
     basis === "run"
@@ -65,6 +66,24 @@ function costLines({ tokens, usd, seconds, basis, measuredRows, sampledRows }: R
   if (usd !== null) lines.push(`money     ${about(usd, dollars)}`);
   if (seconds !== null) lines.push(`time      ${about(seconds, duration)}`);
   return lines;
+}
+
+/** What limits the answers, and so the estimate of their tokens. */
+function limitLines({ limitedBy, defaultLimit }: RunPreview["tokens"]): string[] {
+  const measure = "--measure asks some rows and says more";
+  const tokens = `${grouped(defaultLimit)} tokens for each request`;
+  const lines = {
+    job: [`out: maxNewTokens for each request; ${measure}`],
+    engine: [
+      `out: ${tokens}, the engine's default; generation.maxNewTokens sets another`,
+      `     limit; ${measure}`,
+    ],
+    nothing: [
+      `out: ${tokens} are assumed; nothing limits answers but the server:`,
+      `     set generation.maxNewTokens; ${measure}`,
+    ],
+  };
+  return lines[limitedBy].map((line) => `${" ".repeat(10)}${line}`);
 }
 
 /** `about 1,200 (1,100 to 1,300)`; a number alone where nothing is estimated. */

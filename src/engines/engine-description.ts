@@ -35,6 +35,11 @@ export type MakeAbsolute = (text: string, ...path: string[]) => string;
 export interface EngineDescription<Options> {
   /** Loads the engine and opens it. @throws SluiceError what it says when it cannot be opened. */
   open(options: Options, context: EngineContext): Promise<Engine>;
+  /**
+   * Most tokens of an answer where nobody wrote a limit; null where a server decides, which is sent
+   * none then. Default: `limits.maxNewTokens`.
+   */
+  maxNewTokens?: number | null;
   /** Which generation parameters it takes. */
   support(options: Options): ParameterSupport;
   /** Which ways to treat prompts that are too long it does not know. Default: it knows all. */

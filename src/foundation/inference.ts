@@ -13,7 +13,10 @@ export interface ChatMessage {
  * then has the default that it names.
  */
 export interface GenerationParameters {
-  /** Most tokens an answer may have; with `maxLength` a bound that no answer reaches. */
+  /**
+   * Most tokens an answer may have; with `maxLength` a bound that no answer reaches. One that is
+   * not `explicit` is the engine's default: a server is not sent it.
+   */
   maxNewTokens: number;
   /** 0 = the likeliest token each time. */
   temperature: number;

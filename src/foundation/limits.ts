@@ -123,6 +123,8 @@ export const limits = Object.freeze({
   maxYoungSpaceMegabytes: 32,
   /** Elements that one `forEach` may give for one row. */
   maxElements: 10_000,
+  /** Most tokens of an answer where neither job nor engine has a limit. */
+  maxNewTokens: 256,
   /** Answers that may be asked for to one prompt. */
   maxReturnSequences: 128,
   /** Beams of a beam search. */

@@ -1,6 +1,7 @@
 import { answeredApis, describeEngine, unsupportedOptions } from "../engines/registry.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import type { GenerationParameters } from "../foundation/inference.ts";
+import { limits } from "../foundation/limits.ts";
 import { DatasetPromptSet } from "../prompt/datasets/dataset-prompt-set.ts";
 import { BatchPromptSet } from "../prompt/openai-batch/batch-prompt-set.ts";
 import { withResponseBodies } from "../prompt/openai-batch/response-body.ts";
@@ -61,10 +62,12 @@ function withEmptied<Options extends Emptied>(options: Options, features: string
 
 /** What each request of a job has, but for those that set parameters of their own. */
 export function parametersOf(
-  { generation, sequenceLen }: JobSpec,
+  { generation, sequenceLen, model }: JobSpec,
   seed: number,
 ): GenerationParameters {
-  const parameters = generationParameters(generation, seed);
+  // What a server is not sent is still counted with, as by limits on tokens a minute.
+  const maxNewTokens = describeEngine(model).maxNewTokens ?? limits.maxNewTokens;
+  const parameters = generationParameters(generation, seed, maxNewTokens);
   if (sequenceLen === undefined) return parameters;
   const { maxLength = sequenceLen } = parameters;
   return { ...parameters, maxLength: Math.min(maxLength, sequenceLen) };

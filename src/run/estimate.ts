@@ -1,12 +1,12 @@
+import { describeEngine } from "../engines/registry.ts";
 import { asSluiceError } from "../foundation/errors.ts";
 import type { InferenceRequest, Usage } from "../foundation/inference.ts";
 import type { PromptOptions } from "../prompt/prompt-options.ts";
 import type { PromptSet } from "../prompt/prompt-set.ts";
-import { promptSetOf } from "./askable.ts";
+import { parametersOf, promptSetOf } from "./askable.ts";
 import { withWholePaths } from "./asked-files.ts";
 import { exactly, type Interval, intervalOf, productOf, scaled, unitsOf } from "./bill/interval.ts";
 import { type Prices, usdOf } from "./bill/prices.ts";
-import { generationParameters } from "./job/generation.ts";
 import type { JobSpec } from "./job/schema.ts";
 import type { Plan } from "./plan.ts";
 import type { RunContext } from "./run-context.ts";
@@ -18,8 +18,15 @@ export interface Estimate {
   requests: { planned: number | null } & Interval;
   tokens: {
     prompt: Interval;
-    /** From characters alone it is anything up to `maxNewTokens` for every answer. */
+    /** From characters alone it is anything up to the limit of every answer. */
     completion: Interval;
+    /**
+     * Where the limit of answers comes from: the job or its rows, the engine's default, or nowhere,
+     * as with servers that decide.
+     */
+    limitedBy: "job" | "engine" | "nothing";
+    /** Tokens that an answer is taken to have at most where nobody wrote a limit. */
+    defaultLimit: number;
     charactersPerToken: number;
   };
   /** US dollars; null where the job names no prices. */
@@ -81,18 +88,22 @@ export function askedRow(promptSet: PromptSet, row: SampledRow): AskedRow {
 export function estimateFrom(job: JobSpec, plan: Plan, sampled: readonly AskedRow[]): Estimate {
   const requests = estimatedRequests(job, plan, sampled);
   const prompt = scaled(estimatedCharacters(plan, sampled), 1 / charactersPerToken);
-  const { maxNewTokens, numReturnSequences = 1 } = generationParameters(job.generation, plan.seed);
-  const asked = sampled.flatMap((row) => row.requests);
+  const asked: Limited[] = sampled.flatMap((row) => row.requests);
   // Lines of a batch file set their own limits.
-  const mostTokens =
-    asked.length === 0
-      ? numReturnSequences * maxNewTokens
-      : asked.reduce((all, request) => all + mostTokensOf(request), 0) / asked.length;
+  const parameters = parametersOf(job, plan.seed);
+  if (asked.length === 0) asked.push({ parameters });
+  const mostTokens = asked.reduce((all, request) => all + mostTokensOf(request), 0) / asked.length;
   const most = requests.high * mostTokens;
   const completion = { estimated: requests.estimated * mostTokens, low: 0, high: most };
   return {
     requests,
-    tokens: { prompt: whole(prompt), completion: whole(completion), charactersPerToken },
+    tokens: {
+      prompt: whole(prompt),
+      completion: whole(completion),
+      limitedBy: limitOf(job, asked),
+      defaultLimit: parameters.maxNewTokens,
+      charactersPerToken,
+    },
     usd: priced(prompt, 0, completion, job.prices),
     seconds: null,
     basis: "characters",
@@ -135,6 +146,7 @@ export function estimateFromCosts(
   return {
     ...byCharacters,
     tokens: {
+      ...byCharacters.tokens,
       prompt: whole(prompt),
       completion: whole(completion),
       charactersPerToken: Math.round(perToken * 100) / 100,
@@ -204,7 +216,18 @@ function lengthOf({ prompt = "", messages = [] }: InferenceRequest): number {
   return messages.reduce((length, { content }) => length + content.length, prompt.length);
 }
 
-function mostTokensOf({ embed, file, parameters }: InferenceRequest): number {
+type Limited = Pick<InferenceRequest, "embed" | "file" | "parameters">;
+
+function limitOf({ model }: JobSpec, asked: readonly Limited[]): Estimate["tokens"]["limitedBy"] {
+  const isWritten = (request: Limited) =>
+    mostTokensOf(request) === 0 ||
+    ["maxNewTokens", "maxLength"].some((key) => request.parameters.explicit?.includes(key)) ||
+    request.parameters.maxLength !== undefined;
+  if (asked.every(isWritten)) return "job";
+  return describeEngine(model).maxNewTokens === null ? "nothing" : "engine";
+}
+
+function mostTokensOf({ embed, file, parameters }: Limited): number {
   const { maxNewTokens, numReturnSequences = 1 } = parameters;
   return embed || file !== undefined ? 0 : numReturnSequences * maxNewTokens;
 }

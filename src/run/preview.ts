@@ -172,6 +172,7 @@ export async function previewJob(
       ...notices,
       ...lookNotices(job),
       ...standing.notices,
+      ...limitNotices(job, estimate.tokens.limitedBy),
     ],
     warnings: warningsOf(sampled),
     shown: first.map(shownRow),
@@ -189,6 +190,15 @@ function lookNotices({ model }: JobSpec): string[] {
 function shownServer(address: string): string {
   const { origin, pathname } = new URL(address);
   return `${origin}${pathname.replace(/\/+$/, "")}/models`;
+}
+
+/** A budget is compared with answers that came: one without a limit may go far beyond it. */
+function limitNotices({ budget }: JobSpec, limitedBy: Estimate["tokens"]["limitedBy"]): string[] {
+  const isOfTokens = budget?.tokens !== undefined || budget?.usd !== undefined;
+  if (!isOfTokens || limitedBy !== "nothing") return [];
+  return [
+    "nothing limits answers, so the last ones may exceed the budget: set generation.maxNewTokens",
+  ];
 }
 
 /** The same world, with storage that ends with the process. */

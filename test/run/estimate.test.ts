@@ -36,6 +36,16 @@ describe("estimateFrom", () => {
   it("counts several answers to a prompt, by the default length where none is given", async () => {
     const generation = { numReturnSequences: 3, temperature: 1 };
     expect((await estimated(rows, { generation })).tokens.completion.high).toBe(30 * 3 * 256);
+    const server = { engine: "openai", name: "m", baseUrl: "http://127.0.0.1:1" } as const;
+    const llama = { engine: "llama", name: "m" } as const;
+    for (const [model, tokens] of [
+      [server, { limitedBy: "nothing", defaultLimit: 256 }],
+      [llama, { limitedBy: "engine", defaultLimit: 1024 }],
+    ] as const) {
+      expect((await estimated(rows, { model })).tokens).toMatchObject(tokens);
+      const limited = await estimated(rows, { model, generation: { maxNewTokens: 9 } });
+      expect(limited.tokens).toMatchObject({ limitedBy: "job", completion: { high: 30 * 9 } });
+    }
     const bounded = { ...generation, maxLength: 101 };
     const { tokens } = await estimated(rows, { generation: bounded });
     expect(tokens.completion.high).toBe(30 * 3 * 100);

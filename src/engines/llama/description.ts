@@ -7,6 +7,7 @@ import type { LlamaModelOptions } from "./options.ts";
 export const llamaDescription: EngineDescription<LlamaModelOptions> = {
   open: async (options, context) => (await import("./engine.ts")).openLlama(options, context),
   support: () => fullSupport,
+  maxNewTokens: 1024,
   embeds: () => true,
   keepsPrefixes: true,
   usesAllCores: true,

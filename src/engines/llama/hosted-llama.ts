@@ -11,6 +11,7 @@ import {
   type SlottedLine,
 } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
 import type { PromptWords, TokenizedPrompts } from "../engine.ts";
 import type { Choices, HostedEngine } from "../host/protocol.ts";
 import { lineGrammar } from "../line-grammar.ts";
@@ -145,7 +146,11 @@ class HostedLlama implements HostedEngine {
   }
 
   #promptOf(request: InferenceRequest, tokens: PromptTokens): number[] {
-    const { maxNewTokens, maxLength, prependBos } = request.parameters;
+    const { maxNewTokens, maxLength, prependBos, explicit } = request.parameters;
+    // Room that a prompt must leave: nobody asked for all of what is the limit by default.
+    const room = explicit?.includes("maxNewTokens")
+      ? maxNewTokens
+      : Math.min(maxNewTokens, limits.maxNewTokens);
     const isChat = request.messages !== undefined;
     const firstToken =
       isChat || prependBos === undefined
@@ -155,7 +160,7 @@ class HostedLlama implements HostedEngine {
     return promptTokens(tokens, firstToken, {
       contextTokens: Math.min(contextTokens, maxLength ?? contextTokens),
       // A length of prompt and answer together leaves the answer what the prompt does not take.
-      maxNewTokens: request.embed === true ? 0 : maxLength === undefined ? maxNewTokens : 1,
+      maxNewTokens: request.embed === true ? 0 : maxLength === undefined ? room : 1,
       policy: request.onTooLong,
     });
   }

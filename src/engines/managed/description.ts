@@ -13,6 +13,7 @@ const { unsupportedPolicies } = openaiDescription;
 /** What both are: a server of its own for each worker, asked as engine `openai` asks any. */
 const common = {
   unsupportedPolicies,
+  maxNewTokens: null,
   embeds: () => true,
   callsTools: true,
   keepsPrefixes: true,

@@ -15,6 +15,7 @@ export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
   support: (options) =>
     serversOf(options).some(isOpenaiItself) ? openaiItselfSupport : compatibleSupport,
   unsupportedPolicies,
+  maxNewTokens: null,
   embeds: () => true,
   transcribes: () => true,
   seesImages: true,

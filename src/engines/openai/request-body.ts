@@ -108,7 +108,9 @@ export class RequestWriter {
   #prepare(parameters: GenerationParameters): void {
     this.#parameters = parameters;
     const fields = sampling(parameters, this.#isOpenaiItself);
-    const { maxNewTokens: limit, logprobs = 0 } = parameters;
+    const { maxNewTokens, explicit = [], logprobs = 0 } = parameters;
+    // Where nobody wrote a limit the server has its own, which may be none.
+    const limit = explicit.includes("maxNewTokens") ? maxNewTokens : undefined;
     const chatLimit = this.#isOpenaiItself ? "max_completion_tokens" : "max_tokens";
     const chatLogprobs = logprobs > 0 ? { logprobs: true, top_logprobs: logprobs } : {};
     const completionLogprobs = logprobs > 0 ? { logprobs } : {};

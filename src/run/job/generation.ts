@@ -8,8 +8,8 @@ import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { setting } from "../../foundation/setting.ts";
 
-/** What a job that says nothing of it asks for. */
-const defaults = Object.freeze({ maxNewTokens: 256, ...greedyParameters });
+/** What a job that says nothing of it asks for; how many tokens is the engine's to say. */
+const defaults = greedyParameters;
 
 /** Temperature of `doSample: true` beside which no temperature is written. */
 const samplingTemperature = 1;
@@ -25,7 +25,10 @@ const count = z.int().min(1);
 const penalty = z.number().min(-2).max(2);
 
 const shape = z.strictObject({
-  maxNewTokens: optional(count, "Most tokens of one answer", defaults.maxNewTokens),
+  maxNewTokens: optional(
+    count,
+    "Most tokens of one answer; default: 1,024 with llama, as the server says with servers, else 256",
+  ),
   maxLength: optional(z.int().min(2), "Most tokens of prompt and answer, for maxNewTokens"),
   temperature: optional(z.number().min(0).max(10), "0 = the likeliest token each time", 0),
   topP: optional(z.number().gt(0).max(1), "Share of probability sampled from", 1),
@@ -135,19 +138,22 @@ function temperatureOf({ doSample, temperature }: Generation): number {
 
 /** The keys of a job's `generation`, the defaults among them written out. */
 export function withGenerationDefaults(generation: Generation): Generation {
-  const { maxNewTokens, ...others } = defaults;
-  const limit = generation.maxLength === undefined ? { maxNewTokens } : {};
-  return { ...others, stop: [], ...leftOutParameters, ...limit, ...generation };
+  return { ...defaults, stop: [], ...leftOutParameters, ...generation };
 }
 
 /**
  * How a job's answers are sampled, with every default filled in.
  *
  * @param seed that the run has, whether it was written or drawn.
+ * @param maxNewTokens of an answer where the job names no limit.
  * @example
  * generationParameters(job.generation, plan.seed).explicit; // ["maxNewTokens", "topP"]
  */
-export function generationParameters(generation: Generation, seed: number): GenerationParameters {
+export function generationParameters(
+  generation: Generation,
+  seed: number,
+  maxNewTokens: number = limits.maxNewTokens,
+): GenerationParameters {
   const { maxLength, returnFullText: _, useCache: __, doSample: ___, ...sampling } = generation;
   const written = Object.entries({ ...sampling, maxLength }).filter(
     ([, value]) => value !== undefined,
@@ -155,6 +161,7 @@ export function generationParameters(generation: Generation, seed: number): Gene
   const explicit = written.map(([name]) => name);
   return {
     ...defaults,
+    maxNewTokens,
     // The prompt has at least one token.
     ...(maxLength === undefined ? {} : { maxNewTokens: maxLength - 1 }),
     ...Object.fromEntries(written),

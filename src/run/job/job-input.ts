@@ -259,11 +259,6 @@ export interface JobPrompt {
   prompt?: string | undefined;
   /** A conversation instead of `prompt`. */
   messages?: JobPromptMessages[] | undefined;
-  /**
-   * Jinja expression for the turns before, which stand behind system messages: a list of {user,
-   * bot}, {role, content} or [user, bot].
-   */
-  history?: string | undefined;
   /** A prompt type of Axolotl instead of `prompt`: a name, or a type of one's own. */
   type?: string | JobDatasetType | undefined;
   /** What the type takes, by Axolotl's names. */
@@ -373,7 +368,10 @@ export interface JobPromptAnswerSlots {
 }
 
 export interface JobGeneration {
-  /** Most tokens of one answer. Default: `256`. */
+  /**
+   * Most tokens of one answer; default: 1,024 with llama, as the server says with servers, else
+   * 256.
+   */
   maxNewTokens?: number | undefined;
   /** Most tokens of prompt and answer, for maxNewTokens. */
   maxLength?: number | undefined;

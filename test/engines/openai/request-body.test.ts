@@ -65,9 +65,14 @@ describe("RequestWriter", () => {
     expect(bodyOf(request, true)).toEqual({ ...plain, n, presence_penalty });
   });
 
-  it("leaves a seed that nobody wrote to the server", () => {
-    const drawn = chatRequest(1, { temperature: 1, explicit: ["temperature"] });
-    expect(bodyOf(drawn)).not.toHaveProperty("seed");
+  it("leaves a seed and a limit that nobody wrote to the server", () => {
+    const asked = chatRequest(1, { temperature: 1, explicit: ["temperature"] });
+    const { messages: _, ...completion } = asked;
+    for (const body of [bodyOf(asked), bodyOf({ ...completion, prompt: "x" })]) {
+      expect(Object.keys(body)).not.toContain("seed");
+      expect(Object.keys(body)).not.toContain("max_tokens");
+    }
+    expect(bodyOf(asked, true)).not.toHaveProperty("max_completion_tokens");
   });
 
   it("asks for several answers and for log-probabilities in the form of the endpoint", () => {

@@ -82,7 +82,7 @@ describe("generationOptions", () => {
 describe("withGenerationDefaults", () => {
   it("is the same for a default that is written and one that is not", () => {
     const least = withGenerationDefaults(parse({}));
-    const written = { maxNewTokens: 256, stop: [], topP: 1, ignoreEos: false, numBeams: 1 };
+    const written = { stop: [], topP: 1, ignoreEos: false, numBeams: 1 };
     expect(withGenerationDefaults(parse(written))).toEqual(least);
     expect(withGenerationDefaults(parse({ maxLength: 9 }))).not.toHaveProperty("maxNewTokens");
   });

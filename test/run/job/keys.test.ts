@@ -32,10 +32,10 @@ describe("jobKeys", () => {
   });
 
   it("knows default, kind and variable", () => {
-    expect(keyOf("generation.maxNewTokens")).toMatchObject({
-      default: 256,
+    expect(keyOf("generation.repetitionPenalty")).toMatchObject({
+      default: 1,
       kind: "answers",
-      environment: "SLUICE_GENERATION__MAX_NEW_TOKENS",
+      environment: "SLUICE_GENERATION__REPETITION_PENALTY",
     });
     expect(keyOf("output.path")?.kind).toBe("layout");
     expect(keyOf("prompts.NAME.api")?.environment).toBeUndefined();
