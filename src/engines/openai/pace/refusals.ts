@@ -1,7 +1,7 @@
 /** Of a refusal that follows on another: what is left of the ceiling. */
 const fallFactor = 0.85;
 /** Share of the places that a refused try gives up, for a while of so many rounds. */
-const givenUpShare = 0.03;
+const givenUpShare = 0.02;
 const givenUpRounds = 3;
 /**
  * Refusals that an answer pays for. The smaller the ceiling the more, so that callers of one
@@ -10,7 +10,7 @@ const givenUpRounds = 3;
  */
 const creditPerRound = 0.144;
 const maxCreditPerAnswer = 0.06;
-const minCreditPerAnswer = 0.002;
+const minCreditPerAnswer = 0.003;
 const maxCredit = 3;
 const minCredit = -3;
 /** What a try above the last refusal must have in hand. */
@@ -78,7 +78,7 @@ export class RefusalCeiling {
   refused(sent: Sent, sentSoFar: number, nowMs: number): void {
     const { inFlight, number } = sent;
     if (this.#isChance()) return;
-    if (this.#chance === undefined) this.#noteFall(sent);
+    if (this.#chance === undefined) this.#noteFall(sent, sentSoFar);
     this.#refusalMs = Math.max(nowMs - sent.atMs, this.#refusalMs * 0.9);
     this.#credit = Math.max(minCredit, this.#credit - 1);
     this.#refusedAt = Math.min(this.#refusedAt, inFlight);
@@ -166,14 +166,14 @@ export class RefusalCeiling {
     return false;
   }
 
-  #noteFall(sent: Sent): void {
+  #noteFall(sent: Sent, sentSoFar: number): void {
     if (this.#fall === undefined || this.#fall.isOver) this.#fall = new Fall(sent, this.#ceiling);
-    else this.#fall.refused(sent);
+    this.#fall.refused(sent, this.#ceiling, sentSoFar);
   }
 
   #judgeFall(): void {
     const fall = this.#fall;
-    if (!fall?.isInVain(this.#ceiling)) return;
+    if (!fall?.isInVain) return;
     this.#ceiling = Math.max(this.#ceiling, fall.highest);
     this.#refusedAt = Number.POSITIVE_INFINITY;
     this.#chance = new ChanceRefusals(fall.refusedShare);
@@ -187,7 +187,7 @@ export class RefusalCeiling {
 const leastFallOutcomes = 12;
 const leastFallRefusals = 4;
 /** A ceiling that is at this share of where it was, of so many; refusals of at most this share. */
-const farFall = 0.7;
+const farFall = 0.5;
 const leastHighest = 8;
 const leastRefusedByChance = 0.09;
 const mostRefusedByChance = 0.3;
@@ -195,25 +195,27 @@ const mostRefusedByChance = 0.3;
 const roundsOfFall = 8;
 
 /**
- * A ceiling that falls, from the first refusal on. Where a ceiling is the cause, a request that is
- * sent under a much lower one is answered, or else nearly all are refused, for each is refused at
+ * A ceiling that falls, from the first refusal on. Where a ceiling is the cause, requests that are
+ * sent under a much lower one are answered, or else nearly all are refused, for each is refused at
  * once and the next one is sent. Where neither is so, refusals do not depend on how many are sent.
  */
 class Fall {
   /** Most requests at the endpoint when one of these was sent. */
   highest: number;
-  readonly #since: number;
+  readonly #first: number;
+  /** Requests from this number on were sent under the much lower ceiling. */
+  #since = Number.POSITIVE_INFINITY;
   #answered = 0;
   #refused = 0;
+  #age = 0;
 
-  constructor(first: Sent, ceiling: number) {
-    this.highest = Number.isFinite(ceiling) ? Math.max(ceiling, first.inFlight) : first.inFlight;
-    this.#since = first.number;
-    this.refused(first);
+  constructor({ number, inFlight }: Sent, ceiling: number) {
+    this.highest = Number.isFinite(ceiling) ? Math.max(ceiling, inFlight) : inFlight;
+    this.#first = number;
   }
 
   get isOver(): boolean {
-    return this.#answered > Math.max(roundsOfFall * this.highest, 2 * leastFallOutcomes);
+    return this.#age > Math.max(roundsOfFall * this.highest, 2 * leastFallOutcomes);
   }
 
   get refusedShare(): number {
@@ -221,19 +223,19 @@ class Fall {
   }
 
   answered({ number, inFlight }: Sent): void {
-    if (number < this.#since) return;
-    this.#answered++;
-    this.highest = Math.max(this.highest, inFlight);
+    this.#age++;
+    if (number >= this.#first) this.highest = Math.max(this.highest, inFlight);
+    if (number >= this.#since) this.#answered++;
   }
 
-  refused({ number }: Sent): void {
+  refused({ number }: Sent, ceiling: number, sentSoFar: number): void {
     if (number >= this.#since) this.#refused++;
+    const isFar = this.highest >= leastHighest && ceiling <= farFall * this.highest;
+    if (isFar && this.#since === Number.POSITIVE_INFINITY) this.#since = sentSoFar;
   }
 
-  isInVain(ceiling: number): boolean {
+  get isInVain(): boolean {
     return (
-      this.highest >= leastHighest &&
-      ceiling <= farFall * this.highest &&
       this.#answered + this.#refused >= leastFallOutcomes &&
       this.#refused >= leastFallRefusals &&
       this.refusedShare >= leastRefusedByChance &&
