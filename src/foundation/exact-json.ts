@@ -71,6 +71,8 @@ const longNumber = /\d(?:\.?\d){15}|\d[eE]/;
 /** In every JSON text with a number that JavaScript writes in another way. */
 const oddNumber = /\d(?:\.?\d){15}|\d[eE]|\.\d*0(?!\d)|-0(?!\.)|\.0{6}/;
 const wholeNumber = /^-?\d+$/;
+/** Texts below this length have fewer digits than a double always holds. */
+const shortNumber = 16;
 
 /**
  * What `JSON.parse` gives, but whole numbers that a double cannot hold as `bigint`. A number
@@ -86,7 +88,7 @@ export function parseExactly(text: string, longNumbers: LongNumbers = "bigint"):
   const long = longNumbers === "text" ? longNumber : longWhole;
   if (!long.test(text)) return JSON.parse(text) as ExactJson;
   return parse(text, (_key, value, { source = "" }) => {
-    if (typeof value !== "number" || source === String(value)) return value;
+    if (typeof value !== "number" || isPlain(value, source)) return value;
     if (longNumbers === "text") return isHeld(source, value) ? value : source;
     if (isLongWhole(source, value)) return BigInt(source);
     return Number.isFinite(value) ? value : source;
@@ -243,6 +245,8 @@ const { rawJSON: rawJson } = JSON as unknown as { rawJSON(text: string): unknown
 
 /** Whether a number has its text and all its digits as a double. */
 function isPlain(value: number, text: string): boolean {
+  // Short texts are compared by what may be odd about them: to write a double takes longer.
+  if (text.length < shortNumber && !oddNumber.test(text)) return true;
   return String(value) === text && !isLongWhole(text, value);
 }
 
@@ -256,7 +260,9 @@ function isLongWhole(text: string, value: number): boolean {
 
 /** Whether a double is the number that a text writes, to the last digit. */
 function isHeld(text: string, value: number): boolean {
-  return Number.isFinite(value) && decimalOf(text) === decimalOf(String(value));
+  if (!Number.isFinite(value)) return false;
+  if (wholeNumber.test(text)) return BigInt(text) === BigInt(value);
+  return decimalOf(text) === decimalOf(String(value));
 }
 
 /** A number in one way of writing: its digits without zeros around them, and an exponent. */

@@ -61,7 +61,10 @@ export function endOfValue(text: string, start: number): number {
 
 function endOfScalar(text: string, start: number): number {
   let at = start;
-  while (at < text.length && !isBlank(text.charCodeAt(at)) && !",}]".includes(text[at]!)) at++;
+  for (; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === comma || code === closeBrace || code === closeBracket || isBlank(code)) break;
+  }
   return at;
 }
 

@@ -19,6 +19,9 @@ describe("parseExactly", () => {
       y: "1",
     };
     expect(parseExactly(text)).toEqual(value);
+    // The shortest text of a double is not the number that it holds.
+    expect(parseExactly("[1152921504606847000]")).toEqual([1152921504606847000n]);
+    expect(parseExactly("[1152921504606847000]", "text")).toEqual(["1152921504606847000"]);
     expect(parseExactly('{"digits":"9007199254740993"}')).toEqual({ digits: "9007199254740993" });
   });
 
