@@ -2,7 +2,7 @@ import { type Random, randomInteger, seededRandom } from "../../src/foundation/r
 
 /**
  * What becomes of a row when it is asked: `refused` until the server is mended, and `deadly` to the
- * program so long; `flaky` and `busy` the first time alone, `cut` at the token limit. A `broken`
+ * program so long; `flaky` and `busy` the first time alone, `cut` at the token limit until the server is mended. A `broken`
  * line is half a row, and one that is `lacking` has no text, until they are mended in the file.
  */
 export type Fate =
@@ -31,6 +31,7 @@ export interface Step {
     | "retry"
     | "retry-elsewhere"
     | "mend-server"
+    | "ask-cut"
     | "mend-rows"
     | "extend"
     | "clean";
@@ -156,6 +157,7 @@ function drawSteps(context: Context, count: number): Step[] {
   add("retry", 0.2);
   add("retry-elsewhere", 0.2);
   add("mend-server", 0.5);
+  add("ask-cut", 0.3);
   if (input === "jsonl") {
     add("mend-rows", 0.5);
     add("extend", 0.5);

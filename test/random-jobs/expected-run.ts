@@ -1,7 +1,7 @@
 import type { DrawnJob, DrawnRow } from "./drawn-job.ts";
 
-/** What became of a row: the answers to its prompts, or the code of its dead letter. */
-export type Outcome = { answers: string[] } | { code: string };
+/** What became of a row: the answers to its prompts, which may be cut, or its dead letter's code. */
+export type Outcome = { answers: string[]; isCut: boolean } | { code: string };
 
 /**
  * The simple model that a run is compared with: a list of rows, and of each what it came to. It
@@ -32,6 +32,15 @@ export class ExpectedRun {
     }
   }
 
+  /** Asks those whose answers were cut, as a retry of them does. */
+  askCutRows(): void {
+    for (const [index, outcome] of this.outcomes.entries()) {
+      if ("isCut" in outcome && outcome.isCut) {
+        this.outcomes[index] = this.#outcomeOf(this.rows[index]!);
+      }
+    }
+  }
+
   mendServer(): void {
     this.#isServerMended = true;
   }
@@ -56,6 +65,10 @@ export class ExpectedRun {
     return this.outcomes.length - this.answered;
   }
 
+  get cut(): number {
+    return this.outcomes.filter((outcome) => "isCut" in outcome && outcome.isCut).length;
+  }
+
   /** Dead letters by code. */
   get errors(): Record<string, number> {
     const counts: Record<string, number> = {};
@@ -75,7 +88,10 @@ export class ExpectedRun {
       return { code: engine === "openai" ? "REQUEST_REFUSED" : "PREDICTION_FAILED" };
     }
     const rest = `${row.text} / ${row.number} [${row.fate}]`;
-    return { answers: Object.values(prefixes).map((prefix) => `echo: ${prefix}${rest}`) };
+    const answers = Object.values(prefixes).map((prefix) => `echo: ${prefix}${rest}`);
+    // Predictors say nothing of it.
+    const isCut = row.fate === "cut" && !isMended && engine !== "predictor";
+    return { answers, isCut };
   }
 }
 

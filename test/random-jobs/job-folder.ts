@@ -14,9 +14,10 @@ import { appendFileSync, existsSync } from "node:fs";
 export const answerOf = ({ messages }) => {
   appendFileSync("asked.txt", "asked\\n");
   const prompt = messages.at(-1).content;
-  if (prompt.endsWith("[deadly]") && !existsSync("server-is-mended")) process.exit(1);
-  if (prompt.endsWith("[refused]") && !existsSync("server-is-mended")) return undefined;
-  return { text: "echo: " + prompt, finishReason: prompt.endsWith("[cut]") ? "length" : "stop" };
+  const has = (fate) => prompt.endsWith(fate) && !existsSync("server-is-mended");
+  if (has("[deadly]")) process.exit(1);
+  if (has("[refused]")) return undefined;
+  return { text: "echo: " + prompt, finishReason: has("[cut]") ? "length" : "stop" };
 };
 export const pause = () => new Promise((resolve) => setTimeout(resolve, 10));
 `;
@@ -134,14 +135,17 @@ function answeringServer(path: string, { sampling }: DrawnJob): Promise<FakeServ
       const messages = json!.messages as { content: string }[];
       const prompt = messages.at(-1)!.content;
       const fate = prompt.slice(prompt.lastIndexOf("[") + 1, -1);
-      if (fate === "refused" && !existsSync(join(path, "server-is-mended"))) {
-        return { kind: "status", status: 400 };
-      }
+      const isMended = existsSync(join(path, "server-is-mended"));
+      if (fate === "refused" && !isMended) return { kind: "status", status: 400 };
       if (fate === "flaky" && earlier === 0) return { kind: "status", status: 503 };
       const headers = { "retry-after": "0" };
       if (fate === "busy" && earlier === 0) return { kind: "status", status: 429, headers };
       const text = `echo: ${prompt}${isSampled ? ` #${number}` : ""}`;
-      return { kind: "answer", text, finishReason: fate === "cut" ? "length" : "stop" };
+      return {
+        kind: "answer",
+        text,
+        finishReason: fate === "cut" && !isMended ? "length" : "stop",
+      };
     },
   });
 }

@@ -44,7 +44,7 @@ interface Call {
   stdout: string;
   stderr: string;
   /** The last line of stdout, where it is JSON. */
-  summary: Partial<Pick<RunSummary, "manifest" | "errors" | "prompt_tokens">>;
+  summary: Partial<Pick<RunSummary, "manifest" | "errors" | "finish_reasons" | "prompt_tokens">>;
 }
 
 class Play {
@@ -70,6 +70,7 @@ class Play {
     if (step.kind === "retry") return this.#retry(["retry", output]);
     if (step.kind === "retry-elsewhere") return this.#retryElsewhere();
     if (step.kind === "mend-server") return this.#mendServer();
+    if (step.kind === "ask-cut") return this.#askCut();
     if (step.kind === "mend-rows") return this.#mendRows();
     if (step.kind === "extend") return this.#extend(step.rows);
     expect((await this.#call(["clean", output])).code).toBe(0);
@@ -125,6 +126,15 @@ class Play {
     await this.#retry(advised!.split(" "));
   }
 
+  async #askCut(): Promise<void> {
+    const isNothingCut = this.#expected.cut === 0;
+    this.#expected.askCutRows();
+    const command = ["retry", this.#job.output, "--where", "finish_reason=length"];
+    const call = await this.#callUnderKills(command);
+    if (!isNothingCut) return this.#expectEnd(call);
+    expect(call).toMatchObject({ code: 0, stdout: "" });
+  }
+
   async #mendRows(): Promise<void> {
     this.#expected.mendRows();
     this.#folder.writeRows(this.#expected.rows);
@@ -166,7 +176,7 @@ class Play {
 
   /** Summary, status, manifest, proof, results and dead letters all say what the model says. */
   async #expectEnd({ code, stderr, summary }: Call): Promise<void> {
-    const { answered, failed, errors, rows } = this.#expected;
+    const { answered, failed, cut, errors, rows } = this.#expected;
     const counts = { total: rows.length, answered, failed };
     expect({ code, stderr }).toMatchObject({ code: failed > 0 ? 1 : 0 });
     expect(summary).toMatchObject({ status: failed > 0 ? "FAILED" : "SUCCESS", rows: counts });
@@ -176,6 +186,7 @@ class Play {
       request_count: requests.planned,
       response_count: requests.answered,
     });
+    expect(summary.finish_reasons ?? { length: 0 }, "cut answers").toMatchObject({ length: cut });
     expect(summary.errors, "errors of the summary").toEqual(errors);
     const status = JSON.parse((await this.#call(["status", this.#job.output, "--json"])).stdout);
     expect(status).toMatchObject({ state: failed > 0 ? "failed" : "successful", rows: counts });
