@@ -19,10 +19,10 @@ import { publishedForm } from "./output/published-form.ts";
 import { type Plan, readPlan } from "./plan.ts";
 import { readJson } from "./records.ts";
 import { spooledInputs } from "./remove-run.ts";
+import { abandon, answeredNothing, openRetry } from "./retry/abandon-retry.ts";
 import { cutRows } from "./retry/cut-rows.ts";
 import type { Manifest } from "./seal/manifest.ts";
 import { completeSeal } from "./seal/publish-seal.ts";
-import { readSeals } from "./seal/seals.ts";
 
 const cleanedPrefixes = [
   attemptPrefix,
@@ -51,7 +51,9 @@ export interface Cleaning {
  * tell which answers were cut, since a later retry may ask for them.
  *
  * @param isDryRun only count.
- * @throws SluiceError `RUN_OPEN` when the run is not sealed, or a retry of it is not; `RUN_DAMAGED`
+ * A retry that is begun and has answered nothing is dropped.
+ *
+ * @throws SluiceError `RUN_OPEN` when the run is not sealed, or a retry of it has begun to answer; `RUN_DAMAGED`
  *   when a published file is missing; `COORDINATOR_LIVES` while somebody works on the run.
  */
 export async function cleanRun(
@@ -72,7 +74,11 @@ export async function cleanRun(
     : await Coordinator.rule({ storage, clock, processes, id, job });
   try {
     // Once more: until this process ruled, another one may have begun a retry.
-    const sealed = await assertSealed(dependencies, location);
+    const { sealed, retry } = await assertSealed(dependencies, location);
+    if (retry && !isDryRun) {
+      const outside = openStorage(location.outside);
+      await abandon({ storage, outside, openStorage, plan: retry, worker: id });
+    }
     const kept = await keptPaths(storage, sealed);
     const published = publishedPaths(sealed);
     for (const prefix of cleanedPrefixes) {
@@ -132,17 +138,20 @@ async function cleanLeftovers(
   }
 }
 
-/** The seal, once it is certain that everything it names is there under its published name. */
+/**
+ * The seal, once it is certain that everything it names is there under its published name, and a
+ * retry that is begun and has come to nothing.
+ */
 async function assertSealed(
   { openStorage }: RunDependencies,
   { directory, outside: outsideOf }: RunLocation,
-): Promise<Manifest> {
+): Promise<{ sealed: Manifest; retry: Plan | undefined }> {
   const [storage, outside] = [openStorage(directory), openStorage(outsideOf)];
   const plan = await readPlan(storage);
   const sealed = await completeSeal({ storage, outside, openStorage }, plan);
   if (!sealed) throw new SluiceError("RUN_OPEN", "only a sealed run can be cleaned");
-  const { last } = await readSeals(storage, plan);
-  if (await storage.stat(planPathOf(last + 1))) {
+  const retry = await openRetry(storage, plan);
+  if (retry && !(await answeredNothing(storage, retry))) {
     throw new SluiceError("RUN_OPEN", "a retry of it is not finished", {
       hint: `sluice resume ${storage.location} finishes it, sluice retry ${storage.location} --abandon drops it`,
     });
@@ -157,7 +166,7 @@ async function assertSealed(
     const found = await outside.stat(file.path);
     if (found?.bytes !== file.bytes) throw missing(file.path);
   }
-  return sealed;
+  return { sealed, retry };
 }
 
 function missing(path: string): SluiceError {

@@ -16,7 +16,7 @@ import { cancelPrefix, taskAttemptsPrefix } from "./layout.ts";
 import { openTaskSet } from "./open-tasks.ts";
 import { type Plan, readPlan } from "./plan.ts";
 import { readJson } from "./records.ts";
-import { openRetry } from "./retry/abandon-retry.ts";
+import { answeredNothing, openRetry } from "./retry/abandon-retry.ts";
 import { failedRowsAllowed, withinBudget } from "./run-job.ts";
 import { committedTasks, readCommits } from "./seal/commits.ts";
 import type { Manifest } from "./seal/manifest.ts";
@@ -168,8 +168,8 @@ export class StatusReader {
   }
 
   async #look(): Promise<Seen> {
-    const plan = await latestPlan(this.#storage);
     const lives = await lookAtLives(this.#storage, this.#options);
+    const plan = await latestPlan(this.#storage, lives);
     // Read after the processes: what ends in between is then seen as sealed, not as died.
     const manifest = await readManifest(this.#storage);
     const sealed = manifest?.generation === plan.generation ? manifest : undefined;
@@ -350,12 +350,18 @@ function spentOfBudget(
   return { budget, spent: { tokens: tokensOf(paid), usd: usdOf(paid, prices), minutes } };
 }
 
-/** The plan that is being worked on: of the latest retry, else of the run. */
-async function latestPlan(storage: Storage): Promise<Plan> {
+/**
+ * The plan that is being worked on: of the latest retry, else of the run. A retry that has come to
+ * nothing, and that nobody works on, is in nobody's way and says nothing of the run.
+ */
+async function latestPlan(storage: Storage, { coordinator, workers }: RunLives): Promise<Plan> {
   const first = await readPlan(storage);
   const { sealed } = await readSeals(storage, first);
   if (!sealed) return first;
-  return (await openRetry(storage, first)) ?? (await readPlan(storage, sealed.generation));
+  const retry = await openRetry(storage, first);
+  const isWorkedOn = coordinator?.lives || workers.some(({ lives }) => lives);
+  if (retry && (isWorkedOn || !(await answeredNothing(storage, retry)))) return retry;
+  return await readPlan(storage, sealed.generation);
 }
 
 async function latestAttempts(

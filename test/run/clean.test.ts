@@ -1,4 +1,4 @@
-import { rmSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { localStorage as openStorage } from "../../src/data/storage/local.ts";
@@ -95,14 +95,23 @@ describe("cleanRun", () => {
     }
   });
 
-  it("refuses a run that is not sealed, also a retry", async () => {
+  it("refuses a run that is not sealed, also a retry; one that answered nothing is dropped", async () => {
     const run = await sealed();
     putText(run, "_sluice/tasks.pending-x", "draft");
     const cleaned = () => cleanRun(run.dependencies, run.location, false);
-    const { mkdirSync } = await import("node:fs");
-    mkdirSync(join(run.location.directory, "_sluice/generations/2"), { recursive: true });
-    putText(run, "_sluice/generations/2/plan.json", "{}");
+    const plan = JSON.parse(textOf(run, "_sluice/plan.json"));
+    const attempt = `_sluice/attempts/${plan.runId.toLowerCase()}/g2/0/a`;
+    for (const path of ["_sluice/generations/2", attempt]) {
+      mkdirSync(join(run.location.directory, path), { recursive: true });
+    }
+    putText(run, "_sluice/generations/2/plan.json", JSON.stringify({ ...plan, generation: 2 }));
+    putText(run, `${attempt}/journal.jsonl`, '{"index":0,"outcome":"answered","requests":[]}\n');
     await expect(cleaned()).rejects.toMatchObject({ code: "RUN_OPEN" });
+    expect(filesOf(run)).toContain("_sluice/tasks.pending-x");
+    rmSync(join(run.location.directory, `${attempt}/journal.jsonl`));
+    expect((await cleaned()).files).toBeGreaterThan(0);
+    expect(await damagesOf(run)).toEqual([]);
+    putText(run, "_sluice/tasks.pending-x", "draft");
     rmSync(join(run.location.directory, "_SUCCESS"));
     rmSync(join(run.location.directory, "_sluice/seals"), { recursive: true });
     await expect(cleaned()).rejects.toMatchObject({ code: "RUN_OPEN" });

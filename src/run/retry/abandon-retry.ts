@@ -4,7 +4,7 @@ import { journaledAnswers, journaledAttempts } from "../bill/journaled.ts";
 import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "../bill/paid-answers.ts";
 import { Coordinator } from "../coordinate/coordinator.ts";
 import type { RunDependencies } from "../dependencies.ts";
-import { generationAttemptsPrefix, planPathOf } from "../layout.ts";
+import { planPathOf } from "../layout.ts";
 import type { RunLocation } from "../locate.ts";
 import { writeOutputs } from "../output/write-outputs.ts";
 import { type Plan, readPlan } from "../plan.ts";
@@ -23,13 +23,9 @@ export async function openRetry(
   return sealed && (await readJson<Plan>(storage, planPathOf(last + 1)));
 }
 
-/** True of a retry that has answered nothing. */
+/** True of a retry that has answered nothing: what it found of rows that cannot be asked is no loss. */
 export async function answeredNothing(storage: Storage, retry: Plan): Promise<boolean> {
-  if ((await committedTasks(storage, retry)).size > 0) return false;
-  for await (const { bytes } of storage.list(generationAttemptsPrefix(retry))) {
-    if (bytes > 0) return false;
-  }
-  return true;
+  return (await answersOf({ storage, plan: retry })).answers === 0;
 }
 
 /** What an abandoned retry leaves behind. */
@@ -95,7 +91,10 @@ export async function abandon(context: AbandonContext): Promise<Seal> {
 }
 
 /** The answers that a generation has got so far. */
-async function answersOf({ storage, plan }: AbandonContext): Promise<PaidAnswers> {
+async function answersOf({
+  storage,
+  plan,
+}: Pick<AbandonContext, "storage" | "plan">): Promise<PaidAnswers> {
   let sum = noPaidAnswers;
   const committed = await committedTasks(storage, plan);
   for await (const { requests, usage } of readCommits(storage, plan, committed)) {
