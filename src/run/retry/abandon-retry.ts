@@ -1,6 +1,6 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { sortableId } from "../../foundation/ids.ts";
-import { journaledAnswers, journaledAttempts } from "../bill/journaled.ts";
+import { journaledAnswers, journaledAttempts, journaledLines } from "../bill/journaled.ts";
 import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "../bill/paid-answers.ts";
 import { Coordinator } from "../coordinate/coordinator.ts";
 import type { RunDependencies } from "../dependencies.ts";
@@ -25,7 +25,17 @@ export async function openRetry(
 
 /** True of a retry that has answered nothing: what it found of rows that cannot be asked is no loss. */
 export async function answeredNothing(storage: Storage, retry: Plan): Promise<boolean> {
-  return (await answersOf({ storage, plan: retry })).answers === 0;
+  const committed = await committedTasks(storage, retry);
+  for await (const { rows } of readCommits(storage, retry, committed)) {
+    if (rows.answered > 0) return false;
+  }
+  const run = { storage, plan: retry };
+  for (const [task, attempts] of await journaledAttempts(run)) {
+    for await (const { line } of journaledLines(run, task, attempts)) {
+      if (line.outcome === "answered" || line.outcome === "partly-answered") return false;
+    }
+  }
+  return true;
 }
 
 /** What an abandoned retry leaves behind. */
@@ -91,10 +101,7 @@ export async function abandon(context: AbandonContext): Promise<Seal> {
 }
 
 /** The answers that a generation has got so far. */
-async function answersOf({
-  storage,
-  plan,
-}: Pick<AbandonContext, "storage" | "plan">): Promise<PaidAnswers> {
+async function answersOf({ storage, plan }: AbandonContext): Promise<PaidAnswers> {
   let sum = noPaidAnswers;
   const committed = await committedTasks(storage, plan);
   for await (const { requests, usage } of readCommits(storage, plan, committed)) {
