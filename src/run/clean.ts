@@ -48,13 +48,12 @@ export interface Cleaning {
  * standard input that was put beside it and that no retry can ask for,
  * and what killed processes left of files that they were writing.
  * What was published, and everything that a verification reads, stays; so do the few bytes that
- * tell which answers were cut, since a later retry may ask for them.
+ * tell which answers were cut, since a later retry may ask for them. A retry that is begun and has
+ * answered nothing is dropped.
  *
  * @param isDryRun only count.
- * A retry that is begun and has answered nothing is dropped.
- *
- * @throws SluiceError `RUN_OPEN` when the run is not sealed, or a retry of it has begun to answer; `RUN_DAMAGED`
- *   when a published file is missing; `COORDINATOR_LIVES` while somebody works on the run.
+ * @throws SluiceError `RUN_OPEN` when the run is not sealed, or a retry of it has begun to answer;
+ *   `RUN_DAMAGED` when a published file is missing; `COORDINATOR_LIVES` while somebody works on it.
  */
 export async function cleanRun(
   dependencies: RunDependencies,

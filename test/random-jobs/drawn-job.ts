@@ -1,9 +1,9 @@
 import { type Random, randomInteger, seededRandom } from "../../src/foundation/random.ts";
 
 /**
- * What becomes of a row when it is asked: `refused` until the server is mended, and `deadly` to the
- * program so long; `flaky` and `busy` the first time alone, `cut` at the token limit until the server is mended. A `broken`
- * line is half a row, and one that is `lacking` has no text, until they are mended in the file.
+ * What becomes of a row when it is asked. Until the server is mended: `refused`, `cut` at the token
+ * limit, `deadly` to the program. The first time alone: `flaky`, `busy`. Until the file is mended: a
+ * `broken` line is half a row, and one that is `lacking` has no text.
  */
 export type Fate =
   | "answered"

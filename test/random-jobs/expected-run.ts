@@ -1,6 +1,6 @@
 import type { DrawnJob, DrawnRow } from "./drawn-job.ts";
 
-/** What became of a row: the answers to its prompts, which may be cut, or its dead letter's code. */
+/** What became of a row: answers to its prompts, which may be cut, or a dead letter's code. */
 export type Outcome = { answers: string[]; isCut: boolean } | { code: string };
 
 /**

@@ -95,7 +95,7 @@ describe("cleanRun", () => {
     }
   });
 
-  it("refuses a run that is not sealed, also a retry; one that answered nothing is dropped", async () => {
+  it("refuses a run that is not sealed, also a retry that has answered", async () => {
     const run = await sealed();
     putText(run, "_sluice/tasks.pending-x", "draft");
     const cleaned = () => cleanRun(run.dependencies, run.location, false);
