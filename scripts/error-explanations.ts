@@ -107,7 +107,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   PACKAGE_BUNDLED:
     'A bundler has put Sluice into a program, or files of its folder were removed. Workers are processes of their own, which are started from files of the package. Bundle the program with `sluice` as an external package: `esbuild --external:sluice`, `external: ["sluice"]` of rolldown, Rollup and Vite (`ssr.external`), `serverExternalPackages: ["sluice"]` of Next.js; and install `sluice` where the program runs.',
   PROGRAM_MISSING:
-    "The program that `model.command` names, or that the engine starts when nothing is said, is not on `PATH`, or is no file that can be run. It is looked for before planning, and in each worker again.",
+    "The program that `model.command` names, or that the engine starts when nothing is said, is not on `PATH`, or is not a file that can be run. It is looked for before planning, and in each worker again.",
   ENGINE_INSTALL_FAILED:
     "npm could not add the engine's package. Its last lines are part of the message. What was there before is unchanged.",
   ENDPOINT_DOWN:

@@ -187,7 +187,7 @@ function measureOf(
   logger: Logger,
 ): MeasureRequest {
   if (typeof measure === "number" && !(Number.isSafeInteger(measure) && measure >= 2)) {
-    throw new SluiceError("USAGE", `measure: ${measure} is no number of rows from 2 up`);
+    throw new SluiceError("USAGE", `measure must be a whole number of 2 or more, not ${measure}`);
   }
   const stop = signal ?? new AbortController().signal;
   return {

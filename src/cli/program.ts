@@ -45,7 +45,7 @@ export async function runProgram(
     const names = commands.map((entry) => entry.name);
     if (name !== undefined && name !== "help" && !names.includes(name)) {
       throw isJobFile(name)
-        ? new SluiceError("USAGE", `${name} is no command`, { hint: `sluice run ${name}` })
+        ? new SluiceError("USAGE", `${name} is not a command`, { hint: `sluice run ${name}` })
         : unknownCommand(name, names, "see sluice --help");
     }
     await program.parseAsync(args, { from: "user" });

@@ -16,5 +16,8 @@ export function secondsOf(flag: string, text: string): number {
   const units = Object.values(unitSeconds);
   const seconds = parts.reduce((sum, part, at) => sum + Number(part ?? 0) * units[at]!, 0);
   if (seconds > 0) return seconds;
-  throw new SluiceError("USAGE", `${flag} ${text} is no length of time such as 2h, 90m or 1h30m`);
+  throw new SluiceError(
+    "USAGE",
+    `${flag} ${text} is not a length of time such as 2h, 90m or 1h30m`,
+  );
 }

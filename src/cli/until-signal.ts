@@ -20,7 +20,10 @@ export async function untilSignal<T>(
   const ignore = io.onSignal((signal) => {
     if (received) return io.leave(signal);
     received = signal;
-    logger.log("info", "stopping: no more rows are asked; once more to leave at once");
+    logger.log(
+      "info",
+      "stopping: requests in flight finish, no new ones are sent; Ctrl-C again ends at once",
+    );
     stop.abort(new SluiceError("RUN_CANCELED", `by ${signal}`));
   });
   try {

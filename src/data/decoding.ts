@@ -42,7 +42,7 @@ async function* decoded(
       decoder ??= new TextDecoder(byMark(encoding, piece), { fatal: true });
       return Buffer.from(decoder.decode(piece, { stream: piece !== undefined }));
     } catch (cause) {
-      const detail = `bytes are no ${encoding}, at byte ${bytes} or soon behind it`;
+      const detail = `bytes are not ${encoding}, at byte ${bytes} or soon behind it`;
       const hint = "name the encoding that the file has in input.encoding";
       throw new SluiceError(code, detail, { file, hint, cause });
     }

@@ -57,7 +57,7 @@ export function schemaFault(schema: JsonObject): string | undefined {
     rowCheck(schema);
     return undefined;
   } catch (error) {
-    return `is no JSON Schema of a row: ${(error as Error).message}`;
+    return `is not a JSON Schema of a row: ${(error as Error).message}`;
   }
 }
 

@@ -148,7 +148,7 @@ export function jobOfDataset(
 }
 
 function bound(why: string): SluiceError {
-  return new SluiceError("UNSUPPORTED", `this dataset is no job by itself: ${why}`, {
+  return new SluiceError("UNSUPPORTED", `this dataset is not a job by itself: ${why}`, {
     hint: "call run(), or give modules in place of functions and files in place of rows",
   });
 }

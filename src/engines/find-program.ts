@@ -22,7 +22,7 @@ export async function findProgram(
         .map((folder) => join(folder, program));
   for (const place of places) if (await isProgram(place)) return place;
   const detail = isAbsolute(program)
-    ? `${program} is no file that can be run`
+    ? `${program} is not a file that can be run`
     : `${program} is not on PATH`;
   throw new SluiceError("PROGRAM_MISSING", detail, { field: "model.command", hint });
 }

@@ -55,7 +55,7 @@ const { usage, badInput, engineUnavailable, bug, storage, resumable } = exitCode
 /** Every error that Sluice names; `docs/errors.md` is written from it. Codes are never reused. */
 export const errorTable = Object.freeze({
   // What was typed
-  USAGE: run(usage, "this is not understood", "see sluice --help"),
+  USAGE: run(usage, "the command is not understood", "see sluice --help"),
   OPTION_UNKNOWN: run(usage, "unknown option", "see sluice run --help for every option"),
   JOB_INVALID: run(usage, "the job is not valid", "see docs/job-file.md"),
   ENV_MISSING: run(
@@ -81,8 +81,8 @@ export const errorTable = Object.freeze({
   ),
   TARGET_DIFFERS: run(
     usage,
-    "files of the same names have another content there, and were left as they are",
-    "look at them, and give --overwrite to replace them",
+    "files of these names exist there with other content; they were left as they are",
+    "compare them; --overwrite replaces them",
   ),
   NOT_A_RUN: run(usage, "there is no run here", "give the directory that sluice run wrote to"),
 
@@ -159,12 +159,12 @@ export const errorTable = Object.freeze({
   ),
   PARAMETER_INVALID: row("a field of a batch line has a wrong value", "mend the line"),
   PARAMETER_UNSUPPORTED: row(
-    "a batch line asks for what is not supported",
+    "a batch line requests something that is not supported",
     "take the field out; see docs/openai-batch.md for what is read",
   ),
   URL_UNSUPPORTED: row("a batch line has a url that is not supported", "see docs/openai-batch.md"),
   MODEL_DIFFERS: row(
-    "a batch line asks another model than the one that answers",
+    "a batch line names another model than the one that answers",
     "name it in input.servedModelName (--served-model-name), or * for any",
   ),
   FILE_UNREADABLE: row(
@@ -173,12 +173,12 @@ export const errorTable = Object.freeze({
   ),
   STRUCTURE_REFUSED: run(
     engineUnavailable,
-    "the server does not take the schema of the answers",
+    "the server does not accept the schema of the answers",
     "set model.structuredOutput to what the server knows",
   ),
   REQUEST_REFUSED: row("the server refused the request", "read its message"),
   ANSWER_INVALID: row(
-    "the answer does not have the asked form",
+    "the answer does not have the requested form",
     "raise retries.maxAttempts, or loosen the schema or the pattern",
     true,
   ),
@@ -189,14 +189,14 @@ export const errorTable = Object.freeze({
   CONNECTION_LOST: row("the connection broke", "look at the server and the network", true),
   PREDICTION_FAILED: row(
     "the predictor failed with this row",
-    "look at the row and at the predictor; once it is mended, sluice retry asks the row again",
+    "look at the row and at the predictor; once it is fixed, sluice retry processes the row again",
   ),
   STAGE_FAILED: row(
     "a stage failed with this row",
-    "look at the row and at the stage; once it is mended, sluice retry asks the row again",
+    "look at the row and at the stage; once it is fixed, sluice retry processes the row again",
   ),
   OUT_OF_MEMORY: row(
-    "memory does not suffice for this row alone",
+    "not enough memory for this row, even alone",
     "take a smaller model, give it more memory, or split it over devices",
   ),
   RESULTS_MISCOUNTED: row(
@@ -204,13 +204,16 @@ export const errorTable = Object.freeze({
     "give as many results as the batch has rows, in their order; all rows of the batch failed",
   ),
   ROW_KILLS_ENGINE: row(
-    "this row ended its engine each time it was asked alone",
-    "look at the row; if something else ended the workers, sluice retry asks it again",
+    "this row ended its engine each time it was processed alone",
+    "look at the row; if something else ended the workers, sluice retry processes it again",
   ),
   FAKE_FAILURE: row("the fake engine was told to fail", "see model.failures", true),
 
   // Engines and models
-  ENGINE_DIED: engine("the engine ended unexpectedly", "see the lines above; it is started again"),
+  ENGINE_DIED: engine(
+    "the engine ended unexpectedly",
+    "see the lines above; the engine is restarted",
+  ),
   ENGINE_START_FAILED: run(
     engineUnavailable,
     "the engine could not be started",
@@ -239,16 +242,16 @@ export const errorTable = Object.freeze({
   ENDPOINT_DOWN: run(
     engineUnavailable,
     "the endpoint did not answer for too long",
-    "start it, then run the same command again: nothing answered is asked twice",
+    "start it, then run the same command again: answered requests are not sent again",
   ),
   ENDPOINT_UNUSABLE: run(
     engineUnavailable,
-    "the endpoint cannot be used, and waiting does not help",
+    "the endpoint cannot be used as it is",
     "mend what the message names, then run the same command again",
   ),
   ENDPOINT_PATH_UNKNOWN: run(
     engineUnavailable,
-    "the endpoint does not know the address that was asked",
+    "the endpoint does not know the requested path",
     "check model.baseUrl: it usually ends in /v1, and api must be one that the server has",
   ),
   AUTHENTICATION_FAILED: run(
@@ -270,7 +273,7 @@ export const errorTable = Object.freeze({
   TASK_UNUSABLE: run(engineUnavailable, "the model does not suit the task", "read the message"),
   MODEL_FORMAT_DIFFERS: run(
     engineUnavailable,
-    "the model is of a format that another engine runs",
+    "the model has a format for another engine",
     "see docs/engines.md for what each engine runs",
   ),
   MODEL_TEMPLATE_UNUSABLE: run(
@@ -327,7 +330,7 @@ export const errorTable = Object.freeze({
     "another process is running this run",
     "wait for it, or sluice cancel DIR",
   ),
-  COORDINATOR_LOST: run(resumable, "another process took this run over", "look at that process"),
+  COORDINATOR_LOST: run(resumable, "another process took over this run", "look at that process"),
   BUDGET_SPENT: run(
     resumable,
     "the budget is spent",
@@ -340,8 +343,8 @@ export const errorTable = Object.freeze({
     "a worker is of another version of Sluice than its coordinator",
     "install the same version of sluice on every host",
   ),
-  PROTOCOL: run(bug, "two processes of Sluice do not understand each other", "report this"),
-  INTERNAL: run(bug, "this is a fault of Sluice", "report it with the lines above"),
+  PROTOCOL: run(bug, "two processes of Sluice disagree on the protocol", "report this"),
+  INTERNAL: run(bug, "this is a bug in Sluice", "report it with the lines above"),
   ROWS_UNBALANCED: run(
     bug,
     "rows and outcomes do not match",

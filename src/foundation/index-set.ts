@@ -20,7 +20,7 @@ export function parseIndexSet(text: string): IndexRange[] {
     const first = Number(match?.[1]);
     const last = Number(match?.[2] ?? match?.[1]);
     if (!match || last < first || !Number.isSafeInteger(last)) {
-      throw new SluiceError("USAGE", `"${text}" is no index set such as 1,3-5,7`);
+      throw new SluiceError("USAGE", `"${text}" is not an index set such as 1,3-5,7`);
     }
     return { first, last };
   });

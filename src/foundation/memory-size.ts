@@ -9,6 +9,6 @@ const units: Record<string, number> = { K: 1, M: 2, G: 3, T: 4 };
  */
 export function parseMemory(text: string): number {
   const match = /^(\d+(?:\.\d+)?)\s*([KMGT])/i.exec(text);
-  if (!match) throw new SluiceError("JOB_INVALID", `"${text}" is no size such as 120G`);
+  if (!match) throw new SluiceError("JOB_INVALID", `"${text}" is not a size such as 120G`);
   return Number(match[1]) * 1024 ** units[match[2]!.toUpperCase()]!;
 }

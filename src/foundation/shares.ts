@@ -45,7 +45,7 @@ export function parseShare(text: string): { index: number; takers: number } {
   const match = /^(\d+)\/(\d+)$/.exec(text);
   const [index, takers] = [Number(match?.[1]), Number(match?.[2])];
   if (!match || index >= takers) {
-    throw new SluiceError("USAGE", `${text} is no share such as 3/16 (from 0/16)`);
+    throw new SluiceError("USAGE", `${text} is not a share such as 3/16 (from 0/16)`);
   }
   return { index, takers };
 }

@@ -113,7 +113,7 @@ function checkSlots({ slots }: AnswerOptions, line: LineTemplate, key: string): 
     const slotKey = `${key}.slots.${name}`;
     if (!line.names.includes(name)) {
       const meant = nearest(name, line.names);
-      const guess = meant === undefined ? "" : `; is ${meant} meant?`;
+      const guess = meant === undefined ? "" : `; did you mean ${meant}?`;
       throw jobInvalid(slotKey, `{${name}} does not stand in the line${guess}`);
     }
     if (name === "text" || name === "n") {
@@ -124,7 +124,7 @@ function checkSlots({ slots }: AnswerOptions, line: LineTemplate, key: string): 
 
 function notThere(shown: string, name: string, known: readonly string[]): string {
   const meant = nearest(name, known);
-  return `${shown} is none of ${known.join(", ")}${meant ? `; is ${meant} meant?` : ""}`;
+  return `${shown} is none of ${known.join(", ")}${meant ? `; did you mean ${meant}?` : ""}`;
 }
 
 function refuseWithoutForEach(options: AnswerOptions, key: string): void {

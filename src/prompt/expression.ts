@@ -44,7 +44,7 @@ export function compileExpression(source: string, place: TemplateSource): Expres
   const program = parseTemplate(`{{ ${source} }}`, place);
   const [node, ...more] = program.body ?? [];
   if (node === undefined || more.length > 0 || statements.has(node.type)) {
-    throw invalid(place, `${source} is no single expression; write it without {{ }}`);
+    throw invalid(place, `${source} is not a single expression; write it without {{ }}`);
   }
   const scope = scopeOf(program);
   const reader = fieldReader(node, place);

@@ -144,7 +144,7 @@ export function fromRuntime({ type, value }: RuntimeValue): WrittenJson {
     );
   }
   if (value === undefined || typeof value === "function") {
-    throw new Error(`${kindNames[type] ?? type} is no data`);
+    throw new Error(`${kindNames[type] ?? type} is not data`);
   }
   return value as WrittenJson;
 }

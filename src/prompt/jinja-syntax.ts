@@ -84,7 +84,7 @@ function checkNames(node: JinjaNode, source: string, place: TemplateSource): voi
 
 function unknownName(kind: string, name: string, known: readonly string[]): string {
   const meant = nearest(name, known);
-  return `there is no ${kind} ${name}${meant === undefined ? "" : `; is ${meant} meant?`}`;
+  return `there is no ${kind} ${name}${meant === undefined ? "" : `; did you mean ${meant}?`}`;
 }
 
 /** The name in `| name` or `| name(…)`. */

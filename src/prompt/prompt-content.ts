@@ -62,7 +62,7 @@ function withoutAnswer(
   ];
   for (const field of idle) {
     if (options[field] !== undefined) {
-      throw jobInvalid(`${key}.${field}`, `it has no use with api: ${api}`);
+      throw jobInvalid(`${key}.${field}`, `it has no effect with api: ${api}`);
     }
   }
   const { prompt, file } = options;

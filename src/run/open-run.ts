@@ -153,7 +153,9 @@ async function isReplaced(
 // Somebody may have gone on with the run before this process had the rule over it.
 async function assertNoOutcome(storage: Storage): Promise<void> {
   if (!(await holdsOutcomes(storage))) return;
-  throw new SluiceError("RUN_DIFFERS", "it was gone on with meanwhile", { file: storage.location });
+  throw new SluiceError("RUN_DIFFERS", "another process resumed it meanwhile", {
+    file: storage.location,
+  });
 }
 
 function forkedOutput(output: JobSpec["output"], copy: number): JobSpec["output"] {

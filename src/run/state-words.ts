@@ -3,7 +3,7 @@
  * tables, summaries and `--json` all take theirs from here.
  */
 export const stateWords = Object.freeze({
-  pending: "nobody has begun it, and it was not called off",
+  pending: "not begun, and not canceled",
   running: "a process that lives is working on it",
   successful: "it is done; a run: sealed, with no more failed rows than it may have",
   failed: "it ended before it was done; a run: also when sealed with too many failed rows",

@@ -240,7 +240,7 @@ describe("sluice plan", () => {
     }
     const unpriced = await call(folder, "plan", ...plain, "--set", "budget.usd=1");
     expect(unpriced.exitCode).toBe(64);
-    expect(unpriced.stderr).toContain("give prices too");
+    expect(unpriced.stderr).toContain("needs prices");
   });
 
   it("freezes a run that workers can take on", async () => {

@@ -53,7 +53,7 @@ describe("schemaFault", () => {
     expect(schemaFault(schema)).toBe(undefined);
     expect(schemaFault({})).toBe(undefined);
     expect(schemaFault({ properties: { a: { type: "int" } } })).toBe(
-      "is no JSON Schema of a row: Unsupported type: int",
+      "is not a JSON Schema of a row: Unsupported type: int",
     );
     expect(schemaFault({ type: "array" })).toContain("a row is an object");
   });

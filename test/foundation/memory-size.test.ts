@@ -13,6 +13,6 @@ describe("parseMemory", () => {
   });
 
   it("refuses what is no size", () => {
-    expect(() => parseMemory("much")).toThrow('"much" is no size');
+    expect(() => parseMemory("much")).toThrow('"much" is not a size');
   });
 });

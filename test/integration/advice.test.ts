@@ -43,9 +43,9 @@ const elsewhere: Record<string, string> = {
   "check that npm reaches its registry, then sluice engine add NAME": "likewise",
   "sluice doctor says why; name GPUs that nvidia-smi does not list, as devices: [0], or leave ":
     "needs a machine with GPUs",
-  "look at the row and at the stage; once it is mended, sluice retry asks the row again":
+  "look at the row and at the stage; once it is fixed, sluice retry processes the row again":
     "test/integration/dataset.test.ts does it",
-  "look at the row; if something else ended the workers, sluice retry asks it again":
+  "look at the row; if something else ended the workers, sluice retry processes it again":
     "test/integration/processes.test.ts kills workers",
   "plan the run, and start sluice worker on each machine: see docs/worker-contract.md":
     "a plan with workers is met below",
@@ -412,7 +412,7 @@ describe("advice is carried out and helps", () => {
     const { stdout } = await me.plain("status", "out");
     expect(stdout).toContain("out  asks them again, once the cause is mended");
     const source =
-      "look at the row and at the predictor; once it is mended, sluice retry asks the row again";
+      "look at the row and at the predictor; once it is fixed, sluice retry processes the row again";
     const retry = advised(errorsPage, source, "retry");
     expect((await me.call(...retry, "out")).code).toBe(0);
     await expectRows(me, { total: 3, answered: 3, failed: 0 });

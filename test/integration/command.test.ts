@@ -67,7 +67,7 @@ describe("a run whose model is a program", () => {
     expect(codes).toEqual(
       Object.fromEntries(Object.entries(bad).map(([id, [, name]]) => [id, name])),
     );
-    expect(stderr).toContain("a line on stdout is no protocol");
+    expect(stderr).toContain("a line on stdout is not part of the protocol");
   });
 
   it("refuses all of a batch whose results are not one for each row", async () => {

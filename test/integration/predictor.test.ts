@@ -205,7 +205,7 @@ describe("a run with a predictor", () => {
   it.each([
     [{ replicas: 3, devices: [0, 1] }, /model\.replicas: there are more replicas than devices/],
     [{ module: "./predcit.ts" }, /PREDICTOR_UNUSABLE.*predcit\.ts: ENOENT/],
-    [{ maxBatchRow: 3 }, /model\.maxBatchRow: is no key here; did you mean maxBatchRows\?/],
+    [{ maxBatchRow: 3 }, /model\.maxBatchRow: is not a key here; did you mean maxBatchRows\?/],
   ])("refuses %j before anything is planned", async (model, message) => {
     const run = new PredictorRun(
       3,

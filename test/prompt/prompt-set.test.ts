@@ -274,7 +274,12 @@ describe("a job that contradicts itself", () => {
   const one = { a: {} };
 
   it.each<[string, unknown, string, RegExp]>([
-    ["slot unknown", answer({ line: "{aa}", slots: one }), "prompt.answer.line", /is a meant/],
+    [
+      "slot unknown",
+      answer({ line: "{aa}", slots: one }),
+      "prompt.answer.line",
+      /did you mean a\?/,
+    ],
     [
       "slot not in the line",
       answer({ line: "{temp}", slots: { temp: {}, temperture: {} } }),
@@ -301,7 +306,7 @@ describe("a job that contradicts itself", () => {
     [
       "join name",
       answer({ line: "{a}", slots: one, join: "{nn}" }),
-      ...(["prompt.answer.join", /is n meant/] as const),
+      ...(["prompt.answer.join", /did you mean n\?/] as const),
     ],
     [
       "join without forEach",

@@ -122,7 +122,7 @@ describe("a run whose answers have a schema", () => {
       [
         "Sure!",
         expect.stringMatching(
-          /^That is not right: .*it is no JSON[\s\S]*\nAnswer again.* JSON only\.$/,
+          /^That is not right: .*it is not JSON[\s\S]*\nAnswer again.* JSON only\.$/,
         ),
       ],
       [

@@ -53,7 +53,7 @@ async function plan(given: PlanFlags & JobOptionValues, io: CliIo): Promise<void
   const options = given.advise ? { ...given, measure: given.measure ?? true } : given;
   const shownRows = Number(options.show);
   if (!Number.isSafeInteger(shownRows) || shownRows < 0) {
-    throw new SluiceError("USAGE", `--show ${options.show} is no number of rows`);
+    throw new SluiceError("USAGE", `--show must be a number of rows, not ${options.show}`);
   }
   const measuredRows =
     options.measure === true ? undefined : Number(options.measure ?? leastMeasured);
@@ -95,7 +95,7 @@ function wishesOf(flags: PlanFlags): Wishes | undefined {
   }
   const usdPerHour = Number(price);
   if (price !== undefined && !(usdPerHour > 0 && usdPerHour < Infinity)) {
-    throw new SluiceError("USAGE", `--price ${price} is no price of an hour, as 1.20`);
+    throw new SluiceError("USAGE", `--price ${price} is not a price per hour such as 1.20`);
   }
   return {
     machineStartSeconds: machineStart ? secondsOf("--machine-start", machineStart) : 0,

@@ -98,7 +98,7 @@ function countOf(flag: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const count = Number(text);
   if (/^\d+$/.test(text) && Number.isSafeInteger(count) && count > 0) return count;
-  throw new SluiceError("USAGE", `${flag} ${text} is no whole number above 0`);
+  throw new SluiceError("USAGE", `${flag} ${text} is not a whole number above 0`);
 }
 
 async function formatOf({ format = "jsonl", compression }: ShardFlags): Promise<ResultFormat> {

@@ -114,7 +114,7 @@ function missing(path: string, cause: SluiceError): SluiceError {
 /** @throws SluiceError `INPUT_UNREADABLE` for what is no address, or holds a password. */
 function assertAddress(path: string): void {
   const url = URL.canParse(path) ? new URL(path) : undefined;
-  if (!url) throw new SluiceError("INPUT_UNREADABLE", "it is no address", { file: path });
+  if (!url) throw new SluiceError("INPUT_UNREADABLE", "it is not an address", { file: path });
   if (url.username === "" && url.password === "") return;
   throw new SluiceError("INPUT_UNREADABLE", "the address holds a password", {
     file: `${url.protocol}//${url.host}${url.pathname}`,

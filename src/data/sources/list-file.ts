@@ -80,7 +80,7 @@ async function* linesOf(
     try {
       return decoder.decode(bytes, { stream: bytes.length > 0 });
     } catch (cause) {
-      throw new SluiceError("INPUT_UNREADABLE", "it is no UTF-8 text", { file, cause });
+      throw new SluiceError("INPUT_UNREADABLE", "it is not UTF-8 text", { file, cause });
     }
   };
   let pending = "";

@@ -56,7 +56,7 @@ async function* filesBelow(folder: string, leaveOut?: LeaveOut): AsyncGenerator<
 async function unreachable(path: string): Promise<SluiceError | undefined> {
   const unreadable = (detail: string, hint: string) =>
     new SluiceError("INPUT_UNREADABLE", detail, { file: path, hint });
-  if (path.includes("\uFFFD")) return unreadable("its name is no UTF-8", "rename the file");
+  if (path.includes("\uFFFD")) return unreadable("its name is not UTF-8", "rename the file");
   const link = await lstat(path).catch(() => undefined);
   return link && unreadable("it is a link that leads nowhere", "remove the link, or mend it");
 }

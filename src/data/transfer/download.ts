@@ -64,7 +64,7 @@ function nameBelow(place: string, file: SourceFile): string {
   const steps = name.split("/");
   const isOutside = steps.some((step) => step === "" || step === "." || step === "..");
   if (!isOutside && !name.includes("\0")) return join(...steps);
-  throw unusable(path, "its name is no path below a folder");
+  throw unusable(path, "its name is not a path below a folder");
 }
 
 function unusable(file: string, detail: string): SluiceError {

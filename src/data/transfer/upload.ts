@@ -44,7 +44,7 @@ export async function upload(
 ): Promise<TransferSummary> {
   if (schemeOf(from) !== undefined) {
     const hint = "download it first, or copy it with a tool of the store";
-    throw new SluiceError("USAGE", `${from} is no place of this machine`, { hint });
+    throw new SluiceError("USAGE", `${from} is not a place on this machine`, { hint });
   }
   const { scheme, bucket: name, key: prefix } = parseObjectLocation(to);
   const root = `${scheme}://${name}/`;
@@ -141,6 +141,6 @@ async function rightParts(
 function changed(file: string): SluiceError {
   return new SluiceError("INPUT_CHANGED", "it changed while it was uploaded", {
     file,
-    hint: "run the same command again, once nobody writes to it",
+    hint: "run the same command again, when no process writes to it",
   });
 }

@@ -47,7 +47,7 @@ async function assertFolder(path: string): Promise<void> {
   const found = await stat(path).catch(() => undefined);
   if (found?.isDirectory()) return;
   const field = "model.workingDirectory";
-  throw new SluiceError("JOB_INVALID", `${path} is no folder`, { field });
+  throw new SluiceError("JOB_INVALID", `${path} is not a folder`, { field });
 }
 
 class CommandEngine implements Engine {

@@ -33,7 +33,7 @@ export function responseOf(
   { parameters }: InferenceRequest,
   seconds: number,
 ): InferenceResponse | Error {
-  if (!isJsonObject(result)) return malformed("a result is no JSON object", result);
+  if (!isJsonObject(result)) return malformed("a result is not a JSON object", result);
   const { error, answers } = result;
   if (error !== undefined && error !== null) return failureOf(reportedError(error));
   const given: readonly Json[] = Array.isArray(answers) ? answers : [result];
@@ -51,7 +51,7 @@ export function responseOf(
 }
 
 function answerOf(given: Json, seconds: number): InferenceResponse | SluiceError {
-  if (!isJsonObject(given)) return malformed("an answer is no JSON object", given);
+  if (!isJsonObject(given)) return malformed("an answer is not a JSON object", given);
   if (given.value !== undefined) return predictionResponse(given.value, seconds);
   const { text, finishReason = "stop", promptTokens = 0, completionTokens = 0 } = given;
   if (typeof text !== "string") return malformed("a result has neither text nor value", given);

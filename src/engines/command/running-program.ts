@@ -101,7 +101,7 @@ export class RunningProgram {
     const { clock } = this.#context;
     const { timeoutMs } = this.#options;
     if (this.#hasEnded) {
-      return Promise.reject(new SluiceError("ENGINE_DIED", "it ended while it was asked"));
+      return Promise.reject(new SluiceError("ENGINE_DIED", "it ended during a request"));
     }
     const { promise, resolve, reject } = Promise.withResolvers<ReplyLine>();
     this.#asked = { batch: line.batch, resolve, reject };
@@ -172,7 +172,10 @@ export class RunningProgram {
     if (this.#strayLines > limits.maxStrayLines) return;
     const isLast = this.#strayLines === limits.maxStrayLines;
     const more = isLast ? " (further ones are not shown)" : "";
-    this.#context.logger.log("warn", `a line on stdout is no protocol${more}: ${shown}`);
+    this.#context.logger.log(
+      "warn",
+      `a line on stdout is not part of the protocol${more}: ${shown}`,
+    );
   }
 
   #keep(line: string): void {

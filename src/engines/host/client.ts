@@ -176,7 +176,7 @@ class HostedEngineClient implements HostedClient {
     const host = await this.#lives.live();
     this.#lives.closing.throwIfAborted();
     if (host === this.#live) return host;
-    throw new SluiceError("ENGINE_DIED", "it ended while it was asked");
+    throw new SluiceError("ENGINE_DIED", "it ended during a request");
   }
 
   async #start(): Promise<HostProcess> {

@@ -247,7 +247,7 @@ function spaceAfter(pieces: readonly PromptPiece[]): string {
 function templateOf({ model }: LoadedLlama): ChatTemplate {
   const source = model.fileInfo.metadata.tokenizer?.chat_template;
   if (source === undefined) {
-    throw new SluiceError("MODEL_TEMPLATE_UNUSABLE", "the model has none; it is no chat model");
+    throw new SluiceError("MODEL_TEMPLATE_UNUSABLE", "the model has none: it is not a chat model");
   }
   const { bosString, eosString } = model.tokens;
   return new ChatTemplate(source, { bos: bosString ?? "", eos: eosString ?? "" });

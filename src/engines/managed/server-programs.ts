@@ -94,7 +94,9 @@ export function gpusOfVllm(options: ManagedModelOptions): number {
     const value = argumentValue(argumentsOf(options), flags) ?? "1";
     if (!/^[1-9]\d{0,3}$/.test(value)) {
       const field = "model.args";
-      throw new SluiceError("JOB_INVALID", `${flags[1]} is ${value}, which is no count`, { field });
+      throw new SluiceError("JOB_INVALID", `${flags[1]} is ${value}, which is not a count`, {
+        field,
+      });
     }
     gpus *= Number(value);
   }

@@ -151,7 +151,7 @@ async function judge(
   } else if (status === 206) {
     const start = /^bytes (\d+)-/.exec(single(answer.headers["content-range"]) ?? "")?.[1];
     if (Number(start) !== part.bytes) {
-      return { next: "restart", reason: "the server answered with another range than was asked" };
+      return { next: "restart", reason: "the server sent another range than the request named" };
     }
   } else if (status === 416) {
     const whole = checkFetched(task.expected, { sha256: part.sha256, bytes: part.bytes });

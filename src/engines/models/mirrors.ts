@@ -70,7 +70,7 @@ async function fetchChecked(source: Source, task: FetchTask): Promise<FetchOutco
   }
   if (!(await isGguf(task.part))) {
     await discardPart(task.part);
-    return failed("what is there is no GGUF file", "wrong");
+    return failed("the file there is not GGUF", "wrong");
   }
   return outcome;
 }

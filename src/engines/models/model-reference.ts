@@ -48,7 +48,7 @@ function pathOfFileUrl(name: string, workingDirectory: string): string {
   try {
     return fileURLToPath(name);
   } catch (cause) {
-    throw new SluiceError("MODEL_UNREADABLE", `${name} is no file address`, { cause });
+    throw new SluiceError("MODEL_UNREADABLE", `${name} is not a file address`, { cause });
   }
 }
 
@@ -69,7 +69,7 @@ function hubReference(name: string): ModelReference {
 }
 
 function urlReference(name: string): ModelReference {
-  if (!URL.canParse(name)) throw new SluiceError("MODEL_UNKNOWN", `${name} is no address`);
+  if (!URL.canParse(name)) throw new SluiceError("MODEL_UNKNOWN", `${name} is not an address`);
   const file = basename(decoded(new URL(name).pathname)).replaceAll(/[^\w.-]/g, "-");
   refuseSplit(file);
   return { kind: "url", name, url: name, file: file || "model.gguf" };

@@ -98,7 +98,7 @@ async function resolvePath(name: string, path: string): Promise<ResolvedModel> {
     let bytes = 0;
     for (const file of await modelFiles(path)) {
       const found = await stat(file);
-      if (!found.isFile()) throw new SluiceError("MODEL_UNREADABLE", `${file} is no file`);
+      if (!found.isFile()) throw new SluiceError("MODEL_UNREADABLE", `${file} is not a file`);
       if (!(await isGguf(file))) {
         const hint = "name another file, or fetch it anew";
         throw new SluiceError("MODEL_CORRUPT", `${file} is not GGUF`, { hint });

@@ -24,7 +24,7 @@ type Answered = Omit<InferenceResponse, "seconds">;
  * sent before the first `infer`.
  *
  * @throws SluiceError `ENV_MISSING` when `apiKeyEnv` names a variable that is not set,
- *   `JOB_INVALID` when a key could be in no header, or a proxy is no http or https address;
+ *   `JOB_INVALID` when a key could be in no header, or a proxy is not an http or https address;
  *   `ENGINE_START_FAILED` when the file of `SSL_CERT_FILE` cannot be used.
  * @example
  * const options = modelOptions.parse({ engine: "openai", name: "qwen", baseUrl });

@@ -114,10 +114,10 @@ export class FailureReader {
 }
 
 const certificateHint =
-  "mend the certificate, or let SSL_CERT_FILE name that of its issuer, in PEM";
+  "correct the certificate, or set SSL_CERT_FILE to the certificate of its issuer, in PEM";
 const proxyHint =
   "check the address, user and password in HTTPS_PROXY or HTTP_PROXY, or name the host in NO_PROXY";
-const quotaHint = { hint: "look at the account's quota, then run the same command again" };
+const quotaHint = { hint: "check the quota of the account, then run the same command again" };
 
 function codeOf(status: number, text: string): ErrorCode {
   if (status !== 401 && status !== 403) {

@@ -11,7 +11,7 @@ const defaultPorts: Record<string, string> = { "http:": "80", "https:": "443" };
  * IP address, each with or without a port, or a range such as `10.0.0.0/8`. Names in lower case
  * count first.
  *
- * @throws SluiceError `JOB_INVALID` when the proxy is no http or https address.
+ * @throws SluiceError `JOB_INVALID` when the proxy is not an http or https address.
  */
 export function proxyFor(address: URL, environment: Environment): URL | undefined {
   const name = address.protocol === "https:" ? "https_proxy" : "http_proxy";
@@ -20,7 +20,7 @@ export function proxyFor(address: URL, environment: Environment): URL | undefine
   const text = proxy.includes("://") ? proxy : `http://${proxy}`;
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url && url.protocol in defaultPorts) return url;
-  throw new SluiceError("JOB_INVALID", `${name.toUpperCase()} is no http or https address`, {
+  throw new SluiceError("JOB_INVALID", `${name.toUpperCase()} is not an http or https address`, {
     hint: "set it to an address such as http://proxy:3128, unset it, or list hosts in NO_PROXY",
   });
 }

@@ -39,7 +39,7 @@ async function sizeOf(file: string): Promise<number> {
   const found = await stat(file).catch((error: NodeJS.ErrnoException) => {
     throw unreadable(String(error.code));
   });
-  if (!found.isFile()) throw unreadable("it is no file");
+  if (!found.isFile()) throw unreadable("it is not a file");
   if (found.size <= limits.maxTranscribedBytes) return found.size;
   throw unreadable(`${found.size} bytes, the most is ${limits.maxTranscribedBytes}`);
 }

@@ -101,7 +101,7 @@ async function openGenerate(
   context: EngineContext,
 ): Promise<Stage> {
   if (context.openRowModel === undefined) {
-    throw new SluiceError("PROTOCOL", `${label}: nobody here knows how to ask a model`);
+    throw new SluiceError("PROTOCOL", `${label}: this process cannot ask a model`);
   }
   const model = await context.openRowModel(stage as unknown as JsonObject, context);
   return new GenerateStage(labelOf([{ stage, label }]), model, context);

@@ -99,7 +99,7 @@ async function loadedBatchCode(code: unknown, { stage, label }: LabelledStage): 
     if (typeof instance?.call !== "function") {
       throw new SluiceError(
         "STAGE_UNUSABLE",
-        `${label}: it is no function, nor a class with call(batch)`,
+        `${label}: it is neither a function nor a class with call(batch)`,
       );
     }
     await instance.load?.();

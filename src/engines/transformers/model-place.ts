@@ -29,16 +29,20 @@ export function parseOnnxModelName(name: string, workingDirectory = "."): OnnxMo
   if (groups) {
     return { kind: "hub", repository: groups.repository!, revision: groups.revision ?? "main" };
   }
-  throw new SluiceError("MODEL_UNKNOWN", `${name} is no folder and no owner/name on the hub`, {
-    hint: "write a folder as ./NAME, or copy owner/name from the model's page on the hub",
-  });
+  throw new SluiceError(
+    "MODEL_UNKNOWN",
+    `${name} is neither a folder nor an owner/name on the hub`,
+    {
+      hint: "write a folder as ./NAME, or copy owner/name from the model's page on the hub",
+    },
+  );
 }
 
 function pathOfFileUrl(name: string): string {
   try {
     return name.startsWith("file://") ? fileURLToPath(name) : resolve(name.slice("file:".length));
   } catch (cause) {
-    throw new SluiceError("MODEL_UNREADABLE", `${name} is no file address`, { cause });
+    throw new SluiceError("MODEL_UNREADABLE", `${name} is not a file address`, { cause });
   }
 }
 

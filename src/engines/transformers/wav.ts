@@ -26,7 +26,7 @@ const extensible = 0xfffe;
 export function readWav(bytes: Uint8Array): Recording {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < 12 || textAt(view, 0) !== "RIFF" || textAt(view, 8) !== "WAVE") {
-    throw new SluiceError("AUDIO_INVALID", "it is no WAV file");
+    throw new SluiceError("AUDIO_INVALID", "it is not a WAV file");
   }
   let format: Format | undefined;
   for (let at = 12; at + 8 <= bytes.length; ) {

@@ -15,7 +15,7 @@ export function answerJson({ text, finishReason, tokens }: Answer): Json {
     const problem =
       finishReason === "length"
         ? `it was cut off after ${tokens} tokens, before the JSON was complete`
-        : `it is no JSON (${(cause as Error).message})`;
+        : `it is not JSON (${(cause as Error).message})`;
     throw new SluiceError("ANSWER_INVALID", problem);
   }
 }

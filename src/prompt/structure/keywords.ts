@@ -71,6 +71,6 @@ function unknown(name: string): string {
   if (way !== undefined) return `${name} is not supported: ${way}`;
   const meant = nearest(name, known);
   return meant === undefined
-    ? `${name} is no keyword that is supported; see docs/job-file.md`
-    : `${name} is no keyword that is supported; did you mean ${meant}?`;
+    ? `${name} is not a supported keyword; see docs/job-file.md`
+    : `${name} is not a supported keyword; did you mean ${meant}?`;
 }

@@ -99,7 +99,7 @@ function explain(issue: Issue, above: readonly string[], draft: JobDraft): Probl
       return [
         at(
           issue.format === "url"
-            ? `${show(value)} is no web address`
+            ? `${show(value)} is not a web address`
             : `${issue.message}, not ${show(value)}`,
         ),
       ];
@@ -169,8 +169,8 @@ function unknownKey(key: string, path: readonly string[], draft: JobDraft): stri
   if (engine !== undefined && everywhere.includes(key)) return `engine ${engine} has no such key`;
   const meant = nearest(key, known.length > 0 ? known : everywhere);
   return meant === undefined
-    ? `is no key here; known: ${ownNames.join(", ")}`
-    : `is no key here; did you mean ${meant}?`;
+    ? `is not a key here; known: ${ownNames.join(", ")}`
+    : `is not a key here; did you mean ${meant}?`;
 }
 
 function notOneOf(value: unknown, known: readonly string[]): string {

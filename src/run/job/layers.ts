@@ -52,7 +52,7 @@ export async function applyEnvironment(
     const origin: Origin = { from: "environment", name };
     if (path === undefined) {
       const meant = nearestKey(name, [...paths.keys(), ...reservedVariables], "__");
-      problems.push(unknown(origin, "is no setting of a job", meant));
+      problems.push(unknown(origin, "is not a setting of a job", meant));
     } else if (text) {
       problems.push(...(await applyText(draft, path, text, origin)));
     }
@@ -185,7 +185,7 @@ function unknownKey(path: readonly string[], origin: Origin): Problem {
   const mended = meant === undefined ? [] : [...above, meant, ...path.slice(depth + 1)];
   const isKnown = mended.length > 0 && nodesAt(mended).length > 0;
   const suggestion = isKnown ? mended : meant === undefined ? undefined : [...above, meant];
-  return unknown(origin, `${path.join(".")} is no key of a job`, suggestion?.join("."));
+  return unknown(origin, `${path.join(".")} is not a key of a job`, suggestion?.join("."));
 }
 
 function unknown(origin: Origin, what: string, meant: string | undefined): Problem {

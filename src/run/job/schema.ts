@@ -41,7 +41,10 @@ const inputSource = z.strictObject({
     .describe("Of `csv`: what stands between fields, as `;`, `|` or `tab`; default: a comma"),
   encoding: z
     .string()
-    .refine(isEncoding, "is no encoding: windows-1252, iso-8859-15, utf-16, shift_jis and so on")
+    .refine(
+      isEncoding,
+      "is not an encoding: windows-1252, iso-8859-15, utf-16, shift_jis and so on",
+    )
     .optional()
     .describe("Of text, as windows-1252 or utf-16; such a file is one shard. Default: UTF-8"),
   records: z
@@ -377,7 +380,7 @@ export const jobSchema = plainJob
       refuse("schema", "prompt.schema says it too: give one of them");
     }
     if (budget?.usd !== undefined && prices === undefined) {
-      refuse("budget.usd", "without prices nobody knows what tokens cost: give prices too");
+      refuse("budget.usd", "needs prices: what tokens cost");
     }
     if (dataset !== undefined) {
       // A job that was read already has the inputs of its datasets.

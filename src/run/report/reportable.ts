@@ -12,7 +12,7 @@ export function assertReportable(job: JobSpec): void {
   if (job.prompts !== undefined) throw invalid("prompts", "a row has one prompt");
   if (job.prompt?.forEach !== undefined) throw invalid("prompt.forEach", "a row has one prompt");
   if (writesBatchLines(job)) throw invalid("output.format", "it is made of results as jsonl");
-  if (isBatchInput(job)) throw invalid("input.format", "rows are no requests");
+  if (isBatchInput(job)) throw invalid("input.format", "rows are not requests");
 }
 
 function invalid(field: string, problem: string): SluiceError {

@@ -50,7 +50,7 @@ export async function readSeals(storage: Storage, of: Pick<Plan, "runId">): Prom
     const seal = await readJson<Seal>(storage, path);
     if (!seal) continue;
     const isWhole = sealPath(seal) === path && ["sealed", "abandoned"].includes(seal.end);
-    if (!isWhole) throw new SluiceError("RUN_DAMAGED", "it is no seal", { file: path });
+    if (!isWhole) throw new SluiceError("RUN_DAMAGED", "it is not a seal", { file: path });
     seals.push(seal);
   }
   const sealed =

@@ -157,7 +157,7 @@ class Verifier {
       this.#report(seal, `its checksum is not that of ${path}`);
     }
     const manifest = parsed<Manifest>(bytes);
-    if (!manifest) this.#report(path, "it is no JSON");
+    if (!manifest) this.#report(path, "it is not JSON");
     else {
       this.#compare("generation", manifest.generation, sealed.generation, "its seal");
     }
@@ -342,7 +342,7 @@ class Verifier {
       this.#report(file.path, "the commit changed since the run was sealed");
     }
     const commit = parsed<Commit>(bytes);
-    if (!commit) this.#report(file.path, "the commit is no JSON");
+    if (!commit) this.#report(file.path, "the commit is not JSON");
     else if (commit.run !== of.runId || commit.generation !== of.generation) {
       this.#report(file.path, "the commit is of another run");
     }

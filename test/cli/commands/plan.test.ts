@@ -55,8 +55,8 @@ describe("sluice plan --advise", () => {
   it("refuses what is no time, no price, and wishes without --advise", async () => {
     const { folder } = preparedRun(scratchFolder(), rows);
     const refusals: [string[], string][] = [
-      [["--advise", "--deadline", "soon"], "--deadline soon is no length of time"],
-      [["--advise", "--price", "cheap"], "--price cheap is no price of an hour"],
+      [["--advise", "--deadline", "soon"], "--deadline soon is not a length of time"],
+      [["--advise", "--price", "cheap"], "--price cheap is not a price per hour"],
       [["--preemption-every", "4h"], "--preemption-every goes with --advise"],
       [["--advise", "--write", "frozen"], "--measure shows an estimate"],
     ];

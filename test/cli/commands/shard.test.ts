@@ -81,8 +81,8 @@ describe("sluice shard", () => {
     const refusals: [string[], string][] = [
       [[], "give exactly one of --shards and --rows"],
       [["--shards", "2", "--rows", "2"], "give exactly one of --shards and --rows"],
-      [["--shards", "0"], "--shards 0 is no whole number above 0"],
-      [["--shards", "2", "--workers", "x"], "--workers x is no whole number above 0"],
+      [["--shards", "0"], "--shards 0 is not a whole number above 0"],
+      [["--shards", "2", "--workers", "x"], "--workers x is not a whole number above 0"],
       [["--shards", "2", "--format", "parqet"], "did you mean parquet?"],
       [["--shards", "2", "--compression", "snappy"], "snappy is for Parquet"],
       [["--shards", "2", "--input-format", "jsnl"], "did you mean jsonl?"],

@@ -103,9 +103,9 @@ describe("openCommand", () => {
     withCommand(scripted("noisy"), async (engine, lines) => {
       expect(await answerTo(engine, "NOISE STALE")).toBe("NOISE STALE");
       expect(lines.filter((line) => line.startsWith("warn"))).toEqual([
-        "warn a line on stdout is no protocol: Loading weights",
-        "warn a line on stdout is no protocol: OK",
-        "warn a line on stdout is no protocol: 42% done",
+        "warn a line on stdout is not part of the protocol: Loading weights",
+        "warn a line on stdout is not part of the protocol: OK",
+        "warn a line on stdout is not part of the protocol: 42% done",
         "warn an answer to batch 1000, which is not asked",
       ]);
     }));
@@ -189,7 +189,7 @@ describe("openCommand, where the program does not start", () => {
     expect(folder).toMatchObject({ code: "PROGRAM_MISSING" });
     expect(folder.message).toContain("/tmp cannot be run");
     const nowhere = await failure(scripted("ready", { workingDirectory: "/no/such/folder" }));
-    expect(nowhere.message).toContain("/no/such/folder is no folder");
+    expect(nowhere.message).toContain("/no/such/folder is not a folder");
   });
 
   it("says what it wrote where it ended at once", async () => {

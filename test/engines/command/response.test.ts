@@ -37,7 +37,7 @@ describe("responseOf", () => {
   });
 
   it("names what is no result", () => {
-    expect((response({ answers: ["a"] }) as Error).message).toContain('no JSON object: "a"');
+    expect((response({ answers: ["a"] }) as Error).message).toContain('not a JSON object: "a"');
     const others: Json[] = [null, "text", 3, {}, { text: 3 }];
     for (const result of others) {
       const error = response(result);

@@ -33,7 +33,7 @@ describe("the command line of a managed server", () => {
     expect(needed([])).toBe(1);
     expect(needed(["--tensor-parallel-size", 2])).toBe(2);
     expect(needed(["-tp=2", "--pipeline-parallel-size", "4"])).toBe(8);
-    expect(() => needed(["--tensor-parallel-size", "--metrics"])).toThrow(/is no count/);
+    expect(() => needed(["--tensor-parallel-size", "--metrics"])).toThrow(/is not a count/);
   });
 
   it("may not hold what Sluice gives itself", () => {

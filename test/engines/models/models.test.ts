@@ -130,7 +130,7 @@ describe("resolveModel from elsewhere", () => {
     expect(model).toMatchObject({ source: "url", bytes: file.length });
     expect(server.requests[0]?.headers.authorization).toBeUndefined();
     const page = resolveModel(`${server.origin}/b.gguf`, context, { download });
-    await expect(page).rejects.toThrow(/no GGUF file/);
+    await expect(page).rejects.toThrow(/the file there is not GGUF/);
   });
 
   it("takes a path as it is", async () => {

@@ -41,8 +41,8 @@ describe("readWav", () => {
   });
 
   it.each([
-    ["no WAV", new TextEncoder().encode("ID3 and so on, an MP3"), /no WAV file/],
-    ["nothing", new Uint8Array(), /no WAV file/],
+    ["no WAV", new TextEncoder().encode("ID3 and so on, an MP3"), /not a WAV file/],
+    ["nothing", new Uint8Array(), /not a WAV file/],
     ["compressed sound", wavBytes([[0]], 8000, { code: 85, bits: 16 }), /format 85/],
     ["no sound", wavBytes([[0]], 8000, { code: 1, bits: 16 }).subarray(0, 36), /holds no sound/],
   ])("refuses %s by name", (_, bytes, message) => {

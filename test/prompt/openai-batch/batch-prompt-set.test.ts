@@ -124,8 +124,8 @@ describe("BatchPromptSet", () => {
     expect(request!.structure?.schema).toMatchObject(schema);
     const accepted = set.accept(request!, response({ text: '```json\n{"a": 1}\n```' }));
     expect(accepted.answers).toMatchObject([{ text: '{"a":1}', value: { a: 1 } }]);
-    expect(() => set.accept(request!, response({ text: "one" }))).toThrow(/no JSON/);
-    const again = set.reask(request!, "one", "it is no JSON");
+    expect(() => set.accept(request!, response({ text: "one" }))).toThrow(/not JSON/);
+    const again = set.reask(request!, "one", "it is not JSON");
     expect(again.messages?.slice(1)).toMatchObject([
       { role: "assistant", content: "one" },
       { role: "user", content: expect.stringContaining("the corrected JSON only") },
@@ -149,7 +149,7 @@ describe("BatchPromptSet", () => {
     const accepted = set.accept(request!, response({ text: '{"a": [1, {"b": null}]}' }));
     expect(accepted.answers).toMatchObject([{ value: { a: [1, { b: null }] } }]);
     expect(() => set.accept(request!, response({ text: "[1]" }))).toThrow(/an object, not a list/);
-    expect(() => set.accept(request!, response({ text: '{"a": ' }))).toThrow(/no JSON/);
+    expect(() => set.accept(request!, response({ text: '{"a": ' }))).toThrow(/not JSON/);
     expect(set.reask(request!, "[1]", "it must be").messages?.at(-1)?.content).toMatch(/JSON only/);
   });
 

@@ -5,7 +5,7 @@ import { formOf, list, objectOf, tree } from "./schemas.ts";
 
 describe("an answer that is wrong", () => {
   const refusals: [string, JsonObject, string, string][] = [
-    ["no JSON", { type: "null" }, "Sure! null", "it is no JSON"],
+    ["no JSON", { type: "null" }, "Sure! null", "it is not JSON"],
     ["another type", { type: "boolean" }, '"true"', 'the answer must be true or false, not "true"'],
     ["a missing property", objectOf({ a: { type: "null" } }), "{}", "/a is missing"],
     [

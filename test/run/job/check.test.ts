@@ -19,11 +19,11 @@ onRowError: dead-leter
     expect(error.code).toBe("JOB_INVALID");
     const lines = error.message.split("\n").slice(1);
     expect(lines).toEqual([
-      "  job.yaml:1 modle: is no key here; did you mean model?",
-      "  job.yaml:2 input.fromat: is no key here; did you mean format?",
+      "  job.yaml:1 modle: is not a key here; did you mean model?",
+      "  job.yaml:2 input.fromat: is not a key here; did you mean format?",
       "  job.yaml:3 model.latencyMs: engine llama has no such key",
       "  job.yaml:5 prompts.short: give exactly one of prompt, messages and type",
-      "  job.yaml:6 prompts.short.promt: is no key here; did you mean prompt?",
+      "  job.yaml:6 prompts.short.promt: is not a key here; did you mean prompt?",
       '  job.yaml:8 generation.temperature: must be a number, not "warm"',
       "  job.yaml:9 limit: must be at least 0",
       '  job.yaml:10 onRowError: must be one of dead-letter, fail, not "dead-leter"; did you mean dead-letter?',
@@ -36,7 +36,7 @@ onRowError: dead-leter
     const error = await fail("model: {engine: fake}", { flags, environment });
     const lines = error.message.split("\n").slice(1);
     expect(lines.toSorted()).toEqual([
-      "  --dataset (dataset.typ): is no key here; did you mean type?",
+      "  --dataset (dataset.typ): is not a key here; did you mean type?",
       "  --dataset (dataset.type): is missing",
       '  SLUICE_GENERATION temperature: must be a number, not "warm"',
     ]);

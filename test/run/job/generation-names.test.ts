@@ -76,7 +76,7 @@ describe("other names of generation", () => {
     expect(inFile.message).toContain("did you mean temperature?");
     const flags = { generation: "typical_p=1,num_beam=2" };
     const { message } = await fail(small(), { flags });
-    expect(message).toContain("--generation typical_p: is no key here; known: maxNewTokens,");
+    expect(message).toContain("--generation typical_p: is not a key here; known: maxNewTokens,");
     expect(message).not.toContain("max_new_tokens");
     expect(message).toContain("did you mean num_beams?");
     expect((await fail(small(), { flags: { generation: "{topPP: 1}" } })).message).toContain(

@@ -36,7 +36,7 @@ describe("jobSchema", () => {
     expect(read.data?.input[0]?.columns).toEqual(["id", "the text"]);
     expect(parsed({ path: "x.csv", columns: [] }).success).toBe(false);
     const wrong = parsed({ path: "x.csv", schema: { properties: { id: { type: "int" } } } });
-    expect(JSON.stringify(wrong.error?.issues)).toContain("no JSON Schema of a row");
+    expect(JSON.stringify(wrong.error?.issues)).toContain("not a JSON Schema of a row");
   });
 
   it("takes memory as people write it, and shares below one", () => {

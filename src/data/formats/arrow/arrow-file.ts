@@ -41,7 +41,7 @@ export async function openArrow(reader: RandomReader, file: string): Promise<Arr
   const start = Buffer.from(await reader.read(0, Math.min(startBytes, reader.bytes)));
   if (start.toString("latin1", 0, 4) === "FEA1") {
     const hint = "write it anew: feather.write_feather(feather.read_table(path), path) of pyarrow";
-    throw unreadable(file, "it is Feather of version 1, which is no Arrow", { hint });
+    throw unreadable(file, "it is Feather of version 1, which is not Arrow", { hint });
   }
   const isFile = start.toString("latin1", 0, fileMark.length) === fileMark;
   return await (isFile ? openFile(reader, file) : openStream(reader, file));

@@ -21,7 +21,7 @@ export function decompressZstd(bytes: Uint8Array, length: number): Uint8Array {
 export function decompressLz4Frame(bytes: Uint8Array, length: number): Uint8Array {
   if (length > bytes.length * maxLz4Ratio) throw new Error("LZ4 cannot give so many bytes");
   const frame = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (frame.readUInt32LE(0) !== frameMark) throw new Error("it is no LZ4 frame");
+  if (frame.readUInt32LE(0) !== frameMark) throw new Error("it is not an LZ4 frame");
   const flags = frame[4]!;
   const [hasChecksums, hasLength, hasDictionary] = [flags & 16, flags & 8, flags & 1];
   let at = 7 + (hasLength ? 8 : 0) + (hasDictionary ? 4 : 0);

@@ -94,7 +94,7 @@ async function namesOf(
 ): Promise<string[]> {
   if (!isUtf8(record) || record.includes(0)) {
     throw unreadable(
-      "its header is no UTF-8 text: name its encoding in input.encoding",
+      "its header is not UTF-8 text: name its encoding in input.encoding",
       file,
       line,
     );

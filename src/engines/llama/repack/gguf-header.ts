@@ -79,7 +79,7 @@ function parse(cursor: Cursor, path: string): GgufHeader {
   const magic = cursor.take(4).toString("latin1");
   const version = cursor.uint32();
   if (magic !== "GGUF" || !versions.includes(version)) {
-    throw corrupt(`it is no GGUF of version ${versions.join(" or ")}`, path);
+    throw corrupt(`it is not GGUF of version ${versions.join(" or ")}`, path);
   }
   const tensorCount = cursor.uint64();
   const pairCount = cursor.uint64();

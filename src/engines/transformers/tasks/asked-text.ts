@@ -19,7 +19,7 @@ export function columnOf(request: InferenceRequest, column: string): Json | unde
 export function textColumnOf(request: InferenceRequest, column: string, key: string): string {
   const value = columnOf(request, column);
   if (typeof value === "string") return value;
-  const found = value === undefined ? "is not there" : "is no text";
+  const found = value === undefined ? "is not there" : "is not a text";
   throw columnInvalid(`${column} ${found}`, column, key);
 }
 

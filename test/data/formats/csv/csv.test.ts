@@ -125,7 +125,7 @@ describe("csv files", () => {
       ["a;b\n1;2\n", 'has no comma, as csv has, but a semicolon: set input.delimiter to ";"'],
       ["a\tb\n", "but a tab: set input.delimiter to tab"],
       ["a,b\r1,2\r", "lines end with a carriage return alone"],
-      [Buffer.from("caf\u00E9,b\n", "latin1"), "its header is no UTF-8 text"],
+      [Buffer.from("caf\u00E9,b\n", "latin1"), "its header is not UTF-8 text"],
       ['"a"b,c\n', "a quote of the header is misplaced"],
     ];
     for (const [content, message] of cases) {

@@ -68,8 +68,8 @@ describe("readGgufHeader", () => {
   });
 
   it.each([
-    ["another format", Buffer.from("PK".padEnd(40)), /no GGUF/],
-    ["an unknown version", ggufFile([], [], { version: 4 }), /no GGUF of version 2 or 3/],
+    ["another format", Buffer.from("PK".padEnd(40)), /not GGUF/],
+    ["an unknown version", ggufFile([], [], { version: 4 }), /not GGUF of version 2 or 3/],
     ["a header that is cut off", slowModel().bytes.subarray(0, 200), /ends within its header/],
     ["a value of an unknown type", unknownValue(), /value of type 77/],
   ])("names %s", async (_name, content, message) => {
