@@ -5,6 +5,7 @@ import {
   parseExactly,
   parseWritten,
   WrittenNumber,
+  writtenRow,
 } from "../../src/foundation/exact-json.ts";
 
 describe("parseExactly", () => {
@@ -103,5 +104,20 @@ describe("exactText", () => {
     const text =
       '{"id":9007199254740993,"list":[-18446744073709551616,{"a":null}],"zero":-0,"__proto__":""}';
     expect(exactText(parseExactly(text))).toBe(text);
+  });
+});
+
+describe("writtenRow", () => {
+  it("keeps the odd numbers of rows of many fields", () => {
+    const odd = ["1.0", "9007199254740993", "1e400", "0.1234567890123456789012", "-0", "0.10"];
+    const plain = Array.from({ length: 40 }, (_, at) => [`f${at}`, at / 7] as const);
+    const row = Object.fromEntries(plain);
+    expect(writtenRow(row, JSON.stringify(row))).toBe(row);
+    for (const text of odd) {
+      const raw = `${JSON.stringify(row).slice(0, -1)},"odd":${text}}`;
+      const written = writtenRow(JSON.parse(raw), raw);
+      expect(String(written.odd)).toBe(text);
+      expect(JSON.stringify(written)).toBe(raw);
+    }
   });
 });
