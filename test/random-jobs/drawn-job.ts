@@ -1,9 +1,9 @@
 import { type Random, randomInteger, seededRandom } from "../../src/foundation/random.ts";
 
 /**
- * What becomes of a row when it is asked. Until the server is mended: `refused`, `cut` at the token
- * limit, `deadly` to the program. The first time alone: `flaky`, `busy`. Until the file is mended: a
- * `broken` line is half a row, and one that is `lacking` has no text.
+ * What becomes of a row when it is asked. Until the server is mended: `refused`, `cut` at its limit
+ * of tokens, `deadly` to the program. The first time alone: `flaky`, `busy`. Until the file is
+ * mended: a `broken` line is half a row, and one that is `lacking` has no text.
  */
 export type Fate =
   | "answered"

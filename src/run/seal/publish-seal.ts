@@ -4,7 +4,8 @@ import { limits } from "../../foundation/limits.ts";
 import { deadLetterPath, manifestPathOf, partWidth, successPath } from "../layout.ts";
 import type { OutputPlaces } from "../output/plan-outputs.ts";
 import { type Plan, readPlan } from "../plan.ts";
-import type { Manifest } from "./manifest.ts";
+import { readJson } from "../records.ts";
+import type { Manifest, Success } from "./manifest.ts";
 import { manifestOf, readSeals, type Seal, successBytes } from "./seals.ts";
 
 /** Files published at once: most of the time is a wait for the disk. */
@@ -42,20 +43,19 @@ export async function completeSeal(
   of: Pick<Plan, "runId">,
 ): Promise<Manifest | undefined> {
   const { storage } = places;
-  const { sealed } = await readSeals(storage, of);
-  if (!sealed) return undefined;
-  const manifest = await manifestOf(storage, sealed);
-  if (await isPublished(storage, sealed)) return manifest;
-  await publishSeal(places, sealed, manifest, true);
-  return manifest;
-}
-
-/** True where `_SUCCESS` is that of the seal: it is written last. */
-async function isPublished(storage: Storage, seal: Seal): Promise<boolean> {
-  // An earlier version of Sluice has no other seal.
-  if (seal.by === "") return true;
-  const standing = await storage.read(successPath).catch(() => Buffer.alloc(0));
-  return successBytes(seal, manifestPathOf(seal.generation)).equals(standing);
+  for (;;) {
+    const { sealed } = await readSeals(storage, of);
+    if (!sealed) return undefined;
+    const manifest = await manifestOf(storage, sealed);
+    // An earlier version of Sluice has no other seal.
+    if (sealed.by === "") return manifest;
+    // Read last: who slept before it sees that a newer seal was published meanwhile.
+    const standing = await readJson<Success>(storage, successPath).catch(() => undefined);
+    if (standing && standing.generation > sealed.generation) continue;
+    const isPublished = standing?.sha256 === sealed.manifest!.sha256;
+    if (!isPublished) await publishSeal(places, sealed, manifest, true);
+    return manifest;
+  }
 }
 
 async function publishResultsOf(
