@@ -101,10 +101,12 @@ async function callOf(world: World, chapter: Chapter): Promise<CallCommand> {
   if (chapter.kind === "retry") {
     let { job, where } = chapter;
     return async (host, stopMs) => {
-      const { last } = (await world.standing()).seals;
-      // Of two calls at once one may have sealed a retry, and the other planned the next one.
+      const { last, sealed } = (await world.standing()).seals;
+      // Of two calls at once one may have sealed a retry, and the other planned the next one. What
+      // one of them abandoned, for it had answered nothing, does not count.
       const isOpen = (await world.directory.stat(planPathOf(last + 1))) !== undefined;
-      if (last > before.seals.last && !isOpen) return await callSeal(world, host);
+      const isSealed = sealed && sealed.generation > (before.seals.sealed?.generation ?? 0);
+      if (isSealed && !isOpen) return await callSeal(world, host);
       const end = await callRetry(world, { ...chapter, job, where, host, stopMs });
       // A retry of a chapter before may have come back from the dead and planned the next one: it
       // is finished first, as the hint of the error says.

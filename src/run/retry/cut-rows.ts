@@ -8,7 +8,7 @@ import { type PlannedFile, readPlan, TaskTable } from "../plan.ts";
 import { readJson } from "../records.ts";
 import { addRequestCounts, noRequests, type RequestCounts } from "../request-counts.ts";
 import type { ManifestTask } from "../seal/manifest.ts";
-import { lettersPath } from "../seal/task-files.ts";
+import { letterLines } from "../seal/task-files.ts";
 
 /**
  * Rows of a task whose answer, as it stands now, was cut by the limit on tokens: noted by the first
@@ -68,7 +68,9 @@ export interface FailedRow extends Pick<DeadLetter, "index" | "id"> {
 
 /** Rows of a sealed task that failed, in input order. */
 export async function failedRowsOf(storage: Storage, task: ManifestTask): Promise<FailedRow[]> {
-  return await lettersIn(storage, await lettersPath(storage, task));
+  const rows: FailedRow[] = [];
+  for await (const line of letterLines(storage, task)) rows.push(failedRow(line));
+  return rows;
 }
 
 /** Requests of some rows together. */
@@ -81,10 +83,14 @@ async function lettersIn(storage: Storage, path: string | undefined): Promise<Fa
   if (path === undefined) return rows;
   await assertKept(storage, path);
   for await (const line of readLines(storage, path)) {
-    const { index, id, requests = { planned: 1, answered: 0 } } = JSON.parse(line) as DeadLetter;
-    rows.push({ index, id, requests });
+    rows.push(failedRow(line));
   }
   return rows;
+}
+
+function failedRow(line: string): FailedRow {
+  const { index, id, requests = { planned: 1, answered: 0 } } = JSON.parse(line) as DeadLetter;
+  return { index, id, requests };
 }
 
 async function indexesIn(storage: Storage, file: PlannedFile | null): Promise<Iterable<number>> {

@@ -23,7 +23,7 @@ import type { Manifest, ManifestTask } from "../seal/manifest.ts";
 import { removeJournals, type SealOptions, writeSeal } from "../seal/seal.ts";
 import { manifestOf, readSeals } from "../seal/seals.ts";
 import { standingPlan } from "../seal/standing-plan.ts";
-import { lettersPath, linesPath } from "../seal/task-files.ts";
+import { letterLines, linesPath } from "../seal/task-files.ts";
 import { knownCutRows } from "./cut-rows.ts";
 import { LineSink, type MergedTask, type MergePaths, mergeTask } from "./merge-task.ts";
 import { type RemadeResults, remakeResults } from "./remake-results.ts";
@@ -428,9 +428,7 @@ export async function errorsOf(
 ): Promise<ErrorCounts> {
   let errors: ErrorCounts = {};
   for (const task of tasks) {
-    const path = await lettersPath(storage, task);
-    if (path === undefined) continue;
-    for await (const line of readLines(storage, path)) {
+    for await (const line of letterLines(storage, task)) {
       const { code, message } = JSON.parse(line) as DeadLetter;
       errors = addErrors(errors, { [code]: { count: 1, message } });
     }

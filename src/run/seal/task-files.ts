@@ -1,4 +1,6 @@
 import type { Storage } from "../../data/storage/storage.ts";
+import { asSluiceError } from "../../foundation/errors.ts";
+import { readLines } from "../lines.ts";
 import type { ManifestTask } from "./manifest.ts";
 
 /**
@@ -21,4 +23,28 @@ export async function lettersPath(
   if (!deadLetters) return undefined;
   const isThere = letters !== undefined && (await storage.stat(letters));
   return isThere ? letters : deadLetters.path;
+}
+
+/**
+ * The dead letters of a sealed task, a line each. A cleaning that takes the one file away while it
+ * is read leaves the same lines in the other.
+ */
+export async function* letterLines(
+  storage: Storage,
+  { letters, deadLetters }: ManifestTask,
+): AsyncGenerator<string> {
+  if (!deadLetters) return;
+  let read = 0;
+  if (letters !== undefined) {
+    try {
+      for await (const line of readLines(storage, letters)) {
+        yield line;
+        read++;
+      }
+      return;
+    } catch (error) {
+      if (asSluiceError(error).code !== "NOT_FOUND") throw error;
+    }
+  }
+  for await (const line of readLines(storage, deadLetters.path)) if (read-- <= 0) yield line;
 }
