@@ -114,7 +114,8 @@ const answerClauses: Clauses = (make, { it, expect }) => {
   it("obeys maxNewTokens", () =>
     withEngine(make, async ({ engine }) => {
       for (const maxNewTokens of [1, 2]) {
-        const request = { ...conformanceRequest(1), parameters: { ...parameters, maxNewTokens } };
+        const limited = { ...parameters, maxNewTokens, explicit: ["maxNewTokens"] };
+        const request = { ...conformanceRequest(1), parameters: limited };
         const [answer] = (await engine.infer(request, never())).answers;
         expect(answer!.tokens <= maxNewTokens).toBe(true);
         // A model may end by itself on the very token that the limit is.

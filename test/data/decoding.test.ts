@@ -33,7 +33,7 @@ describe("decoding", () => {
 
   it("refuses bytes that are none of the encoding", async () => {
     const lone = Buffer.from([0x00, 0xd8, 0x41, 0x00]);
-    await expect(textOf(lone, "utf-16")).rejects.toThrow("bytes are no utf-16");
+    await expect(textOf(lone, "utf-16")).rejects.toThrow("bytes are not utf-16");
     await expect(textOf(Buffer.from("abc"), "utf-16")).rejects.toThrow(/f\.csv/);
   });
 

@@ -1,8 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { modelOptions } from "../../src/engines/model-options.ts";
 import { checkEngine } from "../../src/engines/prepare-engine.ts";
+import { startFakeServer } from "../../src/testing/fake-server.ts";
 import { ggufBytes, modelContext, temporaryFolder } from "./models/context.ts";
 
 async function codeOf(name: string, install: boolean, engine = "llama"): Promise<string> {
@@ -33,12 +34,15 @@ describe("checkEngine", () => {
   });
 
   it("has nothing to say of other engines", async () => {
-    expect(await codeOf("any", false, "openai")).toBe("fine");
+    expect(await codeOf("any", false, "fake")).toBe("fine");
   });
 
   it("refuses a variable for the API key that is not set", async () => {
     const own = { ...(await modelContext()), workingDirectory: await temporaryFolder() };
-    const model = modelOptions.parse({ engine: "openai", name: "any", apiKeyEnv: "MY_KEY" });
+    const { baseUrl, close } = await startFakeServer();
+    onTestFinished(close);
+    const options = { engine: "openai", name: "any", apiKeyEnv: "MY_KEY", baseUrl };
+    const model = modelOptions.parse(options);
     const check = (environment: Record<string, string>) =>
       checkEngine(model, { ...own, environment }, { install: true });
     await expect(check({})).rejects.toMatchObject({ code: "ENV_MISSING" });

@@ -27,7 +27,7 @@ async function noticesFor(rowsByPath: Record<string, number>): Promise<string[]>
 describe("inputNotices", () => {
   it("says that compressed files lie in one shard each, and how large that is", async () => {
     expect(await noticesFor({ "a.jsonl.gz": 3 })).toEqual([
-      "1 file is compressed, so that it cannot be cut: it is one shard",
+      "1 file is compressed or of another encoding, so that it cannot be cut: it is one shard",
     ]);
     expect(await noticesFor({ "a.jsonl.gz": 3, "b.jsonl.gz": 1500, "c.jsonl": 5 })).toEqual([
       "2 files are compressed, so that they cannot be cut: each lies in one shard, " +

@@ -51,7 +51,7 @@ describe("proxyFor", () => {
 
   it("refuses what is no http address, without repeating it", () => {
     const environment = { HTTP_PROXY: "socks5://user:secret@host:1" };
-    expect(() => proxyOf("http://host", environment)).toThrow(/HTTP_PROXY is no http/);
+    expect(() => proxyOf("http://host", environment)).toThrow(/HTTP_PROXY is not an http/);
     expect(() => proxyOf("http://host", environment)).not.toThrow(/secret/);
   });
 });
