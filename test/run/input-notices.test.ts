@@ -30,7 +30,7 @@ describe("inputNotices", () => {
       "1 file is compressed or of another encoding, so that it cannot be cut: it is one shard",
     ]);
     expect(await noticesFor({ "a.jsonl.gz": 3, "b.jsonl.gz": 1500, "c.jsonl": 5 })).toEqual([
-      "2 files are compressed, so that they cannot be cut: each lies in one shard, " +
+      "2 files are compressed or of another encoding, so that they cannot be cut: each lies in one shard, " +
         "the largest of 1,500 rows; more files share work out better",
     ]);
   });

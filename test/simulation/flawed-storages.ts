@@ -1,5 +1,6 @@
 import type { Storage } from "../../src/data/storage/storage.ts";
 import { sleep } from "../../src/foundation/clock.ts";
+import { SluiceError } from "../../src/foundation/errors.ts";
 import type { PlantInStore } from "./world.ts";
 
 /** The same storage with some of its methods replaced. */
@@ -109,8 +110,13 @@ export const looksThenWrites: PlantInStore = (inner, { process }) =>
 export const cleansBlindly: PlantInStore = (inner, { role }) => {
   if (role !== "command") return inner;
   return changed(inner, {
-    async stat(path) {
-      return /^_sluice\/generations\/\d+\/plan/.test(path) ? undefined : await inner.stat(path);
+    async read(path) {
+      const [, generation] = /^_sluice\/generations\/(\d+)\/plan/.exec(path) ?? [];
+      if (generation === undefined) return await inner.read(path);
+      for await (const seal of inner.list("_sluice/seals/")) {
+        if (Number(seal.path.split(".").at(-2)) === Number(generation)) return inner.read(path);
+      }
+      throw new SluiceError("NOT_FOUND", "", { file: path });
     },
   });
 };
