@@ -122,7 +122,7 @@ export async function materializeDataset(
     const detail = `${summary.rows.failed} of ${summary.rows.total} rows; the first: ${first}`;
     throw new SluiceError("ROW_FAILED", detail, {
       file: summary.output,
-      hint: "job: { maxFailedRows } says how many may fail; sluice results --failed shows them",
+      hint: `job: { maxFailedRows } says how many may fail; sluice results ${summary.output} --failed shows them`,
     });
   }
   const isFile = summary.output.endsWith(".jsonl");

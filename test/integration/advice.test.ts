@@ -1,9 +1,12 @@
+import { execFile } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { pause, startSluice } from "../chaos/sluice-process.ts";
 import { root, type SyntaxNode, sourceFiles, walk } from "../meta/source-tree.ts";
+import { sluiceModule } from "../sluice-program.ts";
 import { expectRows, type Person, person } from "./person.ts";
 
 /*
@@ -19,6 +22,8 @@ const elsewhere: Record<string, string> = {
   "sluice results …": "test/integration/terminal.test.ts carries out what a summary names",
   "sluice results … --failed": "likewise",
   "sluice resume …": "likewise",
+  "sluice retry … --where finish_reason=length --set …":
+    "test/integration/sampling.test.ts carries it out",
   "sluice retry …": "likewise",
   "# sluice: sluice completion fish | source": "test/integration/completion.test.ts does it",
   "complete -c sluice … -a … -d …": "a line of the completion of fish",
@@ -432,6 +437,24 @@ describe("advice is carried out and helps", () => {
     await slower.ended;
     const { stdout } = await me.plain("status", "out");
     expect(stdout).toContain("by sluice cancel");
+  });
+
+  it("about a dataset whose rows failed", async () => {
+    const me = withRows();
+    const program = [
+      `import { dataset } from ${JSON.stringify(sluiceModule)};`,
+      'const failing = (row) => { if (row.id === 1) throw new Error("not this one"); return row; };',
+      'await dataset.jsonl("rows.jsonl").map(failing).materialize("kept").catch((error) => {',
+      "  console.log(error.hint);",
+      "});",
+    ];
+    me.write("program.mjs", program.join("\n"));
+    const run = promisify(execFile);
+    const { stdout } = await run(process.execPath, ["program.mjs"], { cwd: me.folder });
+    const source =
+      "job: { maxFailedRows } says how many may fail; sluice results … --failed shows them";
+    const failed = await me.plain(...advised(stdout, source, "results … --failed"));
+    expect(failed.stdout).toContain("not this one");
   });
 
   it("all of it was met", () => {

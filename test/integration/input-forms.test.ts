@@ -83,7 +83,7 @@ describe("files that are written otherwise, through the packed program", () => {
     const refused = await run("--input", "little.csv");
     expect(refused.stderr).toContain("set input.encoding to utf-16");
     const torn = await run("--input", "torn.csv", "--input.encoding", "utf-16");
-    expect(torn.stderr).toContain("bytes are no utf-16");
+    expect(torn.stderr).toContain("bytes are not utf-16");
     expect(torn.code).toBe(65);
     expect((await run("--input", "windows.csv", "--input.encoding", "klingon")).code).toBe(64);
   });

@@ -166,7 +166,7 @@ describe("an object store that fails now and then", () => {
     const refused = openS3Bucket(server.location(""), { ...context, environment });
     const error = await errorOf(refused.put("a", Buffer.from("1")));
     expect(error.code).toBe("STORE_FAILED");
-    expect(error.hint).toContain("credentials");
+    expect(error.hint).toContain("AWS_SESSION_TOKEN");
     const told = `${JSON.stringify(error)} ${error.stack} ${(error.cause as Error).stack}`;
     expect(told).not.toContain("never-to-be-seen");
     expect(told).not.toContain("nor-this-token");
