@@ -21,7 +21,6 @@ const met = new Set<string>();
 const elsewhere: Record<string, string> = {
   "sluice results …": "test/integration/terminal.test.ts carries out what a summary names",
   "sluice results … --failed": "likewise",
-  "sluice resume …": "likewise",
   "sluice retry … --where finish_reason=length --set …":
     "test/integration/sampling.test.ts carries it out",
   "sluice retry …": "likewise",
@@ -152,7 +151,7 @@ describe("advice is carried out and helps", () => {
     const me = withRows(6);
     await stopAfter(4, [...run, ...slow], me);
     const { stdout } = await me.plain("status", "out");
-    const either = "  …: sluice resume …, or …";
+    const either = "sluice resume …";
     const resumes = advised(stdout, either, "resume …");
     const worker = advised(stdout, "sluice worker … --tasks …", "worker … --tasks …");
     const unproven = await me.plain("verify", "out");

@@ -320,7 +320,7 @@ describe("files in an object store", () => {
       expect(await readFile(join(folder, "down", name), "utf8")).toBe(name);
     }
     const elsewhere = await call(folder, server.environment, "upload", far, `${far}-2`);
-    expect(elsewhere.stderr).toContain("not a place of this machine");
+    expect(elsewhere.stderr).toContain("not a place on this machine");
   });
 
   it("of other content are left alone, and nothing is deleted", async () => {
