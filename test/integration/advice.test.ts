@@ -75,7 +75,7 @@ function advised(
   met.add(source);
   const texts = source.split("…").map((text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   const [found, ...values] =
-    new RegExp(texts.join("(.+?)").replace(/\(\.\+\?\)$/, "(\\S+)")).exec(said) ?? [];
+    new RegExp(texts.join("(.+?)").replace(/\(\.\+\?\)$/, "([^\\s,;]+)")).exec(said) ?? [];
   expect(found, `"${source}" in:\n${said}`).toBeDefined();
   expect(source).toContain(`sluice ${command}`);
   const before = source.slice(0, source.indexOf(`sluice ${command}`)).split("…").length - 1;
