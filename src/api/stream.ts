@@ -3,7 +3,7 @@ import type { Column } from "../data/columns.ts";
 import type { StageState } from "../engines/engine.ts";
 import { prepareEngine } from "../engines/prepare-engine.ts";
 import { describeEngine, openEngine } from "../engines/registry.ts";
-import { exactText, parseExactly } from "../foundation/exact-json.ts";
+import { keptText, parseExactly } from "../foundation/exact-json.ts";
 import type { Json } from "../foundation/json.ts";
 import { silentLogger } from "../foundation/logger.ts";
 import { randomInteger } from "../foundation/random.ts";
@@ -27,7 +27,7 @@ export async function* inputLines(input: InputJob, options: StreamOptions): Asyn
     for (const { raw, error } of rows) {
       if (error) throw error;
       // Only JSON that was written over several lines is written anew.
-      yield raw.includes("\n") ? exactText(parseExactly(raw)) : raw;
+      yield raw.includes("\n") ? keptText(parseExactly(raw)) : raw;
     }
   }
 }

@@ -76,7 +76,8 @@ function fitsInteger(type: IntegerType, value: ExactJson): boolean {
 }
 
 function fitsNumber(bits: 16 | 32 | 64, value: number): boolean {
-  if (bits !== 16) return bits === 64 || Math.fround(value) === value;
+  if (bits === 64 || !Number.isFinite(value)) return true;
+  if (bits === 32) return Math.fround(value) === value;
   // 11 bits, of which the last stands for 2^-24 at least.
   const last = 2 ** Math.max(Math.floor(Math.log2(Math.abs(value))) - 10, -24);
   return value === 0 || (Math.abs(value) <= 65_504 && Number.isInteger(value / last));

@@ -23,6 +23,42 @@ export type ExactRow = { [key: string]: ExactJson };
  */
 export type LongNumbers = "bigint" | "text";
 
+/** What ends the texts of `specialNumbers`; nobody writes a number so. */
+const specialMark = "e+00999";
+/**
+ * Floating-point values that JSON lacks, by what stands for each in lines that Sluice keeps for
+ * itself. It is valid JSON; whatever leaves Sluice as JSON has `null` instead.
+ */
+const specialNumbers: ReadonlyMap<string, number> = new Map([
+  [`1${specialMark}`, Number.POSITIVE_INFINITY],
+  [`-1${specialMark}`, Number.NEGATIVE_INFINITY],
+  [`9${specialMark}`, Number.NaN],
+]);
+const specialOrText = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\de\+00999/g;
+
+/** The text that stands for NaN or an infinity in lines that Sluice keeps for itself. */
+export function specialText(value: number): string {
+  if (Number.isNaN(value)) return `9${specialMark}`;
+  return value > 0 ? `1${specialMark}` : `-1${specialMark}`;
+}
+
+/**
+ * JSON as it leaves Sluice: with null for NaN and infinities.
+ *
+ * @example
+ * withoutSpecials(`{"x":${specialText(Number.NaN)}}`); // '{"x":null}'
+ */
+export function withoutSpecials(json: string): string {
+  if (!json.includes(specialMark)) return json;
+  return json.replace(specialOrText, (found) => (specialNumbers.has(found) ? "null" : found));
+}
+
+/** What `JSON.parse` gives, with NaN and infinities where `specialText` stands for them. */
+export function parseSpecials(text: string): unknown {
+  if (!text.includes(specialMark)) return JSON.parse(text);
+  return parse(text, (_key, value, { source = "" }) => specialNumbers.get(source) ?? value);
+}
+
 /**
  * A number of JSON together with the text in which it is written, such as `1.0` or `1e400`. It
  * counts as the number; `JSON.stringify` and `String` write the text.
@@ -31,7 +67,7 @@ export class WrittenNumber extends Number {
   readonly text: string;
 
   constructor(text: string) {
-    super(text);
+    super(specialNumbers.get(text) ?? text);
     this.text = text;
   }
 
@@ -41,8 +77,13 @@ export class WrittenNumber extends Number {
     return isLongWhole(this.text, value) ? BigInt(this.text) : value;
   }
 
+  /** True for NaN and infinities, whose text is for lines that Sluice keeps for itself. */
+  get isSpecial(): boolean {
+    return specialNumbers.has(this.text);
+  }
+
   override toString(): string {
-    return this.text;
+    return this.isSpecial ? String(this.valueOf()) : this.text;
   }
 
   toJSON(): unknown {
@@ -97,6 +138,8 @@ export function parseExactly(text: string, longNumbers: LongNumbers = "bigint"):
   if (!long.test(text)) return JSON.parse(text) as ExactJson;
   return parse(text, (_key, value, { source = "" }) => {
     if (typeof value !== "number" || isPlain(value, source)) return value;
+    const special = specialNumbers.get(source);
+    if (special !== undefined) return special;
     if (longNumbers === "text") return isHeld(source, value) ? value : source;
     if (isLongWhole(source, value)) return BigInt(source);
     return Number.isFinite(value) ? value : source;
@@ -160,7 +203,7 @@ export function inCode(value: WrittenJson): ExactJson {
 /** A value whose numbers that a double does not hold are their text. */
 export function withTexts(value: WrittenJson): WrittenJson {
   const change = (number: WrittenNumber) =>
-    isHeld(number.text, number.valueOf()) ? number : number.text;
+    number.isSpecial || isHeld(number.text, number.valueOf()) ? number : number.text;
   return changedNumbers(value, change);
 }
 
@@ -217,15 +260,18 @@ function changedMembers(
 
 /**
  * What `JSON.parse` gives of JSON as programs write it to one another, without line breaks; whole
- * numbers that no double holds are `WrittenNumber`, which `JSON.stringify` writes again.
+ * numbers that no double holds, NaN and infinities are `WrittenNumber`, which `JSON.stringify`
+ * writes again.
  *
  * @throws SyntaxError as `JSON.parse` does.
  */
 export function parseMessage(text: string): unknown {
-  if (!/[:,[-] ?\d{16}/.test(text)) return JSON.parse(text);
-  return parse(text, (_key, value, { source = "" }) =>
-    typeof value === "number" && isLongWhole(source, value) ? new WrittenNumber(source) : value,
-  );
+  if (!/[:,[-] ?\d{16}/.test(text) && !text.includes(specialMark)) return JSON.parse(text);
+  return parse(text, (_key, value, { source = "" }) => {
+    const isWritten =
+      typeof value === "number" && (isLongWhole(source, value) || specialNumbers.has(source));
+    return isWritten ? new WrittenNumber(source) : value;
+  });
 }
 
 /** With an exponent, for without it a long whole number would be read as one with all digits. */
@@ -285,19 +331,29 @@ function decimalOf(text: string): string {
 }
 
 /**
- * The JSON text of a value, every digit of a `bigint` and the text of a `WrittenNumber` included.
+ * The JSON text of a value, every digit of a `bigint` and the text of a `WrittenNumber` included;
+ * null for NaN and infinities.
  *
  * @example
  * exactText({ id: 9007199254740993n }); // '{"id":9007199254740993}'
  */
 export function exactText(value: ExactJson | WrittenJson): string {
+  return textOf(value, () => "null");
+}
+
+/** The same as a line that Sluice keeps for itself: with `specialText` for NaN and infinities. */
+export function keptText(value: ExactJson | WrittenJson): string {
+  return textOf(value, specialText);
+}
+
+function textOf(value: ExactJson | WrittenJson, special: (number: number) => string): string {
   if (typeof value === "bigint") return String(value);
-  if (typeof value === "number") return numberText(value);
+  if (typeof value === "number") return Number.isFinite(value) ? numberText(value) : special(value);
   if (value === null || typeof value !== "object") return JSON.stringify(value);
-  if (value instanceof WrittenNumber) return value.text;
-  if (Array.isArray(value)) return `[${value.map(exactText).join(",")}]`;
+  if (value instanceof WrittenNumber) return value.isSpecial ? special(+value) : value.text;
+  if (Array.isArray(value)) return `[${value.map((inner) => textOf(inner, special)).join(",")}]`;
   const members = Object.entries(value).map(
-    ([name, member]) => `${JSON.stringify(name)}:${exactText(member)}`,
+    ([name, member]) => `${JSON.stringify(name)}:${textOf(member, special)}`,
   );
   return `{${members.join(",")}}`;
 }

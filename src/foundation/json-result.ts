@@ -23,9 +23,15 @@ export function jsonResult(result: unknown, notJson: NotJson = predictionFailed)
 /**
  * The same of a row of a dataset, which goes on to other code: a `Date`, a `bigint` and a typed
  * array in it stay what they are.
+ *
+ * @param specials what `specialsIn` found in what the code was given: that may come out again.
  */
-export function typedResult(result: unknown, notJson: NotJson): TypedJson {
-  return new Conversion(notJson, true).converted(result);
+export function typedResult(
+  result: unknown,
+  notJson: NotJson,
+  specials?: ReadonlySet<number>,
+): TypedJson {
+  return new Conversion(notJson, true, specials).converted(result);
 }
 
 function predictionFailed(problem: string): SluiceError {
@@ -39,8 +45,10 @@ class Conversion {
   readonly #holders = new Set<object>();
   readonly #fail: NotJson;
   readonly #keepsTypes: boolean;
+  readonly #specials: ReadonlySet<number> | undefined;
 
-  constructor(notJson: NotJson, keepsTypes: boolean) {
+  constructor(notJson: NotJson, keepsTypes: boolean, specials?: ReadonlySet<number>) {
+    this.#specials = specials;
     this.#fail = notJson;
     this.#keepsTypes = keepsTypes;
   }
@@ -51,7 +59,7 @@ class Conversion {
       case "boolean":
         return value;
       case "number":
-        if (Number.isFinite(value)) return this.#number(value);
+        if (Number.isFinite(value) || this.#specials?.has(value)) return this.#number(value);
         throw this.#notJson(String(value));
       case "object":
         return value === null ? null : this.#held(value);
@@ -114,6 +122,16 @@ class Conversion {
     const steps = this.#path.map((step) => (typeof step === "number" ? `[${step}]` : `.${step}`));
     return this.#fail(`${steps.join("")} is ${what}, which JSON does not have`);
   }
+}
+
+/** NaN and infinities that a value has, at any depth. */
+export function specialsIn(value: unknown, found = new Set<number>()): Set<number> {
+  if (typeof value === "number" || value instanceof Number) {
+    if (!Number.isFinite(+value)) found.add(+value);
+  } else if (typeof value === "object" && value !== null && !ArrayBuffer.isView(value)) {
+    for (const inner of Object.values(value)) specialsIn(inner, found);
+  }
+  return found;
 }
 
 function isTypedArray(value: object): value is ArrayBufferView & ArrayLike<unknown> {

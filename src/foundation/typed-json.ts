@@ -82,11 +82,13 @@ export function plainJson(value: TypedJson): ExactJson {
 }
 
 /** What takes a value's place; undefined where it is to be looked into. */
-type Change = (value: object | bigint) => TypedJson | undefined;
+type Change = (value: object | bigint | number) => TypedJson | undefined;
 
 /** Copies no more than what changes: rows without such values are almost all. */
 function mapped(value: TypedJson, change: Change): TypedJson {
-  if (typeof value === "bigint") return change(value) ?? value;
+  if (typeof value === "bigint" || (typeof value === "number" && !Number.isFinite(value))) {
+    return change(value) ?? value;
+  }
   if (typeof value !== "object" || value === null) return value;
   const instead = change(value);
   if (instead !== undefined) return instead;
@@ -117,7 +119,8 @@ function mappedObject(value: object, change: Change): { [key: string]: TypedJson
   );
 }
 
-function wireOf(value: object | bigint): TypedJson | undefined {
+function wireOf(value: object | bigint | number): TypedJson | undefined {
+  if (typeof value === "number") return { [mark]: "number", value: String(value) };
   if (typeof value === "bigint") return { [mark]: "bigint", value: String(value) };
   if (value instanceof Date) return { [mark]: "Date", value: value.getTime() };
   if (isTypedArray(value)) {
@@ -128,10 +131,11 @@ function wireOf(value: object | bigint): TypedJson | undefined {
   return { [mark]: "object", value: mappedObject(value, wireOf) };
 }
 
-function typedOf(json: object | bigint): TypedJson | undefined {
-  if (typeof json === "bigint" || !Object.hasOwn(json, mark)) return undefined;
+function typedOf(json: object | bigint | number): TypedJson | undefined {
+  if (typeof json !== "object" || !Object.hasOwn(json, mark)) return undefined;
   const { [mark]: kind, value } = json as { [mark]: string; value: TypedJson };
   if (kind === "object") return mappedObject(value as object, typedOf);
+  if (kind === "number") return Number(value);
   if (kind === "bigint") return BigInt(value as string);
   if (kind === "Date") return new Date(value as number);
   const bytes = Buffer.from(value as string, "base64");
@@ -141,9 +145,9 @@ function typedOf(json: object | bigint): TypedJson | undefined {
   return new Kind(new Uint8Array(bytes).buffer);
 }
 
-function plainOf(value: object | bigint): TypedJson | undefined {
+function plainOf(value: object | bigint | number): TypedJson | undefined {
   if (value instanceof Date) return value.toISOString();
-  if (typeof value === "bigint" || !isTypedArray(value)) return undefined;
+  if (typeof value !== "object" || !isTypedArray(value)) return undefined;
   if (!(value instanceof Uint8Array)) return Array.from<number | bigint>(value);
   return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("base64");
 }

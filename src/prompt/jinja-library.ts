@@ -91,6 +91,7 @@ export function toRuntime(value: WrittenJson | undefined): RuntimeValue {
 
 /** Calculates as the number that it is, and prints as it is written. */
 function writtenNumber(number: WrittenNumber): RuntimeValue {
+  if (number.isSpecial) return converted(number.valueOf());
   const isWhole = /^-?\d+$/.test(number.text);
   // The library takes what has no fraction for a whole number; the box is its value from then on.
   return Object.assign(converted(isWhole ? 1 : 0.5), {

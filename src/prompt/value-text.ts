@@ -16,6 +16,7 @@ export function printValue(value: WrittenJson): string {
 /** JSON on one line with a space after commas and colons, as people and models write it. */
 export function spacedJson(value: WrittenJson): string {
   if (typeof value === "bigint") return String(value);
+  if (value instanceof WrittenNumber && value.isSpecial) return "null";
   if (!isObject(value) && !Array.isArray(value)) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(spacedJson).join(", ")}]`;
   const entries = Object.entries(value).map(

@@ -1,6 +1,7 @@
 import type { Storage } from "../data/storage/storage.ts";
 import { type Clock, sleep } from "../foundation/clock.ts";
 import { asSluiceError } from "../foundation/errors.ts";
+import { withoutSpecials } from "../foundation/exact-json.ts";
 import { limits } from "../foundation/limits.ts";
 import { linesOfChunks } from "../foundation/lines.ts";
 import type { Commit } from "./attempt/commit.ts";
@@ -21,6 +22,8 @@ export interface ResultsOptions {
   clock: Clock;
   /** Ends the waiting and the reading. */
   signal?: AbortSignal;
+  /** NaN and infinities stay as Sluice keeps them in lines; otherwise they are null. */
+  keepsSpecials?: boolean;
   /** Told, once a task, that results wait for it. */
   onWait?(task: number): void;
 }
@@ -48,6 +51,22 @@ export async function* resultChunks(
   options: ResultsOptions,
 ): AsyncGenerator<Uint8Array, ResultsEnd> {
   const plan = await readPlan(storage);
+  const chunks = storedChunks(storage, outside, plan, options);
+  if (options.failed || options.keepsSpecials || publishedForm(plan).isLines) return yield* chunks;
+  let next = await chunks.next();
+  const read = async function* () {
+    for (; !next.done; next = await chunks.next()) yield next.value;
+  };
+  for await (const line of linesOfChunks(read())) yield Buffer.from(`${withoutSpecials(line)}\n`);
+  return next.value as ResultsEnd;
+}
+
+async function* storedChunks(
+  storage: Storage,
+  outside: Storage,
+  plan: Plan,
+  options: ResultsOptions,
+): AsyncGenerator<Uint8Array, ResultsEnd> {
   const { failed, signal } = options;
   const tasks = plan.tasks.count;
   const sealed = await readManifest(storage);

@@ -2,6 +2,7 @@ import type { CutRule } from "../data/formats/format.ts";
 import type { RowFormat } from "../data/formats/row-format.ts";
 import type { InputRow, Slice } from "../data/row.ts";
 import type { RandomReader } from "../data/storage/storage.ts";
+import { parseSpecials } from "../foundation/exact-json.ts";
 import type { JsonObject } from "../foundation/json.ts";
 import type { TestFramework } from "./storage-conformance.ts";
 
@@ -85,7 +86,7 @@ const rowClauses = ({ format, sample, framework: { it, expect } }: Trial): void 
     const slices = await scanAll(made, sample, { firstCutRows: 2, everyRows: 2 });
     for (const row of await readAll(made, sample, slices)) {
       expect((row.value === undefined) !== (row.error === undefined)).toBe(true);
-      if (row.value) expect(JSON.parse(row.raw)).toEqual(row.value);
+      if (row.value) expect(parseSpecials(row.raw)).toEqual(row.value);
       expect([row.file, row.line >= 1]).toEqual([file, true]);
       if (row.error) expect([row.error.place.file, row.error.scope]).toEqual([file, "row"]);
     }

@@ -2,9 +2,14 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   exactText,
+  inCode,
+  keptText,
   parseExactly,
+  parseMessage,
+  parseSpecials,
   parseWritten,
   WrittenNumber,
+  withoutSpecials,
   writtenRow,
 } from "../../src/foundation/exact-json.ts";
 
@@ -119,5 +124,30 @@ describe("writtenRow", () => {
       expect(String(written.odd)).toBe(text);
       expect(JSON.stringify(written)).toBe(raw);
     }
+  });
+});
+
+describe("NaN and infinities", () => {
+  const specials = [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+
+  it.each(specials)("come back from lines, and leave them as null: %s", (value) => {
+    const line = keptText({ x: [value, 1], "9e+00999": 'say "1e+00999" \\ 9e+00999' });
+    for (const longNumbers of ["bigint", "text"] as const) {
+      expect(parseExactly(line, longNumbers)).toEqual({ ...JSON.parse(line), x: [value, 1] });
+    }
+    expect(parseSpecials(line)).toEqual(parseExactly(line));
+    expect(keptText(parseWritten(line))).toBe(line);
+    expect(keptText(inCode(parseWritten(line)))).toBe(line);
+    expect(JSON.stringify(parseMessage(line))).toBe(line);
+    const plain = withoutSpecials(line);
+    expect(JSON.parse(plain)).toEqual({ ...JSON.parse(line), x: [null, 1] });
+    expect(exactText(parseExactly(line))).toBe(plain);
+    expect(exactText(parseWritten(line))).toBe(plain);
+  });
+
+  it("are no others' numbers", () => {
+    const line = '{"x":1e400,"y":[-1e999,9e99,1e+00998]}';
+    expect(withoutSpecials(line)).toBe(line);
+    expect(exactText(parseWritten(line))).toBe(line);
   });
 });

@@ -54,6 +54,7 @@ async function results(run: string, options: ResultsFlags, io: CliIo): Promise<v
       follow: options.follow ?? false,
       clock: io.clock,
       signal,
+      keepsSpecials: format.name === "parquet",
       // What cannot be seen of others is no reason to stop.
       onWait: (task) => void tellIfIdle(task, storage, dependencies, io, signal).catch(() => {}),
     });

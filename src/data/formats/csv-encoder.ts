@@ -12,7 +12,8 @@ type Field = string | null;
 
 /**
  * CSV with a header (RFC 4180), lines ending in `\n`. Objects and lists are JSON text, whole
- * numbers keep every digit, and null or a missing field is empty, where an empty text is `""`.
+ * numbers keep every digit. Null, NaN, an infinity and a missing field are empty, where an empty
+ * text is `""`.
  *
  * @param delimiter a tab for TSV.
  * @throws of `add`: where a row has a field that is no column.
@@ -44,7 +45,8 @@ function fieldsOf(row: ExactRow, names: readonly string[], known: ReadonlySet<st
 }
 
 function fieldOf(value: ExactJson): Field {
-  return value === null || typeof value === "string" ? value : exactText(value);
+  if (value === null || typeof value === "string") return value;
+  return typeof value === "number" && !Number.isFinite(value) ? null : exactText(value);
 }
 
 function textOf(rows: readonly Field[][], delimiter: string): Uint8Array {

@@ -1,7 +1,8 @@
+import { withoutSpecials } from "../../foundation/exact-json.ts";
 import type { RowEncoder } from "./encoder.ts";
 
 /**
- * One JSON array, a row a line; each row as it stands.
+ * One JSON array, a row a line; each row as it stands, with null for NaN and infinities.
  *
  * @param isObject a file of one row is that row alone.
  */
@@ -18,7 +19,7 @@ function objectEncoder(): RowEncoder {
       return [];
     },
     end: async () => {
-      if (held.length === 1) return [Buffer.from(`${held[0]}\n`)];
+      if (held.length === 1) return [Buffer.from(withoutSpecials(`${held[0]}\n`))];
       const list = arrayEncoder();
       return [...(await list.add(held)), ...(await list.end())];
     },
@@ -32,7 +33,7 @@ function arrayEncoder(): RowEncoder {
       if (lines.length === 0) return [];
       const before = isEmpty ? "[\n" : ",\n";
       isEmpty = false;
-      return [Buffer.from(before + lines.join(",\n"))];
+      return [Buffer.from(before + withoutSpecials(lines.join(",\n")))];
     },
     end: async () => [Buffer.from(isEmpty ? "[]\n" : "\n]\n")],
   };

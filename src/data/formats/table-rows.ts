@@ -1,4 +1,5 @@
 import { SluiceError } from "../../foundation/errors.ts";
+import { parseSpecials } from "../../foundation/exact-json.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import type { Column } from "../column-types.ts";
 import type { InputRow } from "../row.ts";
@@ -49,7 +50,7 @@ export function tableRow(
     try {
       const own = text(stored);
       raw += number++ === 0 ? prefix + own : `,${prefix}${own}`;
-      if (parse) setField(value, column.name, json ? json(stored) : (JSON.parse(own) as Json));
+      if (parse) setField(value, column.name, json ? json(stored) : (parseSpecials(own) as Json));
     } catch (thrown) {
       if (!(thrown instanceof BrokenText)) throw thrown;
       return brokenRow(thrown, column.name, place);

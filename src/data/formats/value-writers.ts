@@ -1,3 +1,4 @@
+import { specialText } from "../../foundation/exact-json.ts";
 import type { Json } from "../../foundation/json.ts";
 import { type ColumnType, type ColumnValue, maxNumberDigits } from "../column-types.ts";
 import { dateText, type TimeUnit, timestampText, timeText } from "../moments.ts";
@@ -51,9 +52,12 @@ export function numberWriter(bits: 16 | 32 | 64): ValueWriter {
   return { type: { kind: "number", bits }, text: (value) => numberText(value as number) };
 }
 
-/** JSON has no infinity. With an exponent, a whole number that no double counts stays a double. */
+/**
+ * NaN and infinities stand as `specialText` has them. With an exponent, a whole number that no
+ * double counts stays a double.
+ */
 export function numberText(value: number): string {
-  if (!Number.isFinite(value)) return "null";
+  if (!Number.isFinite(value)) return specialText(value);
   if (Object.is(value, -0)) return "-0";
   const isLarge = Number.isInteger(value) && !Number.isSafeInteger(value);
   return isLarge ? value.toExponential() : String(value);

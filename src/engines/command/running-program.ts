@@ -1,6 +1,7 @@
 import { stripVTControlCharacters } from "node:util";
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { withoutSpecials } from "../../foundation/exact-json.ts";
 import {
   type LeashEnd,
   type LeashedProcess,
@@ -241,7 +242,7 @@ export class EndedEarly extends SluiceError {
 
 /** U+2028 and U+2029 are escaped: `node:readline`, which a program may use, ends lines there. */
 function lineText(line: BatchLine): string {
-  return JSON.stringify(line).replace(/[\u2028\u2029]/g, (separator) =>
+  return withoutSpecials(JSON.stringify(line)).replace(/[\u2028\u2029]/g, (separator) =>
     separator === "\u2028" ? "\\u2028" : "\\u2029",
   );
 }

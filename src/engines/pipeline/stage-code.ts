@@ -3,7 +3,7 @@ import type { ErrorCode } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { inCode } from "../../foundation/exact-json.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
-import { typedResult } from "../../foundation/json-result.ts";
+import { specialsIn, typedResult } from "../../foundation/json-result.ts";
 import { miscounted } from "../batching/miscounted.ts";
 import { isOutOfMemory } from "../batching/out-of-memory.ts";
 import { explained } from "../predictor/explained.ts";
@@ -37,7 +37,8 @@ export function rowFunction({ stage, label }: LabelledStage, code?: unknown): Ro
   const call = callOf(stage, label, code);
   return async (row) => {
     try {
-      return rowsOf(stage, row, await call(row));
+      const specials = specialsIn(row);
+      return rowsOf(stage, row, await call(row), specials);
     } catch (thrown) {
       throw stageError(thrown, { stage, label });
     }
@@ -55,14 +56,21 @@ function callOf(stage: StageOptions, label: string, code: unknown): Callable {
   return (row) => call(inCode(row as JsonObject));
 }
 
-function rowsOf({ kind, column }: StageOptions, row: JsonObject, result: unknown): JsonObject[] {
+function rowsOf(
+  { kind, column }: StageOptions,
+  row: JsonObject,
+  result: unknown,
+  specials: ReadonlySet<number>,
+): JsonObject[] {
   if (kind === "filter") return result ? [row] : [];
   if (kind === "select" || kind === "rename") return [result as JsonObject];
   if (kind === "flatMap") {
-    if (isIterable(result)) return Array.from(result, rowOf);
+    if (isIterable(result)) return Array.from(result, (each) => rowOf(each, specials));
     throw new Error(`it gives no list of rows, but ${kindOf(result)}`);
   }
-  return [column === undefined ? rowOf(result) : { ...row, [column]: jsonOf(result) }];
+  return [
+    column === undefined ? rowOf(result, specials) : { ...row, [column]: jsonOf(result, specials) },
+  ];
 }
 
 /**
@@ -80,7 +88,8 @@ export async function batchFunction(
     try {
       const given = rows.map(inCode) as JsonObject[];
       const batch = stage.batchFormat === "columns" ? toColumns(given) : given;
-      return batchResults(await call(batch), rows.length, { stage, label });
+      const specials = specialsIn(given);
+      return batchResults(await call(batch), given.length, specials, { stage, label });
     } catch (thrown) {
       throw stageError(thrown, { stage, label });
     }
@@ -116,15 +125,17 @@ async function loadedBatchCode(code: unknown, { stage, label }: LabelledStage): 
 function batchResults(
   results: unknown,
   rows: number,
+  specials: ReadonlySet<number>,
   labelled: LabelledStage,
 ): (readonly JsonObject[] | Error)[] {
   const list = isIterable(results) ? Array.from(results) : columnsResult(results);
-  if (givesAnyRows(labelled.stage)) return [list.map(rowOf)];
+  if (givesAnyRows(labelled.stage)) return [list.map((row) => rowOf(row, specials))];
   if (list.length !== rows) throw miscounted(list, rows, labelled.label);
   return list.map((result) => {
     try {
       if (result instanceof Error) return stageError(result, labelled);
-      return isIterable(result) ? Array.from(result, rowOf) : [rowOf(result)];
+      const own = isIterable(result) ? Array.from(result) : [result];
+      return own.map((row) => rowOf(row, specials));
     } catch (thrown) {
       return stageError(thrown, labelled);
     }
@@ -157,15 +168,15 @@ function callable(code: unknown, label: string, { kind }: StageOptions): Callabl
   );
 }
 
-function rowOf(result: unknown): JsonObject {
-  const json = jsonOf(result);
+function rowOf(result: unknown, specials: ReadonlySet<number>): JsonObject {
+  const json = jsonOf(result, specials);
   if (isJsonObject(json)) return json;
   throw new Error(`it gives ${kindOf(result)} where a row is wanted, such as {text: "…"}`);
 }
 
-function jsonOf(result: unknown): Json {
+function jsonOf(result: unknown, specials: ReadonlySet<number>): Json {
   // Rows between stages hold more than JSON: whoever writes them makes JSON of it.
-  return typedResult(result, (problem) => new Error(`its result${problem}`)) as Json;
+  return typedResult(result, (problem) => new Error(`its result${problem}`), specials) as Json;
 }
 
 function selected(row: JsonObject, columns: readonly string[]): JsonObject {

@@ -1,11 +1,12 @@
 import type { InputRow } from "../../data/row.ts";
 import { spliceField } from "../../data/splice.ts";
 import { describeEngine } from "../../engines/registry.ts";
-import { parseMessage, WrittenNumber } from "../../foundation/exact-json.ts";
+import { parseMessage, WrittenNumber, withoutSpecials } from "../../foundation/exact-json.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import { elementTexts, memberTexts } from "../../foundation/json-members.ts";
 import { shownPath } from "../../foundation/shown-path.ts";
 import { BatchLines, resultsHoldFailed, writesBatchLines } from "../openai-batch/batch-lines.ts";
+import { publishedForm } from "../output/published-form.ts";
 import type { Task } from "../plan.ts";
 import type { RequestCounts } from "../request-counts.ts";
 import type { RunContext } from "../run-context.ts";
@@ -44,6 +45,8 @@ export class ResultLines {
   readonly #fieldJson: string;
   readonly #batchLines: BatchLines | undefined;
   readonly #resultsHoldFailed: boolean;
+  /** Lines are for others to read, who know of no NaN. */
+  readonly #isPublished: boolean;
   /** Answers are lists of rows, which take the place of the row. */
   readonly givesRows: boolean;
   /** The id field of each input file that has one; undefined where none has. */
@@ -54,6 +57,7 @@ export class ResultLines {
     this.#fieldJson = JSON.stringify(plan.job.output.field);
     this.#batchLines = writesBatchLines(plan.job) ? new BatchLines(plan) : undefined;
     this.#resultsHoldFailed = resultsHoldFailed(plan.job);
+    this.#isPublished = publishedForm(plan).isLines;
     this.givesRows = describeEngine(plan.job.model).givesRows === true;
     const fields = new Map<string, string>();
     for (const { file, id } of slices) if (id !== undefined) fields.set(file, id);
@@ -72,6 +76,11 @@ export class ResultLines {
    * @param text the answer's JSON; where the job includes more beside it, its journal line.
    */
   answered(row: InputRow, text: string): string {
+    const line = this.#answered(row, text);
+    return this.#isPublished ? withoutSpecials(line) : line;
+  }
+
+  #answered(row: InputRow, text: string): string {
     const { index, value, dataset } = row;
     if (this.givesRows) return elementTexts(text).join("\n");
     if (this.#batchLines) {
@@ -101,7 +110,7 @@ export class ResultLines {
     // What does not fit a schema is JSON all the same.
     const isJson = row.value !== undefined || row.error?.code === "ROW_SCHEMA";
     const rowJson = isJson ? row.raw : JSON.stringify(row.raw);
-    return `{"row":${rowJson},${JSON.stringify(facts).slice(1)}`;
+    return `{"row":${withoutSpecials(rowJson)},${JSON.stringify(facts).slice(1)}`;
   }
 
   /** The line among the results of a row that failed, where there is to be one. */

@@ -1,7 +1,7 @@
 import type { InputRow } from "../../data/row.ts";
 import { asSluiceError, locatedError, type SluiceError } from "../../foundation/errors.ts";
 import {
-  exactText,
+  keptText,
   restoredNumbers,
   type WrittenRow,
   writtenRow,
@@ -239,7 +239,7 @@ export class RowJob {
 /** The JSON text of a row that stages made. @param numbers the row that it was made of. */
 export function resultText(row: JsonObject, numbers: WrittenRow | undefined): string {
   const plain = plainJson(row);
-  return exactText(numbers ? restoredNumbers(plain, numbers) : plain);
+  return keptText(numbers ? restoredNumbers(plain, numbers) : plain);
 }
 
 /** The row with the texts of its numbers; undefined if an engine reads none that have one. */

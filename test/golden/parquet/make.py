@@ -40,7 +40,7 @@ def plain(value, kind):
     if pa.types.is_decimal(kind):
         return float(value) if kind.precision <= 15 else format(value, "f")
     if pa.types.is_floating(kind):
-        return None if value != value or value in (float("inf"), float("-inf")) else float(value)
+        return float(value)
     if isinstance(value, uuid.UUID):
         return str(value)
     if isinstance(value, bytes):
@@ -88,7 +88,11 @@ def write_rows(name, table):
     with open(path(name + ".jsonl"), "w", encoding="utf-8", newline="\n") as out:
         for at in range(table.num_rows):
             row = {key: values[at] for key, values in columns.items()}
-            out.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
+            text = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+            # NaN and infinities as `specialText` of src/foundation/exact-json.ts has them.
+            for value, special in (("NaN", "9e+00999"), ("-Infinity", "-1e+00999"), ("Infinity", "1e+00999")):
+                text = text.replace(":" + value, ":" + special)
+            out.write(text + "\n")
 
 
 def types_table():

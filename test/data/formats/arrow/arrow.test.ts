@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { arrowFormat } from "../../../../src/data/formats/arrow/arrow.ts";
-import { exactText, parseExactly } from "../../../../src/foundation/exact-json.ts";
+import { keptText, parseExactly, parseSpecials } from "../../../../src/foundation/exact-json.ts";
 import { readerOf, scanAll } from "../reading.ts";
 import { file, readAll, rowsBeside } from "./reading.ts";
 
@@ -19,8 +19,8 @@ describe("files of pyarrow", () => {
   ])("are read right: %s", async (name, beside) => {
     for (const everyRows of [1, 63, 1000]) {
       const rows = await readAll(file(name), everyRows);
-      expect(rows.map(({ raw }) => exactText(parseExactly(raw)))).toEqual(rowsBeside(beside));
-      expect(rows.map(({ value }) => value)).toEqual(rows.map(({ raw }) => JSON.parse(raw)));
+      expect(rows.map(({ raw }) => keptText(parseExactly(raw)))).toEqual(rowsBeside(beside));
+      expect(rows.map(({ value }) => value)).toEqual(rows.map(({ raw }) => parseSpecials(raw)));
       const places = rows.map(({ index, line }) => [index, line]);
       expect(places).toEqual(rows.map((_, at) => [at, at + 1]));
     }

@@ -1,12 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { arrowFormat } from "../../../../src/data/formats/arrow/arrow.ts";
+import { parseSpecials } from "../../../../src/foundation/exact-json.ts";
+import type { JsonObject } from "../../../../src/foundation/json.ts";
 import { formatConformance } from "../../../../src/testing/format-conformance.ts";
 import { file, rowsBeside } from "./reading.ts";
 
 const sample = (name: string, rows: string) => ({
   name,
   content: file(name),
-  rows: rowsBeside(rows).map((line) => JSON.parse(line)),
+  rows: rowsBeside(rows).map((line) => parseSpecials(line) as JsonObject),
 });
 const samples = [
   sample("types.arrow", "parquet/pyarrow-types.jsonl"),

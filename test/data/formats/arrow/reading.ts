@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { arrowFormat } from "../../../../src/data/formats/arrow/arrow.ts";
 import type { InputRow } from "../../../../src/data/row.ts";
-import { exactText, parseExactly } from "../../../../src/foundation/exact-json.ts";
+import { keptText, parseExactly } from "../../../../src/foundation/exact-json.ts";
 import { readerOf, scanAll } from "../reading.ts";
 
 const golden = join(import.meta.dirname, "../../../golden");
@@ -15,7 +15,7 @@ export function file(name: string): Buffer {
 /** The rows that the script which made golden files wrote beside them, as exact text. */
 export function rowsBeside(path: string): string[] {
   const lines = readFileSync(join(golden, path), "utf8").trimEnd().split("\n");
-  return lines.map((line) => exactText(parseExactly(line)));
+  return lines.map((line) => keptText(parseExactly(line)));
 }
 
 /** The rows of all slices. */

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parquetFormat } from "../../../../src/data/formats/parquet/parquet.ts";
+import { parseSpecials } from "../../../../src/foundation/exact-json.ts";
 import type { JsonObject } from "../../../../src/foundation/json.ts";
 import { formatConformance } from "../../../../src/testing/format-conformance.ts";
 
@@ -14,7 +15,7 @@ function sample(name: string) {
   return {
     name,
     content: readFileSync(join(golden, `${name}.parquet`)),
-    rows: lines.map((line) => JSON.parse(line) as JsonObject),
+    rows: lines.map((line) => parseSpecials(line) as JsonObject),
   };
 }
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { chunkPlace, readFooter } from "../../../../src/data/formats/parquet/footer.ts";
 import { parquetFormat } from "../../../../src/data/formats/parquet/parquet.ts";
-import { exactText, parseExactly } from "../../../../src/foundation/exact-json.ts";
+import { exactText, parseExactly, parseSpecials } from "../../../../src/foundation/exact-json.ts";
 import { readerOf } from "../reading.ts";
 import { encodedFile, readAll, readSlice, slicesOf } from "./reading.ts";
 
@@ -35,7 +35,7 @@ describe("files of other tools", () => {
   ])("are read right: %s", async (name, rowsName) => {
     const rows = await readAll(file(`${name}.parquet`));
     expect(rows.map(({ raw }) => parseExactly(raw))).toEqual(rowsBeside(rowsName));
-    expect(rows.map(({ value }) => value)).toEqual(rows.map(({ raw }) => JSON.parse(raw)));
+    expect(rows.map(({ value }) => value)).toEqual(rows.map(({ raw }) => parseSpecials(raw)));
     expect(rows.map(({ index, line }) => [index, line])).toEqual(rows.map((_, at) => [at, at + 1]));
   });
 });
