@@ -119,7 +119,7 @@ interface Context extends Pick<DrawnJob, "engine" | "input" | "output"> {
 function drawRows({ random, engine, input, output }: Context, count: number, first: number) {
   const isText = input === "jsonl" || input === "json";
   // A column of a table has one type.
-  const ownNumbers = isText && /out|json/.test(output) ? exactNumbers : numbers;
+  const ownNumbers = isText && /out|json|csv/.test(output) ? exactNumbers : numbers;
   const fates: Fate[] = ["refused", "cut"];
   if (engine === "openai") fates.push("flaky", "busy");
   if (engine === "command" && first === 0 && random.next() < 0.2) fates.push("deadly");

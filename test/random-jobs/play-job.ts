@@ -1,6 +1,8 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import Papa from "papaparse";
 import { expect } from "vitest";
 import type { RunSummary } from "../../src/run/events.ts";
 import { startFakeServer } from "../../src/testing/fake-server.ts";
@@ -208,12 +210,23 @@ class Play {
     const verified = await this.#call(["verify", output]);
     expect(verified).toMatchObject({ code: 0, stderr: "" });
     this.#expectResults((await this.#call(["results", output])).stdout);
+    if (output.endsWith(".csv.gz")) this.#expectTable(join(this.#folder.path, output));
     const failures = linesOf((await this.#call(["results", output, "--failed"])).stdout);
     expect(failures.map((line) => pick(JSON.parse(line), "index", "code"))).toEqual(
       this.#expected.outcomes.flatMap((outcome, index) =>
         "code" in outcome ? [{ index, code: outcome.code }] : [],
       ),
     );
+  }
+
+  /** The numbers of a table are as their rows have them. */
+  #expectTable(path: string): void {
+    const text = gunzipSync(readFileSync(path)).toString();
+    const { data } = Papa.parse<Record<string, string>>(text, { header: true, newline: "\n" });
+    const { rows, outcomes } = this.#expected;
+    const answered = rows.filter((_, index) => "answers" in outcomes[index]!);
+    const given = data.flatMap(({ id, number }) => (number === undefined ? [] : [{ id, number }]));
+    expect(given).toEqual(answered.map(({ id, number }) => ({ id, number })));
   }
 
   /** Each answered row once, in order, with the digits that it had, and its own answer. */

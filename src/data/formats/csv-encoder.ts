@@ -1,9 +1,9 @@
 import Papa from "papaparse";
 import {
-  type ExactJson,
-  type ExactRow,
   exactText,
-  parseExactly,
+  parseWritten,
+  type WrittenJson,
+  type WrittenRow,
 } from "../../foundation/exact-json.ts";
 import type { EncoderOptions, RowEncoder } from "./encoder.ts";
 
@@ -11,8 +11,8 @@ import type { EncoderOptions, RowEncoder } from "./encoder.ts";
 type Field = string | null;
 
 /**
- * CSV with a header (RFC 4180), lines ending in `\n`. Objects and lists are JSON text, whole
- * numbers keep every digit. Null, NaN, an infinity and a missing field are empty, where an empty
+ * CSV with a header (RFC 4180), lines ending in `\n`. Objects and lists are JSON text, and numbers
+ * are as their row has them. Null, NaN, an infinity and a missing field are empty, where an empty
  * text is `""`.
  *
  * @param delimiter a tab for TSV.
@@ -30,21 +30,21 @@ export function csvEncoder({ columns }: EncoderOptions, delimiter = ","): RowEnc
   return {
     add: async (lines) => {
       if (lines.length === 0) return [];
-      const rows = lines.map((line) => fieldsOf(parseExactly(line) as ExactRow, names, known));
+      const rows = lines.map((line) => fieldsOf(parseWritten(line) as WrittenRow, names, known));
       return [...begin(), textOf(rows, delimiter)];
     },
     end: async () => begin(),
   };
 }
 
-function fieldsOf(row: ExactRow, names: readonly string[], known: ReadonlySet<string>): Field[] {
+function fieldsOf(row: WrittenRow, names: readonly string[], known: ReadonlySet<string>): Field[] {
   for (const name of Object.keys(row)) {
     if (!known.has(name)) throw new Error(`column ${name} is in a row and not in the header`);
   }
   return names.map((name) => fieldOf(Object.hasOwn(row, name) ? row[name]! : null));
 }
 
-function fieldOf(value: ExactJson): Field {
+function fieldOf(value: WrittenJson): Field {
   if (value === null || typeof value === "string") return value;
   return typeof value === "number" && !Number.isFinite(value) ? null : exactText(value);
 }

@@ -35,7 +35,7 @@ describe("CSV", () => {
 
   it("keeps what doubles cannot hold", async () => {
     expect(await csvOf(['{"n":1e400}', '{"n":-0}', '{"n":0.1e-5}'])).toBe(
-      "n\n1e400\n-0\n0.000001\n",
+      "n\n1e400\n-0\n0.1e-5\n",
     );
   });
 
