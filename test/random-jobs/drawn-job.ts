@@ -122,7 +122,6 @@ function drawRows({ random, engine, input, output }: Context, count: number, fir
   const ownNumbers = isText && /out|json|csv/.test(output) ? exactNumbers : numbers;
   const fates: Fate[] = ["refused", "cut"];
   if (engine === "openai") fates.push("flaky", "busy");
-  if (engine === "command" && first === 0 && random.next() < 0.2) fates.push("deadly");
   if (isText) fates.push("lacking");
   if (input === "jsonl") fates.push("broken");
   const rows: DrawnRow[] = [];
@@ -139,6 +138,9 @@ function drawRows({ random, engine, input, output }: Context, count: number, fir
       });
     }
   }
+  // One alone: a program that dies again and again is started after ever longer waits.
+  const isDeadly = engine === "command" && first === 0 && random.next() < 0.2;
+  if (isDeadly) rows[randomInteger(random, count)]!.fate = "deadly";
   return rows;
 }
 

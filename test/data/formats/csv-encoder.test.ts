@@ -34,9 +34,7 @@ describe("CSV", () => {
   });
 
   it("keeps what doubles cannot hold", async () => {
-    expect(await csvOf(['{"n":1e400}', '{"n":-0}', '{"n":0.1e-5}'])).toBe(
-      "n\n1e400\n-0\n0.1e-5\n",
-    );
+    expect(await csvOf(['{"n":1e400}', '{"n":-0}', '{"n":0.1e-5}'])).toBe("n\n1e400\n-0\n0.1e-5\n");
   });
 
   it("tells null from an empty text, and has a line for a row of one empty column", async () => {
