@@ -274,6 +274,13 @@ export function parseMessage(text: string): unknown {
   });
 }
 
+/** What `JSON.stringify` makes of a message, with every digit of a `bigint`. */
+export function messageText(message: unknown): string {
+  return JSON.stringify(message, (_key, value: unknown) =>
+    typeof value === "bigint" ? rawJson(String(value)) : value,
+  );
+}
+
 /** With an exponent, for without it a long whole number would be read as one with all digits. */
 function numberText(value: number): string {
   if (Object.is(value, -0)) return "-0";

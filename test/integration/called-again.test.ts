@@ -53,6 +53,29 @@ describe("what is called again, through the package", () => {
     expect(await ids("scaled-told")).toEqual([2, 4, 6]);
   });
 
+  it("digits of a dataset come through its cache", async () => {
+    const me = person();
+    me.write("rows.jsonl", '{"id":9007199254740993}\n{"id":9007199254740993}\n{"id":3}\n');
+    me.write(
+      "program.mjs",
+      `import { dataset, generate } from ${JSON.stringify(sluiceModule)};
+const next = ({ id }) => ({ id: typeof id === "bigint" ? id + 2n : id + 2 });
+const asked = { model: { engine: "fake" }, prompt: "Say {{ id }}", generation: { temperature: 0 } };
+const rows = dataset.jsonl("rows.jsonl").map(next).pipe(generate(asked));
+const job = { cache: { path: "cache" } };
+for (const output of ["first", "second"]) await rows.run({ output, job });
+`,
+    );
+    await execute(process.execPath, ["program.mjs"], { cwd: me.folder });
+    const first = await me.plain("results", "first");
+    expect([...first.stdout.matchAll(/"id":(\d+)/g)].map(([, id]) => id)).toEqual([
+      "9007199254740995",
+      "9007199254740995",
+      "5",
+    ]);
+    expect((await me.plain("results", "second")).stdout).toBe(first.stdout);
+  });
+
   it("plan knows one's own predictor and program, and what was changed in them", async () => {
     const me = withRows();
     me.write("predict.mjs", "export const predict = (batch) => batch.map(() => 1);\n");

@@ -1,6 +1,6 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { parseMessage } from "../../foundation/exact-json.ts";
+import { messageText, parseMessage } from "../../foundation/exact-json.ts";
 import type { InferenceResponse } from "../../foundation/inference.ts";
 import { isJsonObject, jsonObjectIn } from "../../foundation/json.ts";
 import { type Logger, silentLogger } from "../../foundation/logger.ts";
@@ -52,7 +52,7 @@ export class AnswerCache {
   /** Keeps an answer; the first one under a key stays. */
   async add(key: string, response: InferenceResponse): Promise<void> {
     this.#hasAdded = true;
-    const bytes = Buffer.from(JSON.stringify(response));
+    const bytes = Buffer.from(messageText(response));
     await this.#storage.createIfAbsent(pathOf(key), bytes, { isLasting: false });
   }
 

@@ -1,5 +1,6 @@
 import type { Engine } from "../../engines/engine.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
+import { messageText } from "../../foundation/exact-json.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import { canonicalJson, type Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
@@ -150,8 +151,8 @@ function reused(response: InferenceResponse): InferenceResponse {
 }
 
 function charsOf({ answers, rows }: InferenceResponse): number {
-  const ofRows = rows === undefined ? 0 : JSON.stringify(rows).length;
+  const ofRows = rows === undefined ? 0 : messageText(rows).length;
   return answers.reduce((sum, { text, value }) => {
-    return sum + text.length + (value === undefined ? 0 : JSON.stringify(value).length);
+    return sum + text.length + (value === undefined ? 0 : messageText(value).length);
   }, ofRows);
 }
