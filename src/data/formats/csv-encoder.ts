@@ -3,6 +3,7 @@ import {
   exactText,
   parseWritten,
   type WrittenJson,
+  WrittenNumber,
   type WrittenRow,
 } from "../../foundation/exact-json.ts";
 import type { EncoderOptions, RowEncoder } from "./encoder.ts";
@@ -46,7 +47,9 @@ function fieldsOf(row: WrittenRow, names: readonly string[], known: ReadonlySet<
 
 function fieldOf(value: WrittenJson): Field {
   if (value === null || typeof value === "string") return value;
-  return typeof value === "number" && !Number.isFinite(value) ? null : exactText(value);
+  const isNumber = typeof value === "number" || value instanceof WrittenNumber;
+  const isSpecial = isNumber && exactText(value) === "null";
+  return isSpecial ? null : exactText(value);
 }
 
 function textOf(rows: readonly Field[][], delimiter: string): Uint8Array {

@@ -59,7 +59,7 @@ describe("parts of another format", () => {
     expect(await runs.text("part-00001.csv")).toBe(
       [
         "id,text,answer,note",
-        '3,three,answer 2,"{""deep"":[1,null]}"',
+        '3,three,answer 2,"{""deep"":[1.0,null]}"',
         "4,four,answer 3,",
         "",
       ].join("\n"),
@@ -164,7 +164,7 @@ describe("a retry of results in another format", () => {
       const heads = text.split("\n").filter((line) => line.startsWith("id,"));
       // The column of the row that failed until now is in every file.
       expect(new Set(heads)).toEqual(new Set(["id,text,answer,note"]));
-      expect(text).toContain('3,three,answer 2,"{""deep"":[1,null]}"');
+      expect(text).toContain('3,three,answer 2,"{""deep"":[1.0,null]}"');
     });
   }
 
