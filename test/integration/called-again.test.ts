@@ -6,7 +6,7 @@ import { type Person, person } from "./person.ts";
 
 const execute = promisify(execFile);
 
-/** A program of three rows whose function closes over a number: by what, how, and with what else. */
+/** A program of three rows whose function closes over a number: which, how, and with what else. */
 const program = `
 import { dataset } from ${JSON.stringify(sluiceModule)};
 const [by, how, ...options] = process.argv.slice(2);
