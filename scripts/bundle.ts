@@ -15,6 +15,7 @@ export const entryPoints = [
   "testing/fake-server-main",
   "cli/main",
   "engines/host/main",
+  "data/formats/apart/thread-main",
 ] as const;
 
 const noticesFile = "THIRD-PARTY-NOTICES.txt";

@@ -60,6 +60,10 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   FIELD_TYPE:
     "A filter or test got a value it cannot work on, such as `join` on a number. The message names the field.",
   TEMPLATE_FAILED: "The template is valid and failed with this row's values.",
+  TEMPLATE_TOO_COSTLY:
+    "A template may take a million steps and make 64 million characters for one row. Loops within loops and texts that double exceed that. Where the first rows all do, the job is refused.",
+  PATTERN_TOO_SLOW:
+    "Matching the patterns of a slot, of the answers' schema or of `input.schema` against a text of this row, or against its answer, took over a second, and was ended. Some patterns, such as `(\\w+\\s?)+$`, take longer than anybody can wait for a text of 40 characters that nearly fits.",
   ELEMENTS_TOO_MANY: "`forEach` gives more elements for this row than one row may ask about.",
   PROMPT_TOO_LONG:
     "Prompt and `generation.maxNewTokens` together exceed the context, and `onTooLong` is `fail`. The truncating policies cut the row's text and never the template's own.",
@@ -77,6 +81,8 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "The server answered 400 or a code like it: this request will be refused each time. Its message is part of the dead letter.",
   FILE_UNREADABLE:
     "A prompt names a file by `file` (`api: transcription`) or by `image`, and for this row there is no such file, no right to read it, more bytes in it than are sent, or no image by its ending. The message has its whole path, or its address.",
+  FILE_REFUSED:
+    "Rows and lists come from strangers as often as from friends, so they do not reach everything that Sluice can read. A file of this machine that a row names has to lie below the folder of its input, or below a folder in `allow.folders`; links are followed first. An address in a row or list, and each that it redirects to, has to be of the public network unless `allow.privateNetworks` is true; metadata services of clouds and link-local addresses are never asked. Servers that the job itself names are not concerned. See docs/security.md.",
   STRUCTURE_REFUSED:
     "The server does not know the field by which it is asked to keep to a `schema`, or cannot use the schema in it; its message says which. `model.structuredOutput` names another field, or `none`: then answers are checked and asked again, and the server knows of no schema. Of a schema whose fields copy from each row, one row may be refused alone, as `REQUEST_REFUSED`.",
   ANSWER_INVALID:
@@ -97,7 +103,11 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     'A predictor, a program or a stage returned fewer or more results than its batch has rows. Nobody can tell which result belongs to which row, so all rows of the batch fail. The batch is not tried again in smaller ones: their count might fit by chance, with other results. The message has both counts and the start of what was returned. A stage of `mapBatches` that may return any number of rows says so with `rows: "any"`.',
   ROW_KILLS_ENGINE:
     "When an engine dies, its rows are asked again, ever fewer at a time, until the guilty one stands alone. A row that ended its engine three times alone is given up; its neighbours are answered. A worker that Sluice itself ended does not count. One that a person or the system ended (`kill -9`, full memory) cannot be told from one that its row ended: `sluice retry` asks such a row again.",
+  ROW_STALLS_WORKER:
+    "A predictor, a program or a stage did not answer within `timeoutMs`, or a worker said nothing for `workers.maxSilenceMs`: an endless loop, most often. It was ended, and its rows were asked again, ever fewer at a time, until the guilty one stood alone and did so three times. Its neighbours are answered. `sluice retry` asks the row again.",
   FAKE_FAILURE: "`model.failures` or `model.failureRate` asked for this failure.",
+  ENGINE_STALLED:
+    "A predictor, a program or a stage did not answer a batch within `timeoutMs`, or a worker said nothing for `workers.maxSilenceMs`. It is ended and started again. Nothing is lost: its rows are asked again, with care.",
   ENGINE_DIED:
     "The process that runs the model ended. It is started again and its rows are asked again; this code is only seen when that did not help.",
   ENGINE_START_FAILED:

@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-/** The programs of this package that run as processes of their own. */
-export type EntryName = "cli/main" | "engines/host/main";
+/** The programs of this package that run as processes, or as threads, of their own. */
+export type EntryName = "cli/main" | "engines/host/main" | "data/formats/apart/thread-main";
 
 /**
  * Where a program of this package lies: beside this module and with its extension, which is `.ts`

@@ -6,7 +6,8 @@ import { silentLogger } from "../foundation/logger.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import { locateRun } from "../run/locate.ts";
 import { resultChunks } from "../run/results.ts";
-import { type Verification, verifyRun } from "../run/seal/verify.ts";
+import { runStorage } from "../run/run-storage.ts";
+import { type MendedVerification, verifyAndMend } from "../run/seal/verify-and-mend.ts";
 import { StatusReader, type StatusReport } from "../run/status.ts";
 import { runDependencies } from "./run-dependencies.ts";
 import { thisProcess } from "./this-process.ts";
@@ -45,6 +46,8 @@ export async function status(output: string, options: PlaceOptions = {}): Promis
 
 /**
  * Recomputes everything that the seal of a run states, from its files: what `sluice verify` does.
+ * Published results that are not as the seal says are published again, as far as the files are
+ * there that they are made of; `mended` names them.
  *
  * @returns what is damaged; an empty list is the proof that nothing is.
  * @throws SluiceError `NOT_A_RUN`.
@@ -52,9 +55,11 @@ export async function status(output: string, options: PlaceOptions = {}): Promis
  * const { damages } = await verify("out");
  * for (const { file, problem } of damages) console.error(`${file}: ${problem}`);
  */
-export async function verify(output: string, options: PlaceOptions = {}): Promise<Verification> {
-  const { storage, outside, openStorage } = open(output, dependenciesFor(options));
-  return verifyRun(storage, outside, openStorage);
+export async function verify(
+  output: string,
+  options: PlaceOptions = {},
+): Promise<MendedVerification> {
+  return verifyAndMend(open(output, dependenciesFor(options)));
 }
 
 /**
@@ -98,6 +103,6 @@ function open(output: string, own: RunDependencies) {
   const { directory, outside } = locateRun(
     absoluteLocation(thisProcess().workingDirectory, output),
   );
-  const places = { storage: openStorage(directory), outside: openStorage(outside) };
+  const places = { storage: runStorage(openStorage(directory)), outside: openStorage(outside) };
   return { ...dependencies, openStorage, ...places };
 }

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 import type { Processes, ProcessIdentity } from "../run/coordinate/processes.ts";
 
@@ -7,18 +7,37 @@ import type { Processes, ProcessIdentity } from "../run/coordinate/processes.ts"
 export function systemProcesses(pid: number, platform: string): Processes {
   const host = hostname();
   const bootId = readBootId(platform);
+  const pidSpace = readPidSpace(pid, platform);
   let own: ProcessIdentity | undefined;
+  const self = () => {
+    own ??= { host, bootId, pidSpace, pid, startTime: startTimeOf(pid, platform) ?? "" };
+    return own;
+  };
   return {
-    self() {
-      own ??= { host, bootId, pid, startTime: startTimeOf(pid, platform) ?? "" };
-      return own;
-    },
+    self,
     look(identity) {
-      if (identity.host !== host) return "elsewhere";
-      if (identity.bootId !== bootId) return "dead";
+      if (!areNeighbours(identity, self())) return "elsewhere";
       return startTimeOf(identity.pid, platform) === identity.startTime ? "alive" : "dead";
     },
   };
+}
+
+/** Two machines, or two containers, may well have one name, and processes of one number. */
+function areNeighbours(one: ProcessIdentity, other: ProcessIdentity): boolean {
+  const places = ["host", "bootId", "pidSpace"] as const;
+  const isSame = places.every((name) => one[name] === other[name] && one[name] !== "");
+  return isSame && one.startTime !== "";
+}
+
+function readPidSpace(pid: number, platform: string): string {
+  // No other system has them.
+  if (platform !== "linux") return platform;
+  try {
+    // Else /proc is of another space, and its numbers are not ours.
+    return readlinkSync("/proc/self") === String(pid) ? readlinkSync("/proc/self/ns/pid") : "";
+  } catch {
+    return "";
+  }
 }
 
 function readBootId(platform: string): string {

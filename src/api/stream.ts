@@ -42,8 +42,8 @@ export async function inputColumns(
   // What a schema makes of values is no matter of the file.
   if (job.input.some(({ schema }) => schema !== undefined)) return undefined;
   const { inputs } = runDependencies(surroundings, silentLogger, job.store);
-  const { files } = await findInput(job, inputs);
-  return columnsOfFiles(files, (source) => job.input[source]?.columns, inputs.open);
+  const { files, openFile } = await findInput(job, inputs);
+  return columnsOfFiles(files, (source) => job.input[source]?.columns, openFile);
 }
 
 /** What tells the input of a job from another one, as far as a listing of its files can. */

@@ -3,17 +3,17 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import { compressionOf } from "../data/decompressing.ts";
 import { SluiceError } from "../foundation/errors.ts";
+import { utf8Text } from "../foundation/utf8-text.ts";
 import type { JobFile } from "../run/job/job-file.ts";
 import { type JobKey, jobKeys } from "../run/job/keys.ts";
 import type { JobFlags } from "../run/job/layers.ts";
 import type { LoadedJob } from "../run/job/load.ts";
 import type { CliIo } from "./io.ts";
+import { collect } from "./run-call.ts";
 import { wrap } from "./table.ts";
 
 /** Options that shape a job, as commander gives them to an action. */
 export type JobOptionValues = Readonly<Record<string, unknown>>;
-
-const collect = (text: string, sofar: readonly string[] = []) => [...sofar, text];
 
 /** Keys whose text is a list with commas: a second flag goes on with it. */
 const joinedKeys = ["generation", "truncateFeatures"];
@@ -38,6 +38,7 @@ const shortOptions: readonly [flags: string, description: string, isRepeatable?:
   ["--limit <rows>", "take only the first rows"],
   ["--sample <rows>", "take this many rows by chance"],
   ["--seed <number>", "what chance is drawn from; default: drawn, and shown"],
+  ["--untrusted", "a stranger's job: no programs, keys or variables; files of --allow.folders"],
   ["--env <name[=value]>", "environment of the workers; a name alone passes its value", true],
 ];
 
@@ -113,13 +114,13 @@ async function promptOf(
   if (prompt !== undefined) {
     throw new SluiceError("USAGE", "--prompt and --prompt-file", { hint: "give one of them" });
   }
-  try {
-    return (await readFile(resolve(workingDirectory, file), "utf8")).replace(/\r?\n$/, "");
-  } catch (cause) {
-    const { code } = cause as NodeJS.ErrnoException;
+  const path = resolve(workingDirectory, file);
+  const bytes = await readFile(path).catch((cause: NodeJS.ErrnoException) => {
+    const { code } = cause;
     const detail = code === "ENOENT" ? "there is no such file" : `it cannot be read (${code})`;
     throw new SluiceError("USAGE", `--prompt-file: ${detail}`, { file, cause, hint: "check it" });
-  }
+  });
+  return utf8Text(bytes, "USAGE", file).replace(/\r?\n$/, "");
 }
 
 /** The job file that a command line names, by its argument or by `-c`. */

@@ -3,6 +3,7 @@ import type { DownloadProgress } from "../engines/models/model-context.ts";
 import type { Clock } from "../foundation/clock.ts";
 import type { Logger } from "../foundation/logger.ts";
 import { textLogger } from "../foundation/logger.ts";
+import { shownText } from "../foundation/shown-path.ts";
 import type { RunEvent } from "../run/events.ts";
 import { type Paint, paintFor } from "./colors.ts";
 import { megabytes } from "./download-progress.ts";
@@ -85,7 +86,10 @@ function jsonProgress({ stream, clock }: ProgressOptions): Progress {
   return {
     onEvent: put,
     onStep() {},
-    logger: { log: (level, message, fields) => put({ type: "log", level, message, ...fields }) },
+    logger: {
+      log: (level, message, fields) =>
+        put({ type: "log", level, message: shownText(message), ...fields }),
+    },
     close() {},
   };
 }

@@ -1,3 +1,4 @@
+import type { Command } from "commander";
 import type { Backend } from "../run/backend.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import type { RunJobOptions, RunResult } from "../run/run-job.ts";
@@ -9,6 +10,26 @@ import { report } from "./report.ts";
 export interface EndedCall {
   result: RunResult;
   exitCode: number | undefined;
+}
+
+/** The flags of every command that goes on with a run. */
+export interface CallFlags {
+  set?: readonly string[];
+  install: boolean;
+  json?: boolean;
+  quiet?: boolean;
+}
+
+/** Gathers the values of a flag that is given several times. */
+export const collect = (text: string, before: readonly string[] = []) => [...before, text];
+
+/** Adds the flags of a command that goes on with a run. */
+export function withCallFlags(command: Command, setDescription: string): Command {
+  return command
+    .option("--set <key=value>", setDescription, collect)
+    .option("--no-install", "fetch neither engine packages nor models")
+    .option("--json", "progress and the summary as JSON lines")
+    .option("--quiet", "no progress");
 }
 
 /** What every command that carries a run out gives to the run. */

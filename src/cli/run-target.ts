@@ -9,6 +9,7 @@ import type { RunDependencies } from "../run/dependencies.ts";
 import { planPath, successPath } from "../run/layout.ts";
 import { locateRun, type RunLocation } from "../run/locate.ts";
 import { readPlan } from "../run/plan.ts";
+import { runStorage } from "../run/run-storage.ts";
 import type { CliIo } from "./io.ts";
 
 /** A run that a command was given. */
@@ -40,7 +41,7 @@ export async function openTarget(run: string, io: CliIo, logger?: Logger): Promi
   const log = logger ?? textLogger((line) => void io.stderr.write(line));
   const dependencies = runDependencies(io, log, store);
   const { openStorage } = dependencies;
-  const storage = openStorage(location.directory);
+  const storage = runStorage(openStorage(location.directory));
   if (!(await holdsRun(storage))) {
     const above = dirname(path);
     const isNear = await holdsRun(openStorage(above));

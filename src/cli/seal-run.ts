@@ -3,6 +3,7 @@ import { sortableId } from "../foundation/ids.ts";
 import { Coordinator, rulingCoordinator } from "../run/coordinate/coordinator.ts";
 import { runContext } from "../run/dependencies.ts";
 import { readPlan } from "../run/plan.ts";
+import { runStorage } from "../run/run-storage.ts";
 import { committedTasks } from "../run/seal/commits.ts";
 import type { Manifest } from "../run/seal/manifest.ts";
 import { sealRun } from "../run/seal/seal.ts";
@@ -20,15 +21,16 @@ type SealTarget = Pick<ServeOptions, "location" | "dependencies" | "generation">
 export async function sealUnderRule({ location, dependencies }: SealTarget): Promise<Manifest> {
   const { clock, random, processes } = dependencies;
   const id = sortableId(clock, random);
-  const storage = dependencies.openStorage(location.directory);
+  const storage = runStorage(dependencies.openStorage(location.directory));
   const plan = await readPlan(storage);
-  const context = runContext(location, plan, dependencies, id);
+  const context = runContext(location, plan, dependencies, id, storage);
   // What the last coordinator was asked to allow holds for the seal as well.
   const job = (await rulingCoordinator(storage))?.job ?? plan.job;
   const coordinator = await Coordinator.rule({ storage, clock, processes, id, job });
   try {
     const assertRules = () => coordinator.assertRules();
-    return await sealRun(context, { engine: null, prices: job.prices, assertRules });
+    const options = { engine: null, prices: job.prices, assertRules };
+    return await sealRun(context, { ...options, look: "contents" });
   } finally {
     await coordinator.end();
   }
@@ -45,7 +47,7 @@ export async function sealIfComplete(
   progress: Progress,
 ): Promise<Manifest | undefined> {
   if (target.generation !== 1) return undefined;
-  const storage = target.dependencies.openStorage(target.location.directory);
+  const storage = runStorage(target.dependencies.openStorage(target.location.directory));
   const plan = await readPlan(storage);
   const committed = await committedTasks(storage, plan);
   if (committed.size < plan.tasks.count) {

@@ -6,6 +6,7 @@ import type { JobSpec } from "../run/job/schema.ts";
 import { locateRun } from "../run/locate.ts";
 import { answerInBatchLine, idFieldOf, writesBatchLines } from "../run/openai-batch/batch-lines.ts";
 import { firstResults } from "../run/results.ts";
+import { runStorage } from "../run/run-storage.ts";
 import type { CliIo } from "./io.ts";
 import { table } from "./table.ts";
 
@@ -27,7 +28,7 @@ export async function showAnswers(
   const { openStorage, clock } = runDependencies(io, silentLogger, job.store);
   const { directory, outside } = locateRun(absoluteLocation(io.workingDirectory, output));
   const count = rows >= 1 ? Math.floor(rows) : 3;
-  const [storage, beside] = [openStorage(directory), openStorage(outside)];
+  const [storage, beside] = [runStorage(openStorage(directory)), openStorage(outside)];
   const results = await firstResults(storage, beside, count, clock);
   const isBatch = writesBatchLines(job);
   const id = isBatch ? "custom_id" : job.input.map(idFieldOf).find((name) => name !== undefined);

@@ -2,12 +2,12 @@ import { sha256Stream } from "../foundation/hashing.ts";
 import { sortableId } from "../foundation/ids.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import type { JobSpec } from "../run/job/schema.ts";
-import { planPath } from "../run/layout.ts";
+import { planPath, stdinPrefix } from "../run/layout.ts";
 import { locateRun } from "../run/locate.ts";
 import { assertFree } from "../run/open-run.ts";
 import type { Plan } from "../run/plan.ts";
 import { readJson } from "../run/records.ts";
-import { stdinPrefix } from "../run/remove-run.ts";
+import { runStorage } from "../run/run-storage.ts";
 import type { CliIo } from "./io.ts";
 
 /**
@@ -46,7 +46,7 @@ async function spoolStdin(
   if (!job.input.some(({ path }) => path === "-")) return job;
   const location = locateRun(job.output.path);
   const { directory } = location;
-  const storage = openStorage(directory);
+  const storage = runStorage(openStorage(directory));
   if (!(await storage.stat(planPath))) {
     await assertFree(storage, openStorage(location.outside), location);
   }
@@ -81,7 +81,7 @@ async function dropSpool(
   { openStorage }: Pick<RunDependencies, "openStorage">,
 ): Promise<void> {
   const { directory } = locateRun(output.path);
-  const storage = openStorage(directory);
+  const storage = runStorage(openStorage(directory));
   const plan = await readJson<Plan>(storage, planPath);
   const named = plan?.job.input.map(({ path }) => path) ?? [];
   for (const { path } of input) {

@@ -13,7 +13,9 @@ import { Dispatcher, type WorkerHandle } from "../run/dispatch.ts";
 import { FailedRows } from "../run/failed-rows.ts";
 import { type Plan, readPlan, TaskTable } from "../run/plan.ts";
 import { assertBegunSo } from "../run/probe.ts";
+import { finishReplacement } from "../run/replace-run.ts";
 import { failedRowsAllowed, withinBudget } from "../run/run-job.ts";
+import { runStorage } from "../run/run-storage.ts";
 import { committedTasks } from "../run/seal/commits.ts";
 import type { FromWorker, ToWorker } from "../run/worker/protocol.ts";
 import { type ServeOptions, serveWorker } from "../run/worker/serve.ts";
@@ -45,21 +47,20 @@ export async function workOnTasks(
   startWorker: StartStaticWorker = async () => inThisProcess(serving),
 ): Promise<void> {
   const { location, generation, dependencies } = serving;
-  const storage = dependencies.openStorage(location.directory);
+  const storage = runStorage(dependencies.openStorage(location.directory));
   assertCreatesOnce(storage);
   const plan = await readPlan(storage, generation);
   assertBegunSo(storage, plan.job);
+  await finishReplacement(dependencies, location, storage);
   const own = await ownTasks(storage, plan, [...tasksOf(options, plan)]);
-  const { tasks, rowsOf } = own;
   // Parts of one run that were started on one machine take its GPUs in turn.
   const slot = Number.parseInt(options.share ?? "0", 10);
   const { clock } = io;
   const progress = openProgress({}, io);
   const stop = new AbortController();
-  const ignore = io.onSignal(() => stop.abort(new SluiceError("RUN_CANCELED")));
-  const cancelWatch = await watchCancel(storage, clock, () => {
-    stop.abort(new SluiceError("RUN_CANCELED"));
-  });
+  const cancel = () => stop.abort(new SluiceError("RUN_CANCELED"));
+  const ignore = io.onSignal(cancel);
+  const cancelWatch = await watchCancel(storage, clock, cancel);
   progress.onEvent({
     type: "run-start",
     runId: plan.runId,
@@ -74,10 +75,9 @@ export async function workOnTasks(
   try {
     budget?.start();
     const dispatcher = new Dispatcher({
-      tasks,
-      rowsOf,
-      workers: 1,
+      ...{ tasks: own.tasks, rowsOf: own.rowsOf, workers: 1 },
       startWorker: () => startWorker(plan, location.directory, progress.logger, slot),
+      maxSilenceMs: plan.job.workers.maxSilenceMs,
       clock,
       random: io.random,
       maxTaskRetries: plan.job.tasks.maxRetries,
@@ -91,7 +91,7 @@ export async function workOnTasks(
       signal: AbortSignal.any([stop.signal, ...(budget ? [budget.signal] : [])]),
     });
     const lookElsewhere = atMostEvery(limits.budgetLookIntervalMs, clock, async () =>
-      dispatcher.addFailedElsewhere(await failedRows.fresh(new Set(tasks))),
+      dispatcher.addFailedElsewhere(await failedRows.fresh(new Set(own.tasks))),
     );
     const end = await dispatcher.run();
     if (end.error) throw end.error;

@@ -6,6 +6,7 @@ import type { RunSummary } from "../run/events.ts";
 import { locateRun } from "../run/locate.ts";
 import { readPlan } from "../run/plan.ts";
 import type { RunResult } from "../run/run-job.ts";
+import { runStorage } from "../run/run-storage.ts";
 import { readManifest } from "../run/seal/seals.ts";
 import { duplicatesNotice } from "../run/summary.ts";
 import { type Paint, paintFor } from "./colors.ts";
@@ -39,7 +40,7 @@ export async function summaryFacts(
   io: CliIo,
 ): Promise<SummaryFacts> {
   const { output, sealed } = summary;
-  const storage = openStorage(locateRun(output).directory);
+  const storage = runStorage(openStorage(locateRun(output).directory));
   const manifest = sealed ? await readManifest(storage) : undefined;
   const { budget } = (sealed ? undefined : (await rulingCoordinator(storage))?.job) ?? {};
   return {

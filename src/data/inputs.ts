@@ -103,7 +103,8 @@ async function ofFolder(
   for await (const file of listing) {
     const isHidden = /(^|\/)[._]/.test(file.path.slice(folder.length));
     if (isHidden || file.path.endsWith("/")) continue;
-    if (format !== undefined || formatByEnding(file.path) !== undefined) files.push(file);
+    const isKnown = format !== undefined || formatByEnding(file.path) !== undefined;
+    if (isKnown) files.push({ ...file, below: folder.replace(/(?<=.)\/+$/, "") });
     else leftOut++;
     if (files.length > maxFiles) throw tooManyFiles(folder);
   }

@@ -1,6 +1,7 @@
 import { z } from "zod";
-import { SluiceError } from "../foundation/errors.ts";
+import { asSluiceError, locatedError, SluiceError } from "../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../foundation/json.ts";
+import { matching } from "../foundation/time-limit.ts";
 import type { InputRow } from "./row.ts";
 
 /** What is wrong with a row, or undefined where it fits. */
@@ -17,10 +18,16 @@ export type RowCheck = (row: InputRow) => SluiceError | undefined;
 export function rowCheck(schema: JsonObject): RowCheck {
   if (schema.type !== undefined && schema.type !== "object") throw new Error("a row is an object");
   const checked = z.fromJSONSchema(anySize({ type: "object", ...schema }) as JsonObject);
+  const isMatching = /"(pattern|patternProperties|format)":/.test(JSON.stringify(schema));
+  const patterns = isMatching ? ["input.schema"] : [];
   return ({ value, file, line }) => {
     if (value === undefined) return undefined;
-    const { error } = checked.safeParse(value);
-    const issue = error?.issues[0];
+    let issue: z.core.$ZodIssue | undefined;
+    try {
+      issue = matching(patterns, () => checked.safeParse(value)).error?.issues[0];
+    } catch (thrown) {
+      return locatedError(asSluiceError(thrown), { file, line });
+    }
     if (!issue) return undefined;
     const field = issue.path.join(".");
     const found = valueAt(value, issue.path);

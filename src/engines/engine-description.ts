@@ -1,4 +1,4 @@
-import type { TooLongPolicy } from "../foundation/inference.ts";
+import type { InferenceRequest, TooLongPolicy } from "../foundation/inference.ts";
 import type { Engine, EngineContext } from "./engine.ts";
 import type { DownloadProgress } from "./models/model-context.ts";
 import type { PackageContext } from "./packages/packages.ts";
@@ -12,6 +12,14 @@ export interface DeviceOptions {
   mainGpu?: number | undefined;
   /** How many one engine needs. Default: one, or with `mainGpu` all. */
   perWorker?: number | undefined;
+}
+
+/** A secret that a server gets. */
+export interface SentKey {
+  variable: string;
+  host: string;
+  /** True where the job does not name the variable. */
+  isDefault: boolean;
 }
 
 /** How what an engine needs is put on this machine. */
@@ -48,6 +56,11 @@ export interface EngineDescription<Options> {
   embeds?(options: Options): boolean;
   /** Whether it writes down what is said in files: requests with `file`. Default: it does not. */
   transcribes?(options: Options): boolean;
+  /**
+   * The path of a file that it opens for a request, though no prompt names it by `file`; undefined
+   * where it opens none. Default: it opens none.
+   */
+  opensFile?(options: Options, request: InferenceRequest): string | undefined;
   /** Whether a chat may name tools that it calls: requests with `tools`. Default: none may. */
   callsTools?: boolean;
   /** Whether a chat may show it an image: `messages` with a `file`. Default: none may. */
@@ -84,6 +97,10 @@ export interface EngineDescription<Options> {
   usesAllCores?: boolean;
   /** Whether all workers ask the same servers, so that more workers do not compute more. */
   isShared?: boolean;
+  /** Programs and modules that it executes, as a person knows them. Default: none. */
+  executes?(options: Options): readonly string[];
+  /** Variables whose values it sends where they are set, and to which hosts. Default: none. */
+  sendsKeys?(options: Options): readonly SentKey[];
   /** Addresses of servers that it asks. Default: none. */
   servers?(options: Options): readonly string[];
   /** Addresses of those that `prepare` and `check` send requests to. Default: none. */

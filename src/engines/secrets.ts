@@ -1,9 +1,7 @@
 import { SluiceError } from "../foundation/errors.ts";
+import { secretName, shownText } from "../foundation/shown-path.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
-
-/** Names of variables that hold what nobody may read: HF_TOKEN, AWS_SECRET_ACCESS_KEY. */
-const secretName = /(TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$/i;
 
 /** Shorter values are none, and would be found in the middle of words. */
 const minSecretCharacters = 8;
@@ -24,10 +22,19 @@ function secretsOf(environment: Environment): [name: string, value: string][] {
 export function redactor(environment: Environment): (text: string) => string {
   const secrets = secretsOf(environment);
   return (text) => {
-    let clean = text.replaceAll(/\/\/[^/@\s]+@/g, "//[redacted]@");
+    let clean = shownText(text);
     for (const [, value] of secrets) clean = clean.replaceAll(value, "[redacted]");
     return clean;
   };
+}
+
+/** Beginnings by which services tell their keys, and what JSON web tokens begin with. */
+const secretStart =
+  /^(sk-|hf_|gh[opsur]_|github_pat_|glpat-|xox[abprs]-|AKIA|ASIA|AIza|eyJ[\w-]+\.|-----BEGIN)/;
+
+/** True of a variable that looks as if nobody should read it: by its name, or by what it holds. */
+export function looksSecret(name: string, value: string): boolean {
+  return secretName.test(name) || secretStart.test(value) || shownText(value) !== value;
 }
 
 /**

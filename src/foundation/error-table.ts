@@ -148,6 +148,14 @@ export const errorTable = Object.freeze({
   LANGUAGE_UNKNOWN: row("the model does not know the language", "take one of its own codes"),
   AUDIO_INVALID: row("the recording cannot be read", "give a WAV file of 16-bit PCM"),
   TEMPLATE_FAILED: row("the prompt could not be rendered for this row", "check the template"),
+  TEMPLATE_TOO_COSTLY: row(
+    "rendering the prompt for this row takes too long",
+    "loop over less: a template is meant to lay out a row, not to compute",
+  ),
+  PATTERN_TOO_SLOW: row(
+    "a pattern took too long to match a text of this row",
+    "write the pattern so that no part of a text fits it in two ways: (\\w+\\s?)+ as \\w[\\w\\s]*",
+  ),
   ELEMENTS_TOO_MANY: row("forEach gives too many elements", "narrow the expression"),
   PROMPT_TOO_LONG: row(
     "the prompt does not fit the model's context",
@@ -170,6 +178,10 @@ export const errorTable = Object.freeze({
   FILE_UNREADABLE: row(
     "a file that the row names cannot be read",
     "mend its path: paths are from the folder of the input",
+  ),
+  FILE_REFUSED: row(
+    "rows and lists may not name this file",
+    "set allow.folders or allow.privateNetworks if you trust what names it",
   ),
   STRUCTURE_REFUSED: run(
     engineUnavailable,
@@ -207,12 +219,20 @@ export const errorTable = Object.freeze({
     "this row ended its engine each time it was processed alone",
     "look at the row; if something else ended the workers, sluice retry processes it again",
   ),
+  ROW_STALLS_WORKER: row(
+    "this row kept its engine or worker from answering each time it was processed alone",
+    "look at the row and the code it meets; raise model.timeoutMs if the row only takes long",
+  ),
   FAKE_FAILURE: row("the fake engine was told to fail", "see model.failures", true),
 
   // Engines and models
   ENGINE_DIED: engine(
     "the engine ended unexpectedly",
     "see the lines above; the engine is restarted",
+  ),
+  ENGINE_STALLED: engine(
+    "the engine did not answer in time",
+    "it is ended and restarted; raise model.timeoutMs if its rows only take long",
   ),
   ENGINE_START_FAILED: run(
     engineUnavailable,

@@ -1,6 +1,6 @@
 import { type ErrorCode, type ErrorScope, errorTable } from "./error-table.ts";
 import type { Usage } from "./inference.ts";
-import { shownPath } from "./shown-path.ts";
+import { shownPath, shownText } from "./shown-path.ts";
 
 /** Where a fault lies, as far as it is known. */
 export interface ErrorPlace {
@@ -42,11 +42,12 @@ export class SluiceError extends Error {
       file === undefined ? "" : line === undefined ? file : `${file}:${line}`,
       field === undefined ? "" : `field ${field}`,
     ].filter(Boolean);
-    const text = detail ? `${errorTable[code].message}: ${detail}` : errorTable[code].message;
+    const shown = shownText(detail);
+    const text = shown ? `${errorTable[code].message}: ${shown}` : errorTable[code].message;
     super(where.length > 0 ? `${text} (${where.join(", ")})` : text, { cause });
     this.code = code;
     this.place = { file, line, field };
-    this.hint = hint ?? errorTable[code].hint;
+    this.hint = hint === undefined ? errorTable[code].hint : shownText(hint);
     this.retryAfterMs = retryAfterMs;
   }
 
@@ -98,6 +99,6 @@ export function locatedError(
 export function errorFromRecord(record: ErrorRecord): SluiceError {
   const code = Object.hasOwn(errorTable, record.code) ? record.code : "INTERNAL";
   const error = new SluiceError(code, "", { hint: record.hint });
-  error.message = record.message;
+  error.message = shownText(record.message);
   return error;
 }

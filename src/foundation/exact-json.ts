@@ -332,7 +332,9 @@ function decimalOf(text: string): string {
   const [, sign, whole = "", fraction = "", exponent = "0"] =
     /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?$/.exec(text)!;
   const digits = `${whole}${fraction}`.replace(/^0+/, "");
-  const trimmed = digits.replace(/0+$/, "");
+  let end = digits.length;
+  while (digits[end - 1] === "0") end--;
+  const trimmed = digits.slice(0, end);
   if (trimmed === "") return "0";
   return `${sign}${trimmed}e${Number(exponent) - fraction.length + digits.length - trimmed.length}`;
 }

@@ -12,8 +12,13 @@ export interface LeashOptions {
   /** Working directory; default: the caller's. */
   workingDirectory?: string | undefined;
   clock: Clock;
+  /** Gives the program a channel beside its streams, on `leashChannelDescriptor`. */
+  hasChannel?: boolean;
   spawn?: Spawn;
 }
+
+/** File descriptor of a program's channel; the first ones are its streams and the leash. */
+export const leashChannelDescriptor = 4;
 
 /** How a program on a leash ended. */
 export interface LeashEnd {
@@ -29,6 +34,8 @@ export interface LeashedProcess {
   readonly stdin: Writable;
   readonly stdout: Readable;
   readonly stderr: Readable;
+  /** Undefined where it was not asked for. */
+  readonly channel: Duplex | undefined;
   /** Resolves once the program and all of its process group are gone; never rejects. */
   readonly ended: Promise<LeashEnd>;
   /** Sends the program SIGTERM. */
@@ -46,9 +53,9 @@ export interface LeashedProcess {
  */
 const keeper = `
 trap "" TERM HUP INT
-exec 4<&0 </dev/null
-{ trap - TERM HUP INT; exec "$@"; } <&4 3<&- 4<&- & program=$!
-exec 4<&- >/dev/null
+exec 5<&0 </dev/null
+{ trap - TERM HUP INT; exec "$@"; } <&5 3<&- 5<&- & program=$!
+exec 5<&- 4<&- >/dev/null
 { while read -r signal; do kill -"$signal" "$program"; done <&3; kill -KILL 0; } 2>/dev/null &
 wait "$program"
 echo "$?" >&3
@@ -76,7 +83,7 @@ export function startLeashed(
   const child = (options.spawn ?? spawn)("/bin/sh", ["-c", keeper, "sluice", command, ...args], {
     cwd: options.workingDirectory,
     env: options.environment as NodeJS.ProcessEnv,
-    stdio: ["pipe", "pipe", "pipe", "pipe"],
+    stdio: ["pipe", "pipe", "pipe", "pipe", options.hasChannel ? "pipe" : "ignore"],
     detached: true,
   }) as ChildProcessByStdio<Writable, Readable, Readable>;
   const leash = child.stdio[3] as Duplex;
@@ -88,6 +95,7 @@ export function startLeashed(
     stdin: child.stdin,
     stdout: child.stdout,
     stderr: child.stderr,
+    channel: (child.stdio[leashChannelDescriptor] as Duplex | null | undefined) ?? undefined,
     ended: endOf(child, leash, options.clock),
     terminate: () => void leash.write("TERM\n"),
     kill: () => void leash.destroy(),

@@ -20,10 +20,18 @@ export const limits = Object.freeze({
   sourceStallTimeoutMs: 60_000,
   /** Tries of one request to it, the first included. */
   maxSourceAttempts: 6,
+  /** Files in a row that no server of their kind gives: then it is not the rows that are wrong. */
+  maxUnreachedFiles: 16,
+  /** Servers and buckets of which it is kept that they answered. */
+  maxKnownPlaces: 1000,
+  /** Characters of the name of a file that is copied to this machine. */
+  maxCopyNameChars: 60,
   /** Copies of files that a process keeps, of servers that give whole files only. */
   maxKeptSpools: 4,
   /** Largest page of a listing that a hub answers with. */
   maxListingBytes: 64 * 1024 * 1024,
+  /** Pages of one listing. */
+  maxListingPages: 10_000,
   /** Longest header of a file of comma- or tab-separated values. */
   maxHeaderBytes: 4 * 1024 * 1024,
   /** Files that are uploaded or downloaded at once. */
@@ -36,6 +44,18 @@ export const limits = Object.freeze({
   maxInputFiles: 1_000_000,
   /** Largest footer of a Parquet file. */
   maxParquetFooterBytes: 256 * 1024 * 1024,
+  /** Rows that one row group of a Parquet file may say it has. */
+  maxRowsOfGroup: 2 ** 31 - 1,
+  /** Bytes of one page of a Parquet file, decompressed. */
+  maxPageBytes: 512 * 1024 * 1024,
+  /**
+   * What decodes Parquet and Arrow gets this much time for one step, such as a page, and this much
+   * memory; then it is ended, and the file named.
+   */
+  maxDecodingStepMs: 30_000,
+  maxDecodingHeapMegabytes: 2048,
+  /** How long its thread stays when nothing is to be decoded. */
+  decodingThreadIdleMs: 5000,
   /** Longest metadata of one message of an Arrow file, and longest footer. */
   maxArrowMetadataBytes: 64 * 1024 * 1024,
   /** Rows of a row group of a Parquet file that is written, and characters of them as JSON. */
@@ -67,6 +87,14 @@ export const limits = Object.freeze({
   maxShardRows: 50_000,
   /** A file of tasks up to this is written, and read, as a whole. */
   maxWholeTasksBytes: 1024 * 1024,
+  /** Largest job file. */
+  maxJobFileBytes: 16 * 1024 * 1024,
+  /** Objects and lists within one another in a job, … */
+  maxJobDepth: 100,
+  /** … values in it, the copies that YAML aliases make included, … */
+  maxJobValues: 1_000_000,
+  /** … and such copies of one anchor. */
+  maxYamlAliases: 1000,
   /** plan.json is read by every worker and stays small. */
   maxPlanBytes: 1024 * 1024,
   /** A commit record stays small enough that stores answer a lost race cleanly. */
@@ -133,6 +161,23 @@ export const limits = Object.freeze({
   maxLogprobs: 20,
   /** Words of the text that a slot copies from; a grammar is made of their spans. */
   maxSlotSourceWords: 1024,
+  /** Its characters. */
+  maxSlotSourceChars: 256 * 1024,
+  /** Characters that are looked at while an answer is cut into its slots. */
+  maxCutChars: 16 * 1024 * 1024,
+  /**
+   * What rendering one prompt of one row may cost: a step of the template and an element of a loop
+   * 100, a character or an element that a filter or an operator reads or makes 1.
+   */
+  maxTemplateWork: 100_000_000,
+  /** Longest text that a template makes, in whole or in part. */
+  maxTemplateChars: 64 * 1024 * 1024,
+  /** Widest column that a filter fills with blanks. */
+  maxTemplateWidth: 10_000,
+  /** Digits of a number that a template calculates. */
+  maxTemplateDigits: 10_000,
+  /** Time that patterns of a job may take to match an answer, a row or a text to copy from. */
+  maxPatternMs: 1000,
   /** Spans that fields of a schema may copy, sent to a server as its `enum`; more are not sent. */
   maxEnumeratedSpans: 500,
   /** Whole numbers between two bounds that a grammar names one by one. */
@@ -158,8 +203,10 @@ export const limits = Object.freeze({
   /** First and longest wait between two tries of a request. */
   retryBaseMs: 500,
   retryMaxMs: 60_000,
-  /** Longest that an endpoint may ask to be left alone. */
+  /** Longest that a server may ask one request to wait … */
   maxRetryAfterMs: 600_000,
+  /** … and longest that it may ask all requests to wait, before one of them tries it again. */
+  maxEndpointPauseMs: 60_000,
   /** How long an endpoint that never answered is waited for, and between two looks at it. */
   firstAnswerMs: 10_000,
   firstContactIntervalMs: 500,
@@ -169,6 +216,10 @@ export const limits = Object.freeze({
   requestTimeoutMs: 600_000,
   /** Largest answer body taken from a server. */
   maxResponseBytes: 64 * 1024 * 1024,
+  /** Objects and lists within one another in what an answer calls. */
+  maxReplyDepth: 64,
+  /** Bytes of answer bodies that an engine holds while they come; beyond it one at a time comes. */
+  maxReplyBytesInFlight: 128 * 1024 * 1024,
   /** Servers of one model, and how much more one may be given than another. */
   maxEndpoints: 256,
   maxEndpointWeight: 1000,
@@ -219,8 +270,6 @@ export const limits = Object.freeze({
   maxStrayLines: 20,
   /** Last lines of a program that an error about its start shows. */
   maxShownStartLines: 8,
-  /** Between two looks of a host that runs user code at whether its worker is still there. */
-  parentWatchIntervalMs: 500,
   /** How long the output of an ended host is waited for. */
   maxHostOutputWaitMs: 500,
   /** Time a managed server may take until it answers (it may fetch its model) … */
@@ -247,8 +296,14 @@ export const limits = Object.freeze({
   workerReadyTimeoutMs: 600_000,
   /** Time a worker gets to flush and leave. */
   stopGraceMs: 10_000,
+  /** The same of what is asked once its coordinator is gone: all has ended 10 s after that. */
+  orphanGraceMs: 5000,
+  /** Time an engine host gets to leave that still computes. */
+  busyHostGraceMs: 1000,
   /** A ready worker that says nothing for this long hangs, and is ended. */
   maxWorkerSilenceMs: 60_000,
+  /** Time that the prompt of a suspected row may take, and the reading of its answer. */
+  maxSuspectComputeMs: 10_000,
   /** Rows that a worker may announce at once before it asks them. */
   maxAnnouncedRows: 1024,
   /** Ranges of rows in one such announcement; beyond it, all between the first and the last. */
@@ -326,4 +381,6 @@ export const limits = Object.freeze({
   fewRowsLookedAt: 8,
   /** … and so many before a prompt that fits none of them is refused. */
   maxRowsLookedAt: 1000,
+  /** Rows that were stopped for what they cost after which a prompt is refused. */
+  maxCostlyRowsLookedAt: 2,
 });

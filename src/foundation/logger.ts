@@ -1,3 +1,5 @@
+import { shownText } from "./shown-path.ts";
+
 /** Severity of a log line, least first. */
 export type LogLevel = "debug" | "info" | "warn" | "error";
 
@@ -17,7 +19,7 @@ export function textLogger(write: (line: string) => void): Logger {
         ([key, value]) => `${inWords(key)} ${asText(value)}`,
       );
       const more = facts.length === 0 ? "" : ` (${facts.join(", ")})`;
-      write(`${level === "info" ? "" : `${level}: `}${message}${more}\n`);
+      write(shownText(`${level === "info" ? "" : `${level}: `}${message}${more}\n`));
     },
   };
 }

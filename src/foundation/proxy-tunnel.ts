@@ -1,4 +1,5 @@
 import { type buildConnector, type Dispatcher, Pool } from "undici";
+import { droppingInterim } from "./interim-replies.ts";
 
 /** Codes of errors that a tunnel ends with: the proxy does not want it; it could not make it. */
 export const tunnelCodes = { refused: "ERR_PROXY_REFUSED", failed: "ERR_PROXY_TUNNEL" } as const;
@@ -27,7 +28,7 @@ export function tunnelOptions(connectTimeoutMs: number) {
 function tunnelPool(origin: string | URL, options: object): Dispatcher {
   const { connect } = options as { connect?: buildConnector.connector | object };
   if (typeof connect !== "function") return new Pool(origin, options);
-  const dial = connect as buildConnector.connector;
+  const dial = droppingInterim(connect as buildConnector.connector);
   return new Pool(origin, {
     ...options,
     connect(target, callback) {

@@ -1,4 +1,6 @@
+import type { LookupFunction } from "node:net";
 import { Agent, type Dispatcher, EnvHttpProxyAgent, request } from "undici";
+import { connectorWithoutInterim } from "./interim-replies.ts";
 import { limits } from "./limits.ts";
 import { tunnelOptions } from "./proxy-tunnel.ts";
 
@@ -24,22 +26,27 @@ export interface RemoteQuery {
   headers?: Readonly<Record<string, string>>;
 }
 
-/** How long a server may take, and how many connections it gets. */
+/** How a server is asked: how long it may take, and how many connections it gets. */
 export interface RemoteTimes {
   connectTimeoutMs: number;
   /** Longest time without a byte. */
   stallTimeoutMs: number;
   /** To one server; default: as many as are needed. */
   connections?: number;
+  /** How names of servers are looked up; proxies look up by themselves. Default: as Node does. */
+  lookup?: LookupFunction;
 }
+
+/** What asks the server of an address; it may throw for one that must not be asked. */
+export type DispatcherFor = (url: URL) => Dispatcher;
 
 /** A dispatcher for downloads, through the proxies that the environment names. */
 export function downloadDispatcher(
   environment: Readonly<Record<string, string | undefined>>,
-  { connectTimeoutMs, stallTimeoutMs, connections }: RemoteTimes,
+  { connectTimeoutMs, stallTimeoutMs, connections, lookup }: RemoteTimes,
 ): Dispatcher {
   const options = {
-    connect: { timeout: connectTimeoutMs },
+    connect: connectorWithoutInterim({ timeout: connectTimeoutMs, ...(lookup && { lookup }) }),
     headersTimeout: stallTimeoutMs,
     bodyTimeout: stallTimeoutMs,
     ...(connections !== undefined && { connections }),
@@ -57,11 +64,12 @@ export function downloadDispatcher(
 /**
  * Asks for a file and follows redirects by hand, so that the token stays with the host it is for.
  *
+ * @param dispatcher what asks, or what tells it of the address and of each that it redirects to.
  * @throws Error of the network; the message of `TooManyRedirects` and `InsecureRedirect` says so.
  */
 export async function askRemote(
   query: RemoteQuery,
-  dispatcher: Dispatcher,
+  dispatcher: Dispatcher | DispatcherFor,
   signal?: AbortSignal,
 ): Promise<RemoteAnswer> {
   const { origin } = new URL(query.url);
@@ -71,8 +79,10 @@ export async function askRemote(
     const isFirstHost = url.origin === origin;
     const headers: Record<string, string> = { "accept-encoding": "identity", ...query.headers };
     if (query.token !== undefined && isFirstHost) headers.authorization = `Bearer ${query.token}`;
-    const options = { headers, dispatcher, signal, highWaterMark: limits.maxBodyBufferBytes };
-    const answer = await request(url, { method: "GET", ...options });
+    const answer = await request(url, {
+      ...{ method: "GET", headers, signal, highWaterMark: limits.maxBodyBufferBytes },
+      dispatcher: typeof dispatcher === "function" ? dispatcher(url) : dispatcher,
+    });
     if (isFirstHost) linked = { ...linked, ...linkedFile(answer.headers) };
     const location = single(answer.headers.location);
     if (![301, 302, 303, 307, 308].includes(answer.statusCode) || location === undefined) {

@@ -8,3 +8,38 @@
 export function shownPath(path: string): string {
   return /^https?:/i.test(path) ? path.replace(/[?#].*$/s, "") : path;
 }
+
+const address = /\b[a-z][a-z0-9+.-]*:\/\/[^\s"'<>`\\]+/gi;
+const parameter = /([?&#;])([^=&#;?]*)(=?)([^&#;]*)/g;
+
+/** Names of what nobody may read: HF_TOKEN, AWS_SECRET_ACCESS_KEY, api-key, sig. */
+export const secretName =
+  /(token|key|secret|password|passwd|passphrase|credentials?|auth|_pat|sig|signature)$/i;
+
+/** Words and numbers that a query is made of when it hides nothing. */
+const plainValue = /^([a-z]{0,16}|[\d.:,-]{0,16})$/i;
+
+/**
+ * A text without what is secret in the addresses that it holds: user and password, and values of
+ * the query that are no plain words or numbers, whatever their names are.
+ *
+ * @example
+ * shownText("see https://me:pw@h/a?page=2&x=Zm9v1");
+ * // "see https://[redacted]@h/a?page=2&x=[redacted]"
+ */
+export function shownText(text: string): string {
+  if (!text.includes("://")) return text;
+  return text.replace(address, (found) => {
+    const [, head = found, query = ""] = /^([^?#]*)(.*)$/s.exec(found) ?? [];
+    const host = head.replace(/\/\/[^/]*@/, "//[redacted]@");
+    return host + query.replace(parameter, shownParameter);
+  });
+}
+
+function shownParameter(all: string, mark: string, name: string, is: string, value: string) {
+  // A signature may stand there without a name.
+  if (is === "") return plainValue.test(name) ? all : `${mark}[redacted]`;
+  if (value === "" || (plainValue.test(value) && !secretName.test(name))) return all;
+  // What closes a sentence is no part of the value.
+  return `${mark}${name}=[redacted]${/[)\].,]*$/.exec(value)![0]}`;
+}

@@ -1,6 +1,7 @@
 import { SluiceError } from "./errors.ts";
 import type { Slot } from "./inference.ts";
 import { limits } from "./limits.ts";
+import { matching } from "./time-limit.ts";
 
 /** A word of a text and where it stands: `text.slice(start, end)`. */
 interface Word {
@@ -33,38 +34,105 @@ export function wordsOf(text: string): Word[] {
  * trimSpan("medium heat,"); // "medium heat"
  */
 export function trimSpan(span: string): string {
-  let text = span.replace(/\s+/gu, " ").trim();
+  const { start, end } = boundsWithin(span);
+  return span.slice(start, end).replace(/\s+/gu, " ");
+}
+
+/** Where the text without the punctuation around it begins and ends; takes linear time. */
+function boundsWithin(text: string): { start: number; end: number } {
+  let start = 0;
+  let end = text.length;
+  let brackets: Brackets | undefined;
   for (;;) {
-    const shorter = trimOnce(text);
-    if (shorter === text) return text;
-    text = shorter.trim();
+    while (start < end && isBlank(text[start]!)) start++;
+    while (end > start && isBlank(text[end - 1]!)) end--;
+    if (start === end) return { start, end };
+    const first = text[start]!;
+    const last = text[end - 1]!;
+    const opens = openers.includes(first);
+    if (opens || closers.includes(last)) brackets ??= new Brackets(text);
+    const partner = opens ? brackets!.partnerOf(start, end) : -1;
+    if (opens && partner === end - 1) {
+      start++;
+      end--;
+    } else if (leadingMarks.has(first) && partner < 0) start++;
+    else if (isLooseSign(text, start, end)) start++;
+    else if (!trailingMarks.has(last) || belongsToNumber(text, start, end)) return { start, end };
+    else if (closers.includes(last) && brackets!.areBalanced(start, end)) return { start, end };
+    else end--;
   }
 }
 
-function trimOnce(text: string): string {
-  const first = text[0];
-  const last = text.at(-1);
-  if (first === undefined || last === undefined) return text;
-  const opensWith = openers.indexOf(first);
-  if (opensWith >= 0 && partnerOf(text) === text.length - 1) return text.slice(1, -1);
-  if (leadingMarks.has(first) && (opensWith < 0 || partnerOf(text) < 0)) return text.slice(1);
-  if (/^[.-](?!\d)/.test(text)) return text.slice(1);
-  if (!trailingMarks.has(last)) return text;
-  if (/[\d¼½¾⅓⅔⅛]["'”’]$/.test(text)) return text;
-  if (closers.includes(last) && isBalanced(text)) return text;
-  return text.slice(0, -1);
+function isBlank(character: string): boolean {
+  return character.trim() === "";
 }
 
-/** Where the bracket that `text` begins with is closed, or -1. */
-function partnerOf(text: string): number {
-  const open = text[0]!;
-  const close = closers[openers.indexOf(open)]!;
-  let depth = 0;
-  for (let at = 0; at < text.length; at++) {
-    if (text[at] === open) depth++;
-    else if (text[at] === close && --depth === 0) return at;
+/** A point or hyphen that no digit follows. */
+function isLooseSign(text: string, at: number, end: number): boolean {
+  if (text[at] !== "." && text[at] !== "-") return false;
+  return at + 1 === end || !/\d/.test(text[at + 1]!);
+}
+
+/** Inches and minutes of a measure, as `9"`. */
+function belongsToNumber(text: string, start: number, end: number): boolean {
+  return end - start > 1 && /[\d¼½¾⅓⅔⅛]["'”’]/.test(text.slice(end - 2, end));
+}
+
+/** The brackets of a text, looked at once however many spans of it are asked about. */
+class Brackets {
+  /** Where the bracket that opens at a place is closed. */
+  readonly #partners = new Map<number, number>();
+  readonly #kinds: readonly [NestingDepth, NestingDepth];
+
+  constructor(text: string) {
+    const open = new Map([...openers].map((_, kind) => [kind, [] as number[]]));
+    for (let at = 0; at < text.length; at++) {
+      const opened = openers.indexOf(text[at]!);
+      if (opened >= 0) open.get(opened)!.push(at);
+      const from = open.get(closers.indexOf(text[at]!))?.pop();
+      if (from !== undefined) this.#partners.set(from, at);
+    }
+    this.#kinds = [new NestingDepth(text, "(", ")"), new NestingDepth(text, "[", "]")];
   }
-  return -1;
+
+  /** Where the bracket at `at` is closed before `end`, or -1. */
+  partnerOf(at: number, end: number): number {
+    const partner = this.#partners.get(at) ?? -1;
+    return partner < end ? partner : -1;
+  }
+
+  /** True when round and square brackets between two places come in pairs. */
+  areBalanced(start: number, end: number): boolean {
+    return this.#kinds.every((kind) => kind.isBalanced(start, end));
+  }
+}
+
+/** How deep each place of a text lies in brackets of one kind. */
+class NestingDepth {
+  readonly #depths: Int32Array;
+  /** The next place that lies less deep than this one. */
+  readonly #drops: Int32Array;
+
+  constructor(text: string, open: string, close: string) {
+    const depths = new Int32Array(text.length + 1);
+    for (let at = 0; at < text.length; at++) {
+      depths[at + 1] = depths[at]! + (text[at] === open ? 1 : text[at] === close ? -1 : 0);
+    }
+    const drops = new Int32Array(depths.length).fill(depths.length);
+    const waiting: number[] = [];
+    for (let at = 0; at < depths.length; at++) {
+      while (waiting.length > 0 && depths[waiting.at(-1)!]! > depths[at]!) {
+        drops[waiting.pop()!] = at;
+      }
+      waiting.push(at);
+    }
+    this.#depths = depths;
+    this.#drops = drops;
+  }
+
+  isBalanced(start: number, end: number): boolean {
+    return this.#depths[start] === this.#depths[end] && this.#drops[start]! > end;
+  }
 }
 
 /** True when round and square brackets come in pairs. */
@@ -112,9 +180,16 @@ export function isOrElse(slot: Pick<Slot, "orElse">, text: string): boolean {
  * The words that a slot may copy from. Calling it for nothing but the error keeps a text that is
  * too long away from an engine.
  *
- * @throws SluiceError `FIELD_TYPE` when there are more than `limits.maxSlotSourceWords`.
+ * @throws SluiceError `FIELD_TYPE` when there are more than `limits.maxSlotSourceWords`, or more
+ *   than `limits.maxSlotSourceChars` characters.
  */
 export function sourceWords(slot: Slot): Word[] {
+  const { length } = slot.source;
+  if (length > limits.maxSlotSourceChars) {
+    throw new SluiceError("FIELD_TYPE", `slot ${slot.name} would copy from ${length} characters`, {
+      hint: `copy from at most ${limits.maxSlotSourceChars}: use forEach, or a shorter text`,
+    });
+  }
   const words = wordsOf(slot.source);
   if (words.length > limits.maxSlotSourceWords) {
     throw new SluiceError("FIELD_TYPE", `slot ${slot.name} would copy from ${words.length} words`, {
@@ -122,6 +197,11 @@ export function sourceWords(slot: Slot): Word[] {
     });
   }
   return words;
+}
+
+/** The patterns of slots with the slots' names, for messages. */
+export function patternsOf(slots: readonly Slot[]): string[] {
+  return slots.flatMap(({ name, pattern }) => (pattern === undefined ? [] : `${name}: ${pattern}`));
 }
 
 /**
@@ -133,13 +213,18 @@ export function sourceWords(slot: Slot): Word[] {
  * `slot.orElse` itself is always allowed besides. An engine that enforces a slotted line builds its
  * grammar from these texts; what it then writes is accepted by `parseSlottedLine`.
  *
- * @throws SluiceError `FIELD_TYPE` when the source has more than `limits.maxSlotSourceWords` words.
+ * @throws SluiceError `FIELD_TYPE` when the source has more than `limits.maxSlotSourceWords` words,
+ *   `PATTERN_TOO_SLOW`.
  * @example
  * const slot = { name: "time", source: "Bake 5 min.", orElse: "none", maxWords: 2 };
  * candidateSpans({ ...slot, pattern: "\\d.*" });
  * // ["5", "5 min"]
  */
 export function candidateSpans(slot: Slot): string[] {
+  return matching(patternsOf([slot]), () => spansOf(slot));
+}
+
+function spansOf(slot: Slot): string[] {
   const words = sourceWords(slot);
   const pattern = slot.pattern === undefined ? undefined : wholePattern(slot.pattern);
   const spans = new Set<string>();
@@ -189,18 +274,17 @@ export function locateSpan(slot: Slot, copied: string): LocatedSpan | undefined 
   const spanAt = (first: number) =>
     trimmedIn(slot.source, words[first]!.start, words[first + wanted.length - 1]!.end);
   const exact = placesOf(wanted, cores).map(spanAt);
-  if (exact.length > 0) return exact.find(({ text }) => text === trimSpan(copied)) ?? exact[0];
+  const trimmed = trimSpan(copied);
+  if (exact.length > 0) return exact.find(({ text }) => text === trimmed) ?? exact[0];
   return placesOf(wanted.map(foldCase), cores.map(foldCase)).map(spanAt)[0];
 }
 
 /** What `trimSpan` leaves of a part of the source, and where that begins and ends. */
 function trimmedIn(source: string, start: number, end: number): LocatedSpan {
   const part = source.slice(start, end);
-  const text = trimSpan(part);
-  const escaped = text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-  const found = new RegExp(escaped.replaceAll(" ", "\\s+")).exec(part)!;
-  const from = start + found.index;
-  return { text, start: from, end: from + found[0].length };
+  const within = boundsWithin(part);
+  const text = part.slice(within.start, within.end).replace(/\s+/gu, " ");
+  return { text, start: start + within.start, end: start + within.end };
 }
 
 function placesOf(wanted: readonly string[], words: readonly string[]): number[] {
@@ -215,8 +299,7 @@ function placesOf(wanted: readonly string[], words: readonly string[]): number[]
 function coreOf(word: string): string {
   let from = 0;
   let to = word.length;
-  while (from < to && (leadingMarks.has(word[from]!) || /^[.-](?!\d)/.test(word.slice(from))))
-    from++;
+  while (from < to && (leadingMarks.has(word[from]!) || isLooseSign(word, from, to))) from++;
   while (to > from && trailingMarks.has(word[to - 1]!)) to--;
   return word.slice(from, to);
 }

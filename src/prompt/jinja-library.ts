@@ -30,6 +30,8 @@ export interface JinjaNode {
   readonly trueExpr?: JinjaNode;
   readonly falseExpr?: JinjaNode;
   readonly iterable?: JinjaNode;
+  /** SelectExpression: what is selected from. */
+  readonly lhs?: JinjaNode;
   readonly loopvar?: JinjaNode;
   readonly assignee?: JinjaNode;
   readonly name?: JinjaNode;

@@ -1,4 +1,5 @@
 import { WrittenNumber } from "../foundation/exact-json.ts";
+import { limits } from "../foundation/limits.ts";
 import { type RuntimeValue, toRuntime } from "./jinja-library.ts";
 
 type Exact = number | bigint;
@@ -26,7 +27,16 @@ export function calculated(
   const isWhole = left.type === "IntegerValue" && right.type === "IntegerValue";
   const compute = isWhole ? wholeOperations[operator] : undefined;
   if (compute === undefined || !isLong(compute, a, b)) return undefined;
-  return toRuntime(compute(BigInt(a), BigInt(b)));
+  const [first, second] = [BigInt(a), BigInt(b)];
+  if (operator === "*" && digitsOf(first) + digitsOf(second) > limits.maxTemplateDigits) {
+    throw new Error(`a number gets more than ${limits.maxTemplateDigits} digits`);
+  }
+  return toRuntime(compute(first, second));
+}
+
+/** About as many as it has: to count them exactly would take as long as to multiply. */
+function digitsOf(number: bigint): number {
+  return number.toString(16).length * 1.21;
 }
 
 const comparisons: Readonly<Record<string, (a: Exact, b: Exact) => boolean>> = {

@@ -166,7 +166,10 @@ const promptObject = z
 
 /** One prompt as the job file has it: a Jinja template, or an object with options. */
 export const promptOptions = z.union([
-  z.string().transform((prompt) => promptObject.parse({ prompt })),
+  z
+    .string()
+    .transform((prompt): z.input<typeof promptObject> => ({ prompt }))
+    .pipe(promptObject),
   promptObject,
 ]);
 

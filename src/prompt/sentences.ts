@@ -63,13 +63,15 @@ function splitParagraph(paragraph: string): string[] {
   const text = withMissingSpaces(paragraph);
   const sentences: string[] = [];
   let start = 0;
-  for (const match of text.matchAll(/([.!?…]+)(["'”’»)\]]*) /gu)) {
+  const depth = new BracketDepth(text);
+  for (const match of text.matchAll(/(?<![.!?…])([.!?…]+)(["'”’»)\]]*) /gu)) {
     const end = match.index + match[0].length;
-    const before = text.slice(start, match.index);
-    const rest = text.slice(end);
-    if (isInsideBrackets(before + match[2]!, rest) || !isEnd(before, match[1]!, rest)) continue;
+    const rest = text.slice(end, end + maxBracketLength);
+    if (depth.at(end) > 0 && closes(rest, depth.at(end))) continue;
+    if (!isEnd(text.slice(start, match.index), match[1]!, rest)) continue;
     sentences.push(text.slice(start, end).trim());
     start = end;
+    depth.restart();
   }
   sentences.push(text.slice(start).trim());
   return sentences.filter((sentence) => /[\p{L}\p{N}]/u.test(sentence));
@@ -81,19 +83,40 @@ function withMissingSpaces(text: string): string {
   return text.replace(/(\p{Ll}{3}[.!?])(?=\p{Lu}\p{Ll})/gu, "$1 ");
 }
 
+/** How far ahead a bracket's partner and the words behind a sentence are looked for. */
 const maxBracketLength = 400;
 
-/** True between a bracket and its partner, where that is not far. */
-function isInsideBrackets(before: string, rest: string): boolean {
-  let depth = 0;
-  for (const character of before) {
-    if (character === "(") depth++;
-    else if (character === ")" && depth > 0) depth--;
+/** How many round brackets of a sentence are open, followed from its beginning. */
+class BracketDepth {
+  readonly #text: string;
+  #depth = 0;
+  #at = 0;
+
+  constructor(text: string) {
+    this.#text = text;
   }
-  if (depth === 0) return false;
-  for (const character of rest.slice(0, maxBracketLength)) {
-    if (character === "(") depth++;
-    else if (character === ")" && --depth === 0) return true;
+
+  /** @param end no less than the time before. */
+  at(end: number): number {
+    for (; this.#at < end; this.#at++) {
+      if (this.#text[this.#at] === "(") this.#depth++;
+      else if (this.#text[this.#at] === ")" && this.#depth > 0) this.#depth--;
+    }
+    return this.#depth;
+  }
+
+  /** A sentence begins where this looked last. */
+  restart(): void {
+    this.#depth = 0;
+  }
+}
+
+/** True when so many open brackets are closed in what follows. */
+function closes(rest: string, open: number): boolean {
+  let depth = open;
+  for (let at = rest.includes(")") ? 0 : rest.length; at < rest.length; at++) {
+    if (rest[at] === "(") depth++;
+    else if (rest[at] === ")" && --depth === 0) return true;
   }
   return false;
 }
@@ -104,13 +127,19 @@ function isEnd(before: string, marks: string, rest: string): boolean {
   const goesOnLower = /^\p{Ll}/u.test(next);
   if (/[!?]/.test(marks)) return !goesOnLower;
   if (marks !== ".") return /^\p{Lu}/u.test(next);
-  return !isListMarker(before) && endsAtPeriod(before, next, goesOnLower);
+  return !isListMarker(before) && endsAtPeriod(before.slice(-maxWordLength), next, goesOnLower);
 }
+
+const maxMarkerLength = 64;
 
 /** `1. Heat the oven`, `a. Heat the oven`, `Step 3. Heat the oven`. */
 function isListMarker(before: string): boolean {
+  if (before.length > maxMarkerLength) return false;
   return /^\W*(?:(?:step|note) )?(?:\d{1,2}|[a-hA-H])$/iu.test(before.trim());
 }
+
+/** Of a longer last word the end is looked at. */
+const maxWordLength = 100;
 
 function endsAtPeriod(before: string, next: string, goesOnLower: boolean): boolean {
   const word = /[^\s("'“‘[]*$/u.exec(before)![0];

@@ -1,5 +1,14 @@
 import type { Slot, SlottedLine } from "../foundation/inference.ts";
-import { findSpan, isOrElse, trimSpan, wholePattern, wordsOf } from "../foundation/spans.ts";
+import { limits } from "../foundation/limits.ts";
+import {
+  findSpan,
+  isOrElse,
+  patternsOf,
+  trimSpan,
+  wholePattern,
+  wordsOf,
+} from "../foundation/spans.ts";
+import { matching } from "../foundation/time-limit.ts";
 import { parseLineTemplate } from "./line-template.ts";
 
 export { candidateSpans } from "../foundation/spans.ts";
@@ -19,21 +28,27 @@ const maxShownLength = 300;
  * consecutive words of its source that match its pattern; what was copied comes back in the
  * source's own spelling.
  *
- * @throws SluiceError `FIELD_TYPE` when a source is longer than `limits.maxSlotSourceWords`.
+ * @throws SluiceError `FIELD_TYPE` when a source is longer than `limits.maxSlotSourceWords`,
+ *   `PATTERN_TOO_SLOW`.
  * @example
  * const slot = { name: "time", source: "Bake 5 min.", orElse: "none", maxWords: 4 };
  * parseSlottedLine({ line: "time={time}", slots: [slot] }, "Time=5 MIN");
  * // { ok: true, values: { time: "5 min" } }
  */
 export function parseSlottedLine(asked: SlottedLine, text: string): ParsedLine {
+  return matching(patternsOf(asked.slots), () => parseLine(asked, text));
+}
+
+function parseLine(asked: SlottedLine, text: string): ParsedLine {
   const literals = parseLineTemplate(asked.line).texts.map(literalPattern);
   const lines = asked.line.includes("\n") ? [text] : text.split("\n");
   let problem: string | undefined;
   const longest = longestLine(asked);
+  const effort = { chars: limits.maxCutChars };
   for (const line of lines) {
     const cleaned = cleanLine(line);
     if (cleaned.length > longest) continue;
-    const parsed = new LineReader(asked.slots, literals, cleaned).read();
+    const parsed = new LineReader(asked.slots, literals, cleaned, effort).read();
     if (parsed?.ok) return parsed;
     problem ??= parsed?.problem;
   }
@@ -55,9 +70,14 @@ function longestLine({ line, slots }: SlottedLine): number {
 /** The line without white space and without quotes or code marks around it. */
 function cleanLine(line: string): string {
   const text = line.replace(/\s+/gu, " ").trim();
-  const quoted = /^(["'`*]+)(.*?)\1$/u.exec(text);
-  return quoted === null ? text : quoted[2]!.trim();
+  const marks = /^["'`*]*/.exec(text)![0];
+  let count = Math.min(marks.length, maxQuoteMarks, Math.floor(text.length / 2));
+  while (!text.endsWith(marks.slice(0, count))) count--;
+  return count === 0 ? text : text.slice(count, -count).trim();
 }
+
+/** Marks before an answer that are taken for its quotes. */
+const maxQuoteMarks = 32;
 
 /** A regular expression for fixed text that forgives white space, and case. */
 function literalPattern(literal: string): string {
@@ -77,10 +97,18 @@ class LineReader {
   readonly #literals: readonly RegExp[];
   /** Slot and place from which no right cut is known to follow. */
   readonly #dead = new Set<string>();
+  /** What may still be looked at: lines of an answer share it. */
+  readonly #effort: { chars: number };
   #problem: { slot: number; text: string } | undefined;
 
-  constructor(slots: readonly Slot[], literals: readonly string[], text: string) {
+  constructor(
+    slots: readonly Slot[],
+    literals: readonly string[],
+    text: string,
+    effort: { chars: number },
+  ) {
     this.#slots = slots;
+    this.#effort = effort;
     this.#text = text;
     this.#literals = literals.map((literal, place) => {
       const isLast = place === literals.length - 1;
@@ -107,6 +135,8 @@ class LineReader {
     if (this.#dead.has(state)) return undefined;
     for (const [literal, end] of this.#literalsAfter(place + 1, start)) {
       const text = this.#text.slice(start, end);
+      this.#effort.chars -= text.length + slot.source.length;
+      if (this.#effort.chars < 0) return undefined;
       const read = readSlot(slot, text);
       if (typeof read === "object") {
         const rest = this.#readFrom(place + 1, end + literal.length);

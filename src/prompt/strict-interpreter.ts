@@ -22,7 +22,9 @@ import {
   pathOf,
   type TemplateSource,
 } from "./jinja-syntax.ts";
+import { assertWidth, TemplateBudget } from "./template-budget.ts";
 import type { FilterArguments } from "./usual-filters.ts";
+import { isNumber } from "./value-text.ts";
 
 const undefinedValue = toRuntime(undefined);
 
@@ -59,15 +61,18 @@ export class StrictInterpreter extends JinjaInterpreter {
   readonly #place: TemplateSource;
   /** Names of the row at hand and of what goes before its fields, for messages. */
   #rowNames: () => Iterable<string> = () => [];
+  #budget: TemplateBudget;
 
   constructor(scope: Scope, place: TemplateSource) {
     super(globals);
     this.#scope = scope;
     this.#place = place;
+    this.#budget = new TemplateBudget(place.name);
   }
 
   /** Evaluates a node over a row; `extra` goes before the row's fields. */
   over(node: JinjaNode, row: WrittenRow, extra: WrittenRow | undefined): RuntimeValue {
+    this.#budget = new TemplateBudget(this.#place.name);
     this.#rowNames = () => [...Object.keys(row), ...Object.keys(extra ?? {})];
     try {
       return this.evaluate(node, this.#environmentOf(row, extra));
@@ -90,13 +95,17 @@ export class StrictInterpreter extends JinjaInterpreter {
   }
 
   override evaluate(node: JinjaNode | undefined, environment: Environment): RuntimeValue {
+    if (node?.type === "Evaluated") return node.value as RuntimeValue;
+    this.#budget.spend(1);
+    if (node?.type === "Identifier") return this.#identifier(node, environment);
+    if (node?.type === "MemberExpression") return this.#member(node, environment);
+    const value = this.#computed(node, environment);
+    this.#budget.made(value);
+    return value;
+  }
+
+  #computed(node: JinjaNode | undefined, environment: Environment): RuntimeValue {
     switch (node?.type) {
-      case "Evaluated":
-        return node.value as RuntimeValue;
-      case "Identifier":
-        return this.#identifier(node, environment);
-      case "MemberExpression":
-        return this.#member(node, environment);
       case "FilterExpression":
         return this.#filter(node, environment);
       case "FilterStatement": {
@@ -110,7 +119,7 @@ export class StrictInterpreter extends JinjaInterpreter {
       case "TestExpression":
         return this.#test(node, environment);
       case "For":
-        return this.#typed(node, pathOf(node.iterable), environment);
+        return this.#for(node, environment);
       case "CallExpression":
         return this.#call(node, environment);
       default:
@@ -132,12 +141,23 @@ export class StrictInterpreter extends JinjaInterpreter {
     }
   }
 
+  #for(node: JinjaNode, environment: Environment): RuntimeValue {
+    const { iterable } = node;
+    const source = iterable?.type === "SelectExpression" ? iterable.lhs : iterable;
+    const elements = this.evaluate(source, new JinjaEnvironment(environment));
+    this.#budget.spend(Array.isArray(elements.value) ? elements.value.length : 1);
+    const known = evaluated(elements);
+    const looped = source === iterable ? known : { ...iterable!, lhs: known };
+    return this.#typed({ ...node, iterable: looped }, pathOf(iterable), environment);
+  }
+
   #binary(node: JinjaNode, environment: Environment): RuntimeValue {
     if (["and", "or"].includes(node.operator?.value ?? "")) return this.#library(node, environment);
     const left = this.evaluate(node.left, environment);
     const right = this.evaluate(node.right, environment);
     const sides = [pathOf(node.left), pathOf(node.right)] as const;
     const path = (right.type === "NullValue" ? sides[1] : undefined) ?? sides[0] ?? sides[1];
+    this.#budget.spend(0, right);
     const number = calculated(node.operator?.value ?? "", left, right);
     if (number !== undefined) return number;
     const known = { ...node, left: evaluated(left), right: evaluated(right) };
@@ -261,6 +281,7 @@ export class StrictInterpreter extends JinjaInterpreter {
 
   #applyFilter(node: JinjaNode, operand: RuntimeValue, environment: Environment): RuntimeValue {
     const name = filterNameOf(node) ?? "";
+    this.#budget.spend(0, operand);
     const own = Object.hasOwn(ownFilters, name) ? ownFilters[name] : undefined;
     try {
       if (elementFilters.has(name) && Array.isArray(operand.value)) {
@@ -271,6 +292,7 @@ export class StrictInterpreter extends JinjaInterpreter {
         const input = fromRuntime(operand);
         return toRuntime(own(input, this.#filterArguments(node, environment)));
       }
+      if (blankFilters.has(name)) this.#assertWidths(name, node, environment);
       const known = { ...node, type: "FilterExpression", operand: evaluated(operand) };
       // `first` and `last` of an empty list are nothing at all in the library.
       const value = this.#library(known, environment) as RuntimeValue | undefined;
@@ -278,6 +300,13 @@ export class StrictInterpreter extends JinjaInterpreter {
     } catch (thrown) {
       if (!isPlainError(thrown)) throw thrown;
       throw wrongType(this.#place, inWords(thrown), pathOf(node.operand));
+    }
+  }
+
+  #assertWidths(name: string, node: JinjaNode, environment: Environment): void {
+    const { positional, named } = this.#filterArguments(node, environment);
+    for (const width of [...positional, ...Object.values(named)]) {
+      if (isNumber(width)) assertWidth(name, width);
     }
   }
 
@@ -328,6 +357,9 @@ export class StrictInterpreter extends JinjaInterpreter {
     return { positional, named };
   }
 }
+
+/** Filters of the library that write as many blanks as they are told. */
+const blankFilters: ReadonlySet<string> = new Set(["indent", "tojson"]);
 
 function evaluated(value: RuntimeValue): JinjaNode {
   return { type: "Evaluated", value };

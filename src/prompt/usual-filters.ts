@@ -1,4 +1,5 @@
 import { type WrittenJson, WrittenNumber } from "../foundation/exact-json.ts";
+import { assertWidth } from "./template-budget.ts";
 import { isNumber, isObject, kindOf, printValue } from "./value-text.ts";
 
 /** Arguments of a filter, by place and by keyword. */
@@ -29,11 +30,7 @@ export const usualFilters: Readonly<Record<string, Filter>> = Object.freeze({
     return typeof input === "string" ? reversed.join("") : reversed;
   },
   round,
-  striptags: (input) =>
-    textOf("striptags", input)
-      .replace(/<!--.*?-->|<[^>]*>/gs, "")
-      .replace(/\s+/g, " ")
-      .trim(),
+  striptags: (input) => withoutTags(textOf("striptags", input)).replace(/\s+/g, " ").trim(),
   sum,
   trim: (input, given) => trimmed(textOf("trim", input), argumentOf(given, 0, "chars")),
   truncate,
@@ -101,14 +98,29 @@ function escaped(input: WrittenJson): string {
   return printValue(input).replace(/[&<>'"]/g, (character) => entities[character]!);
 }
 
+/** The text without `<tag>` and `<!-- comment -->`. Each end is looked for once. */
+function withoutTags(text: string): string {
+  const lastTagEnd = text.lastIndexOf(">");
+  const lastCommentEnd = text.lastIndexOf("-->");
+  let kept = "";
+  let at = 0;
+  for (let open = text.indexOf("<"); open >= 0 && open < lastTagEnd; open = text.indexOf("<", at)) {
+    const isComment = text.startsWith("<!--", open) && open + 4 <= lastCommentEnd;
+    kept += text.slice(at, open);
+    at = isComment ? text.indexOf("-->", open + 4) + 3 : text.indexOf(">", open) + 1;
+  }
+  return kept + text.slice(at);
+}
+
 /** `"%s: %.2f" | format(name, price)`, with the signs of printf that Jinja's users know. */
 function format(input: WrittenJson, { positional }: FilterArguments): string {
   let next = 0;
-  const pattern = /%([-+0]*)(\d*)(?:\.(\d+))?([a-zA-Z%])/g;
+  const pattern = /%([-+0]*)((?:[1-9]\d*)?)(?:\.(\d+))?([a-zA-Z%])/g;
   return textOf("format", input).replace(
     pattern,
     (sign, flags: string, width, digits?: string, kind?: string) => {
       if (kind === "%") return "%";
+      assertWidth("format", width);
       const value = positional[next++];
       if (value === undefined) throw new Error(`format has no value for ${sign}`);
       const text = formatted(value, sign, kind!, digits);

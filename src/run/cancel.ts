@@ -5,6 +5,7 @@ import { lookAtLives, type RunLives } from "./coordinate/lives.ts";
 import type { RunDependencies } from "./dependencies.ts";
 import type { RunLocation } from "./locate.ts";
 import { readPlan } from "./plan.ts";
+import { runStorage } from "./run-storage.ts";
 
 /** What became of a request to cancel. */
 export type CancelEnd =
@@ -38,7 +39,7 @@ export async function cancelRun(
   { directory }: RunLocation,
   { waitMs, onAsked, signal }: CancelOptions,
 ): Promise<CancelEnd> {
-  const storage = openStorage(directory);
+  const storage = runStorage(openStorage(directory));
   await readPlan(storage);
   const look = () => lookAtLives(storage, { clock, processes, ...(signal && { signal }) });
   const lives = await look();

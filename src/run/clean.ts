@@ -3,6 +3,8 @@ import { SluiceError } from "../foundation/errors.ts";
 import { sortableId } from "../foundation/ids.ts";
 import type { Commit } from "./attempt/commit.ts";
 import { Coordinator, rulingCoordinator } from "./coordinate/coordinator.ts";
+import { someoneLeft } from "./coordinate/lives.ts";
+import type { ProcessIdentity } from "./coordinate/processes.ts";
 import type { RunDependencies } from "./dependencies.ts";
 import {
   attemptPaths,
@@ -18,9 +20,10 @@ import type { RunLocation } from "./locate.ts";
 import { publishedForm } from "./output/published-form.ts";
 import { type Plan, readPlan } from "./plan.ts";
 import { readJson } from "./records.ts";
-import { spooledInputs } from "./remove-run.ts";
+import { spooledInputs } from "./replace-run.ts";
 import { abandon, answeredNothing, openRetry } from "./retry/abandon-retry.ts";
 import { cutRows } from "./retry/cut-rows.ts";
+import { runStorage } from "./run-storage.ts";
 import type { Manifest } from "./seal/manifest.ts";
 import { completeSeal } from "./seal/publish-seal.ts";
 
@@ -41,6 +44,11 @@ export interface Cleaning {
   freedBytes: number;
   /** Bytes of files that are published under another name and stay under that one. */
   publishedBytes: number;
+  /**
+   * A process that worked on the run and may do so again, such as one of another host that left no
+   * word of its end: what it publishes late must be mendable, so that results stay twice.
+   */
+  mayReturn?: ProcessIdentity;
 }
 
 /**
@@ -61,7 +69,7 @@ export async function cleanRun(
   isDryRun: boolean,
 ): Promise<Cleaning> {
   const { clock, random, processes, openStorage } = dependencies;
-  const storage = openStorage(location.directory);
+  const storage = runStorage(openStorage(location.directory));
   const plan = await readPlan(storage);
   await assertSealed(dependencies, location);
   const cleaning: Cleaning = { files: 0, freedBytes: 0, publishedBytes: 0 };
@@ -80,7 +88,14 @@ export async function cleanRun(
     }
     const kept = await keptPaths(storage, sealed);
     const published = publishedPaths(sealed);
+    const mayReturn = await someoneLeft(storage, processes, coordinator?.record.number);
+    if (mayReturn) {
+      cleaning.mayReturn = mayReturn;
+      for (const path of sourcesOf(sealed)) kept.add(path);
+    }
     for (const prefix of cleanedPrefixes) {
+      // The next cleaning has to know of it as well.
+      if (mayReturn && prefix === workerPrefix) continue;
       const removable: string[] = [];
       for await (const { path, bytes } of storage.list(prefix)) {
         if (kept.has(path)) continue;
@@ -145,9 +160,10 @@ async function assertSealed(
   { openStorage }: RunDependencies,
   { directory, outside: outsideOf }: RunLocation,
 ): Promise<{ sealed: Manifest; retry: Plan | undefined }> {
-  const [storage, outside] = [openStorage(directory), openStorage(outsideOf)];
+  const storage = runStorage(openStorage(directory));
+  const outside = openStorage(outsideOf);
   const plan = await readPlan(storage);
-  const sealed = await completeSeal({ storage, outside, openStorage }, plan);
+  const sealed = await completeSeal({ storage, outside, openStorage }, plan, "contents");
   if (!sealed) throw new SluiceError("RUN_OPEN", "only a sealed run can be cleaned");
   const retry = await openRetry(storage, plan);
   if (retry && !(await answeredNothing(storage, retry))) {
@@ -218,6 +234,13 @@ async function keepFilesOf(
   }
   const own = await readJson<Commit>(storage, commit.path);
   for (const file of [own?.ids, own?.cutRows, own?.rowHashes]) if (file) kept.add(file.path);
+}
+
+/** Everything that views of the results are made again from. */
+function* sourcesOf(sealed: Manifest): Generator<string> {
+  yield* publishedPaths(sealed);
+  for (const { source } of sealed.tasks) if (source) yield source.path;
+  for (const path of [sealed.mergedSource, sealed.errorSource]) if (path !== undefined) yield path;
 }
 
 /** Names under which published files lie a second time: publishing is linking. */

@@ -12,7 +12,7 @@ import { limits } from "../foundation/limits.ts";
 import { type Random, randomInteger, seededRandom } from "../foundation/random.ts";
 import { shares } from "../foundation/shares.ts";
 import { promptSetOf } from "./askable.ts";
-import { assertOpenedByEngine } from "./asked-files.ts";
+import { assertInputsNamed, assertOpenedByEngine, reachOf } from "./asked-files.ts";
 import type { RunEvent } from "./events.ts";
 import { datasetInputs } from "./job/dataset.ts";
 import type { JobSpec } from "./job/schema.ts";
@@ -20,6 +20,7 @@ import { idFieldOf } from "./openai-batch/batch-lines.ts";
 import type { InputSummary, Plan, StoredTasks, Task } from "./plan.ts";
 import { readOptionsFor, storeTasks } from "./plan.ts";
 import { firstText, prefixOrderPays, type RowOrder } from "./prefix-order.ts";
+import { withoutRuns } from "./run-files.ts";
 
 export interface ScanOptions {
   storage: Storage;
@@ -39,6 +40,8 @@ export interface FoundInput {
   bytes: number;
   digest: string;
   modifiedDigest: string;
+  /** Files that runs made, which globs and folders do not mean. */
+  leftOutResults?: number;
 }
 
 /**
@@ -46,14 +49,21 @@ export interface FoundInput {
  *
  * @throws SluiceError `INPUT_MISSING`, `INPUT_FORMAT`, `INPUT_TOO_MANY_FILES`.
  */
-export async function findInput(job: JobSpec, inputs: InputStores): Promise<FoundInput> {
-  const files = await inputs.expand(sourcesOf(job), "/");
+export async function findInput(
+  job: JobSpec,
+  inputs: Pick<InputStores, "within">,
+): Promise<FoundInput & { openFile: OpenFile }> {
+  const { expand, open: openFile } = inputs.within(reachOf(job));
+  const { files, leftOut } = await withoutRuns(await expand(sourcesOf(job), "/"), job, openFile);
   assertOpenedByEngine(job, files);
+  assertInputsNamed(job, files);
   return {
     files,
     bytes: files.reduce((sum, file) => sum + file.bytes, 0),
     digest: digestOf(files.map(digestedFacts)),
     modifiedDigest: digestOf(files.map(({ modifiedMs }) => modifiedMs)),
+    ...(leftOut > 0 && { leftOutResults: leftOut }),
+    openFile,
   };
 }
 
@@ -123,6 +133,7 @@ export async function scanInput(
   const told = {
     ...(lineFiles > 0 && { lineFiles }),
     ...(leftOutFiles > 0 && { leftOutFiles }),
+    ...(found.leftOutResults !== undefined && { leftOutResults: found.leftOutResults }),
     ...(compressedFiles > 0 && { compressedFiles }),
     ...(largestTaskRows > rowsPerTask && { largestTaskRows }),
   };

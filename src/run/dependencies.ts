@@ -3,6 +3,7 @@ import type { Storage } from "../data/storage/storage.ts";
 import type { Clock } from "../foundation/clock.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
+import { reachOf } from "./asked-files.ts";
 import type { Processes } from "./coordinate/processes.ts";
 import type { RunLocation } from "./locate.ts";
 import type { Plan } from "./plan.ts";
@@ -21,20 +22,21 @@ export interface RunDependencies {
   software: string;
 }
 
-/** The context of a run that exists. */
+/** The context of a run that exists, in the storage that it was found in. */
 export function runContext(
   location: RunLocation,
   plan: Plan,
   dependencies: RunDependencies,
   worker: string,
+  storage: Storage,
 ): RunContext {
   const { clock, random, logger, openStorage, inputs } = dependencies;
   return {
-    storage: openStorage(location.directory),
+    storage,
     outside: openStorage(location.outside),
     openStorage,
     plan,
-    openFile: inputs.open,
+    openFile: inputs.within(reachOf(plan.job)).open,
     clock,
     random,
     logger,

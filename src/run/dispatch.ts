@@ -33,6 +33,8 @@ export interface DispatchOptions {
   startWorker(slot: number): Promise<WorkerHandle>;
   /** Time a worker may take to get ready; default `limits.workerReadyTimeoutMs`. */
   readyTimeoutMs?: number | undefined;
+  /** A ready worker that says nothing for this long hangs; default `limits.maxWorkerSilenceMs`. */
+  maxSilenceMs?: number | undefined;
   clock: Clock;
   random: Random;
   /** Extra tries of a task after a failure. */
@@ -148,10 +150,11 @@ export class Dispatcher {
   }
 
   #watch(worker: DispatchedWorker): void {
-    this.#schedule(limits.maxWorkerSilenceMs / 2, () => {
+    const { maxSilenceMs = limits.maxWorkerSilenceMs } = this.#options;
+    this.#schedule(maxSilenceMs / 2, () => {
       if (!this.#workers.has(worker) || this.#isStopping) return;
       if (worker.look()) this.#watch(worker);
-      else worker.kill(`it said nothing for ${limits.maxWorkerSilenceMs / 1000} s`);
+      else worker.endStalled(`it said nothing for ${maxSilenceMs / 1000} s`);
     });
   }
 
@@ -269,10 +272,11 @@ export class Dispatcher {
 
   #onDeath(worker: DispatchedWorker, how: string): void {
     if (!this.#workers.delete(worker)) return;
-    const { slot, id, running, capacity, isReady, endedFor } = worker;
+    const { slot, id, running, capacity, isReady, endedFor, hasStalled } = worker;
     const reason = endedFor ?? how;
     const isExpected = this.#isStopping || (running.size === 0 && this.#queue.length === 0);
-    const error = new SluiceError("ENGINE_DIED", `worker ${id}: ${reason}`);
+    const code = hasStalled ? "ENGINE_STALLED" : "ENGINE_DIED";
+    const error = new SluiceError(code, `worker ${id}: ${reason}`);
     this.#options.onEvent({
       type: "worker-end",
       worker: id,
@@ -288,7 +292,7 @@ export class Dispatcher {
     if (hasGotOn) this.#deaths = 0;
     for (const task of running.values()) {
       this.#failedRows -= task.failed;
-      if (endedFor === undefined) noteDeath(task, capacity);
+      if (endedFor === undefined || hasStalled) noteDeath(task, capacity, hasStalled);
       else noteSpared(task);
       this.#retry(task, hasGotOn, "deaths", error);
     }

@@ -75,13 +75,18 @@ export function* newErrors({ told }: TaskState, errors: ErrorCounts): Generator<
   }
 }
 
-/** Notes that the task's worker, which held `capacity` requests at once, died by itself. */
-export function noteDeath({ state, attempt, asking }: RunningTask, capacity: number): void {
+/** Notes that the task's worker, which held `capacity` requests at once, died by itself or hung. */
+export function noteDeath(
+  { state, attempt, asking }: RunningTask,
+  capacity: number,
+  hasStalled = false,
+): void {
   if (attempt === undefined || asking.length === 0) return;
   const sets = asking.filter((set) => set !== "");
   const rows = sets.length === 0 ? "" : boundedIndexSet(parseIndexSet(sets.join(",")));
   const together = Math.max(1, Math.floor(capacity / 2));
-  state.ends = { ...state.ends, suspects: { attempt, rows, together } };
+  const suspects = { attempt, rows, together, ...(hasStalled && { stalled: true }) };
+  state.ends = { ...state.ends, suspects };
 }
 
 /** Notes that the task's worker was ended by its coordinator: no row is to blame. */

@@ -30,6 +30,8 @@ export class DispatchedWorker {
   isReady = false;
   /** Why its coordinator ended it; undefined where it did not. */
   endedFor: string | undefined;
+  /** It was ended because it hung. */
+  hasStalled = false;
   #hasSpoken = false;
   #missedLooks = 0;
 
@@ -43,6 +45,12 @@ export class DispatchedWorker {
   kill(why: string): void {
     this.endedFor ??= why;
     this.handle.kill();
+  }
+
+  /** Ends it because it hangs, which may be the doing of one of its rows. */
+  endStalled(why: string): void {
+    this.hasStalled = true;
+    this.kill(why);
   }
 
   /** True where it should be given another task. */

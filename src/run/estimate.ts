@@ -4,7 +4,7 @@ import type { InferenceRequest, Usage } from "../foundation/inference.ts";
 import type { PromptOptions } from "../prompt/prompt-options.ts";
 import type { PromptSet } from "../prompt/prompt-set.ts";
 import { parametersOf, promptSetOf } from "./askable.ts";
-import { withWholePaths } from "./asked-files.ts";
+import { RowFiles } from "./asked-files.ts";
 import { exactly, type Interval, intervalOf, productOf, scaled, unitsOf } from "./bill/interval.ts";
 import { type Prices, usdOf } from "./bill/prices.ts";
 import type { JobSpec } from "./job/schema.ts";
@@ -69,16 +69,18 @@ const charactersPerToken = 4;
 
 /** Renders rows that are spread evenly over the input, at most `maxSampledRows`. */
 export async function sampleRequests(context: RunContext): Promise<AskedRow[]> {
-  const promptSet = promptSetOf(context.plan.job, context.plan.seed);
-  return (await spreadRows(context, maxSampledRows)).map((row) => askedRow(promptSet, row));
+  const { job, seed } = context.plan;
+  const [promptSet, rowFiles] = [promptSetOf(job, seed), new RowFiles(job)];
+  const rows = await spreadRows(context, maxSampledRows);
+  return rows.map((row) => askedRow(promptSet, rowFiles, row));
 }
 
 /** The requests of one row. */
-export function askedRow(promptSet: PromptSet, row: SampledRow): AskedRow {
+export function askedRow(promptSet: PromptSet, rowFiles: RowFiles, row: SampledRow): AskedRow {
   if (row.error) return { ...row, requests: [] };
   try {
     const requests = promptSet.requests(row.value!, row.index, row.dataset, row.raw);
-    return { ...row, requests: withWholePaths(requests, row.file) };
+    return { ...row, requests: rowFiles.whole(requests, row.file) };
   } catch (error) {
     return { ...row, error: asSluiceError(error), requests: [] };
   }

@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../foundation/error-table.ts";
 import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import type { JsonObject } from "../foundation/json.ts";
 import { limits } from "../foundation/limits.ts";
@@ -9,11 +10,15 @@ interface LookedAt {
   line?: number;
 }
 
+/** What takes about a second a row to find out. */
+const costlyCodes: ReadonlySet<ErrorCode> = new Set(["TEMPLATE_TOO_COSTLY", "PATTERN_TOO_SLOW"]);
+
 /** Watches the first rows of a prompt: one that none of them can be asked is a mistake. */
 export class FitWatch {
   #failed = 0;
   #first: { error: SluiceError; row: LookedAt } | undefined;
   #isFit = false;
+  #costly = 0;
 
   get isFit(): boolean {
     return this.#isFit;
@@ -21,7 +26,8 @@ export class FitWatch {
 
   /** True once so many rows failed, and none did not, that no more need to be looked at. */
   get isUnfit(): boolean {
-    return !this.#isFit && this.#failed >= limits.maxRowsLookedAt;
+    if (this.#isFit) return false;
+    return this.#failed >= limits.maxRowsLookedAt || this.#costly >= limits.maxCostlyRowsLookedAt;
   }
 
   /**
@@ -38,6 +44,7 @@ export class FitWatch {
       const error = asSluiceError(thrown);
       if (error.scope === "row") {
         this.#failed++;
+        if (costlyCodes.has(error.code)) this.#costly++;
         this.#first ??= { error, row };
       }
       throw error;

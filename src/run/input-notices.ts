@@ -2,7 +2,7 @@ import type { InputSummary, Plan } from "./plan.ts";
 
 /** What a person should know of how an input was read and cut. */
 export function inputNotices({ input }: Plan): string[] {
-  const { lineFiles = 0, leftOutFiles = 0 } = input;
+  const { lineFiles = 0, leftOutFiles = 0, leftOutResults = 0 } = input;
   const notices = cutNotices(input);
   if (lineFiles > 0) {
     const are = lineFiles === 1 ? "1 file of text is read" : `${lineFiles} files of text are read`;
@@ -13,6 +13,10 @@ export function inputNotices({ input }: Plan): string[] {
   if (leftOutFiles > 0) {
     const are = leftOutFiles === 1 ? "1 file is" : `${leftOutFiles} files are`;
     notices.push(`${are} left out of the input's folder: no format is known by the ending`);
+  }
+  if (leftOutResults > 0) {
+    const are = leftOutResults === 1 ? "1 file is" : `${leftOutResults} files are`;
+    notices.push(`${are} left out of the input: runs made them; name a run's folder to read it`);
   }
   return notices;
 }

@@ -10,7 +10,14 @@ export interface Generation {
   generation: number;
 }
 
+/** Everything of a run that is no result. */
+export const statePrefix = "_sluice/";
+/** The plan, which a run begins with. Of a run that replaced another it is `replacingPlanPath`. */
 export const planPath = "_sluice/plan.json";
+/** Plans of the runs that replaced the first one of a directory, by their numbers. */
+export const plansPrefix = "_sluice/plans/";
+/** Where standard input is spooled, named by its content. */
+export const stdinPrefix = "_sluice/stdin-";
 export const manifestPath = "_manifest.json";
 export const successPath = "_SUCCESS";
 export const reportPath = "_report.json";
@@ -39,6 +46,21 @@ export function partPath(task: number, width: number, ending = ".jsonl"): string
 /** `_dead-letters/part-00007.jsonl`. */
 export function deadLetterPath(task: number, width: number): string {
   return `${deadLetterPrefix}${String(task).padStart(width, "0")}.jsonl`;
+}
+
+/** THE record by which run N of a directory takes the place of the one before. */
+export function replacingPlanPath(number: number): string {
+  return `${plansPrefix}${String(number).padStart(6, "0")}.json`;
+}
+
+/** Says that nothing is left of the runs before run N. */
+export function clearedPath(number: number): string {
+  return `${plansPrefix}${String(number).padStart(6, "0")}.cleared`;
+}
+
+/** What stands behind `_sluice/` in all paths of run N, for N above 1. */
+export function stateSuffixOf(number: number): string {
+  return `r${number}/`;
 }
 
 /** Plan of a generation. */

@@ -15,13 +15,16 @@ export async function* linesOf(reader: RandomReader): AsyncGenerator<StoredLine>
 }
 
 /** The lines of a stored file in order, without their ends. */
-export async function* readLines(storage: Storage, path: string): AsyncGenerator<string> {
+export async function* readLines(
+  storage: Pick<Storage, "open">,
+  path: string,
+): AsyncGenerator<string> {
   for await (const texts of readLineBatches(storage, path)) yield* texts;
 }
 
 /** The lines of a stored file in order, some at a time. */
 export async function* readLineBatches(
-  storage: Storage,
+  storage: Pick<Storage, "open">,
   path: string,
 ): AsyncGenerator<readonly string[]> {
   const reader = await storage.open(path);
@@ -49,4 +52,22 @@ async function* batchesOf(
     yield { texts, endInNewline: true };
   }
   if (pending !== "") yield { texts: [pending], endInNewline: false };
+}
+
+/** A stored file from its start, in pieces of bounded size. */
+export async function* fileChunks(
+  storage: Storage,
+  path: string,
+  signal?: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const reader = await storage.open(path);
+  try {
+    for (let offset = 0; offset < reader.bytes && !signal?.aborted; ) {
+      const chunk = await reader.read(offset, limits.readChunkBytes);
+      yield chunk;
+      offset += chunk.length;
+    }
+  } finally {
+    await reader.close();
+  }
 }

@@ -5,6 +5,7 @@ import { digestOf } from "../foundation/hashing.ts";
 import { runIdAt, sortableId } from "../foundation/ids.ts";
 import { randomInteger } from "../foundation/random.ts";
 import { assertAskable } from "./askable.ts";
+import { reachOf } from "./asked-files.ts";
 import { assertSameInput, findInput, plannedOrder, scanInput, shardRows } from "./create-plan.ts";
 import { type RunDependencies, runContext } from "./dependencies.ts";
 import { effectiveJob } from "./effective-job.ts";
@@ -13,7 +14,8 @@ import { identifiedJob } from "./identified-job.ts";
 import { differingAnswers } from "./job/kinds.ts";
 import { suffixed } from "./job/paths.ts";
 import type { JobSpec } from "./job/schema.ts";
-import { planPath } from "./layout.ts";
+import { storedJob } from "./job/worker-variables.ts";
+import { planPath, stdinPrefix } from "./layout.ts";
 import { locateRun, type RunLocation } from "./locate.ts";
 import { errorFileOf } from "./openai-batch/error-file.ts";
 import { planOutputs } from "./output/plan-outputs.ts";
@@ -22,10 +24,11 @@ import { type Plan, planBytes } from "./plan.ts";
 import { assertBegunSo, probeStore } from "./probe.ts";
 import { assertPromptsFit } from "./prompt-fit.ts";
 import { createOnce, readJson } from "./records.ts";
-import { removeRun, stdinPrefix } from "./remove-run.ts";
+import { finishReplacement, replaceRun, standingOutputs } from "./replace-run.ts";
 import { assertUnchanged } from "./retry/rescan.ts";
 import { assertStagesAskable } from "./row-model.ts";
 import type { RunContext } from "./run-context.ts";
+import { type RunStorage, runStorage } from "./run-storage.ts";
 import { readSeals } from "./seal/seals.ts";
 import { standingPlan } from "./seal/standing-plan.ts";
 import { cameToNothing, holdsOutcomes, runDiffers } from "./standing-run.ts";
@@ -69,38 +72,28 @@ export async function openOrPlan(
   for (let copy = 1; ; copy++) {
     const wanted = copy === 1 ? job : { ...job, output: forkedOutput(job.output, copy) };
     const location = locateRun(wanted.output.path);
-    const errorFile = errorFileOf(wanted, location);
-    const storage = dependencies.openStorage(location.directory);
+    let storage = runStorage(dependencies.openStorage(location.directory));
     let plan = await atOutput(wanted, storage, () => readJson<Plan>(storage, planPath));
     const replaces = plan && (await isReplaced(wanted, plan, dependencies, options, storage));
-    const replaced = replaces ? plan?.runId : undefined;
     if (!plan || replaces) await options.beforePlan?.(wanted);
-    if (plan && replaces) {
-      // A mistyped path must not cost the results that are there.
-      await findInput(wanted, dependencies.inputs);
-      const assertRemovable = options.overwrite ? undefined : () => assertNoOutcome(storage);
-      const kept = wanted.input.map(({ path }) => path);
-      await removeRun(dependencies, location, plan, kept, assertRemovable);
-      plan = undefined;
-    }
-    if (plan) {
-      assertBegunSo(storage, plan.job);
-      if (!(await matches(wanted, plan, dependencies, options, storage))) continue;
-    } else {
-      const outside = dependencies.openStorage(location.outside);
-      await assertFree(storage, outside, location, errorFile);
-      const place = { location, storage, replaced };
+    if (!plan || replaces) {
+      const place: Place = { location, storage, standing: plan };
       const planned = await atOutput(wanted, storage, () =>
-        planRun(wanted, place, dependencies, options),
+        planInPlace(wanted, place, dependencies, options),
       );
-      plan = planned.plan;
+      ({ plan, storage } = planned);
       // Somebody else planned at the same moment: their plan stands, if it is the same job.
       const isSame =
         planned.isOurs || (await matches(wanted, plan, dependencies, options, storage));
       if (!isSame) continue;
+    } else {
+      assertBegunSo(storage, plan.job);
+      if (!(await matches(wanted, plan, dependencies, options, storage))) continue;
     }
+    await finishReplacement(dependencies, location, storage);
     const effective = effectiveJob(plan, wanted);
-    const context = runContext(location, { ...plan, job: effective }, dependencies, worker);
+    const whole = { ...plan, job: effective };
+    const context = runContext(location, whole, dependencies, worker, storage);
     return { context, location, job: effective };
   }
 }
@@ -193,7 +186,7 @@ async function matches(
     seed: plan.seed,
     workers: 1,
     uniqueId: sortableId(dependencies.clock, dependencies.random),
-    openFile: dependencies.inputs.open,
+    openFile: dependencies.inputs.within(reachOf(job)).open,
     onEvent: options.onEvent,
   };
   try {
@@ -237,12 +230,7 @@ export async function assertFree(
   location: RunLocation,
   errorFile: string | null = null,
 ): Promise<void> {
-  for (const name of [location.mergedFile, errorFile]) {
-    if (name === null || !(await outside.stat(name))) continue;
-    throw new SluiceError("OUTPUT_OCCUPIED", "the file exists", {
-      file: `${location.outside}/${name}`,
-    });
-  }
+  for (const name of [location.mergedFile, errorFile]) await assertNoFile(outside, location, name);
   for await (const { path } of storage.list("")) {
     // What an interrupted planner, or the spool of standard input, left is ours.
     if (path.startsWith("_sluice/")) continue;
@@ -250,38 +238,75 @@ export async function assertFree(
   }
 }
 
+async function assertNoFile(outside: Storage, location: RunLocation, name: string | null) {
+  if (name === null || !(await outside.stat(name))) return;
+  const file = `${location.outside}/${name}`;
+  throw new SluiceError("OUTPUT_OCCUPIED", "the file exists", { file });
+}
+
 /** Where a new run is to lie. */
 interface Place {
   location: RunLocation;
-  storage: Storage;
-  /** Id of the run that was there until now. */
-  replaced: string | undefined;
+  storage: RunStorage;
+  /** The run whose place it takes. */
+  standing: Plan | undefined;
+  /** Called right before the plan is there. */
+  assertReplaces?(): Promise<void>;
 }
 
-/** The run's id: its start, with a suffix where that is taken already. */
-function newRunId(nowMs: number, taken: string | undefined): string {
-  const id = runIdAt(nowMs);
-  return id === taken ? `${id}-2` : id;
+/** Plans a run where none is, or in the place of the one that stands. */
+async function planInPlace(
+  job: JobSpec,
+  place: Place,
+  dependencies: RunDependencies,
+  options: OpenRunOptions,
+): Promise<{ plan: Plan; isOurs: boolean; storage: RunStorage }> {
+  const { location, storage, standing } = place;
+  const outside = dependencies.openStorage(location.outside);
+  const errorFile = errorFileOf(job, location);
+  if (!standing) {
+    await assertFree(storage, outside, location, errorFile);
+    return { ...(await planRun(job, place, dependencies, options)), storage };
+  }
+  // A mistyped path must not cost the results that are there.
+  await findInput(job, dependencies.inputs);
+  if (errorFile !== standing.errorFile) await assertNoFile(outside, location, errorFile);
+  return await replaceRun(dependencies, location, storage, standing, {
+    ...(!options.overwrite && { assertRemovable: () => assertNoOutcome(storage) }),
+    planIn: (next, assertReplaces) =>
+      planRun(job, { ...place, storage: next, assertReplaces }, dependencies, options),
+  });
+}
+
+/** The run's id: its start, with the run's number where others had the directory before. */
+async function newRunId(nowMs: number, storage: RunStorage): Promise<string> {
+  const number = await storage.number;
+  return number === 1 ? runIdAt(nowMs) : `${runIdAt(nowMs)}-${number}`;
 }
 
 async function planRun(
   job: JobSpec,
-  { location, storage, replaced }: Place,
+  { location, storage, standing, assertReplaces }: Place,
   dependencies: RunDependencies,
   options: OpenRunOptions,
 ): Promise<{ plan: Plan; isOurs: boolean }> {
   const { clock, random, software, inputs } = dependencies;
-  const { open: openFile } = inputs;
   const uniqueId = sortableId(clock, random);
   // The probe waits for the disk, the scan for the processor.
   const probing = probeStore(storage, uniqueId);
   probing.catch(() => {});
   const found = await findInput(job, inputs);
+  const { openFile } = found;
   await assertPromptsFit(found.files, job, openFile);
   const outside = dependencies.openStorage(location.outside);
   const { openStorage } = dependencies;
   const place = { location, storage, outside, openStorage };
-  const outputs = await planOutputs(found.files, { job, ...place, openFile, uniqueId });
+  const made =
+    standing && (await standingOutputs(storage.of((await storage.number) - 1), standing));
+  const outputs = await planOutputs(found.files, {
+    ...{ job, ...place, openFile, uniqueId },
+    ...(made && { standing: made }),
+  });
   const seed = job.generation.seed ?? randomInteger(random, 2 ** 31);
   const errorFile = errorFileOf(job, location);
   const workers = await options.workersFor(job, Math.ceil(found.bytes / 100));
@@ -294,11 +319,11 @@ async function planRun(
   await probing;
   const plan: Plan = {
     format: 1,
-    runId: newRunId(clock.now(), replaced),
+    runId: await newRunId(clock.now(), storage),
     generation: 1,
     software,
     createdAt: new Date(clock.now()).toISOString(),
-    job,
+    job: storedJob(job),
     seed,
     tasks: { count: tasks.count, file: tasks.file, index: tasks.index },
     rows: tasks.rows,
@@ -310,6 +335,7 @@ async function planRun(
     ...(errorFile === null ? {} : { errorFile }),
   };
   planBytes(plan);
+  await assertReplaces?.();
   const { won, record } = await createOnce(storage, planPath, plan, digestOf);
   return { plan: record, isOurs: won };
 }

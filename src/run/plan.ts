@@ -116,6 +116,8 @@ export interface InputSummary {
   lineFiles?: number;
   /** Files of folders that are left out: their endings tell no format. */
   leftOutFiles?: number;
+  /** Files of globs and folders that are left out: runs made them. */
+  leftOutResults?: number;
   /** Digest of paths and sizes. */
   digest: string;
   /** Digest of modification times: only a hint that a checksum is worth the reading. */

@@ -11,10 +11,12 @@ import { shownPath } from "../foundation/shown-path.ts";
 import type { PromptSet } from "../prompt/prompt-set.ts";
 import { type Speed, speedOf } from "./advise/speed.ts";
 import { promptSetOf } from "./askable.ts";
+import { RowFiles } from "./asked-files.ts";
 import type { WorkersChoice } from "./backend.ts";
 import { tokensOf, usdOf } from "./bill/prices.ts";
 import type { Spending } from "./bill/spending.ts";
 import type { RunDependencies } from "./dependencies.ts";
+import { effectNotices } from "./effect-notices.ts";
 import {
   type AskedRow,
   askedRow,
@@ -40,6 +42,7 @@ import type { InputSummary, Plan } from "./plan.ts";
 import { readJson } from "./records.ts";
 import type { RunContext } from "./run-context.ts";
 import { withSharedLimits } from "./run-job.ts";
+import { runStorage } from "./run-storage.ts";
 import { sampleNotices } from "./sample-notices.ts";
 import { firstRows } from "./sample-rows.ts";
 import { committedTasks } from "./seal/commits.ts";
@@ -148,7 +151,9 @@ export async function previewJob(
   const { plan } = context;
   const promptSet = promptSetOf(plan.job, plan.seed);
   const sampled = await sampleRequests(context);
-  const first = (await firstRows(context, shownRows)).map((row) => askedRow(promptSet, row));
+  const first = (await firstRows(context, shownRows)).map((row) =>
+    askedRow(promptSet, new RowFiles(plan.job), row),
+  );
   const { workers, notices } = await withSharedLimits(job, plan.rows, workersFor);
   const standing = await standingRun(await identifiedJob(job), context, dependencies);
   const facts = { job, plan, sampled };
@@ -167,6 +172,7 @@ export async function previewJob(
     workers,
     seed: job.generation.seed ?? null,
     notices: [
+      ...effectNotices(job),
       ...inputNotices(plan),
       ...sampleNotices(job, sampled),
       ...notices,
@@ -259,7 +265,7 @@ async function measured(
 ): Promise<Estimate & { speed: Speed }> {
   const { job, plan, sampled } = facts;
   const startedMs = clock.monotonic();
-  const engine = fetchingFiles(await openEngine(plan.job), inputs);
+  const engine = fetchingFiles(await openEngine(plan.job), inputs, plan.job);
   const startSeconds = (clock.monotonic() - startedMs) / 1000;
   try {
     const { maxAttempts } = job.retries;
@@ -291,7 +297,7 @@ async function standingRun(
 ): Promise<Standing> {
   const { openStorage, clock, processes } = dependencies;
   const location = locateRun(job.output.path);
-  const storage = openStorage(location.directory);
+  const storage = runStorage(openStorage(location.directory));
   const plan = await readJson<Plan>(storage, planPath);
   const nothing = { run: null, estimated: (byCharacters: Estimate) => byCharacters };
   if (!plan) {

@@ -36,6 +36,7 @@ export async function assertPromptsFit(
         break;
       } catch {
         // Others may fit.
+        if (watch.isUnfit) break;
       }
     }
     watch.assertFit();

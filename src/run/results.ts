@@ -2,17 +2,16 @@ import type { Storage } from "../data/storage/storage.ts";
 import { type Clock, sleep } from "../foundation/clock.ts";
 import { asSluiceError } from "../foundation/errors.ts";
 import { withoutSpecials } from "../foundation/exact-json.ts";
-import { limits } from "../foundation/limits.ts";
 import { linesOfChunks } from "../foundation/lines.ts";
 import type { Commit } from "./attempt/commit.ts";
 import { commitPath } from "./layout.ts";
-import { readLines } from "./lines.ts";
+import { fileChunks } from "./lines.ts";
 import { publishedForm } from "./output/published-form.ts";
 import { type Plan, readPlan } from "./plan.ts";
 import { readJson } from "./records.ts";
 import type { Manifest } from "./seal/manifest.ts";
 import { readManifest } from "./seal/seals.ts";
-import { lettersPath, linesPath } from "./seal/task-files.ts";
+import { lettersPath, linesPath, mergedLines } from "./seal/task-files.ts";
 
 export interface ResultsOptions {
   /** Dead letters instead of results. */
@@ -95,10 +94,11 @@ async function* storedChunks(
 async function* publishedChunks(
   storage: Storage,
   outside: Storage,
-  { tasks, merged }: Manifest,
+  manifest: Manifest,
   first: number,
   { failed, signal }: ResultsOptions,
 ): AsyncGenerator<Uint8Array> {
+  const { tasks, merged } = manifest;
   const { isLines } = publishedForm(await readPlan(storage));
   if (failed || !merged || !isLines) {
     for (const task of tasks.slice(first)) {
@@ -107,9 +107,8 @@ async function* publishedChunks(
     }
     return;
   }
-  if (first === 0) return yield* fileChunks(outside, merged.path, signal);
   let earlier = tasks.slice(0, first).reduce((sum, { results }) => sum + results, 0);
-  for await (const line of readLines(outside, merged.path)) {
+  for await (const line of mergedLines(storage, outside, manifest)) {
     if (signal?.aborted) return;
     if (earlier-- <= 0) yield Buffer.from(`${line}\n`);
   }
@@ -128,24 +127,6 @@ async function committed(
     await sleep(clock, followPollMs, signal).catch(() => {});
   }
   return undefined;
-}
-
-/** A stored file from its start, in pieces of bounded size. */
-export async function* fileChunks(
-  storage: Storage,
-  path: string,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<Uint8Array> {
-  const reader = await storage.open(path);
-  try {
-    for (let offset = 0; offset < reader.bytes && !signal?.aborted; ) {
-      const chunk = await reader.read(offset, limits.readChunkBytes);
-      yield chunk;
-      offset += chunk.length;
-    }
-  } finally {
-    await reader.close();
-  }
 }
 
 /** The first lines of the results, parsed; those of committed tasks only. */

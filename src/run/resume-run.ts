@@ -8,6 +8,7 @@ import { openRetry } from "./retry/abandon-retry.ts";
 import { assertLoadable } from "./retry/plan-retry.ts";
 import { resumeRetry } from "./retry/run-retry.ts";
 import { type RunJobOptions, type RunResult, runJob } from "./run-job.ts";
+import { runStorage } from "./run-storage.ts";
 import { readManifest } from "./seal/seals.ts";
 
 export interface ResumeOptions extends Omit<RunJobOptions, "isExtended" | "overwrite" | "fork"> {
@@ -26,7 +27,7 @@ export async function resumeRun(
   dependencies: RunDependencies,
   { change = async (job) => job, ...options }: ResumeOptions,
 ): Promise<RunResult> {
-  const storage = dependencies.openStorage(location.directory);
+  const storage = runStorage(dependencies.openStorage(location.directory));
   const plan = await readPlan(storage);
   if (await openRetry(storage, plan)) {
     const retried = await resumeRetry(location, dependencies, { ...options, change });

@@ -9,6 +9,7 @@ import { backoffMs } from "../foundation/retry.ts";
 import { plainJson } from "../foundation/typed-json.ts";
 import type { PromptSet } from "../prompt/prompt-set.ts";
 import { assertAskable, parametersOf, promptSetOf } from "./askable.ts";
+import { RowFiles } from "./asked-files.ts";
 import { acceptAnswers, type FormTry, InvalidAnswers, nextTry } from "./execute/form-tries.ts";
 import { fetchingFiles } from "./fetching-engine.ts";
 import { FitWatch } from "./fit-watch.ts";
@@ -28,12 +29,12 @@ export function rowModelOpener(
   job: JobSpec,
   seed: number,
   open: typeof openEngine,
-  inputs: Pick<InputStores, "copy">,
+  inputs: Pick<InputStores, "within">,
 ): NonNullable<EngineContext["openRowModel"]> {
   return async (stage, context) => {
     const own = stageJob(job, stage);
     const promptSet = promptSetOf(own, own.generation.seed ?? seed);
-    const engine = fetchingFiles(await open(own.model, context), inputs);
+    const engine = fetchingFiles(await open(own.model, context), inputs, own);
     return new AskedModel(withReuse(engine, promptSet, own, context), promptSet, own, context);
   };
 }
@@ -85,7 +86,7 @@ function stageJob(job: JobSpec, stage: JsonObject): JobSpec {
   const value = {
     ...{ input: job.input, model, prompt, prompts, schema, generation },
     output: { path: job.output.path, field },
-    ...{ retries: job.retries, reuse: job.reuse },
+    ...{ retries: job.retries, reuse: job.reuse, allow: job.allow },
   };
   const parsed = jobSchema.safeParse(JSON.parse(JSON.stringify(value)));
   if (parsed.success) return parsed.data;
@@ -104,6 +105,7 @@ class AskedModel implements RowModel {
   readonly #engine: Engine;
   readonly #promptSet: PromptSet;
   readonly #job: JobSpec;
+  readonly #rowFiles: RowFiles;
   readonly #context: Pick<EngineContext, "clock" | "random">;
   /** Only here it shows whether rows that other stages made have what the prompts name. */
   readonly #fit = new FitWatch();
@@ -117,6 +119,7 @@ class AskedModel implements RowModel {
     this.#engine = engine;
     this.#promptSet = promptSet;
     this.#job = job;
+    this.#rowFiles = new RowFiles(job);
     this.#context = context;
   }
 
@@ -146,7 +149,8 @@ class AskedModel implements RowModel {
 
   #requests(row: JsonObject, index: number): InferenceRequest[] {
     try {
-      return this.#fit.rendered(() => this.#promptSet.requests(row, index), { value: row });
+      const requests = () => this.#promptSet.requests(row, index);
+      return this.#rowFiles.whole(this.#fit.rendered(requests, { value: row }));
     } catch (error) {
       if (this.#fit.isUnfit) this.#fit.assertFit();
       throw error;

@@ -11,6 +11,7 @@ import { Coordinator } from "./coordinate/coordinator.ts";
 import { cutNotice } from "./cut-answers.ts";
 import type { RunDependencies } from "./dependencies.ts";
 import type { DispatchEnd } from "./dispatch.ts";
+import { effectNotices } from "./effect-notices.ts";
 import { EventLog } from "./event-log.ts";
 import type { RunEvent, RunSummary } from "./events.ts";
 import { hostedNotice } from "./hosted-notice.ts";
@@ -228,6 +229,9 @@ async function dispatch(
     budget?.start();
     // Nothing will be asked where earlier calls spent all of it.
     if (!budget?.signal.aborted) {
+      // Once a run has answers, somebody has read it.
+      const told = pending.committed.size === 0 ? effectNotices(job) : [];
+      for (const message of told) onEvent({ type: "notice", message });
       const notice = await hostedNotice(context);
       if (notice !== undefined) onEvent({ type: "notice", message: notice });
       await prepare(job);

@@ -1,6 +1,7 @@
 import type { InferenceRequest } from "../foundation/inference.ts";
 import { shownPath } from "../foundation/shown-path.ts";
 import { promptSetOf } from "./askable.ts";
+import { RowFiles } from "./asked-files.ts";
 import { type AskedRow, askedRow } from "./estimate.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { writesBatchLines } from "./openai-batch/batch-lines.ts";
@@ -14,11 +15,11 @@ const maxRowsLookedAt = 20;
 export async function firstRowsNotices(context: RunContext): Promise<string[]> {
   const { job, seed } = context.plan;
   try {
-    const promptSet = promptSetOf(job, seed);
+    const [promptSet, rowFiles] = [promptSetOf(job, seed), new RowFiles(job)];
     const rows = await firstRows(context, maxRowsLookedAt);
     return sampleNotices(
       job,
-      rows.map((row) => askedRow(promptSet, row)),
+      rows.map((row) => askedRow(promptSet, rowFiles, row)),
     );
   } catch {
     // Rows that cannot be read stop the run where it needs them, and with more to say.

@@ -56,9 +56,8 @@ export async function* inputRows(
   { inputs }: Pick<RunDependencies, "inputs">,
   seed: number,
 ): AsyncGenerator<InputRow[]> {
-  const { files } = await findInput(job, inputs);
+  const { files, openFile } = await findInput(job, inputs);
   const { limit, sample } = job;
-  const openFile = inputs.open;
   const reading = readOptionsFor(job);
   const cut = {
     ...reading,

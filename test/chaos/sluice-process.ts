@@ -28,13 +28,19 @@ export interface SluiceProcess {
   killGroup(signal: NodeJS.Signals): void;
 }
 
-/** Starts `sluice` in a process group of its own; it gets `environment` beside ours. */
+/**
+ * Starts `sluice` in a process group of its own; it gets `environment` beside ours.
+ *
+ * @param runner a program that runs it, with the parameters that come before it.
+ */
 export function startSluice(
   parameters: readonly string[],
   directory: string,
   environment: Readonly<Record<string, string>> = {},
+  runner: readonly string[] = [],
 ): SluiceProcess {
-  const child = spawn(process.execPath, [sluiceProgram, ...parameters], {
+  const [program, ...words] = [...runner, process.execPath, sluiceProgram, ...parameters];
+  const child = spawn(program!, words, {
     cwd: directory,
     env: { ...process.env, ...environment },
     detached: true,

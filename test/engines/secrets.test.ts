@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { redactor, refuseSecrets } from "../../src/engines/secrets.ts";
+import { looksSecret, redactor, refuseSecrets } from "../../src/engines/secrets.ts";
 
 const environment = {
   HF_TOKEN: "hf_abcdefgh123",
@@ -20,6 +20,20 @@ describe("secrets of an environment", () => {
 
   it("in addresses are taken out too", () => {
     expect(redactor({})("at http://me:word@proxy:3128/")).toBe("at http://[redacted]@proxy:3128/");
+  });
+
+  it("are told by names and by what they hold", () => {
+    const secrets = { API_KEY: "x", db_password: "x", A: "hf_abcdef", B: "ghp_x", C: "eyJhbGci.e" };
+    for (const [name, value] of Object.entries(secrets))
+      expect(looksSecret(name, value)).toBe(true);
+    expect(looksSecret("D", "https://u:p@h/")).toBe(true);
+    for (const [name, value] of [
+      ["OMP_NUM_THREADS", "8"],
+      ["TOKENIZERS_PARALLELISM", "false"],
+      ["BASE_URL", "https://h/v1?version=2"],
+    ] as const) {
+      expect(looksSecret(name, value)).toBe(false);
+    }
   });
 
   it("in a job are refused by the variable's name", () => {

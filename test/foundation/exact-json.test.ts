@@ -104,6 +104,13 @@ describe("parseWritten", () => {
   });
 });
 
+describe("a number of very many digits", () => {
+  it("is read at once", () => {
+    const text = `[1.${"0".repeat(1_000_000)}1]`;
+    expect(exactText(parseWritten(text))).toBe(text);
+  });
+});
+
 describe("exactText", () => {
   it("is the text that was parsed", () => {
     const text =

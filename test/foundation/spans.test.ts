@@ -38,6 +38,15 @@ describe("trimSpan", () => {
     expect(trimSpan(span)).toBe(trimmed);
   });
 
+  it.each(["(", ")", "([{", ")]}", "(]", '"', "9\"'", "-.", "( "])(
+    "of many %j ends at once",
+    (marks) => {
+      const many = marks.repeat(100_000);
+      expect(trimSpan(`${many}x${many}`).includes("x")).toBe(true);
+      expect(trimSpan(`${"(".repeat(100_000)}x${")".repeat(100_000)}`)).toBe("x");
+    },
+  );
+
   it("changes nothing a second time", () => {
     const marks = fc.constantFrom("(", ")", "[", "]", ".", ",", "-", '"', "’", " ", "a", "5", "—");
     fc.assert(
@@ -94,6 +103,8 @@ describe("candidateSpans", () => {
     const slot = slotOf("word ".repeat(limits.maxSlotSourceWords + 1));
     expect(() => candidateSpans(slot)).toThrow(expect.objectContaining({ code: "FIELD_TYPE" }));
     expect(sourceWords(slotOf("word ".repeat(3)))).toHaveLength(3);
+    const long = slotOf("x".repeat(limits.maxSlotSourceChars + 1));
+    expect(() => sourceWords(long)).toThrow("characters");
   });
 });
 

@@ -49,7 +49,7 @@ describe("a run whose model is a program", () => {
       20: ["THROW", "PREDICTION_FAILED"],
       45: ["EXIT", "ROW_KILLS_ENGINE"],
       71: ["REFUSE", "PREDICTION_FAILED"],
-      90: ["HANG", "ROW_KILLS_ENGINE"],
+      90: ["HANG", "ROW_STALLS_WORKER"],
     };
     const texts = Array.from({ length: 120 }, (_, id) => bad[id]?.[0] ?? `word ${id}`);
     const model = { maxBatchRows: 8, timeoutMs: 4000 };

@@ -132,11 +132,15 @@ describe("a server that is there", () => {
   it("that refuses the key ends the run before any row", async () => {
     const server = await served(() => ({ kind: "status", status: 401 }));
     const key = { OPENAI_API_KEY: "not-the-right-one" };
-    const { code, stderr, isPlanned } = await runWith({ baseUrl: server.baseUrl }, key);
+    const { baseUrl } = server;
+    const named = { baseUrl, apiKeyEnv: "OPENAI_API_KEY" };
+    const { code, stderr, isPlanned } = await runWith(named, key);
     expect([code, isPlanned], stderr).toEqual([69, false]);
     expect(stderr).toContain("AUTHENTICATION_FAILED");
     expect(stderr).toContain("check the value of OPENAI_API_KEY");
     expect(stderr).not.toContain("not-the-right-one");
+    const unnamed = await runWith({ baseUrl }, key);
+    expect(unnamed.stderr).toContain("OPENAI_API_KEY goes to OpenAI alone");
   });
 
   it("that does not know the model ends it too, and the nearest name is told", async () => {

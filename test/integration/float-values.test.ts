@@ -2,12 +2,12 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parquetReadObjects } from "hyparquet";
 import { ByteWriter, ParquetWriter } from "hyparquet-writer";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../../src/foundation/json.ts";
-import { type FakeServer, startFakeServer } from "../../src/testing/fake-server.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { runProgram } from "./dataset-program.ts";
+import { promptsServer } from "./prompts-server.ts";
 
 const special = [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, null, -0, 0.5];
 /** The first two row groups are large enough to be taken over, the last is not. */
@@ -203,19 +203,7 @@ describe("NaN and infinities of Parquet", () => {
 });
 
 describe("NaN and infinities on their way", () => {
-  const asked: string[] = [];
-  let server: FakeServer;
-  beforeAll(async () => {
-    server = await startFakeServer({
-      behave: ({ json }) => {
-        const messages = json?.messages as { content: string }[] | undefined;
-        if (messages !== undefined) asked.push(messages.at(-1)!.content);
-        return messages && { kind: "answer", text: "yes" };
-      },
-    });
-  });
-  afterAll(() => server.close());
-
+  const { asked, baseUrl } = promptsServer();
   const small = { "in.parquet": parquetOf([6]) };
 
   async function run(model: JsonObject, more: JsonObject, files: Record<string, string> = {}) {
@@ -235,7 +223,7 @@ describe("NaN and infinities on their way", () => {
 
   it("stand in prompts by name, and as null in JSON", async () => {
     const prompt = "{{ wide }} {{ in.x }} {{ [wide] | tojson }} {{ list }} {{ wide == 0.5 }}";
-    const found = await run({ engine: "openai", name: "m", baseUrl: server.baseUrl }, { prompt });
+    const found = await run({ engine: "openai", name: "m", baseUrl: baseUrl() }, { prompt });
     expect(bare(found)).toEqual(whole.slice(0, 6));
     expect(asked.sort()).toEqual(
       [

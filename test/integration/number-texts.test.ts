@@ -2,28 +2,15 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parquetWriteBuffer } from "hyparquet-writer";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import type { JsonObject } from "../../src/foundation/json.ts";
-import { type FakeServer, startFakeServer } from "../../src/testing/fake-server.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
 import { runProgram } from "./dataset-program.ts";
+import { promptsServer } from "./prompts-server.ts";
 
 const root = mkdtempSync(join(tmpdir(), "sluice-numbers-"));
-const asked: string[] = [];
-let server: FakeServer;
-beforeAll(async () => {
-  server = await startFakeServer({
-    behave: ({ json }) => {
-      const messages = json?.messages as { content: string }[] | undefined;
-      if (messages !== undefined) asked.push(messages.at(-1)!.content);
-      return messages && { kind: "answer", text: "yes" };
-    },
-  });
-});
-afterAll(async () => {
-  await server.close();
-  rmSync(root, { recursive: true, force: true });
-});
+const { asked, baseUrl } = promptsServer();
+afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 const ids = ["9007199254740993", "-9223372036854775807"];
 const lines = ids.map((id) => `{"id":${id},"stars":5.0,"rate":0.10,"in":{"ids":[${id}]}}`);
@@ -75,7 +62,7 @@ describe.each(Object.keys(inputs))("numbers of %s", (format) => {
 
   it("stand in prompts as in the input", async () => {
     asked.length = 0;
-    const model = { engine: "openai", name: "m", baseUrl: server.baseUrl };
+    const model = { engine: "openai", name: "m", baseUrl: baseUrl() };
     const prompt = "{{ id }} {{ rate }} {{ row | tojson }}";
     const found = await results(format, { model, prompt, generation: { temperature: 0 } });
     const expected = rows.map((row) => {
@@ -143,5 +130,63 @@ describe.each(Object.keys(inputs))("numbers of %s", (format) => {
     expect(found).toEqual(withHalf);
     expect(JSON.parse(shown!)).toEqual(JSON.parse(withOdd[0]!));
     expect(shown).toContain(ids[0]);
+  });
+});
+
+describe("numbers of answers", () => {
+  const answer = '{"id": 9007199254740993, "rate": 0.10, "list": [\n-9223372036854775807, 1.0]}';
+  const bare = '{"id":9007199254740993,"rate":0.10,"list":[-9223372036854775807,1.0]}';
+  const server = promptsServer(`\`\`\`json\n${answer}\n\`\`\``);
+  const schema = {
+    type: "object",
+    properties: {
+      id: { type: "integer" },
+      rate: { type: "number" },
+      list: { type: "array", items: { type: "number" } },
+    },
+    required: ["id", "rate", "list"],
+  };
+  const model = () => ({ engine: "openai", name: "m", baseUrl: server.baseUrl() });
+
+  it("have the digits that the model wrote", async () => {
+    const found = await results("jsonl", { model: model(), prompt: "{{ id }}", schema });
+    expect(found).toEqual(lines.map((row) => withAnswer(row, bare)));
+  });
+
+  it("reach the code of later stages as bigint", async () => {
+    const program = `import { dataset, generate } from "sluice";
+      import { z } from ${JSON.stringify(import.meta.resolve("zod"))};
+      const number = z.number();
+      const output = z.object({ id: number, rate: number, list: z.array(number) });
+      const model = ${JSON.stringify(model())};
+      await dataset.jsonl("in.jsonl").pipe(generate({ model, prompt: "{{ id }}", output }))
+        .map(({ id, answer }) => ({ id, next: BigInt(answer.id) + 1n, answer }))
+        .writeJsonl("out.jsonl");`;
+    const folder = folderOf("jsonl", { "program.mjs": program });
+    const start = `process.chdir(${JSON.stringify(folder)}); await import("./program.mjs");`;
+    writeFileSync(join(folder, "start.mjs"), start);
+    const { code, stderr } = await runProgram(join(folder, "start.mjs"));
+    expect(code, stderr).toBe(0);
+    const found = readFileSync(join(folder, "out.jsonl"), "utf8").trimEnd().split("\n");
+    const made = bare.replace("0.10", "0.1").replace("1.0]", "1]");
+    const answered = (id: string) => `{"id":${id},"next":9007199254740994,"answer":${made}}`;
+    expect(found).toEqual(ids.map(answered));
+  });
+
+  it("stand in the reply of a batch file", async () => {
+    const body = { model: "m", messages: [{ role: "user", content: "Which?" }] };
+    const response_format = { type: "json_object" };
+    const line = { custom_id: "a", method: "POST", url: "/v1/chat/completions" };
+    const folder = folderOf("jsonl", {
+      "batch.jsonl": `${JSON.stringify({ ...line, body: { ...body, response_format } })}\n`,
+    });
+    const words = ["-i", "batch.jsonl", "-o", "out.jsonl", "--model", `openai:m`];
+    const { code, stderr } = await runSluice(
+      ["run-batch", ...words, "--model.baseUrl", server.baseUrl(), "--quiet"],
+      folder,
+    );
+    expect(code, stderr).toBe(0);
+    const reply = JSON.parse(readFileSync(join(folder, "out.jsonl"), "utf8"));
+    expect(reply.response.body.choices[0].message.content).toBe(bare);
   });
 });

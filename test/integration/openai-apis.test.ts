@@ -139,6 +139,7 @@ describe("jobs over a server", () => {
     const prompt = { system: "Be brief.", prompt: "What is on {{ path }}?", image: "{{ path }}" };
     const results = await runJob(folder, {
       input: [{ path: "data/a.png" }, { path: "data/rows.jsonl" }],
+      allow: { privateNetworks: true },
       prompt,
       maxFailedRows: 2,
     });
@@ -158,6 +159,35 @@ describe("jobs over a server", () => {
     writeFileSync(join(folder, "fake.json"), JSON.stringify(job));
     const refused = await runSluice(plan, folder);
     expect(refused.stderr).toContain("engine fake takes no images in prompts");
+  });
+
+  it("fail the row alone whose address is dead, malformed, or without credentials", async () => {
+    const web = await webServer(fileListener(() => Buffer.from("clouds")));
+    const bad = ["https://[no/a.png", "s3://bucket/a.png", "http://no-such-host.invalid/a.png"];
+    const paths = [`${web.origin}/a.png`, ...bad, `${web.origin}/b.png`];
+    const folder = folderWith({ "data/rows.jsonl": jsonLines(paths.map((path) => ({ path }))) });
+    const results = await runJob(
+      folder,
+      {
+        input: "data/rows.jsonl",
+        prompt: { prompt: "What is on it?", image: "{{ path }}" },
+        maxFailedRows: bad.length,
+        allow: { privateNetworks: true },
+      },
+      { AWS_EC2_METADATA_DISABLED: "true", AWS_REGION: "us-east-1", HOME: folder },
+    );
+    expect(results.map(({ answer }) => answer)).toEqual([
+      "saw clouds as image/png",
+      "saw clouds as image/png",
+    ]);
+    const { stdout } = await runSluice(["results", "out.jsonl", "--failed"], folder);
+    const letters = stdout.trimEnd().split("\n");
+    expect(letters).toHaveLength(bad.length);
+    for (const [at, path] of bad.entries()) {
+      expect(letters[at]).toContain("FILE_UNREADABLE");
+      expect(letters[at]).toContain(path);
+    }
+    expect(letters[1]).toContain("no credentials were found");
   });
 
   it("transcribe files that are the input themselves", async () => {

@@ -7,6 +7,8 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
@@ -56,6 +58,17 @@ function folderWithJob(
 }
 
 const sluiceRun = ["run", "-c", "job.json", "--json"];
+
+/** The most memory that a process has had; 0 when it is gone. */
+function peakBytesOf(pid: number): number {
+  try {
+    const [, kilobytes] =
+      /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
+    return Number(kilobytes ?? 0) * 1024;
+  } catch {
+    return 0;
+  }
+}
 
 /** The lines of the files of a folder, in the order of their names. */
 function linesIn(folder: string): JsonObject[] {
@@ -136,6 +149,65 @@ describe("a server with faults of all kinds", () => {
     // Some other may have met with a fault in each of its six tries.
     expect(Object.keys(codes).length).toBeLessThanOrEqual(refused.length + choking.length + 5);
     for (const [id, answer] of answers) expect(answer).toBe(expected.get(id));
+  });
+});
+
+describe("a server that tells its first request to wait for three years", () => {
+  it("answers all rows, that one too", async () => {
+    const expected = await undisturbed();
+    const behaviour: ServerBehaviour = {
+      ...{ kind: "status", status: 429, headers: { "retry-after": "99999999" } },
+    };
+    const faults: FaultScript = {
+      // No 500: were such a row the one that tries the endpoint again, it would be down for good.
+      faults: [...poison.slice(0, 1), { behaviour, until: 1 }],
+    };
+    const server = await startServerProcess({ faults });
+    const model = { maxInFlight: 1, firstAnswerMs: 0, maxEndpointDownMs: 1500 };
+    const folder = folderWithJob([server.baseUrl], model);
+    const ended = await runSluice(sluiceRun, folder);
+    expect(ended.stderr).toContain("the endpoint is paused");
+    expect(ended.code).toBe(0);
+    const { answers } = await outcomeOf(folder);
+    expect(answers.size).toBe(rows - refused.length);
+    for (const [id, answer] of answers) expect(answer).toBe(expected.get(id));
+  });
+});
+
+describe("a server of giant replies", () => {
+  const replies = 64;
+  const reply = Buffer.from(
+    JSON.stringify({
+      choices: [{ index: 0, message: { content: "x".repeat(12 * 1024 * 1024) } }],
+    }),
+  );
+
+  it("fills no memory, however many come at once", async ({ skip }) => {
+    skip(process.platform !== "linux", "only Linux tells the peak of a process");
+    // All are answered at once, when the last of them is there.
+    const held: ServerResponse[] = [];
+    const server = createServer((request, response) => {
+      request.resume().on("end", () => {
+        if (held.push(response) < replies) return;
+        for (const each of held) each.end(reply);
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    const model = { maxInFlight: replies, firstAnswerMs: 0, timeoutMs: 300_000 };
+    const folder = folderWithJob([`http://127.0.0.1:${port}/v1`], model);
+    const limits = ["--limit", String(replies), "--set", "workers.max=1", "--set", "shard.rows=64"];
+    const run = startSluice([...sluiceRun, ...limits], folder);
+    let peakBytes = 0;
+    while (!run.hasEnded()) {
+      for (const worker of run.workers) peakBytes = Math.max(peakBytes, peakBytesOf(worker));
+      await pause(50);
+    }
+    expect((await run.ended).code).toBe(0);
+    server.close();
+    // Bounded by the requests alone it would be 1,590 MB.
+    expect(peakBytes).toBeGreaterThan(100e6);
+    expect(peakBytes).toBeLessThan(1200e6);
   });
 });
 

@@ -13,6 +13,8 @@ let runs = 0;
 /** A job over rows 0, 1, … with a predictor of this source, and what its runs leave. */
 class PredictorRun {
   readonly directory = join(folder, `run-${runs++}`);
+  /** Of all that it starts. */
+  environment: Record<string, string> = {};
 
   constructor(rows: number, source: string, model: JsonObject = {}, job: JsonObject = {}) {
     mkdirSync(this.directory);
@@ -34,7 +36,7 @@ class PredictorRun {
   }
 
   sluice(...args: string[]) {
-    return runSluice(args, this.directory);
+    return runSluice(args, this.directory, this.environment);
   }
 
   /** Every row's answer, or the code of its dead letter, in order; each row stands once. */
@@ -88,7 +90,7 @@ const faults: Fault[] = [
        while (batch.some(({ index }) => index === 70));
        return ${answers};
      }`,
-    { 70: "ROW_KILLS_ENGINE" },
+    { 70: "ROW_STALLS_WORKER" },
     { timeoutMs: 2000, maxBatchRows: 8 },
   ],
   [
@@ -131,8 +133,8 @@ describe("a run with a predictor that", () => {
         kept.push(Array.from({ length: 1_000_000 }, (_, at) => at + 0.5));
         return ${answers};
       }`;
-    const job = { env: { NODE_OPTIONS: "--max-old-space-size=96" } };
-    const run = new PredictorRun(300, source, { maxBatchRows: 8 }, job);
+    const run = new PredictorRun(300, source, { maxBatchRows: 8 });
+    run.environment = { NODE_OPTIONS: "--max-old-space-size=96" };
     const { code, stderr } = await run.sluice("run", "-c", "job.yaml");
     expect(code, stderr).toBe(0);
     expect(stderr).toMatch(/engine host ended: signal SIGABRT/);

@@ -1,3 +1,4 @@
+import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,6 +12,7 @@ import {
   startSluice,
   stillRunning,
 } from "../chaos/sluice-process.ts";
+import { sluiceProgram } from "../sluice-program.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sluice-processes-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -129,5 +131,34 @@ describe("a run of real processes", () => {
     expect(code, stderr).toBe(0);
     expect(files.asked().length).toBe(200);
     await expectVerified(files);
+  });
+
+  it("is refused from another container of the same name, also with --overwrite", async ({
+    skip,
+  }) => {
+    const apart = ["--pid", "--fork", "--kill-child", "--mount-proc"];
+    const probe = spawnSync("unshare", [...apart, "true"]);
+    skip(probe.status !== 0, "namespaces cannot be made here");
+    const files = newRun(4000, { latencyMs: 50, capacity: 2 });
+    // A living leader with pid numbers of its own, which are free or another's out here.
+    const inside = spawn("unshare", [...apart, process.execPath, sluiceProgram, ...command], {
+      cwd: files.directory,
+      stdio: "ignore",
+    });
+    try {
+      while (files.asked().length < 8 && inside.exitCode === null) await pause(20);
+      for (const more of [[], ["--overwrite"]]) {
+        const second = await runSluice([...command, ...more], files.directory);
+        expect(second.stderr).toContain("COORDINATOR_LIVES");
+        expect(second.code).toBe(75);
+      }
+      expect(inside.exitCode).toBeNull();
+    } finally {
+      inside.kill("SIGKILL");
+    }
+    // Dead, it is seen to be so by its heartbeat.
+    const after = [...command, "--overwrite", "--model.latencyMs", "1"];
+    const { code, stderr } = await runSluice(after, files.directory);
+    expect(code, stderr).toBe(0);
   });
 });

@@ -26,4 +26,12 @@ it("--prompt-file takes the template from a file, as it stands there", async () 
   const missing = await call("run", "--prompt-file", "promt.txt");
   expect(missing.stderr).toContain("--prompt-file: there is no such file");
   expect([both.code, missing.code]).toEqual([64, 64]);
+  writeFileSync(join(folder, "latin.txt"), Buffer.from("Größe\n", "latin1"));
+  const latin = await call("run", "--prompt-file", "latin.txt");
+  expect(latin.stderr).toContain("it is not UTF-8 text (latin.txt:1)");
+  const latinJob = Buffer.from(`input: rows.jsonl\nname: Größe\nprompt: a\n`, "latin1");
+  writeFileSync(join(folder, "job.yaml"), latinJob);
+  const refused = await call("run", "job.yaml", "--output", "out-2");
+  expect(refused.stderr).toContain("it is not UTF-8 text (job.yaml:2)");
+  expect([latin.code, refused.code]).toEqual([64, 64]);
 });

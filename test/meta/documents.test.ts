@@ -32,6 +32,19 @@ describe("documents", () => {
     ).toEqual([]);
   });
 
+  it("name for each line of trust a test that exists", () => {
+    const { text } = all.find(({ path }) => path === "docs/security.md")!;
+    const lines = text.split("\n").filter((line) => /^\| (?!---|what \|)/.test(line));
+    expect(lines.length).toBeGreaterThanOrEqual(10);
+    const untested = lines.filter((line) => {
+      const [, path = "", title] = /`(test\/\S+)`: (.+?) \|$/.exec(line) ?? [];
+      if (title === undefined || !existsSync(join(root, path))) return true;
+      const titles = readFileSync(join(root, path), "utf8").match(/\(\s*"[^"\n]+",/g) ?? [];
+      return !titles.some((each) => each.includes(title));
+    });
+    expect(untested).toEqual([]);
+  });
+
   it("name npm scripts that exist", () => {
     const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
       scripts: Record<string, string>;

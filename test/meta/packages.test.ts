@@ -18,7 +18,7 @@ const users: Record<string, RegExp> = {
   papaparse: /^src\/data\/formats\/csv/,
   picomatch: /^src\/data\//,
   undici:
-    /^src\/(foundation\/(remote-file|proxy-tunnel)|engines\/(openai|models)\/|testing\/|data\/sources\/)/,
+    /^src\/(foundation\/(remote|proxy|interim)-|engines\/(openai|models)\/|testing|data\/sources)/,
   yaml: /^src\/(run\/job|cli)\//,
   yauzl: /^src\/engines\/models\//,
   zod: /(^src\/(foundation\/setting|dataset\/\w+)|options|schema|records?|plan|\/job\/[^/]+)\.ts$/,

@@ -40,4 +40,14 @@ describe("splitSentences", () => {
   ])("%j", (text, sentences) => {
     expect(splitSentences(text)).toEqual(sentences);
   });
+
+  it.each([".", ". ", ".)", "((. ", "e.g. ", "a", " \n", "1 "])(
+    "ends at once for many %j",
+    (part) => {
+      const many = part.repeat(Math.floor(200_000 / part.length));
+      for (const text of [many, `${many}x`, `${many}. Stir.`, `Stir (${many}`]) {
+        expect(splitSentences(text).length).toBeLessThan(text.length);
+      }
+    },
+  );
 });

@@ -83,4 +83,22 @@ describe("parseSlottedLine says what is wrong", () => {
       expect(parseSlottedLine(line, part.repeat(parts))).toMatchObject({ ok: false });
     }
   });
+
+  it("of a text that is all stars, commas or spaces, beside a long source", () => {
+    const source = "word ".repeat(1000) + "x".repeat(100_000);
+    const slots = ["a", "b", "c"].map((name) => ({ ...temperature, name, source }));
+    for (const line of ["{a}, {b}, {c}", "a={a} b={b} c={c}"]) {
+      for (const part of ["*", ",", " =", "a= ,", "*`'"]) {
+        const text = part.repeat(Math.floor(100_000 / part.length));
+        expect(parseSlottedLine({ line, slots }, text)).toMatchObject({ ok: false });
+        expect(parseSlottedLine({ line, slots }, `${text}a`)).toMatchObject({ ok: false });
+      }
+    }
+  });
+
+  it("and reads a right line in quotes of many marks", () => {
+    const quotes = "*".repeat(20);
+    const line = `${quotes}temperature=medium heat, duration=none${quotes}`;
+    expect(parse(line)).toMatchObject({ ok: true });
+  });
 });

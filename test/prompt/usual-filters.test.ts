@@ -72,6 +72,19 @@ describe("usual filters", () => {
   });
 });
 
+describe("a long text in a filter", () => {
+  it.each(["<", "<!--", "<!-- -- ", ">", "% 0", "%0", "%1."])(
+    "ends at once for many %j",
+    (part) => {
+      const long = part.repeat(Math.floor(600_000 / part.length));
+      const renderLong = (filter: string) =>
+        compileTemplate(`{{ long | ${filter} }}`, { name: "prompt" }).render({ long });
+      expect(renderLong("striptags")).not.toContain("<b>");
+      expect(renderLong("format('x')").length).toBeLessThanOrEqual(long.length);
+    },
+  );
+});
+
 describe("a name with spaces", () => {
   it("is told how to be written", () => {
     for (const source of ["About {{ Review Text }}", "{% if Review Text %}x{% endif %}"]) {

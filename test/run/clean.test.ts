@@ -118,11 +118,49 @@ describe("cleanRun", () => {
     expect(filesOf(run)).toContain("_sluice/tasks.pending-x");
   });
 
-  it("removes nothing where a published file is missing or too short", async () => {
+  it("mends published files before it removes what they are made of", async () => {
+    for (const output of ["out", "y.jsonl"]) {
+      const run = await sealed(output);
+      const path = output === "out" ? "part-00001.jsonl" : "../y.jsonl";
+      const whole = textOf(run, path);
+      rmSync(join(run.location.directory, path));
+      putText(run, path, whole.toUpperCase());
+      await cleanRun(run.dependencies, run.location, false);
+      expect(textOf(run, path)).toBe(whole);
+      expect(await damagesOf(run)).toEqual([]);
+    }
+  });
+
+  it("keeps what results are made of while a process may return that left no word", async () => {
+    const run = await sealed();
+    const { clock, processes } = run.dependencies;
+    const gone = {
+      ...processes.self(),
+      host: "elsewhere",
+      worker: "w",
+      status: "running",
+      beat: 1,
+    };
+    putText(run, "_sluice/workers/w.json", JSON.stringify(gone));
+    const sources = () => filesOf(run).filter((path) => path.endsWith("/part.jsonl"));
+    const before = sources();
+    expect(before.length).toBeGreaterThan(0);
+    const look = (identity: { host: string }) =>
+      identity.host === "elsewhere" ? ("elsewhere" as const) : ("dead" as const);
+    const dependencies = { ...run.dependencies, clock, processes: { ...processes, look } };
+    const cleaned = await cleanRun(dependencies, run.location, false);
+    expect(cleaned.mayReturn).toMatchObject({ host: "elsewhere" });
+    expect(sources()).toEqual(before);
+  });
+
+  it("removes nothing where a published file is missing or too short for good", async () => {
     for (const output of ["out", "y.jsonl"]) {
       const run = await sealed(output);
       const path = output === "out" ? "part-00001.jsonl" : "../y.jsonl";
       putText(run, path, textOf(run, path).slice(1));
+      for (const file of filesOf(run)) {
+        if (file.endsWith("/part.jsonl")) rmSync(join(run.location.directory, file));
+      }
       const before = filesOf(run);
       await expect(cleanRun(run.dependencies, run.location, false)).rejects.toMatchObject({
         code: "RUN_DAMAGED",

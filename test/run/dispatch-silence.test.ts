@@ -5,7 +5,7 @@ import { dispatching, untilStarted } from "./dispatching.ts";
 import { settled } from "./scripted-engine.ts";
 
 describe("a worker that hangs", () => {
-  it("is ended, and its task goes on without a row being blamed", async () => {
+  it("is ended, and its rows are suspected", async () => {
     const run = dispatching(1, { maxTaskRetries: 100 });
     await settled();
     await run.worker(0).ready(4);
@@ -19,15 +19,17 @@ describe("a worker that hangs", () => {
     });
     await untilStarted(run, 2);
     await run.worker(1).ready(4);
-    expect(run.worker(1).heard).toEqual([{ type: "task-run", task: 0, spared: "a0" }]);
+    const suspects = { attempt: "a0", rows: "0-3", together: 2 };
+    const stalled = { ...suspects, stalled: true };
+    expect(run.worker(1).heard).toEqual([{ type: "task-run", task: 0, suspects: stalled }]);
     await run.worker(1).start(0);
     await run.worker(1).asking(0, "0-3");
     await run.worker(1).die();
     await untilStarted(run, 3);
     await run.worker(2).ready(4);
-    // What the second attempt was told is on file: it need not be told again.
-    const suspects = { attempt: "a1", rows: "0-3", together: 2 };
-    expect(run.worker(2).heard).toEqual([{ type: "task-run", task: 0, suspects }]);
+    expect(run.worker(2).heard).toEqual([
+      { type: "task-run", task: 0, suspects: { ...suspects, attempt: "a1" } },
+    ]);
   });
 
   it("ends the run when each one after it hangs as well", async () => {

@@ -39,6 +39,14 @@ describe("how a task's attempts ended", () => {
     expect(state.ends).toEqual({ suspects: { attempt: "c", rows: "", together: 1 } });
   });
 
+  it("is told to the next attempt as a stall where it hung", () => {
+    const state = newTask(3);
+    noteDeath(attemptAt(state, "a", "40"), 8, true);
+    expect(state.ends.suspects).toMatchObject({ attempt: "a", stalled: true });
+    noteDeath(attemptAt(state, "b", "40"), 8);
+    expect(state.ends.suspects).toEqual({ attempt: "b", rows: "40", together: 4 });
+  });
+
   it("is no death where the coordinator ended it, until the next attempt has that on file", () => {
     const state = newTask(3);
     noteDeath(attemptAt(state, "a", "40"), 8);

@@ -20,6 +20,7 @@ import { runExtended } from "../../src/run/retry/extend-run.ts";
 import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
 import { type RunRetryOptions, resumeRetry, runRetry } from "../../src/run/retry/run-retry.ts";
 import { type RunJobOptions, type RunResult, runJob } from "../../src/run/run-job.ts";
+import { runStorage } from "../../src/run/run-storage.ts";
 import { type Damage, verifyRun } from "../../src/run/seal/verify.ts";
 import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
 import { serveWorker } from "../../src/run/worker/serve.ts";
@@ -43,7 +44,9 @@ export function memoryRuns(rows: readonly string[], changes: Partial<JobInput> =
   return runs;
 }
 
-const isReading = () => process.getActiveResourcesInfo().some((it) => /FSReq|CloseReq/.test(it));
+/** Files are read, or the thread that decodes them is at work. */
+const isReading = () =>
+  process.getActiveResourcesInfo().some((it) => /FSReq|CloseReq|MessagePort/.test(it));
 
 export class MemoryRuns {
   readonly input: string;
@@ -162,7 +165,8 @@ export class MemoryRuns {
   }
 
   async text(path: string, spec?: JobSpec): Promise<string> {
-    return Buffer.from(await this.store(this.location(spec).directory).read(path)).toString();
+    const storage = runStorage(this.store(this.location(spec).directory));
+    return Buffer.from(await storage.read(path)).toString();
   }
 
   /** All results, in the order of the parts. */
@@ -178,7 +182,7 @@ export class MemoryRuns {
 
   async damages(spec: JobSpec = this.job()): Promise<Damage[]> {
     const { directory, outside } = this.location(spec);
-    return (await verifyRun(this.store(directory), this.store(outside))).damages;
+    return (await verifyRun(runStorage(this.store(directory)), this.store(outside))).damages;
   }
 
   async #linesUnder(prefix: string, spec: JobSpec): Promise<Record<string, unknown>[]> {

@@ -242,7 +242,9 @@ describe("--overwrite", () => {
     await runs.run();
     await open(runs, runs.job(), { overwrite: true });
     const left = await pathsOf(runs.store("/runs/out"));
-    expect(left.filter((path) => !/^_sluice\/(plan\.json|tasks-)/.test(path))).toEqual([]);
+    expect(left.filter((path) => !/^_sluice\/(plan|coordinators\/|r2\/tasks-)/.test(path))).toEqual(
+      [],
+    );
     const { summary } = await runs.run();
     expect(summary).toMatchObject({ sealed: true, rows: { resumed: 0 } });
   });
@@ -276,7 +278,9 @@ describe("--overwrite", () => {
     await open(runs, runs.job(), { overwrite: true });
     expect(await pathsOf(runs.store("/runs"))).toEqual([]);
     const left = await pathsOf(runs.store("/runs/all.jsonl.sluice"));
-    expect(left.filter((path) => !/^_sluice\/(plan\.json|tasks-)/.test(path))).toEqual([]);
+    expect(left.filter((path) => !/^_sluice\/(plan|coordinators\/|r2\/tasks-)/.test(path))).toEqual(
+      [],
+    );
   });
 
   it("is refused while the run is being worked on", async () => {

@@ -132,10 +132,11 @@ export function carriedOut(
   { job, dependencies }: WholeRun,
   signal = new AbortController().signal,
   onEvent: (event: RunEvent) => void = () => {},
+  overwrite = false,
 ): Promise<RunResult> {
   return runJob(job, dependencies, {
     backend: backend(dependencies),
-    overwrite: false,
+    overwrite,
     fork: false,
     prepare: async () => {},
     onEvent,

@@ -23,7 +23,6 @@ export interface Actor {
   /** Calls of its journals that went wrong: what it was answered since may be lost. */
   journalFaults: number;
   /** Its last call of a storage. */
-  lastCall?: { method: string; path: string };
   /** `turns` of the run directory when it was paused last. */
   pausedAtTurn?: number;
   /** Makes its coordinator believe that it is gone. */

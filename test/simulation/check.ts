@@ -7,7 +7,7 @@ import { publishedForm } from "../../src/run/output/published-form.ts";
 import { type Plan, readPlan } from "../../src/run/plan.ts";
 import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
 import type { Manifest } from "../../src/run/seal/manifest.ts";
-import { verifyRun } from "../../src/run/seal/verify.ts";
+import { verifyAndMend } from "../../src/run/seal/verify-and-mend.ts";
 import { formProblem } from "./forms.ts";
 import {
   type AskedGeneration,
@@ -25,10 +25,14 @@ export interface FoundRun {
 
 /** Looks at a sealed run as its user would, and reports everything that is not as it must be. */
 export async function checkSealedRun(world: World): Promise<FoundRun> {
-  const { location, directory } = world;
+  const { location, run: directory } = world;
   const outside = world.store(location.outside);
   const openStorage = (place: string) => world.store(place);
-  const { damages, manifest } = await verifyRun(directory, outside, openStorage);
+  const places = { storage: directory, outside, openStorage };
+  const { damages, manifest, mended } = await verifyAndMend(places);
+  if (!world.scenario.hasZombies) {
+    for (const { file, problem } of mended) world.violate(`had to be mended: ${file}: ${problem}`);
+  }
   for (const { file, problem } of damages) world.violate(`verify: ${file}: ${problem}`);
   const plan = await readPlan(directory);
   const results = await publishedLines(world, plan, manifest);
@@ -52,7 +56,7 @@ async function publishedLines(
   plan: Plan,
   manifest: Manifest | undefined,
 ): Promise<string[]> {
-  const { location, directory } = world;
+  const { location, run: directory } = world;
   if (!publishedForm(plan).isLines) {
     const sources = manifest?.tasks.flatMap(({ source }) => source ?? []) ?? [];
     const lines = await Promise.all(sources.map(({ path }) => linesUnder(directory, path)));

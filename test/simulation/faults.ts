@@ -1,5 +1,4 @@
 import { type Random, randomInteger } from "../../src/foundation/random.ts";
-import { planPath, successPath } from "../../src/run/layout.ts";
 import type { StorageCall, StorageVisit } from "../../src/testing/faulty-storage.ts";
 import { drawStorageFault, fullDiskFault } from "../../src/testing/storage-faults.ts";
 import type { Actor } from "./actor.ts";
@@ -19,6 +18,8 @@ export class Faults {
   readonly #world: World;
   readonly #random: Random;
   #disruptions = 0;
+  /** Processes that are paused, with the number of later leaders after which they go on. */
+  readonly #sleepers = new Map<Actor, number>();
 
   constructor(world: World, random: Random) {
     this.#world = world;
@@ -50,7 +51,6 @@ export class Faults {
     const random = this.#random;
     const isProbe = call.path.startsWith("_sluice/probe/");
     const isSlow = !isProbe || random.next() < 0.1;
-    actor.lastCall = call;
     const visit: StorageVisit = isSlow
       ? {
           beforeMs: random.next() * scenario.storeMs,
@@ -132,35 +132,38 @@ export class Faults {
       this.doubts++;
     }
     // A worker that hangs and is not given up hangs its run: it has to go on some time.
-    if (isLost && this.#random.next() < 0.5) return;
+    const chance = isLost ? this.#random.next() : 0;
+    if (chance > 0.6) return;
+    if (chance > 0.2) {
+      this.#sleepers.set(actor, 1 + randomInteger(this.#random, 3));
+      return;
+    }
     this.#world.clock.schedule(this.#random.next() * 20_000, () => this.resume(actor));
   }
 
-  /**
-   * Lets a paused process go on. One that was paused between its look at the seal or at the rule
-   * and what it does on account of that, while the run was retried or replaced, stays where
-   * it is: names of published files are used again, and no store can make those two one.
-   */
+  /** A process begins that may lead the run: some that sleep wake up while it does. */
+  noteLeader(): void {
+    for (const [actor, leaders] of this.#sleepers) {
+      this.#sleepers.set(actor, leaders - 1);
+      if (leaders > 1) continue;
+      this.#sleepers.delete(actor);
+      this.#world.clock.schedule(this.#random.next() * 3000, () => this.resume(actor));
+    }
+  }
+
+  /** Lets a paused process go on, wherever it was paused, and whatever others did since. */
   resume(actor: Actor): void {
     if (actor.process.state !== "paused") return;
-    const hasMovedOn = actor.pausedAtTurn !== this.#world.directory.turns;
-    if (hasMovedOn && isAfterLook(actor)) return this.#world.kill(actor, "instead of its return");
     this.#note(actor, "is resumed");
     actor.process.resume();
   }
 }
 
-function isAfterLook({ lastCall }: Actor): boolean {
-  const { method = "", path = "" } = lastCall ?? {};
-  if (["publish", "remove", "replace"].includes(method)) return true;
-  return path === successPath || path === planPath || /^_sluice\/(coordinators|tasks)/.test(path);
-}
-
 /** Kills come most where they hurt most. */
 function weightOf(path: string): number {
   if (path.startsWith("_sluice/probe/")) return 0.01;
-  if (path.startsWith("_sluice/commits/")) return 10;
+  if (/^_sluice\/(r\d+\/)?commits\//.test(path)) return 10;
   if (/^(part-|_dead-letters|_manifest|_SUCCESS)/.test(path)) return 10;
-  if (/^_sluice\/(workers|coordinators)/.test(path)) return 0.5;
+  if (/^_sluice\/(r\d+\/)?(workers|coordinators)/.test(path)) return 0.5;
   return 2;
 }

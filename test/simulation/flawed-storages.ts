@@ -64,7 +64,7 @@ export const returnsBeforeFlush: PlantInStore = (inner, { process }, { clock }) 
 export const lastCommitWins: PlantInStore = (inner) =>
   changed(inner, {
     async createIfAbsent(path, data) {
-      if (!path.startsWith("_sluice/commits/")) return await inner.createIfAbsent(path, data);
+      if (!/^_sluice\/(r\d+\/)?commits\//.test(path)) return await inner.createIfAbsent(path, data);
       await inner.replace(path, data);
       return "created";
     },
@@ -111,9 +111,10 @@ export const cleansBlindly: PlantInStore = (inner, { role }) => {
   if (role !== "command") return inner;
   return changed(inner, {
     async read(path) {
-      const [, generation] = /^_sluice\/generations\/(\d+)\/plan/.exec(path) ?? [];
+      const [, generation] = /^_sluice\/(?:r\d+\/)?generations\/(\d+)\/plan/.exec(path) ?? [];
       if (generation === undefined) return await inner.read(path);
-      for await (const seal of inner.list("_sluice/seals/")) {
+      for await (const seal of inner.list("_sluice/")) {
+        if (!seal.path.includes("/seals/")) continue;
         if (Number(seal.path.split(".").at(-2)) === Number(generation)) return inner.read(path);
       }
       throw new SluiceError("NOT_FOUND", "", { file: path });

@@ -41,7 +41,7 @@ async function publishedFiles(
   plan: Plan,
   manifest: Manifest,
 ): Promise<{ path: string; bytes: Uint8Array }[]> {
-  const { location, directory } = world;
+  const { location, run: directory } = world;
   const outside = world.store(location.outside);
   const openStorage = (place: string) => world.store(place);
   const files: { path: string; storage: Storage }[] = [];

@@ -5,12 +5,14 @@ import type { JournalLine } from "../../src/run/attempt/journal-line.ts";
 import { planPath, successPath } from "../../src/run/layout.ts";
 import type { Plan } from "../../src/run/plan.ts";
 import { readJson } from "../../src/run/records.ts";
+import { runStorage } from "../../src/run/run-storage.ts";
 
-const commitName = /^_sluice\/commits\/\d+\.[^/]*\.json$/;
-const journalName = /^_sluice\/attempts\/([^/]+\/g\d+)\/(\d+)\/[^/]+\/journal\.jsonl$/;
+const commitName = /^_sluice\/(?:r\d+\/)?commits\/\d+\.[^/]*\.json$/;
+const journalName = /^_sluice\/(?:r\d+\/)?attempts\/([^/]+\/g\d+)\/(\d+)\/[^/]+\/journal\.jsonl$/;
+const planName = /^_sluice\/plans\/\d+\.json$/;
 const partName = /^(?:_dead-letters\/)?part-(\d+)\.[a-z.]+$/;
-const attemptFile = /^_sluice\/attempts\/([^/]+)\/g1\/(\d+)\//;
-const retryFile = /^_sluice\/generations\/(\d+)\//;
+const attemptFile = /^_sluice\/(?:r\d+\/)?attempts\/([^/]+)\/g1\/(\d+)\//;
+const retryFile = /^_sluice\/(?:r\d+\/)?generations\/(\d+)\//;
 
 /** Whose journal a path is: of what, as `<run>/g<generation>`, and of which task. */
 export function journalOf(path: string): { serves: string; task: number } | undefined {
@@ -26,6 +28,18 @@ export function anyRequest(row: number): string {
 interface Published {
   digest: string;
   generation: number;
+}
+
+/** Who hears of what must never be. */
+interface Watch {
+  report(violation: string): void;
+  /**
+   * Of a published file that changes: processes that wake late may do that, and whoever reads the
+   * seal next makes it right.
+   */
+  reportView(violation: string): void;
+  /** Called before a run is replaced. */
+  onRemoval(): Promise<void>;
 }
 
 /** What was seen of a store, by whichever way. */
@@ -45,26 +59,18 @@ class Seen {
  */
 export class ObservedStorage implements Storage {
   readonly #inner: Storage;
-  readonly #report: (violation: string) => void;
-  readonly #onRemoval: () => Promise<void>;
+  readonly #watch: Watch;
   readonly #seen: Seen;
 
-  /** @param onRemoval called before the first file of a run is removed. */
-  constructor(
-    inner: Storage,
-    report: (violation: string) => void,
-    onRemoval: () => Promise<void>,
-    seen: Seen = new Seen(),
-  ) {
+  constructor(inner: Storage, watch: Watch, seen: Seen = new Seen()) {
     this.#inner = inner;
-    this.#report = report;
-    this.#onRemoval = onRemoval;
+    this.#watch = watch;
     this.#seen = seen;
   }
 
   /** The same store by another way, with what was seen of it so far. */
   through(inner: Storage): ObservedStorage {
-    return new ObservedStorage(inner, this.#report, this.#onRemoval, this.#seen);
+    return new ObservedStorage(inner, this.#watch, this.#seen);
   }
 
   /** Rises when the run is replaced and when a retry is published. */
@@ -98,11 +104,7 @@ export class ObservedStorage implements Storage {
   list: Storage["list"] = (prefix) => this.#inner.list(prefix);
 
   async remove(path: string): Promise<void> {
-    if (path === planPath || path === successPath) this.#seen.turns++;
-    if (path === successPath) {
-      this.#seen.removals++;
-      await this.#onRemoval();
-    }
+    if (path === successPath) this.#seen.turns++;
     this.#seen.journals.delete(path);
     await this.#inner.remove(path);
     this.#seen.commits.delete(path);
@@ -124,6 +126,11 @@ export class ObservedStorage implements Storage {
   }
 
   async createIfAbsent(path: string, data: Uint8Array) {
+    if (planName.test(path)) {
+      this.#seen.turns++;
+      this.#seen.removals++;
+      await this.#watch.onRemoval();
+    }
     const reply = await this.#inner.createIfAbsent(path, data);
     if (reply === "created") await this.#noteCommit(path, data);
     return reply;
@@ -158,16 +165,18 @@ export class ObservedStorage implements Storage {
     if (!commitName.test(path)) return;
     const before = this.#seen.commits.get(path);
     this.#seen.commits.set(path, sha256Hex(data));
-    if (before !== undefined && before !== sha256Hex(data)) this.#report(`${path} changed`);
+    if (before !== undefined && before !== sha256Hex(data)) this.#watch.report(`${path} changed`);
     const commit = JSON.parse(Buffer.from(data).toString()) as Commit;
     const { part, published, columns, deadLetters, ids, run } = commit;
     // A worker that hung may commit for a run that was replaced: nobody reads that any more.
-    const plan = await readJson<Plan>(this.#inner, planPath);
+    const own = runStorage(this.#inner);
+    const plan = await readJson<Plan>(own, planPath);
     if (plan?.runId !== run) return;
     for (const file of [part, published, columns, deadLetters, ids]) {
       if (!file) continue;
-      const found = await this.#digestOf(file.path).catch(() => "missing");
-      if (found !== file.sha256) this.#report(`${path} names ${file.path}, which is not whole`);
+      const found = await own.read(file.path).then(sha256Hex, () => "missing");
+      if (found !== file.sha256)
+        this.#watch.report(`${path} names ${file.path}, which is not whole`);
     }
   }
 
@@ -180,18 +189,20 @@ export class ObservedStorage implements Storage {
     const before = this.#seen.published.get(path);
     this.#seen.published.set(path, { digest, generation });
     if (!before || before.digest === digest || generation > before.generation) return;
-    this.#report(`${path} changed after it appeared`);
+    this.#watch.reportView(`${path} changed after it appeared`);
   }
 
   async #checkOrigin(path: string, task: number, from: string): Promise<void> {
     const [, run] = attemptFile.exec(from) ?? [];
-    const commit = `_sluice/commits/${task}.${run}.json`;
+    const commit = `commits/${task}.${run}.json`;
     // Of a store that loses replies, nobody may have heard of it.
-    if (!this.#seen.commits.has(commit) && !(await this.#inner.stat(commit))) {
-      this.#report(`${path} appeared before the commit of its task`);
+    const isKnown = [...this.#seen.commits.keys()].some((known) => known.endsWith(commit));
+    if (!isKnown && !(await runStorage(this.#inner).stat(`_sluice/${commit}`))) {
+      this.#watch.report(`${path} appeared before the commit of its task`);
     }
-    const plan = await readJson<Plan>(this.#inner, planPath);
-    if (plan?.runId.toLowerCase() !== run) this.#report(`${path} is of a run that was replaced`);
+    const plan = await readJson<Plan>(runStorage(this.#inner), planPath);
+    if (plan?.runId.toLowerCase() === run) return;
+    this.#watch.reportView(`${path} is of a run that was replaced`);
   }
 
   async #digestOf(path: string): Promise<string> {

@@ -24,7 +24,10 @@ const planted = vi.hoisted(() => ({
     | "old-answers-stay"
     | "removes-live-runs"
     | "leaves-in-flight"
-    | "forgets-parts",
+    | "forgets-parts"
+    | "believes-success"
+    | "keeps-late-parts"
+    | "keeps-late-letters",
 }));
 
 vi.mock("../../src/run/attempt/journal-line.ts", async (importOriginal) => {
@@ -75,15 +78,15 @@ vi.mock("../../src/run/retry/merge-task.ts", async (importOriginal) => {
   return { ...original, mergeTask };
 });
 
-vi.mock("../../src/run/remove-run.ts", async (importOriginal) => {
-  const original = await importOriginal<typeof import("../../src/run/remove-run.ts")>();
-  const removeRun: typeof original.removeRun = (dependencies, ...rest) => {
-    if (planted.bug !== "removes-live-runs") return original.removeRun(dependencies, ...rest);
+vi.mock("../../src/run/replace-run.ts", async (importOriginal) => {
+  const original = await importOriginal<typeof import("../../src/run/replace-run.ts")>();
+  const replaceRun: typeof original.replaceRun = (dependencies, ...rest) => {
+    if (planted.bug !== "removes-live-runs") return original.replaceRun(dependencies, ...rest);
     const { self } = dependencies.processes;
     const processes = { self: () => self(), look: () => "dead" as const };
-    return original.removeRun({ ...dependencies, processes }, ...rest);
+    return original.replaceRun({ ...dependencies, processes }, ...rest);
   };
-  return { ...original, removeRun };
+  return { ...original, replaceRun };
 });
 
 vi.mock("../../src/run/execute/executor.ts", async (importOriginal) => {
@@ -95,6 +98,42 @@ vi.mock("../../src/run/execute/executor.ts", async (importOriginal) => {
     }
   }
   return { ...original, Executor: HastyExecutor };
+});
+
+vi.mock("../../src/run/seal/seals.ts", async (importOriginal) => {
+  const original = await importOriginal<typeof import("../../src/run/seal/seals.ts")>();
+  // The seal that `_SUCCESS` names is taken for the newest, as before there were records of seals.
+  const readSeals: typeof original.readSeals = async (storage, of) => {
+    const seals = await original.readSeals(storage, of);
+    if (planted.bug !== "believes-success") return seals;
+    const success = await storage.read("_SUCCESS").catch(() => undefined);
+    if (!success) return seals;
+    const { generation } = JSON.parse(Buffer.from(success).toString()) as { generation: number };
+    const named = seals.all.find((seal) => seal.generation === generation);
+    return named ? { ...seals, sealed: named } : seals;
+  };
+  return { ...original, readSeals };
+});
+
+vi.mock("../../src/run/seal/publish-seal.ts", async (importOriginal) => {
+  const original = await importOriginal<typeof import("../../src/run/seal/publish-seal.ts")>();
+  /** A store in which what was published late cannot be put right any more. */
+  const careless = (storage: Storage, prefix: string): Storage =>
+    Object.assign(Object.create(storage) as Storage, {
+      publish: async (from: string, to: string) => {
+        if (!to.startsWith(prefix) || !(await storage.stat(to))) await storage.publish(from, to);
+      },
+      remove: async (path: string) => {
+        if (!path.startsWith(prefix)) await storage.remove(path);
+      },
+    });
+  const completeSeal: typeof original.completeSeal = (places, ...rest) => {
+    const prefix = planted.bug === "keeps-late-parts" ? "part-" : "_dead-letters/";
+    const isPlanted = ["keeps-late-parts", "keeps-late-letters"].includes(planted.bug);
+    if (!isPlanted) return original.completeSeal(places, ...rest);
+    return original.completeSeal({ ...places, storage: careless(places.storage, prefix) }, ...rest);
+  };
+  return { ...original, completeSeal };
 });
 
 interface Aptitude {
@@ -112,6 +151,11 @@ const whereRetried: Aptitude = {
 };
 const whereStopped: Aptitude = {
   isApt: ({ stopRate, visitMs }) => stopRate > 0.5 && visitMs > 1000,
+};
+
+const wherePaused: Aptitude = {
+  isApt: ({ hasZombies, disruptions, chapters }) =>
+    hasZombies && disruptions > 0 && chapters.some(({ kind }) => kind === "retry"),
 };
 
 /** As many as the simulation itself goes through. */
@@ -167,6 +211,21 @@ describe("the simulation catches planted bugs", () => {
     ],
     ["a stop does not wait for what is with the engine", "leaves-in-flight", whereStopped],
     ["a stop loses what a row with several requests has so far", "forgets-parts"],
+    [
+      "a paused retry that wakes puts _SUCCESS back, and it counts",
+      "believes-success",
+      wherePaused,
+    ],
+    [
+      "a paused sealer that wakes publishes old parts, and they stay",
+      "keeps-late-parts",
+      wherePaused,
+    ],
+    [
+      "a paused worker that wakes restores dead letters after a retry, and they stay",
+      "keeps-late-letters",
+      wherePaused,
+    ],
   ];
   for (const [name, bug, aptitude = {}] of bugs) {
     it(name, async () => {

@@ -104,14 +104,14 @@ async function callOf(world: World, chapter: Chapter): Promise<CallCommand> {
       const { last, sealed } = (await world.standing()).seals;
       // Of two calls at once one may have sealed a retry, and the other planned the next one. What
       // one of them abandoned, for it had answered nothing, does not count.
-      const isOpen = (await world.directory.stat(planPathOf(last + 1))) !== undefined;
+      const isOpen = (await world.run.stat(planPathOf(last + 1))) !== undefined;
       const isSealed = sealed && sealed.generation > (before.seals.sealed?.generation ?? 0);
       if (isSealed && !isOpen) return await callSeal(world, host);
       const end = await callRetry(world, { ...chapter, job, where, host, stopMs });
       // A retry of a chapter before may have come back from the dead and planned the next one: it
       // is finished first, as the hint of the error says.
       if ("error" in end && end.error.code === "RUN_DIFFERS") {
-        const begun = await readPlan(world.directory, last + 1);
+        const begun = await readPlan(world.run, last + 1);
         ({ job } = begun);
         where = begun.where as RetryWhere;
       }
@@ -177,14 +177,12 @@ function isDone(world: World, end: CallEnd): boolean {
 async function awaitAll(world: World): Promise<void> {
   const { clock } = world;
   const staying = new Set(world.actors);
-  const all = Promise.all(
-    world.actors.map((actor) =>
-      Promise.race([actor.ended.catch(() => {}), actor.process.death]).then(() =>
-        staying.delete(actor),
-      ),
-    ),
-  );
-  await Promise.race([all, sleep(clock, 600_000)]);
+  for (const actor of world.actors) {
+    const end = Promise.race([actor.ended.catch(() => {}), actor.process.death]);
+    void end.then(() => staying.delete(actor));
+  }
+  // In short steps: what is outside of the simulation, as a module that is loaded, takes turns too.
+  for (let seconds = 0; seconds < 600 && staying.size > 0; seconds++) await sleep(clock, 1000);
   for (const { role, pid } of staying) world.violate(`${role} ${pid} does not leave`);
   // What is under way may come to its end; what schedules itself again for ever stays.
   await sleep(clock, 60_000);

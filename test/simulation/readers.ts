@@ -1,6 +1,7 @@
 import { asSluiceError } from "../../src/foundation/errors.ts";
 import { resultChunks } from "../../src/run/results.ts";
-import { verifyRun } from "../../src/run/seal/verify.ts";
+import { runStorage } from "../../src/run/run-storage.ts";
+import { verifyAndMend } from "../../src/run/seal/verify-and-mend.ts";
 import { ends } from "./actor.ts";
 import { answerOf } from "./check.ts";
 import type { World } from "./world.ts";
@@ -17,7 +18,7 @@ export function startReader(world: World): void {
     const { removals } = directory;
     let problem: string | undefined;
     try {
-      const storage = openStorage(location.directory);
+      const storage = runStorage(openStorage(location.directory));
       const outside = openStorage(location.outside);
       const { clock } = actor.process;
       const chunks = resultChunks(storage, outside, { failed: false, follow: false, clock });
@@ -59,8 +60,9 @@ export function startVerifier(world: World): void {
   const verify = async () => {
     const { turns } = directory;
     world.note(`verifier ${actor.pid}`);
-    const storage = openStorage(location.directory);
-    const { damages } = await verifyRun(storage, openStorage(location.outside), openStorage);
+    const storage = runStorage(openStorage(location.directory));
+    const outside = openStorage(location.outside);
+    const { damages } = await verifyAndMend({ storage, outside, openStorage });
     if (directory.turns !== turns) return;
     for (const { file, problem } of damages) {
       world.violate(`verifier ${actor.pid}: ${file}: ${problem}`);

@@ -5,7 +5,7 @@ import type { World } from "./world.ts";
 
 /** Reports workers of a scheduler whose run is taken away while they say that they are at work. */
 export async function checkRemoval(world: World): Promise<void> {
-  const { directory, scenario } = world;
+  const { run: directory, scenario } = world;
   // Where storage is slow or fails, a heartbeat may be missed for good reason.
   if (scenario.storageFaultRate > 0 || scenario.fullDisk || scenario.storeMs > 10) return;
   for await (const { path } of directory.list(workerPrefix)) {

@@ -39,7 +39,7 @@ export async function simulate(
 
 // Planning looks at the real input files.
 export function hasFileWork(): boolean {
-  return process.getActiveResourcesInfo().includes("FSReqPromise");
+  return process.getActiveResourcesInfo().some((it) => /FSReq|CloseReq/.test(it));
 }
 
 /**

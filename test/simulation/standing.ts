@@ -39,9 +39,9 @@ export async function askedGenerations(world: World): Promise<AskedGeneration[]>
   const { seals } = await world.standing();
   for (const { generation, end } of seals.all) {
     if (end !== "sealed") continue;
-    const plan = await readPlan(world.directory, generation);
+    const plan = await readPlan(world.run, generation);
     const { job, seed, runId, where } = plan;
-    const table = new TaskTable(world.directory, plan);
+    const table = new TaskTable(world.run, plan);
     const rows = new Set<number>();
     for await (const { only, firstRow, rows: all } of table.all()) {
       if (only !== undefined) for (const row of eachIndex(parseIndexSet(only))) rows.add(row);

@@ -12,6 +12,7 @@ import { planPath } from "../../src/run/layout.ts";
 import { locateRun, type RunLocation } from "../../src/run/locate.ts";
 import type { Plan } from "../../src/run/plan.ts";
 import { readJson } from "../../src/run/records.ts";
+import { runStorage } from "../../src/run/run-storage.ts";
 import { readSeals, type Seals } from "../../src/run/seal/seals.ts";
 import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
 import { serveWorker } from "../../src/run/worker/serve.ts";
@@ -68,6 +69,13 @@ export class World {
     this.note(`VIOLATION ${violation}`);
   }
 
+  /** Only where nobody sleeps, and nobody reads the old run meanwhile, does no view go back. */
+  #noteView(violation: string): void {
+    const { hasZombies, visitRate } = this.scenario;
+    if (hasZombies || visitRate > 0) this.note(violation);
+    else this.violate(violation);
+  }
+
   note(text: string): void {
     this.log.push(`${this.clock.monotonic().toFixed(1)} ms: ${text}`);
   }
@@ -79,11 +87,11 @@ export class World {
       const far = this.scenario.isFar ? new MemoryS3() : undefined;
       if (far) this.#far.set(location, far);
       const faultless = { location, clock: this.clock, random: this.random, faultRate: () => 0 };
-      store = new ObservedStorage(
-        far?.storageOf(faultless) ?? memoryStorage(),
-        (violation) => this.violate(violation),
-        () => checkRemoval(this),
-      );
+      store = new ObservedStorage(far?.storageOf(faultless) ?? memoryStorage(), {
+        report: (violation) => this.violate(violation),
+        reportView: (violation) => this.#noteView(violation),
+        onRemoval: () => checkRemoval(this),
+      });
       this.#stores.set(location, store);
     }
     return store;
@@ -94,10 +102,16 @@ export class World {
     return this.store(this.location.directory);
   }
 
+  /** The same, as the run that stands knows it. */
+  get run(): Storage {
+    return runStorage(this.directory);
+  }
+
   /** Id of the run that is there, and how its generations ended. */
   async standing(): Promise<{ runId: string | undefined; seals: Seals }> {
-    const runId = (await readJson<Plan>(this.directory, planPath))?.runId;
-    return { runId, seals: await readSeals(this.directory, { runId: runId ?? "" }) };
+    const { run } = this;
+    const runId = (await readJson<Plan>(run, planPath))?.runId;
+    return { runId, seals: await readSeals(run, { runId: runId ?? "" }) };
   }
 
   newActor(host: string, role: Actor["role"], parent?: Actor): Actor {
@@ -113,6 +127,7 @@ export class World {
       journalFaults: 0,
     };
     this.actors.push(actor);
+    if (role === "coordinator" || role === "command") this.faults.noteLeader();
     return actor;
   }
 

@@ -52,6 +52,7 @@ function dispatchLocally(
     workers: run.workers,
     startWorker: (slot) => startWorker(run.location, job, context.plan.generation, slot),
     readyTimeoutMs: describeEngine(job.model).readyTimeoutMs?.(job.model),
+    maxSilenceMs: job.workers.maxSilenceMs,
     clock: context.clock,
     random: context.random,
     maxTaskRetries: job.tasks.maxRetries,

@@ -1,8 +1,10 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { jsonLinesChannel } from "../../foundation/channel.ts";
+import { SluiceError } from "../../foundation/errors.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { WorkerHandle } from "../../run/dispatch.ts";
+import { filled } from "../../run/job/worker-variables.ts";
 import type { FromWorker, ToWorker } from "../../run/worker/protocol.ts";
 
 export interface WorkerProcessOptions {
@@ -44,13 +46,25 @@ export function startWorkerProcess(options: WorkerProcessOptions): WorkerHandle 
 }
 
 /**
- * The environment of a worker: the caller's, with the job's `env`. A null value passes the caller's
- * own, which it has anyway; naming it keeps it out of the plan.
+ * The environment of a worker: the caller's, with the job's `env`, in which `${NAME}` stands for
+ * the caller's own. A null value passes that too, which it has anyway; naming it keeps it out of
+ * the plan.
+ *
+ * @throws SluiceError `ENV_MISSING` where the caller lacks a variable that is kept by its name.
  */
 export function workerEnvironment(
   environment: Readonly<Record<string, string | undefined>>,
   env: Readonly<Record<string, string | null>>,
 ): Record<string, string | undefined> {
-  const set = Object.entries(env).filter(([, value]) => value !== null);
-  return { ...environment, ...Object.fromEntries(set as [string, string][]) };
+  const set = Object.entries(env).flatMap(([name, value]): [string, string][] => {
+    if (value === null) return [];
+    const { text, missing } = filled(value, environment);
+    const [first] = missing;
+    if (first === undefined) return [[name, text]];
+    throw new SluiceError("ENV_MISSING", `${first}, which runs keep by its name alone`, {
+      field: `env.${name}`,
+      hint: `set ${first} as it was when the run began`,
+    });
+  });
+  return { ...environment, ...Object.fromEntries(set) };
 }

@@ -17,7 +17,15 @@ async function clean(run: string, options: { dryRun?: boolean }, io: CliIo): Pro
   const { cleanRun } = await import("../../run/clean.ts");
   const { dependencies, location } = await openTarget(run, io);
   const isDryRun = options.dryRun ?? false;
-  const { files, freedBytes, publishedBytes } = await cleanRun(dependencies, location, isDryRun);
+  const cleaning = await cleanRun(dependencies, location, isDryRun);
+  const { files, freedBytes, publishedBytes, mayReturn } = cleaning;
+  if (mayReturn) {
+    const { pid, host } = mayReturn;
+    io.stderr.write(
+      `what results are made of stays: process ${pid} on ${host} left no word of its end, and may ` +
+        "write when it wakes\n",
+    );
+  }
   if (files === 0) return write(io, "there is nothing to remove\n");
   const [removed, freed] = isDryRun ? ["would remove", "to be freed"] : ["removed", "freed"];
   const stays = `; ${sized(publishedBytes)} stay, under the names they are published by`;

@@ -158,20 +158,24 @@ async function preview(
   ]);
   const pool = localPool(io, progress.logger);
   const { shownRows, measuredRows: rows } = options;
-  const { result: found } = await untilSignal(io, progress.logger, (signal) =>
+  const previewed = (signal?: AbortSignal) =>
     previewJob(job, runDependencies(io, progress.logger, job.store), {
       shownRows,
       workersFor: (spec, count) => pool.workersFor(spec, count),
       onEvent: progress.onEvent,
-      ...(options.measure !== undefined && {
+      ...(signal && {
         measure: {
           ...(rows !== undefined && { rows }),
           openEngine: (spec) => openedEngine(spec, options.install, io, progress, signal),
           signal,
         },
       }),
-    }),
-  );
+    });
+  // Nothing but an engine has to be closed: without one a signal ends this at once.
+  const isMeasured = options.measure !== undefined;
+  const found = isMeasured
+    ? (await untilSignal(io, progress.logger, previewed)).result
+    : await previewed();
   progress.close();
   const advice = options.wishes && (await adviceFor(job, found, options.wishes));
   if (options.json)

@@ -5,9 +5,10 @@ import { memberTexts } from "../../foundation/json-members.ts";
 import { linesOfChunks } from "../../foundation/lines.ts";
 import type { DeadLetter } from "../../run/attempt/result-lines.ts";
 import type { RunDependencies } from "../../run/dependencies.ts";
+import { readPlan } from "../../run/plan.ts";
 import type { ResultsEnd } from "../../run/results.ts";
 import { type CliIo, write } from "../io.ts";
-import { openTarget, runArgument } from "../run-target.ts";
+import { openTarget, type RunTarget, runArgument } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
 
 interface ResultsFlags {
@@ -44,6 +45,8 @@ async function results(run: string, options: ResultsFlags, io: CliIo): Promise<v
   }
   const target = await openTarget(run, io);
   const { storage, outside, dependencies } = target;
+  // For other readers of the files; who may only read them reads what the seal names all the same.
+  await mendResults(target).catch(() => {});
   const stop = new AbortController();
   const ignore = io.onSignal(() => stop.abort());
   const signal = AbortSignal.any([stop.signal, io.outputClosed]);
@@ -72,6 +75,13 @@ async function results(run: string, options: ResultsFlags, io: CliIo): Promise<v
   } finally {
     ignore();
   }
+}
+
+/** Publishes again what an older process has overwritten since the run was sealed. */
+async function mendResults({ storage, outside, dependencies }: RunTarget): Promise<void> {
+  const { completeSeal } = await import("../../run/seal/publish-seal.ts");
+  const { openStorage } = dependencies;
+  await completeSeal({ storage, outside, openStorage }, await readPlan(storage));
 }
 
 /** The rows of dead letters by their own bytes, a line each. */

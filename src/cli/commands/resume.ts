@@ -2,33 +2,21 @@ import type { Command } from "commander";
 import type { CliIo } from "../io.ts";
 import { localPool } from "../local-pool.ts";
 import { openProgress } from "../progress.ts";
-import { callOptions, endCall } from "../run-call.ts";
+import { type CallFlags, callOptions, endCall, withCallFlags } from "../run-call.ts";
 import { openTarget, runArgument, withOwnStores } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
 import { untilSignal } from "../until-signal.ts";
 
-interface ResumeOptions {
-  set?: readonly string[];
-  install: boolean;
-  json?: boolean;
-  quiet?: boolean;
-}
-
-const collect = (text: string, before: readonly string[] = []) => [...before, text];
-
 /** `sluice resume DIR`: goes on with the run that lies there, by its own job. */
 export function register(command: Command, given: CliIo): void {
   const io = withStoreFlags(command, given);
-  command
-    .argument(...runArgument)
-    .option("--set <key=value>", "change how it goes on, as budget.usd=5 or workers.max=2", collect)
-    .option("--no-install", "fetch neither engine packages nor models")
-    .option("--json", "progress and the summary as JSON lines")
-    .option("--quiet", "no progress")
-    .action((run: string, options: ResumeOptions) => resume(run, options, io));
+  const described = command.argument(...runArgument);
+  withCallFlags(described, "change how it goes on, as budget.usd=5 or workers.max=2").action(
+    (run: string, options: CallFlags) => resume(run, options, io),
+  );
 }
 
-async function resume(run: string, options: ResumeOptions, io: CliIo): Promise<void> {
+async function resume(run: string, options: CallFlags, io: CliIo): Promise<void> {
   const progress = openProgress(options, io);
   const { location, dependencies } = await withOwnStores(
     await openTarget(run, io, progress.logger),

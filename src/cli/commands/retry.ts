@@ -11,22 +11,16 @@ import { type CliIo, write } from "../io.ts";
 import { localPool } from "../local-pool.ts";
 import { openProgress } from "../progress.ts";
 import { counted } from "../quantities.ts";
-import { callOptions, endCall } from "../run-call.ts";
+import { type CallFlags, callOptions, endCall, withCallFlags } from "../run-call.ts";
 import { openTarget, runArgument, withOwnStores } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
 import { untilSignal } from "../until-signal.ts";
 
-interface RetryOptions {
+interface RetryOptions extends CallFlags {
   where: RetryWhere;
-  set?: readonly string[];
   reread?: string | true;
   abandon?: boolean;
-  install: boolean;
-  json?: boolean;
-  quiet?: boolean;
 }
-
-const collect = (text: string, before: readonly string[] = []) => [...before, text];
 
 /** `sluice retry DIR`: asks the failed rows of a sealed run again. */
 export function register(command: Command, given: CliIo): void {
@@ -38,16 +32,14 @@ export function register(command: Command, given: CliIo): void {
         .choices(["failed", "finish_reason=length"])
         .default("failed"),
     )
-    .option("--set <key=value>", "change one key, as generation.maxNewTokens=400", collect)
     .option(
       "--reread [file]",
       "read failed rows anew: from the input, where they were mended, or from a file of mended rows",
     )
-    .option("--abandon", "drop the retry that is begun; the results stay as they are")
-    .option("--no-install", "fetch neither engine packages nor models")
-    .option("--json", "progress and the summary as JSON lines")
-    .option("--quiet", "no progress")
-    .action((run: string, options: RetryOptions) => retry(run, options, io));
+    .option("--abandon", "drop the retry that is begun; the results stay as they are");
+  withCallFlags(command, "change one key, as generation.maxNewTokens=400").action(
+    (run: string, options: RetryOptions) => retry(run, options, io),
+  );
 }
 
 async function retry(run: string, options: RetryOptions, io: CliIo): Promise<void> {

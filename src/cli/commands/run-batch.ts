@@ -4,6 +4,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { locateRun } from "../../run/locate.ts";
 import type { CliIo } from "../io.ts";
 import type { JobOptionValues } from "../job-options.ts";
+import { collect } from "../run-call.ts";
 import { declareRunOptions, type RunOptions, run } from "./run.ts";
 
 interface BatchOptions {
@@ -13,8 +14,6 @@ interface BatchOptions {
   servedModelName?: string[];
   set?: readonly string[];
 }
-
-const collect = (text: string, before: readonly string[] = []) => [...before, text];
 
 /** `sluice run-batch`: `sluice run` with the options of vLLM's command of that name. */
 export function register(command: Command, io: CliIo): void {

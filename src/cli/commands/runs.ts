@@ -7,6 +7,7 @@ import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { silentLogger } from "../../foundation/logger.ts";
 import type { RunDependencies } from "../../run/dependencies.ts";
 import { planPath } from "../../run/layout.ts";
+import { runStorage } from "../../run/run-storage.ts";
 import { type RunStatus, StatusReader } from "../../run/status.ts";
 import { type CliIo, write } from "../io.ts";
 import { duration } from "../progress-view.ts";
@@ -73,7 +74,7 @@ interface FoundRun {
 async function readRun(location: string, dependencies: RunDependencies): Promise<FoundRun> {
   const { clock, processes, openStorage } = dependencies;
   try {
-    const reader = new StatusReader(openStorage(location), { clock, processes });
+    const reader = new StatusReader(runStorage(openStorage(location)), { clock, processes });
     return { location, status: (await reader.read()).run };
   } catch (error) {
     return { location, problem: asSluiceError(error) };

@@ -16,19 +16,21 @@ export function register(command: Command, given: CliIo): void {
 }
 
 async function verify(run: string, options: { json?: boolean }, io: CliIo): Promise<void> {
-  const { verifyRun } = await import("../../run/seal/verify.ts");
+  const { verifyAndMend } = await import("../../run/seal/verify-and-mend.ts");
   const { storage, outside, dependencies } = await openTarget(run, io);
   const { openStorage } = dependencies;
-  const { manifest, damages, checked } = await verifyRun(storage, outside, openStorage);
+  const verified = await verifyAndMend({ storage, outside, openStorage });
+  const { manifest, damages, checked, mended } = verified;
   if (options.json) {
     const runId = manifest?.runId ?? null;
     await write(
       io,
-      `${JSON.stringify({ intact: damages.length === 0, runId, checked, damages })}\n`,
+      `${JSON.stringify({ intact: damages.length === 0, runId, checked, damages, mended })}\n`,
     );
     if (damages.length > 0) io.setExitCode(exitCodes.storage);
     return;
   }
+  for (const { file, problem } of mended) await write(io, `${file}: ${problem}; it is mended\n`);
   if (damages.length === 0) {
     const { tasks, rows, bytes } = checked;
     const facts = [counted(tasks, "task"), counted(rows, "row"), counted(bytes, "byte")];

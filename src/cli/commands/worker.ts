@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
 import { absoluteLocation } from "../../data/storage/open.ts";
+import { redactor } from "../../engines/secrets.ts";
 import { jsonLinesChannel } from "../../foundation/channel.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { textLogger } from "../../foundation/logger.ts";
@@ -36,7 +37,8 @@ async function work(run: string | undefined, options: WorkerOptions, io: CliIo):
   if (modes.length !== 1) {
     throw new SluiceError("USAGE", "give exactly one of --stdio, --tasks and --share");
   }
-  const logger = textLogger((line) => void io.stderr.write(line));
+  const redact = redactor(io.environment);
+  const logger = textLogger((line) => void io.stderr.write(redact(line)));
   const context = engineContext(io, logger);
   const output = run === undefined ? undefined : await outputOf(run, io);
   const dependencies = runDependencies(io, logger, output?.store);

@@ -3,7 +3,6 @@ import {
   exactText,
   parseWritten,
   type WrittenJson,
-  WrittenNumber,
   type WrittenRow,
 } from "../../foundation/exact-json.ts";
 import type { EncoderOptions, RowEncoder } from "./encoder.ts";
@@ -47,9 +46,8 @@ function fieldsOf(row: WrittenRow, names: readonly string[], known: ReadonlySet<
 
 function fieldOf(value: WrittenJson): Field {
   if (value === null || typeof value === "string") return value;
-  const isNumber = typeof value === "number" || value instanceof WrittenNumber;
-  const isSpecial = isNumber && exactText(value) === "null";
-  return isSpecial ? null : exactText(value);
+  const text = exactText(value);
+  return text === "null" ? null : text;
 }
 
 function textOf(rows: readonly Field[][], delimiter: string): Uint8Array {

@@ -52,6 +52,8 @@ export interface RowReadOptions extends SourceOptions {
   maxLineBytes: number;
   /** False where only `raw` is needed: rows may then have neither `value` nor `error`. */
   parse?: boolean;
+  /** Told before something is decoded where in the file it lies, for whoever ends that. */
+  onPlace?: (place: string) => void;
 }
 
 /** What `Slice` says of a range, without the file's name and format. */

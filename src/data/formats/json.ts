@@ -8,7 +8,7 @@ import type { CutRule, SliceRange } from "./format.ts";
 import { ElementScanner } from "./json-elements.ts";
 import { findList, fromList } from "./json-list.ts";
 import { faultyRow, parseRow } from "./parse-row.ts";
-import { RangeCutter } from "./range-cutter.ts";
+import { ChunkCutter } from "./range-cutter.ts";
 import { RecordHolder } from "./record-holder.ts";
 import { RowBatch } from "./row-batch.ts";
 import type { RowFormat } from "./row-format.ts";
@@ -54,36 +54,20 @@ async function* scanElements(
   reader: RandomReader,
   { file, rule, chunkBytes, isPart }: ElementScan,
 ): AsyncGenerator<SliceRange> {
-  const cutter = new RangeCutter(rule);
-  let chunk: Buffer = Buffer.alloc(0);
-  let base = 0;
-  let hashed = 0;
+  const cutter = new ChunkCutter(rule);
   const scanner = new ElementScanner(
     { file, start: 0, firstLine: 1, isPart },
-    {
-      start(offset, line) {
-        if (cutter.isFull) {
-          cutter.add(chunk.subarray(hashed, offset - base));
-          hashed = offset - base;
-          cutter.cut(offset, line);
-        }
-        cutter.count();
-      },
-      end() {},
-    },
+    { start: (offset, line) => cutter.start(offset, line), end() {} },
   );
   const range = { start: 0, end: reader.bytes };
-  for await (chunk of chunksOf(reader, file, range, chunkBytes)) {
-    hashed = 0;
-    if (base === 0) assertNoUtf16(chunk, file);
-    scanner.push(withoutMark(chunk, base));
-    cutter.add(chunk.subarray(hashed));
-    base += chunk.length;
-    yield* cutter.take();
+  for await (const chunk of chunksOf(reader, file, range, chunkBytes)) {
+    if (cutter.base === 0) assertNoUtf16(chunk, file);
+    cutter.begin(chunk);
+    scanner.push(withoutMark(chunk, cutter.base));
+    yield* cutter.endChunk();
   }
   scanner.end();
-  cutter.end(base);
-  yield* cutter.take();
+  yield* cutter.end();
 }
 
 interface ElementReading {

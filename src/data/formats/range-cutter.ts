@@ -68,3 +68,50 @@ export class RangeCutter {
     return finished;
   }
 }
+
+/** Cuts where a record starts that a scanner finds within chunks of the file. */
+export class ChunkCutter {
+  readonly #cutter: RangeCutter;
+  #chunk: Uint8Array = new Uint8Array(0);
+  /** Up to where the bytes of the chunk belong to ranges that ended. */
+  #hashed = 0;
+  #base = 0;
+
+  constructor(rule: CutRule) {
+    this.#cutter = new RangeCutter(rule);
+  }
+
+  /** Where the current chunk begins. */
+  get base(): number {
+    return this.#base;
+  }
+
+  begin(chunk: Uint8Array): void {
+    this.#chunk = chunk;
+    this.#hashed = 0;
+  }
+
+  /** A record starts at `offset` of the file, within the chunk. */
+  start(offset: number, line: number): void {
+    if (this.#cutter.isFull) {
+      const at = offset - this.#base;
+      this.#cutter.add(this.#chunk.subarray(this.#hashed, at));
+      this.#hashed = at;
+      this.#cutter.cut(offset, line);
+    }
+    this.#cutter.count();
+  }
+
+  /** Ends the chunk; gives the ranges that ended within it. */
+  endChunk(): SliceRange[] {
+    this.#cutter.add(this.#chunk.subarray(this.#hashed));
+    this.#base += this.#chunk.length;
+    return this.#cutter.take();
+  }
+
+  /** Ends the last range; gives it. */
+  end(): SliceRange[] {
+    this.#cutter.end(this.#base);
+    return this.#cutter.take();
+  }
+}

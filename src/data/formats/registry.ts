@@ -3,6 +3,7 @@ import { limits } from "../../foundation/limits.ts";
 import { nearest } from "../../foundation/suggest.ts";
 import { compressionEndings, compressionOf, fileNameOf } from "../decompressing.ts";
 import type { FileForm } from "../row.ts";
+import { apart } from "./apart/apart.ts";
 import { arrowFormat } from "./arrow/arrow.ts";
 import { csvFormat, delimitedFormat, tsvFormat } from "./csv/csv.ts";
 import { jsonFormat } from "./json.ts";
@@ -23,8 +24,8 @@ const formats: readonly RowFormat[] = [
   textFormat(),
   textFileFormat(),
   filesFormat(),
-  parquetFormat(),
-  arrowFormat(),
+  apart(parquetFormat()),
+  apart(arrowFormat()),
   openaiBatchFormat,
 ];
 

@@ -63,8 +63,14 @@ export class S3Bucket {
     const page = (after: string | undefined) =>
       this.#send(prefix, (requests) => requests.list(prefix, after));
     let coming = page(undefined);
+    let asked: string | undefined;
     for (;;) {
       const { objects, next } = await coming;
+      if (next !== undefined && next === asked) {
+        const file = this.#pathOf(prefix);
+        throw new SluiceError("STORE_FAILED", "its listing goes on where it was", { file });
+      }
+      asked = next;
       if (next !== undefined) {
         coming = page(next);
         coming.catch(() => {});

@@ -15,3 +15,21 @@ export function besideFile(file: string, path: string): string {
   const [, root, folder] = /^([^:]+:\/\/[^/]+)\/?(.*?)[^/]*$/s.exec(shownPath(file))!;
   return root! + resolve("/", folder!, path);
 }
+
+/**
+ * True of a place that a folder holds at any depth, by their names alone; `..` does not lead out.
+ *
+ * @example
+ * isBelow("s3://bucket/in/../secret.txt", "s3://bucket/in"); // false
+ */
+export function isBelow(path: string, folder: string): boolean {
+  const above = normalized(folder).replace(/\/*$/, "/");
+  return normalized(path).startsWith(above);
+}
+
+/** A whole path, or an address, without `.` and `..`. */
+export function normalized(path: string): string {
+  if (schemeOf(path) === undefined) return resolve(path);
+  const [, root, below] = /^([^:]+:\/\/[^/]*)(.*)$/s.exec(path)!;
+  return `${root!.toLowerCase()}${resolve("/", below!)}`;
+}

@@ -1,6 +1,6 @@
 import type { Dirent } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import picomatch from "picomatch";
 import { SluiceError } from "../../foundation/errors.ts";
 import { isAbsent, systemCode } from "../storage/local-errors.ts";
@@ -10,6 +10,34 @@ export function isGlob(path: string): boolean {
   return picomatch.scan(path).isGlob;
 }
 
+/** The folder in which all lies that a path or a glob means, as it is written there. */
+export function fixedFolder(path: string): string {
+  return isGlob(path) ? picomatch.scan(path).base : dirname(path);
+}
+
+/**
+ * The folder that a glob starts from, absolute, and the rest of it. A folder whose name looks like
+ * a glob, as `{a,b}`, is itself before it is a glob.
+ */
+export async function splitGlob(
+  pattern: string,
+  baseDirectory: string,
+): Promise<{ root: string; glob: string }> {
+  const names = resolve(baseDirectory, pattern).split("/").slice(1);
+  let root = "/";
+  while (names.length > 1) {
+    const folder = join(root, names[0]!);
+    if (isGlob(names[0]!) && !(await isFolder(folder))) break;
+    root = folder;
+    names.shift();
+  }
+  return { root, glob: names.join("/") };
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined))?.isDirectory() ?? false;
+}
+
 /**
  * Paths of the files that a glob matches, absolute, in the order in which folders are read. Names
  * that begin with a dot are matched only where the glob says the dot.
@@ -17,8 +45,7 @@ export function isGlob(path: string): boolean {
  * @param baseDirectory what a relative glob starts from.
  */
 export async function* matchFiles(pattern: string, baseDirectory: string): AsyncGenerator<string> {
-  const { base, glob } = picomatch.scan(pattern);
-  const root = resolve(baseDirectory, base);
+  const { root, glob } = await splitGlob(pattern, baseDirectory);
   const isMatch = picomatch(glob);
   const withDots = /(^|\/)\./.test(glob);
   const hasAnyDepth = glob.includes("**");
@@ -43,8 +70,7 @@ export async function* matchFiles(pattern: string, baseDirectory: string): Async
 
 async function isLinkedFolder(root: string, path: string, entry: Dirent): Promise<boolean> {
   if (!entry.isSymbolicLink()) return false;
-  const status = await stat(join(root, path)).catch(() => undefined);
-  return status?.isDirectory() ?? false;
+  return isFolder(join(root, path));
 }
 
 /**

@@ -1,6 +1,11 @@
-import type { Dispatcher } from "undici";
 import { SluiceError } from "../../foundation/errors.ts";
-import { askRemote, type RemoteAnswer, readBody, single } from "../../foundation/remote-file.ts";
+import {
+  askRemote,
+  type DispatcherFor,
+  type RemoteAnswer,
+  readBody,
+  single,
+} from "../../foundation/remote-file.ts";
 import type { SourceContext } from "./source-store.ts";
 import { askedAgain, dropBody, failureOf, Interrupted } from "./tries.ts";
 
@@ -11,7 +16,7 @@ export interface HttpFileOptions {
   url: string;
   /** Sent to the origin of `url` alone. */
   token?: string;
-  dispatcher: Dispatcher;
+  dispatcher: DispatcherFor;
   context: SourceContext;
   /** What an answer says of the file's content; default: its ETag or its date. */
   tagOf?(answer: RemoteAnswer): string | undefined;

@@ -1,7 +1,13 @@
 import type { Dispatcher } from "undici";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
-import { downloadDispatcher } from "../../foundation/remote-file.ts";
+import {
+  assertWithin,
+  isPrivateAllowed,
+  lookupWithin,
+  type Reach,
+} from "../../foundation/reach.ts";
+import { type DispatcherFor, downloadDispatcher } from "../../foundation/remote-file.ts";
 import { shownPath } from "../../foundation/shown-path.ts";
 import type { OpenHints } from "../open-files.ts";
 import { type ReadAheadBudget, readAhead } from "../read-ahead.ts";
@@ -15,26 +21,37 @@ import { Spools } from "./spools.ts";
 export class HttpFiles {
   readonly #context: SourceContext;
   readonly #budget: ReadAheadBudget;
-  readonly #dispatcher: Dispatcher;
+  readonly #reach: Reach | undefined;
   readonly #spools: Spools;
+  /** For servers in private networks too, and for all others. */
+  readonly #dispatchers = new Map<boolean, Dispatcher>();
 
-  constructor(context: SourceContext, budget: ReadAheadBudget) {
+  /** @param reach default: all that is no metadata of a cloud, for the user names the address. */
+  constructor(context: SourceContext, budget: ReadAheadBudget, reach?: Reach) {
     this.#context = context;
     this.#budget = budget;
+    this.#reach = reach;
     this.#spools = new Spools(context);
-    this.#dispatcher = downloadDispatcher(context.environment, {
+  }
+
+  /** @throws (what it returns) SluiceError `FILE_REFUSED` for what lies beyond the reach. */
+  readonly dispatcher: DispatcherFor = (url) => {
+    const isPrivate = this.#reach === undefined || isPrivateAllowed(this.#reach, url);
+    assertWithin(url, isPrivate);
+    const known = this.#dispatchers.get(isPrivate);
+    if (known) return known;
+    const made = downloadDispatcher(this.#context.environment, {
       connectTimeoutMs: limits.sourceConnectTimeoutMs,
       stallTimeoutMs: limits.sourceStallTimeoutMs,
       connections: limits.maxSourceConnections,
+      lookup: lookupWithin(isPrivate),
     });
-  }
-
-  get dispatcher(): Dispatcher {
-    return this.#dispatcher;
-  }
+    this.#dispatchers.set(isPrivate, made);
+    return made;
+  };
 
   file(options: Omit<HttpFileOptions, "dispatcher" | "context">): HttpFile {
-    return new HttpFile({ ...options, dispatcher: this.#dispatcher, context: this.#context });
+    return new HttpFile({ ...options, dispatcher: this.dispatcher, context: this.#context });
   }
 
   /** Its size too where the server does not say it: then the file is fetched to be measured. */
@@ -95,7 +112,10 @@ export function httpsSource(files: HttpFiles): SourceStore {
         throw isAbsent(error) ? missing(path, error) : error;
       }
     },
-    open: (path, hints = {}) => files.open(path, files.file({ path, url: path }), hints),
+    async open(path, hints = {}) {
+      parsedAddress(path);
+      return await files.open(path, files.file({ path, url: path }), hints);
+    },
   };
 }
 
@@ -111,10 +131,15 @@ function missing(path: string, cause: SluiceError): SluiceError {
   return new SluiceError("INPUT_MISSING", shownPath(path), { hint, cause });
 }
 
+/** @throws SluiceError `INPUT_UNREADABLE` for what is no address. */
+function parsedAddress(path: string): URL {
+  if (URL.canParse(path)) return new URL(path);
+  throw new SluiceError("INPUT_UNREADABLE", "it is not an address", { file: path });
+}
+
 /** @throws SluiceError `INPUT_UNREADABLE` for what is no address, or holds a password. */
 function assertAddress(path: string): void {
-  const url = URL.canParse(path) ? new URL(path) : undefined;
-  if (!url) throw new SluiceError("INPUT_UNREADABLE", "it is not an address", { file: path });
+  const url = parsedAddress(path);
   if (url.username === "" && url.password === "") return;
   throw new SluiceError("INPUT_UNREADABLE", "the address holds a password", {
     file: `${url.protocol}//${url.host}${url.pathname}`,

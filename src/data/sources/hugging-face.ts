@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { SluiceError } from "../../foundation/errors.ts";
 import { hubEndpoint, hubPath, isHubOffline } from "../../foundation/hub.ts";
 import { limits } from "../../foundation/limits.ts";
@@ -44,7 +45,7 @@ const hubAddress = new RegExp(
  */
 export function parseHubPath(address: string): HubPath {
   const groups = hubAddress.exec(address)?.groups;
-  if (!groups) {
+  if (!groups || !isEncoded(groups.revision ?? "")) {
     throw new SluiceError("INPUT_UNREADABLE", "it names no files of a dataset", {
       file: address,
       hint: "write it as hf://datasets/OWNER/NAME/*.parquet, with @REVISION after NAME if need be",
@@ -52,6 +53,14 @@ export function parseHubPath(address: string): HubPath {
   }
   const { repository, revision = "main", path, root } = groups as unknown as HubPath;
   return { repository, revision: decodeURIComponent(revision), path, root };
+}
+
+function isEncoded(text: string): boolean {
+  try {
+    return decodeURIComponent(text) !== undefined;
+  } catch {
+    return false;
+  }
 }
 
 /**
@@ -117,7 +126,9 @@ class Hub {
     const place = folder === "" ? encodeURIComponent(revision) : hubPath(revision, folder);
     const tree = `${this.#endpoint}/api/datasets/${repository}/tree/${place}`;
     let url: string | undefined = `${tree}?recursive=${isDeep}`;
+    const asked = new Set<string>();
     while (url !== undefined) {
+      assertGoesOn(asked, url, shown);
       const page: { entries: TreeEntry[]; next: string | undefined } = await this.#page(url, shown);
       for (const { type, path, size, oid, lfs } of page.entries) {
         if (!path.startsWith(prefix)) continue;
@@ -139,7 +150,7 @@ class Hub {
         if (code === "EntryNotFound") return { entries: [], next: undefined };
         throw this.#refusal(answer, code, shown);
       }
-      const entries = JSON.parse(await textOf(answer, shown)) as TreeEntry[];
+      const entries = entriesIn(await textOf(answer, shown), shown);
       return { entries, next: this.#nextPage(answer, shown) };
     });
   }
@@ -147,11 +158,11 @@ class Hub {
   #nextPage({ headers }: RemoteAnswer, file: string): string | undefined {
     const link = /<([^>]+)>\s*;[^,]*rel="?next"?/.exec(single(headers.link) ?? "")?.[1];
     if (link === undefined) return undefined;
-    const next = new URL(link, this.#endpoint);
+    const next = URL.canParse(link, this.#endpoint) ? new URL(link, this.#endpoint) : undefined;
+    if (next === undefined) throw badListing("names no address as its next page", file);
     // It is asked with the token.
     if (next.origin === new URL(this.#endpoint).origin) return next.href;
-    const detail = `the hub's listing goes on at another server, ${next.host}`;
-    throw new SluiceError("INPUT_UNREADABLE", detail, { file });
+    throw badListing(`goes on at another server, ${next.host}`, file);
   }
 
   #refusal(answer: RemoteAnswer, code: string | undefined, file: string): Error {
@@ -190,6 +201,40 @@ class Hub {
   }
 }
 
+/** Pages of a listing that name one another would never end. */
+function assertGoesOn(asked: Set<string>, url: string, file: string): void {
+  if (asked.has(url)) throw badListing("names a page as its next that was there before", file);
+  asked.add(url);
+  if (asked.size > limits.maxListingPages) {
+    throw badListing(`has more than ${limits.maxListingPages} pages`, file);
+  }
+}
+
+function entriesIn(text: string, file: string): TreeEntry[] {
+  let list: unknown;
+  try {
+    list = JSON.parse(text);
+  } catch {
+    throw badListing("is not JSON", file);
+  }
+  if (Array.isArray(list) && list.every(isEntry)) return list;
+  throw badListing("is not a list of files", file);
+}
+
+function isEntry(entry: unknown): entry is TreeEntry {
+  const { type, path, size, oid, lfs } = (entry ?? {}) as Partial<Record<string, unknown>>;
+  const isNamed = typeof type === "string" && typeof path === "string";
+  const large = lfs as Partial<NonNullable<TreeEntry["lfs"]>> | undefined | null;
+  const facts = large ? [large.size, large.oid] : [size, oid];
+  const isMeasured =
+    Number.isSafeInteger(facts[0]) && ["string", "undefined"].includes(typeof facts[1]);
+  return isNamed && (type !== "file" || isMeasured);
+}
+
+function badListing(detail: string, file: string): SluiceError {
+  return new SluiceError("INPUT_UNREADABLE", `the hub's listing ${detail}`, { file });
+}
+
 async function textOf(answer: RemoteAnswer, file: string): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -197,7 +242,9 @@ async function textOf(answer: RemoteAnswer, file: string): Promise<string> {
     chunks.push(chunk);
     bytes += chunk.length;
     if (bytes <= limits.maxListingBytes) return;
-    throw new SluiceError("INPUT_UNREADABLE", "the hub's listing has pages without end", { file });
+    throw badListing(`has a page of more than ${limits.maxListingBytes} bytes`, file);
   });
-  return Buffer.concat(chunks).toString();
+  const page = Buffer.concat(chunks);
+  if (!isUtf8(page)) throw badListing("is not UTF-8", file);
+  return page.toString();
 }

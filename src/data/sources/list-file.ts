@@ -1,8 +1,9 @@
 import { type ErrorCode, errorTable } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
+import { schemeOf } from "../storage/open.ts";
 import type { RandomReader } from "../storage/storage.ts";
-import { besideFile } from "./beside-file.ts";
+import { besideFile, normalized } from "./beside-file.ts";
 
 /** One line of a list of files. */
 export interface ListEntry {
@@ -23,7 +24,8 @@ const maxEntryBytes = 16 * 1024;
  * paths start from the list's folder.
  *
  * @param prefixes beginnings of paths, and what stands for them here; the longest that fits counts.
- * @throws SluiceError `INPUT_UNREADABLE` with the line.
+ * @throws SluiceError `INPUT_UNREADABLE` with the line, also where a far list names a file of this
+ *   machine that no prefix stands for.
  */
 export async function* listEntries(
   list: string,
@@ -47,8 +49,38 @@ export async function* listEntries(
       });
     }
     const found = { path: besideFile(list, mapped(path)), line };
+    assertReachable(found.path, list, line, prefixes);
     yield output === undefined ? found : { ...found, output: mapped(output) };
   }
+}
+
+/** A list of another machine has no business with files of this one, unless the job maps them. */
+function assertReachable(
+  path: string,
+  list: string,
+  line: number,
+  prefixes: Readonly<Record<string, string>>,
+): void {
+  if (schemeOf(list) === undefined || schemeOf(path) !== undefined) return;
+  if (isMapped(path, list, prefixes)) return;
+  throw new SluiceError("INPUT_UNREADABLE", `a far list names ${path}, a file of this machine`, {
+    file: list,
+    line,
+    hint: "let input.prefixes map what the list says to a folder here, or copy the list here",
+  });
+}
+
+/** True of a place below one that a list's prefixes lead to, which the job itself names. */
+export function isMapped(
+  path: string,
+  list: string,
+  prefixes: Readonly<Record<string, string>> = {},
+): boolean {
+  const targets = Object.values(prefixes).map((target) => {
+    const whole = normalized(besideFile(list, target));
+    return target.endsWith("/") ? whole.replace(/\/*$/, "/") : whole;
+  });
+  return targets.some((target) => normalized(path).startsWith(target));
 }
 
 /**

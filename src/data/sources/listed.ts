@@ -33,7 +33,10 @@ export async function findListed(
     ? await matching(pattern, listing, maxFiles)
     : await named(pattern, listing);
   if (found.length === 0) throw await missing(pattern, listing);
-  const files = found.map((file) => ({ ...file, path: listing.root + file.path }));
+  const below = isGlob(pattern) && {
+    below: (listing.root + fixedFolder(pattern)).replace(/\/$/, ""),
+  };
+  const files = found.map((file) => ({ ...file, ...below, path: listing.root + file.path }));
   return files.sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 

@@ -34,7 +34,7 @@ export async function copyToMachine(
   try {
     assertNotTooLarge(path, reader.bytes);
     folder = await mkdtemp(join(temporaryDirectory, "sluice-file-"));
-    const copy = join(folder, basename(shownPath(path)));
+    const copy = join(folder, nameOf(path));
     const handle = await open(copy, "wx", 0o600);
     try {
       for (let offset = 0; ; ) {
@@ -54,6 +54,12 @@ export async function copyToMachine(
   } finally {
     await reader.close();
   }
+}
+
+/** The name of a far file as one that every file system takes: programs go by its ending. */
+function nameOf(path: string): string {
+  const end = basename(shownPath(path)).replaceAll("\0", "").slice(-limits.maxCopyNameChars);
+  return end === "" || end === "." || end === ".." ? "file" : end;
 }
 
 function assertNotTooLarge(path: string, bytes: number): void {

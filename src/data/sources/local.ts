@@ -3,7 +3,7 @@ import { lstat, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { Storage } from "../storage/storage.ts";
-import { entriesOf, isGlob, matchFiles } from "./glob.ts";
+import { entriesOf, isGlob, matchFiles, splitGlob } from "./glob.ts";
 import { FolderNamed, missingInput, tooManyFiles } from "./missing.ts";
 import type { LeaveOut, SourceFile, SourceStore } from "./source-store.ts";
 
@@ -13,13 +13,13 @@ const statBatch = 64;
 /** Files of this machine, of which `root` is the storage. */
 export const localSource = (root: Storage): SourceStore => ({
   async find(path, baseDirectory, maxFiles) {
-    const paths = await pathsOf(path, baseDirectory, maxFiles);
+    const { paths, below } = await pathsOf(path, baseDirectory, maxFiles);
     const files: SourceFile[] = [];
     for (let start = 0; start < paths.length; start += statBatch) {
       const batch = paths.slice(start, start + statBatch);
       files.push(...(await Promise.all(batch.map((each) => sourceFile(each, path)))));
     }
-    return files;
+    return below === undefined ? files : files.map((file) => ({ ...file, below }));
   },
   async *list(place, leaveOut) {
     for await (const path of filesOf(place, leaveOut)) yield await sourceFile(path, place);
@@ -61,19 +61,26 @@ async function unreachable(path: string): Promise<SluiceError | undefined> {
   return link && unreadable("it is a link that leads nowhere", "remove the link, or mend it");
 }
 
-async function pathsOf(path: string, baseDirectory: string, maxFiles: number): Promise<string[]> {
+/** @returns `below`: of a glob the folder that it starts from. */
+async function pathsOf(
+  path: string,
+  baseDirectory: string,
+  maxFiles: number,
+): Promise<{ paths: string[]; below?: string }> {
   const literal = resolve(baseDirectory, path);
   // A name such as `part[1].jsonl` is itself before it is a glob.
-  const paths = isGlob(path) && !(await statusOf(literal)) ? [] : [literal];
-  if (paths.length === 0) {
-    for await (const found of matchFiles(path, baseDirectory)) {
-      paths.push(found);
-      if (paths.length > maxFiles) break;
-    }
+  if (!isGlob(path) || (await statusOf(literal))) {
+    if (maxFiles < 1) throw tooManyFiles(path);
+    return { paths: [literal] };
+  }
+  const paths: string[] = [];
+  for await (const found of matchFiles(path, baseDirectory)) {
+    paths.push(found);
+    if (paths.length > maxFiles) break;
   }
   if (paths.length > maxFiles) throw tooManyFiles(path);
   if (paths.length === 0) throw await missing(path, literal);
-  return paths.sort();
+  return { paths: paths.sort(), below: (await splitGlob(path, baseDirectory)).root };
 }
 
 async function sourceFile(path: string, pattern: string): Promise<SourceFile> {

@@ -1,5 +1,6 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
+import type { Reach } from "../../foundation/reach.ts";
 import { expandInputs, type InputFile, type InputSource } from "../inputs.ts";
 import type { OpenFile } from "../open-files.ts";
 import { ReadAheadBudget } from "../read-ahead.ts";
@@ -39,18 +40,24 @@ export interface InputStores {
    * @throws SluiceError as reading it throws, and `STORE_FULL`.
    */
   copy(path: string, signal: AbortSignal): Promise<LocalCopy>;
+  /** The same, where of web servers only those within reach are asked. */
+  within(reach: Reach): InputStores;
 }
 
 const thisMachine = localSource(localStorage("/"));
 
 /** Inputs of this machine alone. */
-export const localInputs: InputStores = inputsOf("/tmp", async (path) => {
-  const scheme = schemeOf(path);
-  if (scheme === undefined) return thisMachine;
-  throw new SluiceError("UNSUPPORTED", `input of the scheme ${scheme}: in ${path}`, {
-    hint: "give paths of this machine",
-  });
-});
+export const localInputs: InputStores = inputsOf(
+  "/tmp",
+  async (path) => {
+    const scheme = schemeOf(path);
+    if (scheme === undefined) return thisMachine;
+    throw new SluiceError("UNSUPPORTED", `input of the scheme ${scheme}: in ${path}`, {
+      hint: "give paths of this machine",
+    });
+  },
+  () => localInputs,
+);
 
 /**
  * Inputs by the schemes of their paths: files of this machine, `s3://`, `r2://`, `gs://`,
@@ -64,40 +71,49 @@ export const localInputs: InputStores = inputsOf("/tmp", async (path) => {
 export function inputStores(context: SourceContext): InputStores {
   const budget = new ReadAheadBudget();
   const known = new Map<string, Promise<SourceStore>>();
-  let files: Promise<import("./https.ts").HttpFiles> | undefined;
-  const httpFiles = () => {
-    files ??= import("./https.ts").then(({ HttpFiles }) => new HttpFiles(context, budget));
-    return files;
+  const inReach = new Map<string, InputStores>();
+  const httpFiles = async (reach?: Reach) => {
+    const { HttpFiles } = await import("./https.ts");
+    return new HttpFiles(context, budget, reach);
   };
-  const https = async () => (await import("./https.ts")).httpsSource(await httpFiles());
+  const https = async (reach?: Reach) =>
+    (await import("./https.ts")).httpsSource(await httpFiles(reach));
   const s3 = async () => (await import("./s3.ts")).s3Source(context, budget);
-  const makers: Record<string, () => Promise<SourceStore>> = {
-    s3,
-    r2: s3,
-    gs: s3,
-    https,
-    http: https,
-    hf: async () =>
-      (await import("./hugging-face.ts")).huggingFaceSource(await httpFiles(), context),
+  // Whoever runs Sluice chooses the hub and the stores, and what they redirect to.
+  const hf = async () =>
+    (await import("./hugging-face.ts")).huggingFaceSource(await httpFiles(), context);
+  const makers: Record<string, (reach?: Reach) => Promise<SourceStore>> = {
+    ...{ s3, r2: s3, gs: s3, https, http: https, hf },
   };
-  return inputsOf(context.temporaryDirectory, async (path) => {
-    const scheme = schemeOf(path);
-    if (scheme === undefined) return thisMachine;
-    const make = makers[scheme];
-    if (!make) {
-      throw new SluiceError("UNSUPPORTED", `input of the scheme ${scheme}: in ${path}`, {
-        hint: `give a path of this machine, or one of ${Object.keys(makers).join("://, ")}://`,
-      });
-    }
-    const store = known.get(scheme) ?? make();
-    known.set(scheme, store);
-    return await store;
-  });
+  const storesWithin = (reach?: Reach): InputStores => {
+    const reachKey = JSON.stringify(reach ?? null);
+    const storeOf = async (path: string) => {
+      const scheme = schemeOf(path);
+      if (scheme === undefined) return thisMachine;
+      const make = makers[scheme];
+      if (!make) {
+        throw new SluiceError("UNSUPPORTED", `input of the scheme ${scheme}: in ${path}`, {
+          hint: `give a path of this machine, or one of ${Object.keys(makers).join("://, ")}://`,
+        });
+      }
+      const key = make === https ? reachKey : scheme;
+      const store = known.get(key) ?? make(reach);
+      known.set(key, store);
+      return await store;
+    };
+    // Those of one reach share connections and copies.
+    const stores =
+      inReach.get(reachKey) ?? inputsOf(context.temporaryDirectory, storeOf, storesWithin);
+    inReach.set(reachKey, stores);
+    return stores;
+  };
+  return storesWithin();
 }
 
 function inputsOf(
   temporaryDirectory: string,
   storeOf: (path: string) => Promise<SourceStore>,
+  within: (reach: Reach) => InputStores,
 ): InputStores {
   const open: OpenFile = async (path, hints) => (await storeOf(path)).open(path, hints);
   return {
@@ -115,5 +131,6 @@ function inputsOf(
       const { copyToMachine } = await import("./local-copy.ts");
       return copyToMachine(path, open, temporaryDirectory, signal);
     },
+    within,
   };
 }

@@ -11,6 +11,8 @@ export interface SourceFile {
   bytes: number;
   /** Milliseconds since 1970, 0 where nobody tells: a hint of a change, never a proof. */
   modifiedMs: number;
+  /** The folder that a glob, or the name of a folder, found it in or below; absent for a name. */
+  below?: string;
   /** What the server says of its content, and says otherwise once that has changed. */
   etag?: string;
 }

@@ -44,6 +44,7 @@ export const commandDescription: EngineDescription<CommandModelOptions> = {
   keepsPrefixes: false,
   takesRows: true,
   usesAllCores: true,
+  executes: ({ command, args }) => [[command, ...args].join(" ")],
   devices: replicaDevices,
   notices: replicaNotices,
   readyTimeoutMs: replicaReadyTimeoutMs,

@@ -70,6 +70,8 @@ export class RunningProgram {
   #hasEnded = false;
   /** Why this side ended it. */
   #killedBecause: string | undefined;
+  /** It did not answer a batch in time. */
+  #isLate = false;
 
   constructor(options: ProgramOptions, context: ProgramContext) {
     this.#options = options;
@@ -95,8 +97,8 @@ export class RunningProgram {
   /**
    * Sends a batch and waits for its answer. One batch at a time.
    *
-   * @throws SluiceError `ENGINE_DIED` where the program ended, or did not answer in time and was
-   *   ended.
+   * @throws SluiceError `ENGINE_DIED` where the program ended, `ENGINE_STALLED` where it did not
+   *   answer in time and was ended.
    */
   ask(line: BatchLine): Promise<ReplyLine> {
     const { clock } = this.#context;
@@ -107,6 +109,7 @@ export class RunningProgram {
     const { promise, resolve, reject } = Promise.withResolvers<ReplyLine>();
     this.#asked = { batch: line.batch, resolve, reject };
     const cancel = clock.schedule(timeoutMs, () => {
+      this.#isLate = true;
       const rows = line.items.length === 1 ? "1 row" : `${line.items.length} rows`;
       this.#end(`no answer to ${rows} within ${timeoutMs / 1000} s`);
     });
@@ -195,7 +198,8 @@ export class RunningProgram {
     this.#becomesReady.reject(this.#startFailure(how, end));
     const last = this.#lines.at(-1);
     const told = `${how}${last === undefined ? "" : `; its last line: ${last}`}`;
-    this.#asked?.reject(new SluiceError("ENGINE_DIED", told));
+    const code = this.#isLate ? "ENGINE_STALLED" : "ENGINE_DIED";
+    this.#asked?.reject(new SluiceError(code, told));
     this.#asked = undefined;
     return told;
   }

@@ -116,6 +116,8 @@ class FakeEngine implements Engine {
 
   #fail(held: Held, kind: FakeFailureKind): void {
     const detail = `row ${held.request.index}, kind ${kind}`;
+    // As user code does that never ends.
+    while (kind === "stall-worker");
     if (kind === "kill-engine" || kind === "kill-worker") {
       if (kind === "kill-worker") this.#context.killProcess();
       return this.#rejectAll(new SluiceError("ENGINE_DIED", `the fake engine: ${detail}`));

@@ -4,7 +4,7 @@ import { setting } from "../../foundation/setting.ts";
 const count = z.int().min(1);
 const rate = z.number().min(0).max(1);
 
-/** How the fake engine can fail; the last two end the engine, or the worker process. */
+/** How the fake engine can fail; the last three end the engine or the worker, or never return. */
 export const fakeFailureKinds = [
   "retryable",
   "refused",
@@ -12,6 +12,7 @@ export const fakeFailureKinds = [
   "fatal-run",
   "kill-engine",
   "kill-worker",
+  "stall-worker",
 ] as const;
 
 /** `model` of a job with engine `fake`. */

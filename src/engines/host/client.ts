@@ -55,7 +55,8 @@ export interface HostedClient extends Engine {
    * `timeoutMs` ends the host, which is started again for the next one. Where `signal` is aborted
    * the host is told, and what it says then is waited for.
    *
-   * @throws SluiceError of scope `engine` when it died, or what it says of the whole batch.
+   * @throws SluiceError of scope `engine` when it died or was too late, or what it says of the
+   *   whole batch.
    */
   runBatch(
     items: readonly Json[],
@@ -162,11 +163,13 @@ class HostedEngineClient implements HostedClient {
 
   async close(): Promise<void> {
     const ended = this.#lives.close();
+    // Whoever did not answer while it was waited for may never do.
+    const graceMs = this.#held.size > 0 ? limits.busyHostGraceMs : limits.stopGraceMs;
     this.#rejectAll(this.#lives.closing.reason);
     const host = await ended;
     if (host === undefined) return;
     host.channel.send({ type: "host-close" });
-    const cancelKill = this.#options.context.clock.schedule(limits.stopGraceMs, host.kill);
+    const cancelKill = this.#options.context.clock.schedule(graceMs, host.kill);
     await host.ended;
     cancelKill();
   }
@@ -187,10 +190,16 @@ class HostedEngineClient implements HostedClient {
       onLine: (line) => context.logger.log("debug", line, { host: kind }),
       clock: context.clock,
       nativeCalls,
+      // These compute beside the event loop, and hear at once that the channel has closed.
+      isLeashed: kind !== "llama" && kind !== "transformers",
       spawn,
     });
     // Without its channel a host is of no use, whatever it still does.
-    host.channel.onClose(host.kill);
+    host.channel.onClose(() => {
+      // One that just ended is yet to say how.
+      const cancel = context.clock.schedule(limits.maxHostOutputWaitMs, host.kill);
+      void host.ended.then(cancel);
+    });
     void host.ended.then((end) => this.#onEnd(host, end));
     const ready = this.#awaitReady(host);
     host.channel.send({ type: "host-open", protocol: hostProtocol, kind, options });
@@ -221,7 +230,7 @@ class HostedEngineClient implements HostedClient {
           this.#live = host;
           this.name = message.name;
           this.capacity = message.capacity;
-          this.choices = { ...message.choices, pid: host.pid ?? null };
+          this.choices = message.choices;
           if (message.tokenizes) this.tokenize = this.#tokenize;
           resolve();
         } else if (message.type === "host-failed") {
@@ -247,11 +256,11 @@ class HostedEngineClient implements HostedClient {
     if (host !== this.#live) return;
     this.#live = undefined;
     if (!this.#lives.noteDeath()) return;
-    const why = this.#endedBecause ?? how;
+    const late = this.#endedBecause;
     this.#endedBecause = undefined;
-    const detail = [why, ...lastWords(lines)].join("; ");
+    const detail = [late ?? how, ...lastWords(lines)].join("; ");
     this.#options.context.logger.log("warn", `engine host ended: ${detail}`, { pid: host.pid });
-    this.#rejectAll(new SluiceError("ENGINE_DIED", detail));
+    this.#rejectAll(new SluiceError(late === undefined ? "ENGINE_DIED" : "ENGINE_STALLED", detail));
   }
 
   #settle(id: number): Held | undefined {

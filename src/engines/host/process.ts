@@ -2,9 +2,10 @@ import { type ChildProcess, spawn } from "node:child_process";
 import type { Duplex, Readable } from "node:stream";
 import { type Channel, jsonLinesChannel } from "../../foundation/channel.ts";
 import type { Clock } from "../../foundation/clock.ts";
+import { leashChannelDescriptor, startLeashed } from "../../foundation/leashed-process.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Spawn } from "../../foundation/subprocess.ts";
-import { type FromHost, hostChannelDescriptor, type ToHost } from "./protocol.ts";
+import type { FromHost, ToHost } from "./protocol.ts";
 
 /** A running engine host, seen from its worker. */
 export interface HostProcess {
@@ -33,6 +34,11 @@ export interface HostProcessOptions {
   clock: Clock;
   /** Native calls that go on at once; default 1. */
   nativeCalls?: number | undefined;
+  /**
+   * It runs code of the user, which may start programs and may never pause: it ends with all that
+   * it started, and with this process, whatever it does then.
+   */
+  isLeashed?: boolean;
   spawn?: Spawn;
 }
 
@@ -42,38 +48,83 @@ export interface HostProcessOptions {
  * that hops between threads measured 20 to 70 % slower.
  */
 export function startHostProcess(options: HostProcessOptions): HostProcess {
-  const [program = "", ...args] = options.command;
-  const child: ChildProcess = (options.spawn ?? spawn)(program, args, {
-    env: { ...options.environment, UV_THREADPOOL_SIZE: String(options.nativeCalls ?? 1) },
-    stdio: ["ignore", "pipe", "pipe", "pipe"],
-    windowsHide: true,
-  });
+  const environment = {
+    ...options.environment,
+    UV_THREADPOOL_SIZE: String(options.nativeCalls ?? 1),
+  };
+  const started = options.isLeashed
+    ? startOnLeash(options, environment)
+    : startBeside(options, environment);
   const lines: string[] = [];
   const keep = (line: string) => {
     lines.push(line);
     if (lines.length > limits.maxHostOutputLines) lines.shift();
     options.onLine(line);
   };
-  readLines(child.stdout!, keep);
-  readLines(child.stderr!, keep);
-  const socket = child.stdio[hostChannelDescriptor] as Duplex;
+  readLines(started.stdout, keep);
+  readLines(started.stderr, keep);
+  return {
+    pid: started.pid,
+    channel: jsonLinesChannel(started.socket, started.socket),
+    ended: started.ended.then((how) => ({ how, lines })),
+    kill: started.kill,
+  };
+}
+
+/** A process before its channel and its lines are read. */
+interface Started {
+  pid: number | undefined;
+  stdout: Readable;
+  stderr: Readable;
+  socket: Duplex;
+  ended: Promise<string>;
+  kill(): void;
+}
+
+type Environment = HostProcessOptions["environment"];
+
+function startOnLeash(
+  { command: [program = "", ...args], clock, spawn }: HostProcessOptions,
+  environment: Environment,
+): Started {
+  const leash = { environment, clock, hasChannel: true, ...(spawn && { spawn }) };
+  const { pid, stdin, stdout, stderr, channel, ended, kill } = startLeashed(program, args, leash);
+  stdin.end();
+  // Of the leash it may be the holder alone that ended.
+  const how = ended.then((end) => {
+    kill();
+    return end.how;
+  });
+  return { pid, stdout, stderr, socket: channel!, ended: how, kill };
+}
+
+function startBeside(
+  { command: [program = "", ...args], clock, spawn: given }: HostProcessOptions,
+  environment: Environment,
+): Started {
+  const child: ChildProcess = (given ?? spawn)(program, args, {
+    env: environment as NodeJS.ProcessEnv,
+    stdio: ["ignore", "pipe", "pipe", "ignore", "pipe"],
+    windowsHide: true,
+  });
+  const ended = new Promise<string>((resolve) => {
+    child.on("error", (error) => resolve(error.message));
+    child.on("exit", (code, signal) => {
+      const how = signal === null ? `exit code ${code}` : `signal ${signal}`;
+      // A child of the host may hold its output open for ever.
+      const cancel = clock.schedule(limits.maxHostOutputWaitMs, () => resolve(how));
+      child.on("close", () => {
+        cancel();
+        resolve(how);
+      });
+    });
+  });
   return {
     pid: child.pid,
-    channel: jsonLinesChannel(socket, socket),
-    ended: new Promise((resolve) => {
-      child.on("error", (error) => resolve({ how: error.message, lines }));
-      child.on("exit", (code, signal) => {
-        const how = signal === null ? `exit code ${code}` : `signal ${signal}`;
-        // A child of the host may hold its output open for ever.
-        const cancel = options.clock.schedule(limits.maxHostOutputWaitMs, () =>
-          resolve({ how, lines }),
-        );
-        child.on("close", () => {
-          cancel();
-          resolve({ how, lines });
-        });
-      });
-    }),
+    stdout: child.stdout!,
+    stderr: child.stderr!,
+    socket: child.stdio[leashChannelDescriptor] as Duplex,
+    ended,
     kill: () => void child.kill("SIGKILL"),
   };
 }

@@ -6,9 +6,6 @@ import type { PromptWords, TokenizedPrompts } from "../engine.ts";
 /** Version of the messages below; both ends must speak the same one. */
 export const hostProtocol = 3;
 
-/** File descriptor of the host on which the messages travel, as JSON lines in both directions. */
-export const hostChannelDescriptor = 3;
-
 /** Which implementation a host runs; `module` is one that is named by its address. */
 export type HostedKind = "llama" | "predictor" | "stages" | "transformers" | "module";
 

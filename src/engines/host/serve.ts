@@ -12,6 +12,8 @@ import {
 /** What a host needs of its process. */
 export interface HostOptions {
   channel: Channel<FromHost, ToHost>;
+  /** Of this process: its worker may know that of who keeps it alone. */
+  pid: number;
   open: (kind: HostedKind, options: Json) => Promise<HostedEngine>;
   /** Called when the engine is in a state that nobody can vouch for: the process must end. */
   onFatal: (error: Error) => void;
@@ -22,7 +24,7 @@ export interface HostOptions {
  * errors go back to the asker; any other failure ends the host, for a native library that failed
  * once cannot be trusted with the next row.
  */
-export function serveHost({ channel, open, onFatal }: HostOptions): void {
+export function serveHost({ channel, pid, open, onFatal }: HostOptions): void {
   let engine: HostedEngine | undefined;
   const asked = new Map<number, AbortController>();
 
@@ -31,7 +33,7 @@ export function serveHost({ channel, open, onFatal }: HostOptions): void {
       engine = await open(kind, options);
       const { name, capacity, choices } = engine;
       const tokenizes = engine.tokenize !== undefined;
-      const facts = { name, capacity, choices, tokenizes };
+      const facts = { name, capacity, choices: { ...choices, pid }, tokenizes };
       channel.send({ type: "host-ready", protocol: hostProtocol, ...facts });
     } catch (thrown) {
       channel.send({ type: "host-failed", error: asSluiceError(thrown).toJSON() });

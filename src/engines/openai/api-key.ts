@@ -1,6 +1,6 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import type { EngineContext } from "../engine.ts";
-import { endpointsOf, type OpenaiModelOptions } from "./options.ts";
+import { type EndpointOptions, endpointsOf, type OpenaiModelOptions } from "./options.ts";
 
 /** A key, and the variable that holds it. */
 export interface ApiKey {
@@ -8,18 +8,46 @@ export interface ApiKey {
   value: string;
 }
 
+/** The variable that a model of OpenAI itself has its key from, unless it names one. */
+export const defaultKeyVariable = "OPENAI_API_KEY";
+
+/** True for servers of OpenAI, which alone get its key unless a job says so. */
+export function isOfOpenai(baseUrl: string): boolean {
+  const { protocol, hostname } = new URL(baseUrl);
+  return protocol === "https:" && /^([a-z0-9-]+\.)?api\.openai\.com$/.test(hostname);
+}
+
+/** Of variables that hold something else: keys of stores, of code and of databases. */
+const otherOwners =
+  /^(AWS|GH|GITHUB|GITLAB|NPM|NODE|DOCKER|KUBE|VAULT|SSH|GPG|DB|PG|MYSQL|REDIS|MONGO|POSTGRES)_/i;
+const otherUses =
+  /SECRET_ACCESS|ACCESS_KEY|SESSION|PRIVATE_KEY|PASSWORD|PASSWD|ENCRYPT|SIGN|REFRESH/i;
+
 /**
- * The key that a server is to be asked with: from the variable that the model names, else from
- * `OPENAI_API_KEY`; undefined where neither is there.
+ * True of a variable that may hold an API key, going by its name: GATEWAY_KEY, HF_TOKEN.
+ *
+ * @example
+ * namesApiKey("AWS_SECRET_ACCESS_KEY"); // false
+ */
+export function namesApiKey(variable: string): boolean {
+  if (/^AWS_BEARER_TOKEN/.test(variable)) return true;
+  if (otherOwners.test(variable) || otherUses.test(variable)) return false;
+  return /(KEY|TOKEN|BEARER)/i.test(variable);
+}
+
+/**
+ * The key that a server is to be asked with: from the variable that the model names, else, for
+ * servers of OpenAI alone, from `OPENAI_API_KEY`; undefined where neither is there.
  *
  * @throws SluiceError `ENV_MISSING` where the named variable is not set, `JOB_INVALID` where the
  *   value cannot be a key.
  */
 export function apiKey(
-  { apiKeyEnv }: Pick<OpenaiModelOptions, "apiKeyEnv">,
+  { apiKeyEnv, baseUrl }: Pick<EndpointOptions, "apiKeyEnv" | "baseUrl">,
   environment: EngineContext["environment"],
 ): ApiKey | undefined {
-  const variable = apiKeyEnv ?? "OPENAI_API_KEY";
+  if (apiKeyEnv === undefined && !isOfOpenai(baseUrl)) return undefined;
+  const variable = apiKeyEnv ?? defaultKeyVariable;
   const value = environment[variable]?.trim();
   if (!value) {
     if (apiKeyEnv === undefined) return undefined;
@@ -38,7 +66,8 @@ const minKeyCharacters = 8;
 /**
  * Makes sure that every key is there, and that no option holds one: options are kept in plans.
  *
- * @throws SluiceError as `apiKey`; `JOB_INVALID` that names the variable and not its value.
+ * @throws SluiceError as `apiKey`; `JOB_INVALID` that names the variable and not its value, and
+ *   where a variable is named that is for something else, such as a key of AWS.
  */
 export function checkKeys(
   options: Pick<OpenaiModelOptions, "baseUrl" | "endpoints" | "apiKeyEnv" | "extraBody">,
@@ -47,8 +76,18 @@ export function checkKeys(
   const endpoints = endpointsOf(options);
   const addresses = endpoints.map(({ baseUrl }) => baseUrl.slice(new URL(baseUrl).origin.length));
   const body = JSON.stringify(options.extraBody ?? {});
-  for (const endpoint of endpoints) {
-    const key = apiKey(endpoint, environment);
+  if (!endpoints.every(({ apiKeyEnv }) => apiKeyEnv === undefined || namesApiKey(apiKeyEnv))) {
+    const detail = "it names a variable that holds no API key, going by its name";
+    throw new SluiceError("JOB_INVALID", detail, {
+      field: "model.apiKeyEnv",
+      hint: "put the key into a variable of its own, as GATEWAY_API_KEY",
+    });
+  }
+  const usual = {
+    variable: defaultKeyVariable,
+    value: environment[defaultKeyVariable]?.trim() ?? "",
+  };
+  for (const key of [usual, ...endpoints.map((endpoint) => apiKey(endpoint, environment))]) {
     if (key === undefined || key.value.length < minKeyCharacters) continue;
     refuseKey(key, body, "model.extraBody");
     for (const address of addresses) refuseKey(key, address, "model.baseUrl");

@@ -32,8 +32,9 @@ interface BreakerOptions {
 
 /**
  * Pauses a whole endpoint when it asks for it (429) or cannot be reached, instead of letting every
- * row find out for itself. After a wait that grows (full jitter, and never less than Retry-After)
- * one request goes ahead as a probe; any reply of the endpoint to it lets all others go.
+ * row find out for itself. After a wait that grows (full jitter, and not less than Retry-After, as
+ * far as `limits.maxEndpointPauseMs`) one request goes ahead as a probe; any reply of the endpoint
+ * to it lets all others go.
  *
  * A request that gets an `EndpointFailure` is to be asked again after `pass`; it has cost its row
  * no attempt.
@@ -109,17 +110,17 @@ export class EndpointBreaker {
     const nowMs = this.#options.clock.monotonic();
     this.#downSinceMs ??= nowMs;
     this.#lastFailure = failure.message;
-    const askedWaitMs = Math.min(failure.retryAfterMs ?? 0, limits.maxRetryAfterMs);
+    const askedWaitMs = Math.min(failure.retryAfterMs ?? 0, limits.maxEndpointPauseMs);
     if (this.#state !== "open" && !isProbe) {
-      this.#prolong(nowMs + askedWaitMs);
+      this.#prolong(Math.min(nowMs + askedWaitMs, this.#deadlineMs()));
       return undefined;
     }
     const remainingMs = this.#deadlineMs() - nowMs;
     if (remainingMs <= 0) return this.#giveUp();
     this.#failures++;
-    // The last probe comes before the time is up, unless the endpoint forbids it.
-    const jitterMs = Math.min(backoffMs(this.#failures, this.#options.random), remainingMs);
-    this.#pause(Math.max(jitterMs, askedWaitMs), failure.message);
+    // The last probe comes before the time is up, whatever one refused request was told.
+    const waitMs = Math.max(backoffMs(this.#failures, this.#options.random), askedWaitMs);
+    this.#pause(Math.min(waitMs, remainingMs), failure.message);
     return undefined;
   }
 

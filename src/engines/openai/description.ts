@@ -1,7 +1,7 @@
-import type { EngineDescription } from "../engine-description.ts";
+import type { EngineDescription, SentKey } from "../engine-description.ts";
 import type { ModelContext } from "../models/model-context.ts";
-import { checkKeys } from "./api-key.ts";
-import { endpointsOf, type OpenaiModelOptions } from "./options.ts";
+import { checkKeys, defaultKeyVariable, isOfOpenai } from "./api-key.ts";
+import { type EndpointOptions, endpointsOf, type OpenaiModelOptions } from "./options.ts";
 import {
   compatibleSupport,
   isOpenaiItself,
@@ -23,6 +23,7 @@ export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
   keepsPrefixes: true,
   isShared: true,
   servers: serversOf,
+  sendsKeys: (options) => endpointsOf(options).flatMap(sentKey),
   sharedAmong: ({ maxInFlight, requestsPerMinute, tokensPerMinute, ...options }, workers) => ({
     ...options,
     maxInFlight: maxInFlight && Math.max(1, Math.floor(maxInFlight / workers)),
@@ -38,6 +39,12 @@ export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
 async function contact(options: OpenaiModelOptions, context: ModelContext): Promise<void> {
   const { contactEndpoints } = await import("./first-contact.ts");
   await contactEndpoints(options, context);
+}
+
+function sentKey({ baseUrl, apiKeyEnv }: EndpointOptions): SentKey[] {
+  const isDefault = apiKeyEnv === undefined;
+  if (isDefault && !isOfOpenai(baseUrl)) return [];
+  return [{ variable: apiKeyEnv ?? defaultKeyVariable, host: new URL(baseUrl).host, isDefault }];
 }
 
 function serversOf(options: Pick<OpenaiModelOptions, "baseUrl" | "endpoints">): string[] {

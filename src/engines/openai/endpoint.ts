@@ -5,12 +5,13 @@ import type { Usage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { AbortWatch } from "../abort-watch.ts";
 import type { EngineContext } from "../engine.ts";
-import { type ApiKey, apiKey } from "./api-key.ts";
+import { type ApiKey, apiKey, defaultKeyVariable, isOfOpenai } from "./api-key.ts";
 import { EndpointBreaker, type EndpointFailure } from "./breaker.ts";
 import type { Call, Form } from "./call.ts";
 import { FailureReader } from "./failures.ts";
 import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 import { type Admission, type AdmissionEnd, openPace, type Pace } from "./pace/pace.ts";
+import type { ReplyBudget } from "./reply-budget.ts";
 import { type RoutedEndpoint, textHash } from "./routing/router.ts";
 import { basicCredentials, type HttpReply, Transport, TransportError } from "./transport.ts";
 import { isOpenaiItself } from "./unsupported.ts";
@@ -22,7 +23,7 @@ export type Outcome<T> =
   | { of: "request"; error: SluiceError; endpoint: Endpoint }
   /**
    * The request is as good as unasked. `down`: the endpoint cannot be asked now, nor later.
-   * `waitMs`: the request was one too many, and is to wait so long.
+   * `waitMs`: the endpoint refused this very request, which is to wait so long.
    */
   | { of: "endpoint"; down: SluiceError | undefined; waitMs?: number };
 
@@ -47,6 +48,8 @@ export interface EndpointContext extends EngineContext {
   secrets: readonly string[];
   /** Listens on the signals of requests, once for all endpoints. */
   watch: AbortWatch;
+  /** Bytes of replies at once, of all endpoints. */
+  replyBudget: ReplyBudget;
   beside: EndpointsBeside;
 }
 
@@ -111,8 +114,9 @@ export class Endpoint implements RoutedEndpoint {
     this.seed = textHash(this.address);
     this.weight = own.weight;
     this.isOpenaiItself = isOpenaiItself(own.baseUrl);
-    this.#keyHint = keyHint(key);
-    this.#failures = new FailureReader([...context.secrets, address.password], clock.now);
+    this.#keyHint = keyHint(key, own.baseUrl);
+    const secrets = [...context.secrets, address.password];
+    this.#failures = new FailureReader(secrets, clock.now, options.maxEndpointDownMs);
     this.breaker = new EndpointBreaker({
       ...context,
       ...{ endpoint: this.address, endpoints: context.addresses },
@@ -215,10 +219,15 @@ export class Endpoint implements RoutedEndpoint {
     const end: AdmissionEnd = { outcome: "limited", retryAfterMs, headers };
     // One request too many, to which the pace sees, as long as others are answered.
     const isMomentary = !lease.isProbe && !this.breaker.isPaused && this.pace.isAnswering;
-    if (!isMomentary) return this.#pause(failure.failure, lease, end);
-    lease.admission.end(end);
-    const waitMs = Math.min(retryAfterMs, limits.maxMomentaryWaitMs);
-    return { of: "endpoint", down: undefined, waitMs };
+    if (isMomentary) {
+      lease.admission.end(end);
+      const waitMs = Math.min(retryAfterMs, limits.maxMomentaryWaitMs);
+      return { of: "endpoint", down: undefined, waitMs };
+    }
+    const paused = this.#pause(failure.failure, lease, end);
+    if (this.#context.beside.isOtherOpen(this)) return paused;
+    // It stands back, so that another request finds out whether all have to wait.
+    return { ...paused, waitMs: Math.min(retryAfterMs, limits.maxEndpointPauseMs) };
   }
 
   #lost(error: TransportError, lease: Lease): Outcome<never> {
@@ -245,7 +254,11 @@ export class Endpoint implements RoutedEndpoint {
   }
 
   // The breaker first: the end of an admission lets others in.
-  #pause(failure: EndpointFailure, lease: Lease, end: AdmissionEnd): Outcome<never> {
+  #pause(
+    failure: EndpointFailure,
+    lease: Lease,
+    end: AdmissionEnd,
+  ): Outcome<never> & { of: "endpoint" } {
     const down = this.breaker.fail(failure, lease.isProbe);
     this.#awaitEndOfPause();
     lease.admission.end(end);
@@ -304,10 +317,13 @@ function pathsOn(root: string, query: string): Readonly<Record<Form, string>> {
 }
 
 /** What to do where the key is refused. */
-export function keyHint(key: ApiKey | undefined): string {
-  return key
-    ? `check the value of ${key.variable}`
-    : "set OPENAI_API_KEY, or name another variable with model.apiKeyEnv";
+export function keyHint(key: ApiKey | undefined, baseUrl: string): string {
+  if (key) return `check the value of ${key.variable}`;
+  if (isOfOpenai(baseUrl)) {
+    return `set ${defaultKeyVariable}, or name another variable with model.apiKeyEnv`;
+  }
+  const own = `${defaultKeyVariable} goes to OpenAI alone`;
+  return `name the variable of its key with model.apiKeyEnv: ${own}`;
 }
 
 /** Headers of each request. */

@@ -1,6 +1,7 @@
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
 import { tunnelCodes } from "../../foundation/proxy-tunnel.ts";
 import { parseRetryAfter } from "../../foundation/retry.ts";
 import type { EndpointFailure } from "./breaker.ts";
@@ -49,14 +50,21 @@ const codesByStatus: Record<number, ErrorCode> = {
 export class FailureReader {
   readonly #secrets: readonly string[];
   readonly #now: () => number;
+  readonly #maxWaitMs: number;
 
   /**
    * @param secrets texts that no message may hold.
    * @param now wall time, for Retry-After as a date.
+   * @param maxWaitMs most that Retry-After counts for.
    */
-  constructor(secrets: readonly string[], now: () => number) {
+  constructor(
+    secrets: readonly string[],
+    now: () => number,
+    maxWaitMs: number = limits.maxRetryAfterMs,
+  ) {
     this.#secrets = secrets.filter((secret) => secret !== "");
     this.#now = now;
+    this.#maxWaitMs = maxWaitMs;
   }
 
   /** `text` without the secrets, on one line, cut to a readable length. */
@@ -108,8 +116,9 @@ export class FailureReader {
 
   #retryAfterMs({ headers }: HttpReply): number | undefined {
     const inMs = headers["retry-after-ms"];
-    if (typeof inMs === "string" && /^\d+(\.\d+)?$/.test(inMs)) return Number(inMs);
-    return parseRetryAfter(headers["retry-after"], this.#now());
+    const isInMs = typeof inMs === "string" && /^\d+(\.\d+)?$/.test(inMs);
+    const askedMs = isInMs ? Number(inMs) : parseRetryAfter(headers["retry-after"], this.#now());
+    return askedMs && Math.min(askedMs, this.#maxWaitMs);
   }
 }
 

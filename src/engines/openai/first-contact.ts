@@ -186,7 +186,7 @@ class FirstContact {
     const { code } = failure.error;
     const key = apiKey(this.#own, this.#context.environment);
     if (code === "AUTHENTICATION_FAILED") {
-      return Object.assign(failure.error, { hint: keyHint(key) });
+      return Object.assign(failure.error, { hint: keyHint(key, this.#own.baseUrl) });
     }
     if (code !== "MODEL_UNKNOWN" || names.length === 0) return failure.error;
     const likely = nearest(name, names);

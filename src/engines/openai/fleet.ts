@@ -6,6 +6,7 @@ import { apiKey } from "./api-key.ts";
 import { trustOf } from "./certificates.ts";
 import { Endpoint, type EndpointsBeside, type Lease, shownAddress } from "./endpoint.ts";
 import { type EndpointOptions, endpointsOf, type OpenaiModelOptions } from "./options.ts";
+import { ReplyBudget } from "./reply-budget.ts";
 import { holderOf, leastLoaded } from "./routing/router.ts";
 
 /** What a request would have of the endpoint that it goes to. */
@@ -32,7 +33,7 @@ export class Fleet implements EndpointsBeside {
   readonly #line = new Set<Waiter>();
   /** Those that go before the line. */
   readonly #first = new Set<Waiter>();
-  /** Those that were one too many, and wait for a while in which others go. */
+  /** Those that an endpoint refused, and wait for a while in which others go. */
   readonly #held = new Set<Held>();
   readonly #watch = new AbortWatch();
   /** Times that the first of the line was passed. */
@@ -46,6 +47,7 @@ export class Fleet implements EndpointsBeside {
     const secrets = each.map((own) => apiKey(own, environment)?.value ?? "");
     const heaviest = Math.max(...each.map(({ weight }) => weight));
     const addresses = each.map(({ baseUrl }) => shownAddress(baseUrl)).join(", ");
+    const replyBudget = new ReplyBudget();
     this.#clock = clock;
     this.#logger = logger;
     this.endpoints = each.map((own) => {
@@ -59,6 +61,7 @@ export class Fleet implements EndpointsBeside {
           addresses,
           secrets,
           watch: this.#watch,
+          replyBudget,
           beside: this,
         },
       });

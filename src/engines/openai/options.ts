@@ -103,7 +103,7 @@ export const openaiModel = z
     ),
     apiKeyEnv: setting(
       "operation",
-      "Environment variable that holds the API key; default OPENAI_API_KEY where it is set",
+      "Environment variable that holds the API key; default, at OpenAI alone: OPENAI_API_KEY",
       z.string().optional(),
     ),
     maxInFlight: setting(

@@ -25,7 +25,7 @@ function ofChat(content: readonly Json[], count: number): TokenLogprob[] {
 }
 
 function alternative({ token, logprob }: JsonObject): TokenAlternative {
-  return { token: String(token ?? ""), logprob: finite(logprob) };
+  return { token: tokenText(token), logprob: finite(logprob) };
 }
 
 function ofCompletion(logprobs: JsonObject, count: number): TokenLogprob[] {
@@ -36,7 +36,7 @@ function ofCompletion(logprobs: JsonObject, count: number): TokenLogprob[] {
     const entries = isJsonObject(top ?? null) ? Object.entries(top as JsonObject) : [];
     const alternatives = entries.map(([text, value]) => ({ token: text, logprob: finite(value) }));
     return {
-      token: String(token),
+      token: tokenText(token),
       logprob: finite(values[at]),
       alternatives: likeliest(alternatives, count),
     };
@@ -46,6 +46,11 @@ function ofCompletion(logprobs: JsonObject, count: number): TokenLogprob[] {
 /** Some servers add the chosen token to the alternatives; it is reported beside them already. */
 function likeliest(alternatives: readonly TokenAlternative[], count: number): TokenAlternative[] {
   return alternatives.toSorted((a, b) => b.logprob - a.logprob).slice(0, count);
+}
+
+/** Some servers give the numbers of tokens; anything else is none. */
+function tokenText(token: Json | undefined): string {
+  return typeof token === "string" || typeof token === "number" ? String(token) : "";
 }
 
 function listOf(value: Json | undefined): readonly Json[] {

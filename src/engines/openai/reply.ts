@@ -7,6 +7,7 @@ import {
   type Usage,
 } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
 import { readLogprobs } from "./reply-logprobs.ts";
 import type { HttpReply } from "./transport.ts";
 
@@ -63,11 +64,12 @@ export function readReply(
 }
 
 function inOrder(choices: readonly Json[], count: number): JsonObject[] {
-  const objects = choices.slice(0, count).map((choice, at) => {
+  const objects = choices.map((choice, at) => {
     if (!isJsonObject(choice)) throw malformed(`choices[${at}] is ${kindOf(choice)}`);
     return choice;
   });
-  return objects.sort((a, b) => countOf(a.index) - countOf(b.index));
+  // A server may give more than it was asked for, the first of them not first.
+  return objects.sort((a, b) => countOf(a.index) - countOf(b.index)).slice(0, count);
 }
 
 function answerOf(choice: JsonObject, form: "chat" | "completion", logprobs: number): Answer {
@@ -75,20 +77,29 @@ function answerOf(choice: JsonObject, form: "chat" | "completion", logprobs: num
   const message = isJsonObject(choice.message) ? choice.message : {};
   const { tool_calls: calls } = message;
   const hasCalls = Array.isArray(calls) && calls.length > 0;
+  if (hasCalls && isDeeperThan(limits.maxReplyDepth, calls)) throw malformed("its calls are deep");
   // Beside calls a server may say nothing, or leave the text out.
   const text = hasCalls && typeof message.content !== "string" ? "" : textOf(choice, form);
   if (text === null) {
-    throw new SluiceError("ANSWER_EMPTY", `a choice without text, finish_reason ${finish}`, {
+    const reason = typeof finish === "string" ? finish : kindOf(finish);
+    throw new SluiceError("ANSWER_EMPTY", `a choice without text, finish_reason ${reason}`, {
       hint: "a reasoning model may need more generation.maxNewTokens",
     });
   }
-  const finishReason = (typeof finish === "string" && finishReasons[finish]) || "stop";
+  const known = typeof finish === "string" && Object.hasOwn(finishReasons, finish);
+  const finishReason = known ? finishReasons[finish]! : "stop";
   const answer: Answer = { text, finishReason, tokens: 0, ...(hasCalls && { toolCalls: calls }) };
   if (logprobs === 0) return answer;
   const read = readLogprobs(choice.logprobs, logprobs);
   if (read === undefined && text !== "")
     throw malformed("it has no logprobs (generation.logprobs)");
   return { ...answer, logprobs: read ?? [] };
+}
+
+/** What lies in one another without end could be parsed, and never be written. */
+function isDeeperThan(depth: number, value: Json): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return depth === 0 || Object.values(value).some((inner) => isDeeperThan(depth - 1, inner));
 }
 
 function withTokens(answers: readonly Answer[], completionTokens: number): Answer[] {

@@ -1,11 +1,14 @@
+import { isUtf8 } from "node:buffer";
 import type { IncomingHttpHeaders } from "node:http";
 import { Readable } from "node:stream";
 import type { SecureContext } from "node:tls";
 import { type Dispatcher, Pool, ProxyAgent } from "undici";
 import type { Clock } from "../../foundation/clock.ts";
+import { connectorWithoutInterim } from "../../foundation/interim-replies.ts";
 import { tunnelOptions } from "../../foundation/proxy-tunnel.ts";
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import { proxyFor } from "./proxy.ts";
+import { type Incoming, ReplyBudget } from "./reply-budget.ts";
 
 /** A reply as it came, whatever its status. */
 export interface HttpReply {
@@ -55,6 +58,8 @@ interface TransportOptions {
   secureContext?: SecureContext | undefined;
   /** Listens on the signals of requests, which others may do as well. Default: one of its own. */
   watch?: AbortWatch;
+  /** Bytes of replies at once, which others may share. Default: one of its own. */
+  replyBudget?: ReplyBudget;
 }
 
 /** Longest wait for a connection. */
@@ -75,19 +80,20 @@ export class Transport {
   constructor(options: TransportOptions) {
     const { address, maxConnections, timeoutMs, secureContext } = options;
     const tls = secureContext === undefined ? {} : { secureContext };
-    const poolOptions = {
+    const connect = { timeout: Math.min(connectTimeoutMs, timeoutMs), ...tls };
+    const commonOptions = {
       connections: maxConnections,
       pipelining: 1,
       // Our own deadline is exact and counts the whole reply.
       headersTimeout: 0,
       bodyTimeout: 0,
       maxResponseSize: options.maxResponseBytes,
-      connect: { timeout: Math.min(connectTimeoutMs, timeoutMs), ...tls },
     };
+    const poolOptions = { ...commonOptions, connect: connectorWithoutInterim(connect) };
     const proxy = proxyFor(address, options.environment);
     const credentials = proxy && basicCredentials(proxy);
     this.#headers = { ...options.headers };
-    this.#exchanges = new Exchanges(options.clock, timeoutMs, options.watch);
+    this.#exchanges = new Exchanges(options);
     if (proxy && address.protocol === "http:") {
       this.#origin = proxy.origin;
       this.#pathPrefix = address.origin;
@@ -99,7 +105,7 @@ export class Transport {
       this.#pathPrefix = "";
       this.#dispatcher = proxy
         ? new ProxyAgent({
-            ...{ uri: proxy.origin, ...poolOptions, ...tunnelOptions(poolOptions.connect.timeout) },
+            ...{ uri: proxy.origin, ...commonOptions, ...tunnelOptions(connect.timeout), connect },
             ...{ requestTls: tls, proxyTls: tls, ...(credentials && { token: credentials }) },
           })
         : new Pool(address.origin, poolOptions);
@@ -161,6 +167,7 @@ export function basicCredentials({ username, password }: URL): string | undefine
 /** What the exchanges of one transport share. One timer serves all. */
 class Exchanges {
   readonly watch: AbortWatch;
+  readonly budget: ReplyBudget;
   readonly #clock: Clock;
   readonly #timeoutMs: number;
   /** Why nothing is sent any more. */
@@ -169,10 +176,12 @@ class Exchanges {
   readonly #sent: Exchange[] = [];
   #cancelTimer: (() => void) | undefined;
 
-  constructor(clock: Clock, timeoutMs: number, watch = new AbortWatch()) {
-    this.#clock = clock;
-    this.#timeoutMs = timeoutMs;
+  constructor(options: TransportOptions) {
+    const { watch = new AbortWatch(), replyBudget = new ReplyBudget() } = options;
+    this.#clock = options.clock;
+    this.#timeoutMs = options.timeoutMs;
     this.watch = watch;
+    this.budget = replyBudget;
   }
 
   send(exchange: Exchange): void {
@@ -215,7 +224,7 @@ class Exchanges {
 }
 
 /** One request and what comes back for it. */
-class Exchange implements Dispatcher.DispatchHandler, Abortable {
+class Exchange implements Dispatcher.DispatchHandler, Abortable, Incoming {
   deadlineMs = 0;
   /** Among those that were sent; -1: it was not, or is over. */
   place = -1;
@@ -266,17 +275,39 @@ class Exchange implements Dispatcher.DispatchHandler, Abortable {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    // Nearly all replies are of one chunk, and need not be counted.
     if (this.#first === undefined) this.#first = chunk;
-    else if (this.#rest === undefined) this.#rest = [this.#first, chunk];
-    else this.#rest.push(chunk);
+    else this.#keep(chunk);
+  }
+
+  pause(): void {
+    this.#controller?.pause();
+  }
+
+  resume(): void {
+    // Not while another connection is being read, as undici demands.
+    queueMicrotask(() => this.#controller?.resume());
+  }
+
+  #keep(chunk: Buffer): void {
+    if (this.isSettled) return;
+    if (this.#rest === undefined) {
+      this.#rest = [this.#first!];
+      this.#exchanges.budget.take(this, this.#first!.length);
+    }
+    this.#rest.push(chunk);
+    this.#exchanges.budget.take(this, chunk.length);
   }
 
   onResponseEnd(): void {
     if (this.isSettled) return;
-    this.#settle();
     const bytes = this.#rest ? Buffer.concat(this.#rest) : this.#first;
+    this.#settle();
     const text = bytes?.toString() ?? "";
-    this.#resolve({ status: this.#status, headers: this.#headers, text });
+    // What is no UTF-8 becomes U+FFFD, which an answer may also hold. Faults are read as they are.
+    if (this.#status < 300 && text.includes("\uFFFD") && !isUtf8(bytes!)) {
+      this.#reject(new TransportError("garbled", "the reply is not UTF-8 text"));
+    } else this.#resolve({ status: this.#status, headers: this.#headers, text });
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
@@ -288,6 +319,8 @@ class Exchange implements Dispatcher.DispatchHandler, Abortable {
 
   #settle(): void {
     this.isSettled = true;
+    this.#first = this.#rest = undefined;
+    this.#exchanges.budget.release(this);
     this.#exchanges.end(this);
     this.#exchanges.watch.remove(this.#signal, this);
   }

@@ -46,6 +46,12 @@ export function pipelineDescription(describe: Describe): EngineDescription<Pipel
     readyTimeoutMs: ({ stages }) =>
       limits.workerReadyTimeoutMs +
       Math.max(0, ...stages.map(({ loadTimeoutMs }) => loadTimeoutMs)),
+    executes: (options) => [
+      ...options.stages.flatMap(({ module }) => module ?? []),
+      ...innerOf(options).flatMap(({ model, known }) => known.executes?.(model) ?? []),
+    ],
+    sendsKeys: (options) =>
+      innerOf(options).flatMap(({ model, known }) => known.sendsKeys?.(model) ?? []),
     servers: (options) =>
       innerOf(options).flatMap(({ model, known }) => known.servers?.(model) ?? []),
     looksAt: (options) =>

@@ -35,6 +35,7 @@ export const predictorDescription: EngineDescription<PredictorModelOptions> = {
   keepsPrefixes: false,
   takesRows: true,
   usesAllCores: true,
+  executes: ({ module }) => [module],
   devices: replicaDevices,
   notices: replicaNotices,
   readyTimeoutMs: replicaReadyTimeoutMs,

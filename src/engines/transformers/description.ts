@@ -2,6 +2,7 @@ import type { EngineDescription } from "../engine-description.ts";
 import { isModelPath } from "../models/model-path.ts";
 import { fullSupport, type ParameterSupport } from "../parameter-support.ts";
 import type { TransformersModelOptions, TransformersTask } from "./options.ts";
+import { soundOf } from "./tasks/asked-text.ts";
 
 const generating: readonly TransformersTask[] = ["translation", "summarization", "text-generation"];
 
@@ -32,6 +33,8 @@ export const transformersDescription: EngineDescription<TransformersModelOptions
   support: ({ task }) => (generating.includes(task) ? generationSupport : valueSupport),
   embeds: ({ task }) => task === "feature-extraction",
   transcribes: ({ task }) => task === "automatic-speech-recognition",
+  opensFile: (options, request) =>
+    options.task === "automatic-speech-recognition" ? soundOf(request, options) : undefined,
   keepsPrefixes: false,
   takesRows: true,
   usesAllCores: true,

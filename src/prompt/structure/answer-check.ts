@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Slot, SpanOffsets } from "../../foundation/inference.ts";
-import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { canonicalJson, isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { kindOf, spacedJson } from "../value-text.ts";
 import { readCopied } from "./copied-text.ts";
 import { fitsNumber } from "./number-grammar.ts";
@@ -45,6 +45,11 @@ function place(pointer: string): string {
   return pointer === "" ? "the answer" : pointer;
 }
 
+function isAmong(value: Json, values: readonly Json[]): boolean {
+  if (typeof value !== "object" || value === null) return values.includes(value);
+  return values.some((one) => isDeepStrictEqual(one, value));
+}
+
 class Check {
   readonly problems: string[] = [];
   readonly spans: Record<string, SpanOffsets> = {};
@@ -60,7 +65,7 @@ class Check {
   value(value: Json, shape: Shape, pointer: string): Json {
     switch (shape.kind) {
       case "constants":
-        if (shape.values.some((one) => isDeepStrictEqual(one, value))) return value;
+        if (isAmong(value, shape.values)) return value;
         return this.#refuse(value, pointer, `one of ${shape.values.map(spacedJson).join(", ")}`);
       case "boolean":
         return typeof value === "boolean" ? value : this.#refuse(value, pointer, "true or false");
@@ -127,9 +132,7 @@ class Check {
       const bound = value.length < minItems ? `at least ${minItems}` : `at most ${maxItems}`;
       this.problems.push(`${place(pointer)} has ${value.length} elements, ${bound} are asked for`);
     }
-    const isRepeated = (element: Json, at: number) =>
-      value.findIndex((other) => isDeepStrictEqual(other, element)) < at;
-    if (uniqueItems && value.some(isRepeated)) {
+    if (uniqueItems && new Set(value.map(canonicalJson)).size < value.length) {
       this.problems.push(`${place(pointer)} has an element twice`);
     }
     return value.map((element, at) => {

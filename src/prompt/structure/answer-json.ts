@@ -1,4 +1,5 @@
 import { SluiceError } from "../../foundation/errors.ts";
+import { parseWritten, restoredNumbers } from "../../foundation/exact-json.ts";
 import type { Answer } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 
@@ -8,9 +9,8 @@ import type { Json } from "../../foundation/json.ts";
  * @throws SluiceError `ANSWER_INVALID`, with words for the model.
  */
 export function answerJson({ text, finishReason, tokens }: Answer): Json {
-  const fenced = /^\s*```(?:json)?\s*\n([\s\S]*?)\n?\s*```\s*$/.exec(text)?.[1];
   try {
-    return JSON.parse(fenced ?? text) as Json;
+    return JSON.parse(bareJson(text)) as Json;
   } catch (cause) {
     const problem =
       finishReason === "length"
@@ -19,3 +19,19 @@ export function answerJson({ text, finishReason, tokens }: Answer): Json {
     throw new SluiceError("ANSWER_INVALID", problem);
   }
 }
+
+/** A value that was read from the answer, with the texts of its numbers: no digit is lost. */
+export function withDigits(value: Json, { text }: Answer): Json {
+  return restoredNumbers(value, parseWritten(bareJson(text))) as Json;
+}
+
+function bareJson(text: string): string {
+  const trimmed = text.trim();
+  if (!trimmed.startsWith(fence) || !trimmed.endsWith(fence)) return text;
+  const inside = trimmed.slice(fence.length, -fence.length).replace(/^json/, "");
+  const json = inside.trim();
+  // The JSON begins on a line of its own.
+  return inside.slice(0, inside.indexOf(json)).includes("\n") ? json : text;
+}
+
+const fence = "```";

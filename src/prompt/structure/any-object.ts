@@ -5,7 +5,7 @@ import { isJsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { AnswerForm } from "../answer-form.ts";
 import { kindOf } from "../value-text.ts";
-import { answerJson } from "./answer-json.ts";
+import { answerJson, withDigits } from "./answer-json.ts";
 import { anyCharacter, jsonCharacter } from "./character-set.ts";
 import { numberGrammar } from "./number-grammar.ts";
 
@@ -67,7 +67,7 @@ export function anyObjectForm(): AnswerForm {
     accept: (_request, response) => {
       const answers = response.answers.map((answer) => {
         const value = answerJson(answer);
-        if (isJsonObject(value)) return { ...answer, value };
+        if (isJsonObject(value)) return { ...answer, value: withDigits(value, answer) };
         throw new SluiceError("ANSWER_INVALID", `it must be an object, not ${kindOf(value)}`);
       });
       return { ...response, answers };

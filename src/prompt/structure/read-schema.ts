@@ -1,5 +1,4 @@
-import { isDeepStrictEqual } from "node:util";
-import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { canonicalJson, isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { jobInvalid } from "../answer-form.ts";
 import { kindOf } from "../value-text.ts";
 import { copyShape, withNullInside } from "./copy-shape.ts";
@@ -30,7 +29,8 @@ import type {
 export function readSchema(schema: JsonObject, key: string): Shapes {
   const reader = new SchemaReader(schema, key);
   const root = reader.read(schema, key);
-  const shapes = { root, rules: reader.rules, copies: [...reader.copies.values()] };
+  const copies = [...reader.copies.values()];
+  const shapes = { root, rules: reader.rules, copies, patterns: reader.patterns };
   assertWritable(shapes, key);
   return shapes;
 }
@@ -38,6 +38,7 @@ export function readSchema(schema: JsonObject, key: string): Shapes {
 class SchemaReader {
   readonly rules = new Map<string, Shape>();
   readonly copies = new Map<string, CopyShape>();
+  readonly patterns: string[] = [];
   readonly #schema: JsonObject;
   readonly #key: string;
 
@@ -91,13 +92,17 @@ class SchemaReader {
   #copy(schema: JsonObject, types: readonly string[], key: string): Shape {
     const shape = copyShape(schema, types, key);
     this.copies.set(key, shape);
+    this.#notePattern(shape.pattern, key);
     return shape;
   }
 
   #ofType(schema: JsonObject, type: string, key: string): Shape {
     switch (type) {
-      case "string":
-        return stringShape(schema, key);
+      case "string": {
+        const shape = stringShape(schema, key);
+        this.#notePattern(shape.pattern?.text, key);
+        return shape;
+      }
       case "number":
       case "integer":
         return numberShape(schema, type === "integer", key);
@@ -108,6 +113,10 @@ class SchemaReader {
       default:
         return { kind: type as "boolean" | "null" };
     }
+  }
+
+  #notePattern(pattern: string | undefined, key: string): void {
+    if (pattern !== undefined) this.patterns.push(`${key}: ${pattern}`);
   }
 
   #alternatives(list: Json, key: string, isExclusive: boolean): Shape {
@@ -169,7 +178,7 @@ class SchemaReader {
       throw jobInvalid(key, "only references within the schema are followed, as #/$defs/NAME");
     }
     if (this.rules.has(ref)) return ref;
-    const parts = decodeURIComponent(ref.slice(1)).split("/").slice(1);
+    const parts = decoded(ref.slice(1), key).split("/").slice(1);
     const path = parts.map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
     let target: Json | undefined = this.#schema;
     for (const part of path) {
@@ -181,6 +190,14 @@ class SchemaReader {
     this.rules.set(ref, { kind: "null" });
     this.rules.set(ref, this.read(target, [this.#key, ...path].join(".")));
     return ref;
+  }
+}
+
+function decoded(fragment: string, key: string): string {
+  try {
+    return decodeURIComponent(fragment);
+  } catch {
+    throw jobInvalid(key, `${fragment} has a % that begins no character, as %20 does`);
   }
 }
 
@@ -200,9 +217,13 @@ function constants(values: Json, types: readonly string[], key: string): Shape {
   const fits = (value: Json) => types.length === 0 || types.some((type) => isOfType(value, type));
   const fitting = values.filter(fits);
   if (fitting.length === 0) throw jobInvalid(key, "it names no value of the type");
-  const isNew = (value: Json, at: number) =>
-    fitting.findIndex((other) => isDeepStrictEqual(other, value)) === at;
-  return { kind: "constants", values: fitting.filter(isNew) };
+  // Equal objects have equal text, whatever the order of their keys.
+  const known = new Map<string, Json>();
+  for (const value of fitting) {
+    const text = canonicalJson(value);
+    if (!known.has(text)) known.set(text, value);
+  }
+  return { kind: "constants", values: [...known.values()] };
 }
 
 function isOfType(value: Json, type: string): boolean {

@@ -88,4 +88,6 @@ export interface Shapes {
   root: Shape;
   rules: ReadonlyMap<string, Shape>;
   copies: readonly CopyShape[];
+  /** Its patterns with the places where they stand, for messages. */
+  patterns: readonly string[];
 }

@@ -10,9 +10,10 @@ import type {
 import type { JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { candidateSpans } from "../../foundation/spans.ts";
+import { matching } from "../../foundation/time-limit.ts";
 import { type AnswerForm, sourceText } from "../answer-form.ts";
 import { checkAnswer } from "./answer-check.ts";
-import { answerJson } from "./answer-json.ts";
+import { answerJson, withDigits } from "./answer-json.ts";
 import { readSchema } from "./read-schema.ts";
 import { sentSchema } from "./sent-schema.ts";
 import type { CopyShape, Shapes } from "./shape.ts";
@@ -83,11 +84,14 @@ function accept(
 }
 
 function acceptOne(answer: Answer, shapes: Shapes, slots: ReadonlyMap<string, Slot>): Answer {
-  const { value, problems, spans } = checkAnswer(answerJson(answer), shapes, slots);
+  const json = answerJson(answer);
+  const check = () => checkAnswer(json, shapes, slots);
+  const { value, problems, spans } = matching(shapes.patterns, check);
   if (problems.length > 0) {
     const shown = problems.slice(0, limits.maxShownProblems).join("; ");
     const rest = problems.length - limits.maxShownProblems;
     throw new SluiceError("ANSWER_INVALID", rest > 0 ? `${shown}; and ${rest} more` : shown);
   }
-  return shapes.copies.length === 0 ? { ...answer, value } : { ...answer, value, spans };
+  const kept = { ...answer, value: withDigits(value, answer) };
+  return shapes.copies.length === 0 ? kept : { ...kept, spans };
 }

@@ -4,6 +4,9 @@ import { describeEngine } from "../../engines/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import type { Usage } from "../../foundation/inference.ts";
+import { limits } from "../../foundation/limits.ts";
+import { withinTime } from "../../foundation/time-limit.ts";
+import { RowFiles } from "../asked-files.ts";
 import { attemptPaths, commitPath } from "../layout.ts";
 import { openaiBatch, resultsHoldFailed } from "../openai-batch/batch-lines.ts";
 import { readOptionsOf, type Task } from "../plan.ts";
@@ -50,6 +53,7 @@ export class TaskAttempt {
   readonly id: string;
   /** How many neighbouring rows are asked as one: those whose indexes divided by it are alike. */
   readonly rowsTogether: number;
+  readonly rowFiles: RowFiles;
   /** Rows that earlier attempts answered. */
   readonly resumed: number;
   /** How many of the next rows must be asked with care, and how many of them at once. */
@@ -74,7 +78,9 @@ export class TaskAttempt {
   private constructor(opened: OpenedAttempt) {
     this.task = opened.task;
     this.id = opened.id;
-    const { model } = opened.context.plan.job;
+    const { job } = opened.context.plan;
+    const { model } = job;
+    this.rowFiles = new RowFiles(job);
     this.rowsTogether = describeEngine(model).rowsTogether?.(model) ?? 1;
     const { together } = opened.suspected;
     this.suspects = wholeGroups(opened.suspected.rows, this.rowsTogether, opened.outcomes);
@@ -162,6 +168,20 @@ export class TaskAttempt {
   /** Notes that the first of the rows to come is taken, to be asked. */
   noteTaken(rows: UpcomingRows): void {
     this.#listener.onTake?.(rows);
+  }
+
+  /**
+   * What `compute` makes of a row's texts. A suspected row has little time for it: what never ends
+   * would end its worker once more.
+   *
+   * @throws SluiceError `ROW_STALLS_WORKER` after `limits.maxSuspectComputeMs`.
+   */
+  withCare<Value>(index: number, compute: () => Value): Value {
+    if (!this.suspects.has(index)) return compute();
+    const done = withinTime(limits.maxSuspectComputeMs, compute);
+    if (done) return done.value;
+    const detail = `row ${index}: its texts took over ${limits.maxSuspectComputeMs / 1000} s`;
+    throw new SluiceError("ROW_STALLS_WORKER", detail);
   }
 
   /** True where the row has no outcome yet. */

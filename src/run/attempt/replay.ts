@@ -152,9 +152,8 @@ function condemn(
   counts: AttemptCounts,
   replies: Map<number, RowReplies>,
 ): void {
-  for (const { index, kills, planned } of search.condemned(outcomes)) {
-    const error = new SluiceError("ROW_KILLS_ENGINE", `row ${index}, with its worker`);
-    const { code, message } = error;
+  for (const { index, kills, planned, code } of search.condemned(outcomes)) {
+    const { message } = new SluiceError(code, `row ${index}, with its worker`);
     const answered = replies.get(index)?.values() ?? [];
     const requests = Array.from(answered, (reply) => requestRecord(reply.response, reply.attempts));
     const line: JournalLine = {

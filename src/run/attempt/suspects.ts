@@ -5,15 +5,17 @@ import type { OutcomeTable } from "./outcomes.ts";
 
 /** How earlier attempts at a task ended, as far as their coordinator saw it. */
 export interface EarlierEnds {
-  /** An attempt whose worker died by itself: one of its rows may have ended it. */
+  /** An attempt whose worker died by itself, or hung: one of its rows may have been the cause. */
   suspects?: {
     attempt: string;
     /** Rows that may have been asked and not have come back, as an index set. */
     rows: string;
     /** How many rows may be asked at once while one of them is suspected, at most. */
     together: number;
+    /** It hung. */
+    stalled?: boolean;
   };
-  /** An attempt whose worker was ended by its coordinator: no row of it is to be blamed. */
+  /** An attempt whose worker its coordinator ended for another reason: no row is to be blamed. */
   spared?: string;
 }
 
@@ -31,6 +33,18 @@ interface Asked {
   kills: number;
   /** Requests of the row. */
   planned: number;
+  /** What it was given up for by an earlier attempt. */
+  code?: DeadlyCode;
+}
+
+/** What a row is given up for that ended its worker or its engine. */
+export type DeadlyCode = "ROW_KILLS_ENGINE" | "ROW_STALLS_WORKER";
+
+interface Condemned {
+  index: number;
+  kills: number;
+  planned: number;
+  code: DeadlyCode;
 }
 
 /**
@@ -75,9 +89,11 @@ export class SuspectSearch {
   }
 
   /** Open rows that ended their engine alone as often as a row may, and how often that was. */
-  *condemned(outcomes: OutcomeTable): Generator<{ index: number; kills: number; planned: number }> {
-    for (const [index, { kills, planned }] of this.#asked) {
-      if (kills >= limits.maxRowKills && outcomes.isOpen(index)) yield { index, kills, planned };
+  *condemned(outcomes: OutcomeTable): Generator<Condemned> {
+    const last = this.#ends.suspects?.stalled ? "ROW_STALLS_WORKER" : "ROW_KILLS_ENGINE";
+    for (const [index, { kills, planned, code = last }] of this.#asked) {
+      if (kills < limits.maxRowKills || !outcomes.isOpen(index)) continue;
+      yield { index, kills, planned, code };
     }
   }
 
@@ -110,8 +126,9 @@ export class SuspectSearch {
   #noteFailed(line: Extract<JournalLine, { outcome: "failed" }>, attempt: string): void {
     const { index, error, planned = 1 } = line;
     if (attempt === this.#ends.suspects?.attempt) this.#cleared.add(index);
-    if (error.code === "ROW_KILLS_ENGINE") {
-      this.#asked.set(index, { attempt, together: 1, kills: limits.maxRowKills, planned });
+    const { code } = error;
+    if (code === "ROW_KILLS_ENGINE" || code === "ROW_STALLS_WORKER") {
+      this.#asked.set(index, { attempt, together: 1, kills: limits.maxRowKills, planned, code });
     } else {
       this.#asked.delete(index);
     }

@@ -3,9 +3,11 @@ import { type Clock, sleep } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { JobSpec } from "../job/schema.ts";
+import { storedJob } from "../job/worker-variables.ts";
 import { cancelPrefix, coordinatorPaths, coordinatorPrefix } from "../layout.ts";
 import { assertBegunSo } from "../probe.ts";
 import { createOnce, readJson, recordBytes } from "../records.ts";
+import { assertStands } from "../run-storage.ts";
 import type { Processes, ProcessIdentity } from "./processes.ts";
 
 /** Who rules a run. The record with the highest number does. */
@@ -81,10 +83,12 @@ export class Coordinator {
       }
       const number = (standing?.number ?? 0) + 1;
       const { id, job, ownModel } = options;
-      const record = { number, ...processes.self(), id, job, ...(ownModel && { ownModel }) };
+      const stored = { id, job: storedJob(job) };
+      const record = { number, ...processes.self(), ...stored, ...(ownModel && { ownModel }) };
       const { record: file } = coordinatorPaths(number);
       const { won } = await createOnce(storage, file, record, (it) => it.id);
       if (!won) continue;
+      await assertStands(storage);
       const coordinator = new Coordinator(record, options, await countCancels(storage));
       await coordinator.#writeHeartbeat();
       coordinator.#scheduleBeat();
@@ -100,7 +104,7 @@ export class Coordinator {
   /** @throws SluiceError `COORDINATOR_LOST` when another process rules now. */
   async assertRules(): Promise<void> {
     const ruling = await rulingCoordinator(this.#options.storage);
-    if (ruling?.id === this.record.id) return;
+    if (ruling?.id === this.record.id) return await assertStands(this.#options.storage);
     throw new SluiceError("COORDINATOR_LOST", `process ${ruling?.pid} on ${ruling?.host}`);
   }
 

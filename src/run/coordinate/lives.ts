@@ -1,7 +1,7 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { type Clock, sleep } from "../../foundation/clock.ts";
 import { limits } from "../../foundation/limits.ts";
-import { coordinatorPaths, workerPrefix } from "../layout.ts";
+import { coordinatorPaths, coordinatorPrefix, workerPrefix } from "../layout.ts";
 import { readJson } from "../records.ts";
 import type { WorkerRecord } from "../worker/serve.ts";
 import { type CoordinatorRecord, rulingCoordinator } from "./coordinator.ts";
@@ -73,6 +73,34 @@ export async function lookAtLives(storage: Storage, options: LookOptions): Promi
     coordinator: record && { record, ...lifeOf(record.id) },
     workers: records.map((worker) => ({ record: worker, ...lifeOf(worker.worker) })),
   };
+}
+
+/**
+ * A process that worked on the run and neither said that it ended nor is known to be dead: it may
+ * be paused, and write when it wakes.
+ *
+ * @param own number of the coordinator that asks.
+ */
+export async function someoneLeft(
+  storage: Storage,
+  processes: Processes,
+  own?: number,
+): Promise<ProcessIdentity | undefined> {
+  for await (const { path } of storage.list(coordinatorPrefix)) {
+    const record = path.endsWith(".json")
+      ? await readJson<CoordinatorRecord>(storage, path)
+      : undefined;
+    if (!record || record.number === own) continue;
+    const { heartbeat } = coordinatorPaths(record.number);
+    if ((await readJson<Heartbeat>(storage, heartbeat))?.ended) continue;
+    if (processes.look(record) !== "dead") return record;
+  }
+  for await (const { path } of storage.list(workerPrefix)) {
+    const worker = await readJson<WorkerRecord>(storage, path);
+    if (!worker || worker.status === "successful") continue;
+    if (processes.look(worker) !== "dead") return worker;
+  }
+  return undefined;
 }
 
 function observedWorker(storage: Storage, worker: WorkerRecord): Observed {

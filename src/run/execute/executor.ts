@@ -257,7 +257,8 @@ export class Executor {
     const { job, at } = asking;
     const isCleared = this.#isolation.resolved(asking);
     try {
-      job.answered(at, acceptAnswers(asking, response, this.#options.promptSet));
+      const accept = () => acceptAnswers(asking, response, this.#options.promptSet);
+      job.answered(at, job.attempt.withCare(job.index, accept));
       if (job.isDone) this.#settle(job);
       else if (job.goesOnFrom(at)) this.#begun.unshift(job);
     } catch (error) {

@@ -29,9 +29,9 @@ export function leadingDeaths(suspects: number): number {
 }
 
 /**
- * Finds the row that ends its engine without harming its neighbours. Rows that were with an engine
- * when it died are asked again in groups, nothing else beside them; a group that dies is halved; a
- * row that ends the engine `limits.maxRowKills` times alone is given up.
+ * Finds the row that ends or stalls its engine without harming its neighbours. Rows that were with
+ * an engine when it died are asked again in groups, nothing else beside them; a group that dies is
+ * halved; a row that ends the engine `limits.maxRowKills` times alone is given up.
  */
 export class Isolation {
   #groups: Asking[][] = [];
@@ -133,11 +133,12 @@ export class Isolation {
     // With one row in flight from the start, the first death is already one alone.
     only.kills++;
     if (only.kills < limits.maxRowKills) this.#groups.unshift(fallen);
-    else giveUp(fallen, killsEngine(only.index, this.#lastDeath));
+    else giveUp(fallen, endsEngine(only.index, this.#lastDeath));
   }
 }
 
-function killsEngine(row: number, cause: SluiceError | undefined): SluiceError {
+function endsEngine(row: number, cause: SluiceError | undefined): SluiceError {
   const last = cause === undefined ? "" : `, at last: ${cause.message}`;
-  return new SluiceError("ROW_KILLS_ENGINE", `row ${row}${last}`, { cause });
+  const code = cause?.code === "ENGINE_STALLED" ? "ROW_STALLS_WORKER" : "ROW_KILLS_ENGINE";
+  return new SluiceError(code, `row ${row}${last}`, { cause });
 }

@@ -11,7 +11,6 @@ import type { JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { plainJson } from "../../foundation/typed-json.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
-import { withWholePaths } from "../asked-files.ts";
 import type { AskedRow, TaskAttempt } from "../attempt/attempt.ts";
 import { type RequestRecord, requestRecord } from "../attempt/journal-line.ts";
 import type { RowReplies } from "../attempt/replay.ts";
@@ -260,8 +259,9 @@ export function requestsOf(
   const fault = row.error ?? attempt.idFault(row);
   if (fault) return { requests: [], failure: fault };
   try {
-    const requests = promptSet.requests(row.value!, row.index, row.dataset, row.raw);
-    return { requests: withWholePaths(requests, row.file) };
+    const { value, index, dataset, raw } = row;
+    const requests = attempt.withCare(index, () => promptSet.requests(value!, index, dataset, raw));
+    return { requests: attempt.rowFiles.whole(requests, row.file) };
   } catch (error) {
     return { requests: [], failure: locatedError(asSluiceError(error), row) };
   }

@@ -12,14 +12,14 @@ const shorthandKeys: Readonly<Record<string, string>> = {
 };
 
 /** Keys of which a later layer replaces one by the other. */
-const rivals: Readonly<Record<string, readonly string[]>> = {
-  input: ["dataset"],
-  dataset: ["input", "prompt", "prompts"],
-  prompt: ["prompts", "dataset"],
-  prompts: ["prompt", "dataset"],
-  "generation.maxNewTokens": ["generation.maxLength"],
-  "generation.maxLength": ["generation.maxNewTokens"],
-};
+const rivals: ReadonlyMap<string, readonly string[]> = new Map([
+  ["input", ["dataset"]],
+  ["dataset", ["input", "prompt", "prompts"]],
+  ["prompt", ["prompts", "dataset"]],
+  ["prompts", ["prompt", "dataset"]],
+  ["generation.maxNewTokens", ["generation.maxLength"]],
+  ["generation.maxLength", ["generation.maxNewTokens"]],
+]);
 
 const unset: Origin = Object.freeze({ from: "default" });
 
@@ -45,7 +45,7 @@ export class JobDraft {
   }
 
   #place(path: readonly string[], value: Json, origin: Origin): void {
-    for (const rival of rivals[path[0]!] ?? rivals[dotted(path)] ?? []) {
+    for (const rival of rivals.get(path[0]!) ?? rivals.get(dotted(path)) ?? []) {
       this.#dropRival(rival, origin);
     }
     let target: JsonObject | Json[] = this.value;

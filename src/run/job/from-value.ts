@@ -1,8 +1,9 @@
-import { isJsonObject, type Json } from "../../foundation/json.ts";
-import { isZodSchema, jsonSchemaOf } from "../../prompt/structure/zod-schema.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { isJsonObject } from "../../foundation/json.ts";
 import { checkJob } from "./check.ts";
 import { JobDraft } from "./draft.ts";
 import { withAbsolutePaths } from "./paths.ts";
+import { plainValue } from "./plain-value.ts";
 import { problemsError } from "./problem.ts";
 import type { JobInput, JobSpec } from "./schema.ts";
 
@@ -22,26 +23,14 @@ export function jobFromValue(
   userDirectory?: string,
 ): JobSpec {
   const draft = new JobDraft();
-  for (const [key, given] of Object.entries(value)) {
-    if (given === undefined) continue;
-    draft.set([key], withJsonSchemas(given, [key]) as Json, { from: "default" });
+  const plain = plainValue(value);
+  if (!isJsonObject(plain)) {
+    throw new SluiceError("JOB_INVALID", "a job is an object, or the path of a job file");
+  }
+  for (const [key, given] of Object.entries(plain)) {
+    draft.set([key], given, { from: "default" });
   }
   const checked = checkJob(draft);
   if ("problems" in checked) throw problemsError(checked.problems);
   return withAbsolutePaths(checked.job, { baseOf: () => workingDirectory, userDirectory });
-}
-
-/** A value of the job with its schemas as data, which is all that a plan can hold. */
-function withJsonSchemas(value: unknown, path: readonly string[]): unknown {
-  // schema, prompt.schema, prompts.NAME.schema, input.schema, input.0.schema.
-  if (isZodSchema(value)) return jsonSchemaOf(value, path.join("."));
-  const depth = { prompts: 2, input: 2, prompt: 1 }[path[0] ?? ""] ?? 0;
-  if (path.length > depth) return value;
-  if (Array.isArray(value))
-    return value.map((each, at) => withJsonSchemas(each, [...path, `${at}`]));
-  if (!isJsonObject(value)) return value;
-  const entries = Object.entries(value).map(
-    ([name, inner]) => [name, withJsonSchemas(inner, [...path, name])] as const,
-  );
-  return Object.fromEntries(entries);
 }

@@ -1,12 +1,16 @@
-import { readFile } from "node:fs/promises";
+import { readFile, stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Document, LineCounter, Pair } from "yaml";
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
+import { utf8Text } from "../../foundation/utf8-text.ts";
 import { namesOfKey } from "./generation-names.ts";
+import { plainValue } from "./plain-value.ts";
 import type { Origin, Problem } from "./problem.ts";
 import { nodesAt, takesString } from "./schema-tree.ts";
 import { valueFromText } from "./value-text.ts";
+import { filled } from "./worker-variables.ts";
 
 /** What a job file says, before it is checked against the schema. */
 export interface JobFile {
@@ -29,7 +33,8 @@ export async function readJobFile(
   const text = await readText(resolve(workingDirectory, file), file);
   const yaml = await import("yaml");
   const lines = new yaml.LineCounter();
-  const document = yaml.parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const options = { lineCounter: lines, prettyErrors: false };
+  const document = namedFaults(file, () => yaml.parseDocument(text, options));
   const lineOf = (path: readonly string[]) => lineOfPath(document, lines, path, yaml.isMap);
   const origin = { from: "file" as const, file, lineOf };
   const [fault] = document.errors;
@@ -47,7 +52,9 @@ export async function readJobFile(
       throw new SluiceError("JOB_INVALID", detail, { file, line, hint: quoteHint });
     },
   });
-  const value = (document.toJS({ maxAliasCount: 1000 }) ?? {}) as Json;
+  const maxAliasCount = limits.maxYamlAliases;
+  const given = namedFaults(file, (): unknown => document.toJS({ maxAliasCount }));
+  const value = plainValue(given ?? {}, file);
   if (!isJsonObject(value)) {
     throw new SluiceError("JOB_INVALID", "a job file is a mapping of keys to values", {
       file,
@@ -59,18 +66,35 @@ export async function readJobFile(
   return { value: expanded as JsonObject, origin, problems };
 }
 
+/** What the library of YAML throws by itself is a fault of the file: aliases, and depth. */
+function namedFaults<Result>(file: string, read: () => Result): Result {
+  try {
+    return read();
+  } catch (cause) {
+    if (cause instanceof SluiceError) throw cause;
+    const isDeep = cause instanceof RangeError;
+    const detail = isDeep ? "it is nested too deeply" : (cause as Error).message;
+    const hint = "write out what aliases stand for; a job file is nested 100 deep at most";
+    throw new SluiceError("JOB_INVALID", detail, { file, cause, hint });
+  }
+}
+
 const quoteHint =
   'put a template that begins with a brace or bracket into quotes, as prompt: "{{ text }}", or ' +
   "below the key: prompt: |";
 
 async function readText(path: string, file: string): Promise<string> {
-  try {
-    return await readFile(path, "utf8");
-  } catch (cause) {
-    const code = (cause as NodeJS.ErrnoException).code;
+  const unreadable = (cause: NodeJS.ErrnoException) => {
+    const { code } = cause;
     const detail = code === "ENOENT" ? "there is no such file" : `it cannot be read (${code})`;
     throw new SluiceError("JOB_INVALID", detail, { file, cause, hint: "check the path" });
+  };
+  const { size } = await stat(path).catch(unreadable);
+  if (size > limits.maxJobFileBytes) {
+    const detail = `it has ${size} bytes, ${limits.maxJobFileBytes} are the most`;
+    throw new SluiceError("JOB_INVALID", detail, { file, hint: "rows belong into input files" });
   }
+  return utf8Text(await readFile(path).catch(unreadable), "JOB_INVALID", file);
 }
 
 function lineOfPath(
@@ -100,8 +124,6 @@ interface Expansion {
   problems: Problem[];
 }
 
-const reference = /\$(\$?)\{([A-Za-z_]\w*)(?::-([^}]*))?\}/g;
-
 async function expand(value: Json, path: readonly string[], to: Expansion): Promise<Json> {
   if (typeof value === "string") return expandText(value, path, to);
   if (Array.isArray(value)) {
@@ -116,22 +138,17 @@ async function expand(value: Json, path: readonly string[], to: Expansion): Prom
 }
 
 async function expandText(text: string, path: readonly string[], to: Expansion): Promise<Json> {
-  let hasReference = false;
-  const replaced = text.replace(reference, (whole, dollar: string, name: string, orElse) => {
-    if (dollar) return whole.slice(1);
-    hasReference = true;
-    const found = to.environment[name];
-    if (orElse !== undefined) return found || orElse;
-    if (found === undefined) to.problems.push(missing(name, path, to.origin));
-    return found ?? "";
-  });
-  if (!hasReference) return replaced;
+  const { text: whole, hasReference, missing } = filled(text, to.environment);
+  for (const name of missing) to.problems.push(notSet(name, path, to.origin));
+  // Kept as it is written: runs are stored, and what a variable holds may be a secret.
+  if (path[0] === "env" && path.length === 2) return text;
+  if (!hasReference) return whole;
   const nodes = nodesAt(path);
   // `maxNewTokens: ${TOKENS}` is a text to YAML and a number to the schema.
-  return takesString(nodes) ? replaced : valueFromText(replaced, nodes);
+  return takesString(nodes) ? whole : valueFromText(whole, nodes);
 }
 
-function missing(name: string, path: readonly string[], origin: Origin): Problem {
+function notSet(name: string, path: readonly string[], origin: Origin): Problem {
   return {
     code: "ENV_MISSING",
     path,

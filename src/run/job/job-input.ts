@@ -43,6 +43,12 @@ export interface JobInput {
   reuse?: "auto" | "off" | undefined;
   /** Where object stores are (s3://, r2://, gs://), and what they can. */
   store?: JobStore | undefined;
+  /** What rows and lists may reach beyond their own folder and the public network. */
+  allow?: JobAllow | undefined;
+  /**
+   * data: no programs, modules or loopback servers; files only of its folders and allow.folders.
+   */
+  trust?: "job" | "data" | undefined;
   /**
    * Order of asking within a shard; results are in input order. auto: prefix where it pays.
    * Default: `"auto"`.
@@ -80,7 +86,7 @@ export interface JobInput {
   /** What a failed row does: become a dead letter, or stop the run. Default: `"dead-letter"`. */
   onRowError?: "dead-letter" | "fail" | undefined;
   /**
-   * Environment of the workers; a null value passes the caller's, and only its name is planned.
+   * Environment of the workers; null and references pass the caller's: their names are planned.
    * Default: `{}`.
    */
   env?: Record<string, string | null> | undefined;
@@ -252,6 +258,14 @@ export interface JobStore {
   pathStyle?: boolean | undefined;
   /** How creating is conditional; `none`: not at all, and one coordinator commits. */
   conditional?: "if-none-match" | "none" | undefined;
+}
+
+/** What rows and lists may reach beyond their own folder and the public network. */
+export interface JobAllow {
+  /** Folders, besides the input's and the output's, in which rows and lists name files. */
+  folders?: string | string[] | undefined;
+  /** Whether addresses in rows, lists and redirects may be of loopback and private nets. */
+  privateNetworks?: boolean | undefined;
 }
 
 export interface JobPrompt {
@@ -456,6 +470,8 @@ export interface JobWorkers {
   cpu?: number | undefined;
   /** Memory a worker needs, as 120G. */
   memory?: string | undefined;
+  /** A worker that says nothing for this long hangs, and is ended; default 60000. */
+  maxSilenceMs?: number | undefined;
   /** GPUs a worker gets, as l40s:2; default: one of any kind. */
   gpu?: string | undefined;
 }

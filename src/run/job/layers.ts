@@ -9,6 +9,7 @@ import { nearestKey } from "./nearest-key.ts";
 import type { Origin, Problem } from "./problem.ts";
 import { formsOf, namesBelow, nodesAt, type SchemaNode } from "./schema-tree.ts";
 import { valueFromText } from "./value-text.ts";
+import { asLiteral } from "./worker-variables.ts";
 
 /** Variables of Sluice that are no key of the job. */
 export const reservedVariables: readonly string[] = Object.freeze([
@@ -83,6 +84,7 @@ export async function applyFlags(
     const origin: Origin = { from: "flag", name: `--${name}` };
     const texts = [given].flat().map(String);
     if (name === "env") applyEnv(draft, texts);
+    else if (name === "untrusted") draft.set(["trust"], "data", origin);
     else if (name === "prompt-file") draft.set(["prompt"], texts[0]!, origin);
     else if (name === "dataset" && texts.length > 1) draft.set(["dataset"], texts, origin);
     else if (name === "input-list") applyLists(draft, texts, flags.input);
@@ -115,7 +117,10 @@ function applyLists(draft: JobDraft, lists: readonly string[], input: JobFlags[s
 function applyEnv(draft: JobDraft, texts: readonly string[]): void {
   for (const text of texts) {
     const [, name = text, value] = /^([^=]*)=(.*)$/s.exec(text) ?? [];
-    draft.set(["env", name], value ?? null, { from: "flag", name: `--env ${name}` });
+    draft.set(["env", name], value === undefined ? null : asLiteral(value), {
+      from: "flag",
+      name: `--env ${name}`,
+    });
   }
 }
 

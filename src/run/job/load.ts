@@ -7,6 +7,7 @@ import { applyEnvironment, applyFile, applyFlags, type JobFlags } from "./layers
 import { trialOutput, withAbsolutePaths } from "./paths.ts";
 import { type Origin, type Problem, problemsError } from "./problem.ts";
 import type { JobSpec } from "./schema.ts";
+import { misplacedProblems, widenedProblems } from "./trust.ts";
 
 export interface JobSources {
   /** The job file; default: the one that `SLUICE_CONFIG` names, or none. */
@@ -49,10 +50,14 @@ export async function loadJob(sources: JobSources): Promise<LoadedJob> {
   const file = named === undefined ? undefined : resolve(workingDirectory, named);
   const draft = new JobDraft();
   const problems: Problem[] = [];
+  const isUntrusted = flags.untrusted === true;
   if (named !== undefined) {
-    const read = await readJobFile(named, environment, workingDirectory);
-    problems.push(...read.problems);
+    // A stranger's job would send what variables hold to its server.
+    const shown = isUntrusted ? {} : environment;
+    const read = await readJobFile(named, shown, workingDirectory);
+    problems.push(...read.problems.map((each) => (isUntrusted ? unfilled(each) : each)));
     applyFile(draft, translate?.(read) ?? read);
+    if (isUntrusted) problems.push(...asProblems(widenedProblems(draft.value), draft));
   }
   problems.push(...(await applyEnvironment(draft, environment)));
   problems.push(...(await applyFlags(draft, flags, sets)));
@@ -68,11 +73,34 @@ export async function loadJob(sources: JobSources): Promise<LoadedJob> {
     return isOfFile ? dirname(file) : workingDirectory;
   };
   const absolute = withAbsolutePaths(checked.job, { baseOf, userDirectory: environment.HOME });
+  if (isUntrusted && file !== undefined) assertNamed(absolute, draft);
   return {
     job: withTrialOutput(absolute, draft),
     file,
     originOf: (key) => draft.originOf(key.split(".")),
   };
+}
+
+function unfilled(problem: Problem): Problem {
+  if (problem.code !== "ENV_MISSING") return problem;
+  const name = problem.message.split(" ")[0];
+  const message = `\${${name}} is not filled in, for the job file is not trusted`;
+  return { ...problem, code: "JOB_INVALID", message, hint: "take it out, or read the job first" };
+}
+
+/** @throws SluiceError `JOB_INVALID` for places that only the job file names. */
+function assertNamed(job: JobSpec, draft: JobDraft): void {
+  const isOfFile = (key: string) =>
+    ["file", "default"].includes(draft.originOf(key.split(".")).from);
+  const problems = asProblems(misplacedProblems(job, isOfFile), draft);
+  if (problems.length > 0) throw problemsError(problems);
+}
+
+function asProblems(found: readonly [key: string, message: string][], draft: JobDraft): Problem[] {
+  return found.map(([key, message]) => {
+    const path = key.split(".");
+    return { code: "JOB_INVALID", path, message, origin: draft.originOf(path) };
+  });
 }
 
 function withTrialOutput(job: JobSpec, draft: JobDraft): JobSpec {

@@ -43,7 +43,7 @@ export interface JobModelOpenai {
   baseUrl?: string | undefined;
   /** Several servers of the same model, in place of baseUrl. */
   endpoints?: JobModelOpenaiEndpoints[] | undefined;
-  /** Environment variable that holds the API key; default OPENAI_API_KEY where it is set. */
+  /** Environment variable that holds the API key; default, at OpenAI alone: OPENAI_API_KEY. */
   apiKeyEnv?: string | undefined;
   /** Requests at once to one endpoint; default: found while it answers. */
   maxInFlight?: number | undefined;
@@ -355,7 +355,14 @@ export interface JobModelFakeFailures {
   /** Share of rows that fail. */
   rate?: number | undefined;
   /** How it fails. */
-  kind: "retryable" | "refused" | "invalid" | "fatal-run" | "kill-engine" | "kill-worker";
+  kind:
+    | "retryable"
+    | "refused"
+    | "invalid"
+    | "fatal-run"
+    | "kill-engine"
+    | "kill-worker"
+    | "stall-worker";
 }
 
 export interface JobModelPipeline {

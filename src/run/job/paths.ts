@@ -40,6 +40,7 @@ export function withAbsolutePaths(job: JobSpec, rules: PathRules): JobSpec {
     path: absolute(job.output.path, "output", "path"),
     ...(errorFile && { errorFile: absolute(errorFile, "output", "errorFile") }),
   };
+  const folders = job.allow?.folders?.map((folder) => absolute(folder, "allow", "folders"));
   const cache = job.cache && { ...job.cache, path: absolute(job.cache.path, "cache", "path") };
   return {
     ...job,
@@ -47,6 +48,7 @@ export function withAbsolutePaths(job: JobSpec, rules: PathRules): JobSpec {
     input: dataset ? datasetInputs(dataset).map((source) => source.input) : input,
     output,
     ...(cache && { cache }),
+    ...(folders && { allow: { ...job.allow, folders } }),
     ...(job.preparedDir && { preparedDir: absolute(job.preparedDir, "preparedDir") }),
     model: describeEngine(job.model).withAbsolutePaths?.(job.model, absolute) ?? job.model,
   };

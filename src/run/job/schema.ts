@@ -12,6 +12,8 @@ import { answerSchema, promptOptions } from "../../prompt/prompt-options.ts";
 import { outputProblem } from "../output/output-form.ts";
 import { type DatasetEntry, datasetInputs, datasetOptions } from "./dataset.ts";
 import { generationOptions } from "./generation.ts";
+import { trustProblems } from "./trust.ts";
+import { loadsCode } from "./worker-variables.ts";
 
 const count = z.int().min(1);
 
@@ -159,6 +161,17 @@ const store = z.strictObject({
     .describe("How creating is conditional; `none`: not at all, and one coordinator commits"),
 });
 
+const allow = z.strictObject({
+  folders: z
+    .union([z.string().transform((folder) => [folder]), z.array(z.string().min(1))])
+    .optional()
+    .describe("Folders, besides the input's and the output's, in which rows and lists name files"),
+  privateNetworks: z
+    .boolean()
+    .optional()
+    .describe("Whether addresses in rows, lists and redirects may be of loopback and private nets"),
+});
+
 const budget = z.strictObject({
   tokens: count.optional().describe("Tokens, of prompts and of answers together"),
   usd: z.number().gt(0).optional().describe("US dollars, by `prices`"),
@@ -183,6 +196,11 @@ const workers = z.strictObject({
     .regex(/^\d+(\.\d+)?\s*[KMGT]i?B?$/i, "must be a number with K, M, G or T, as 120G")
     .optional()
     .describe("Memory a worker needs, as 120G"),
+  maxSilenceMs: count
+    .min(1000)
+    .max(86_400_000)
+    .optional()
+    .describe("A worker that says nothing for this long hangs, and is ended; default 60000"),
   gpu: z.string().optional().describe("GPUs a worker gets, as l40s:2; default: one of any kind"),
 });
 
@@ -193,7 +211,10 @@ const plainJob = z.strictObject({
     "What to read: a path, an object, or a list of objects",
     z
       .union([
-        z.string().transform((path) => [inputSource.parse({ path })]),
+        z
+          .string()
+          .transform((path) => [{ path }])
+          .pipe(z.array(inputSource)),
         inputSource.transform((source) => [source]),
         z.array(inputSource).min(1),
       ])
@@ -234,7 +255,15 @@ const plainJob = z.strictObject({
   cache: setting(
     "operation",
     "Folder of answers to keep for other runs: a path, or an object",
-    z.union([z.string().transform((path) => answerCache.parse({ path })), answerCache]).optional(),
+    z
+      .union([
+        z
+          .string()
+          .transform((path) => ({ path }))
+          .pipe(answerCache),
+        answerCache,
+      ])
+      .optional(),
   ),
   reuse: setting(
     "operation",
@@ -245,6 +274,16 @@ const plainJob = z.strictObject({
     "operation",
     "Where object stores are (s3://, r2://, gs://), and what they can",
     store.optional(),
+  ),
+  allow: setting(
+    "operation",
+    "What rows and lists may reach beyond their own folder and the public network",
+    allow.optional(),
+  ),
+  trust: setting(
+    "operation",
+    "data: no programs, modules or loopback servers; files only of its folders and allow.folders",
+    z.enum(["job", "data"]).optional(),
   ),
   order: setting(
     "layout",
@@ -276,7 +315,13 @@ const plainJob = z.strictObject({
     "answers",
     "Where results go: a path, or an object that also says under which name",
     z
-      .union([z.string().transform((path) => output.parse({ path })), output])
+      .union([
+        z
+          .string()
+          .transform((path): z.input<typeof output> => ({ path }))
+          .pipe(output),
+        output,
+      ])
       .superRefine(checkOutput)
       .prefault({}),
   ),
@@ -318,11 +363,18 @@ const plainJob = z.strictObject({
   ),
   env: setting(
     "operation",
-    "Environment of the workers; a null value passes the caller's, and only its name is planned",
+    "Environment of the workers; null and references pass the caller's: their names are planned",
     z
       .record(z.string(), z.union([z.string(), z.null()]))
       .refine((variables) => Object.keys(variables).every((name) => /^[^\s=]+$/.test(name)), {
         message: "a name of a variable is not empty, and holds neither space nor =",
+      })
+      .superRefine((variables, context) => {
+        for (const [name, value] of Object.entries(variables)) {
+          if (!loadsCode(name, value)) continue;
+          const message = "would load code into every worker: set it where sluice is called";
+          context.addIssue({ code: "custom", path: [name], message });
+        }
       })
       .default({}),
   ),
@@ -379,6 +431,7 @@ export const jobSchema = plainJob
     if (prompt?.schema !== undefined && schema !== undefined) {
       refuse("schema", "prompt.schema says it too: give one of them");
     }
+    for (const [key, message] of trustProblems(job)) refuse(key, message);
     if (budget?.usd !== undefined && prices === undefined) {
       refuse("budget.usd", "needs prices: what tokens cost");
     }

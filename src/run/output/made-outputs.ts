@@ -10,7 +10,7 @@ import type { Plan } from "../plan.ts";
  * goes after them when a run is removed.
  */
 export async function madeOutputs(
-  storage: Storage,
+  storage: Pick<Storage, "open">,
   { outputs }: Pick<Plan, "outputs">,
 ): Promise<string[]> {
   if (!outputs) return [];

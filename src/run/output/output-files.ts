@@ -1,7 +1,9 @@
-import { basename, dirname } from "node:path";
+import { basename, dirname, resolve } from "node:path";
 import { resultFormatOf, withoutEnding } from "../../data/formats/result-format.ts";
 import type { InputFile } from "../../data/inputs.ts";
-import { isGlob } from "../../data/sources/glob.ts";
+import { besideFile, isBelow } from "../../data/sources/beside-file.ts";
+import { fixedFolder, isGlob } from "../../data/sources/glob.ts";
+import { isMapped } from "../../data/sources/list-file.ts";
 import { schemeOf } from "../../data/storage/open.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { shownPath } from "../../foundation/shown-path.ts";
@@ -51,7 +53,7 @@ export function outputFiles(
   const folder = location.pattern === null ? location.directory : location.outside;
   const named = files.map((file) => ({
     file: file.path,
-    path: file.output === undefined ? undefined : besideList(file, job),
+    path: file.output === undefined ? undefined : listedPlace(file, job, folder),
     name: filledPattern(pattern, {
       stem: stemOf(file.path),
       dir: folderOf(file, job, location),
@@ -154,12 +156,15 @@ function stemOf(path: string): string {
 }
 
 /** A file's folder as the result's path has it: from where the output or the input begins. */
-function folderOf({ path, source }: InputFile, job: JobSpec, location: RunLocation): string {
+function folderOf(
+  { path, source, below }: InputFile,
+  { input }: JobSpec,
+  { pattern, outside }: RunLocation,
+): string {
   const folder = dirname(path);
-  const given = job.input[source]?.path ?? path;
-  const fixed = isGlob(given) ? `${given.slice(0, given.search(/[*?[{(!]/))}x` : given;
-  const starts = location.pattern === null ? [] : [location.outside];
-  for (const start of [...starts, dirname(fixed)]) {
+  const given = input[source]?.path ?? path;
+  const begin = isGlob(given) ? (below ?? fixedFolder(given)) : dirname(given);
+  for (const start of [...(pattern === null ? [] : [outside]), begin]) {
     if (folder === start) return "";
     const above = start === "/" ? "/" : `${start}/`;
     if (folder.startsWith(above)) return folder.slice(above.length);
@@ -167,11 +172,26 @@ function folderOf({ path, source }: InputFile, job: JobSpec, location: RunLocati
   return "";
 }
 
-/** A place that a list gives, from the folder of the list as its other paths are. */
-function besideList({ output = "", source }: InputFile, job: JobSpec): string {
-  if (output.startsWith("/") || schemeOf(output) !== undefined) return output;
-  const folder = dirname(job.input[source]!.path);
-  return `${folder}/${output}`.replace(/\/\.(?=\/)/g, "").replace(/[^/]+\/\.\.\//g, "");
+/**
+ * A place that a list gives, from the folder of the list as its other paths are.
+ *
+ * @param folder that of the output, which lists may write to.
+ * @throws SluiceError `JOB_INVALID` for any other that the job does not name.
+ */
+function listedPlace(
+  { path, output = "", source }: InputFile,
+  { input, allow }: JobSpec,
+  folder: string,
+): string {
+  const { path: list, prefixes } = input[source]!;
+  const place = besideFile(list, output);
+  const whole = schemeOf(place) === undefined ? resolve(place) : place;
+  const folders = [folder, ...(allow?.folders ?? [])];
+  if (isMapped(whole, list, prefixes) || folders.some((each) => isBelow(whole, each))) return whole;
+  const detail = `a list sends results of ${shownPath(path)} to ${shownPath(whole)}`;
+  throw invalid(`${detail}, which does not lie below ${folder}`, {
+    hint: "name its folder in allow.folders if you trust the list, or another output.path",
+  });
 }
 
 /** The deepest folder that all paths lie in. */

@@ -36,10 +36,8 @@ export function outputProblem(output: OutputOptions): [key: string, problem: str
   const { path, format, compression, perInputFile } = output;
   const told = resultFormatOf(path);
   const wanted = resultFormat(output);
-  if (isPattern(path)) {
-    const problem = patternProblem(path);
-    if (problem !== undefined) return ["path", problem];
-  }
+  const problem = patternProblem(path);
+  if (problem !== undefined) return ["path", problem];
   if (told && endingOf(told) !== endingOf(wanted)) {
     const named = `${path.slice(path.lastIndexOf("/") + 1)} says ${formText(told)}`;
     const key = told.name === wanted.name ? "compression" : "format";

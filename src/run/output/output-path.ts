@@ -6,15 +6,16 @@ export const placeholders = ["stem", "dir", "index", "id"] as const;
 export type Placeholder = (typeof placeholders)[number];
 
 const named = /\{([^{}]*)\}/g;
+const placeholder = /\{(stem|dir|index|id)\}/g;
 
 /** True of a path that names many files by placeholders, as `out/{stem}.augmented.json`. */
 export function isPattern(path: string): boolean {
-  return /[{}]/.test(path);
+  return path.search(placeholder) >= 0;
 }
 
 /** The placeholders of a pattern, each once. */
 export function placeholdersOf(pattern: string): Placeholder[] {
-  const found = [...pattern.matchAll(named)].map(([, name]) => name as Placeholder);
+  const found = [...pattern.matchAll(placeholder)].map(([, name]) => name as Placeholder);
   return [...new Set(found)];
 }
 
@@ -25,14 +26,14 @@ export function isPerRow(pattern: string): boolean {
 
 /** The folder that a pattern begins with, and the rest of it. */
 export function splitPattern(path: string): { folder: string; pattern: string } {
-  const end = path.lastIndexOf("/", path.search(/[{}]/));
+  const end = path.lastIndexOf("/", path.search(placeholder));
   if (end < 0) return { folder: ".", pattern: path };
   return { folder: path.slice(0, end) || "/", pattern: path.slice(end + 1) };
 }
 
 /** The name of a file, where each placeholder has its value. */
 export function filledPattern(pattern: string, values: Record<Placeholder, string>): string {
-  const filled = pattern.replace(named, (_all, name: Placeholder) => values[name]);
+  const filled = pattern.replace(placeholder, (_all, name: Placeholder) => values[name]);
   // A file of the folder itself has an empty `{dir}`.
   return filled.replace(/\/{2,}/g, "/").replace(/^\//, "");
 }
@@ -45,12 +46,20 @@ export function seenAs(path: string): string {
 /** What is wrong with a pattern, for people; undefined where nothing is. */
 export function patternProblem(pattern: string): string | undefined {
   const known = placeholders.map((name) => `{${name}}`).join(" ");
-  for (const [all, name = ""] of pattern.matchAll(named)) {
+  const own = ownPart(pattern);
+  for (const [all, name = ""] of own.matchAll(named)) {
     if ((placeholders as readonly string[]).includes(name)) continue;
     const meant = nearest(name, placeholders);
     return `has ${all}, which nothing stands for: ${meant ? `did you mean {${meant}}? ` : ""}there are ${known}`;
   }
-  if (isPattern(pattern.replace(named, ""))) return `has a brace alone: there are ${known}`;
-  if (resultFormatOf(pattern)) return undefined;
+  if (/[{}]/.test(own.replace(named, ""))) return `has a brace alone: there are ${known}`;
+  if (!isPattern(pattern) || resultFormatOf(pattern)) return undefined;
   return "must end as the files are written: .jsonl, .json, .csv, .tsv or .parquet";
+}
+
+/** Of a whole path what follows its folders, which may be called anything: `{a,b}` too. */
+function ownPart(pattern: string): string {
+  if (!/^(\/|[a-z][a-z0-9+.-]+:\/)/i.test(pattern)) return pattern;
+  const at = pattern.search(placeholder);
+  return pattern.slice(pattern.lastIndexOf("/", at < 0 ? undefined : at) + 1);
 }

@@ -47,7 +47,7 @@ export async function planOutputs(
   const { base, isPerRow, files } = planned;
   if (isPerRow) assertNamedRows(job, files);
   const fresh = standing ? files.filter(({ path }) => !standing.has(path)) : files;
-  await assertAbsent(fresh, outputStorage(base, planning), isPerRow);
+  await assertAbsent(fresh, outputStorage(base, planning), isPerRow, standing);
   for (const [at, file] of files.entries()) {
     if (await isOneRow(found[at]!, file, isPerRow, planning.openFile)) file.isObject = true;
   }
@@ -113,6 +113,7 @@ async function assertAbsent(
   files: readonly OutputFile[],
   storage: Storage,
   isPerRow: boolean,
+  standing?: ReadonlySet<string>,
 ): Promise<void> {
   const occupied = async (path: string) =>
     new SluiceError("OUTPUT_OCCUPIED", "the file exists", { file: `${storage.location}/${path}` });
@@ -127,7 +128,7 @@ async function assertAbsent(
       .join("[^/]+");
     const form = new RegExp(`^${name}$`);
     for await (const { path } of storage.list(pattern.slice(0, pattern.indexOf("{")))) {
-      if (form.test(path)) throw await occupied(path);
+      if (form.test(path) && !standing?.has(path)) throw await occupied(path);
     }
   }
 }

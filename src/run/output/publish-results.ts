@@ -1,7 +1,9 @@
 import type { Column } from "../../data/columns.ts";
+import type { Storage } from "../../data/storage/storage.ts";
+import { sha256Stream } from "../../foundation/hashing.ts";
 import type { Commit } from "../attempt/commit.ts";
 import { attemptPaths, partPath, partWidth } from "../layout.ts";
-import { readLineBatches } from "../lines.ts";
+import { fileChunks, readLineBatches } from "../lines.ts";
 import type { PlannedFile } from "../plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
@@ -51,7 +53,7 @@ export async function publishResults(
   }
   if (plan.mergedFile !== null) {
     const source = { tasks, encoding, assertRules };
-    const merged = await mergeFile(context, outside, plan.mergedFile, source);
+    const merged = await mergeFile(storage, outside, plan.mergedFile, source);
     return { merged, ...made };
   }
   for (let start = 0; start < tasks.length; start += partsAtOnce) {
@@ -100,10 +102,38 @@ export interface MergedSource {
   assertRules(): Promise<void>;
 }
 
-/** Writes the rows of all tasks, in order, into one file. */
+/** Joins the lines of all tasks, in order, into one file. */
+export async function mergeParts(
+  storage: Storage,
+  target: Storage,
+  path: string,
+  { tasks, assertRules }: Omit<MergedSource, "encoding">,
+): Promise<PlannedFile> {
+  const writer = await target.writer(path);
+  const digest = sha256Stream();
+  let bytes = 0;
+  try {
+    for (const { source } of tasks) {
+      for await (const chunk of fileChunks(storage, source!.path)) {
+        digest.update(chunk);
+        bytes += chunk.length;
+        await writer.write(chunk);
+      }
+    }
+    // Others may have ruled meanwhile, and a retry changed the file.
+    await assertRules();
+    await writer.close();
+  } catch (error) {
+    await writer.abort();
+    throw error;
+  }
+  return { path, sha256: digest.digest("hex"), bytes };
+}
+
+/** Writes the rows of all tasks, in order, into one file of another format. */
 export async function mergeFile(
-  { storage }: RunContext,
-  target: RunContext["storage"],
+  storage: Storage,
+  target: Storage,
   path: string,
   { tasks, encoding, assertRules }: MergedSource,
 ): Promise<PlannedFile> {

@@ -10,6 +10,7 @@ import { writeOutputs } from "../output/write-outputs.ts";
 import { type Plan, readPlan } from "../plan.ts";
 import { readJson } from "../records.ts";
 import type { RunContext } from "../run-context.ts";
+import { runStorage } from "../run-storage.ts";
 import { committedTasks, readCommits } from "../seal/commits.ts";
 import { endGeneration, manifestOf, readSeals, type Seal } from "../seal/seals.ts";
 import { standingPlan } from "../seal/standing-plan.ts";
@@ -56,7 +57,7 @@ export async function abandonRetry(
   dependencies: RunDependencies,
 ): Promise<AbandonedRetry | undefined> {
   const { clock, random, processes, openStorage } = dependencies;
-  const storage = openStorage(location.directory);
+  const storage = runStorage(openStorage(location.directory));
   const { job } = await readPlan(storage);
   const id = sortableId(clock, random);
   const coordinator = await Coordinator.rule({ storage, clock, processes, id, job });

@@ -59,7 +59,7 @@ async function appendedTasks(
   const found = await findInput(job, inputs);
   if (isAsPlanned(found, run)) return { tasks: [] };
   const before = await allTasks(storage, run);
-  const rescanning = { job, planned: run.input, openFile: inputs.open };
+  const rescanning = { job, planned: run.input, openFile: found.openFile };
   const { tasks, changed, appended } = await rescanInput(before, found, rescanning);
   const [slice] = [...changed.values()].flat();
   if (slice) {
@@ -75,7 +75,7 @@ async function appendedTasks(
     ...appended,
   ]);
   const rows = base.rows.total + appended.reduce((sum, task) => sum + task.rows, 0);
-  const columns = await plannedColumns(found.files, job, inputs.open);
+  const columns = await plannedColumns(found.files, job, found.openFile);
   return {
     tasks: appended.map(
       (task, at): Task => ({
@@ -87,7 +87,7 @@ async function appendedTasks(
       whole: { tasks: { count, file, index }, rows, partDigits: partDigits(run) },
       input: { ...run.input, ...factsOf(found), rows },
       ...(columns && { columns }),
-      ...(await grownOutputs(context, found, extension, inputs.open)),
+      ...(await grownOutputs(context, found, extension, found.openFile)),
     },
   };
 }

@@ -5,6 +5,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { shownPath } from "../../foundation/shown-path.ts";
+import { reachOf } from "../asked-files.ts";
 import type { Commit } from "../attempt/commit.ts";
 import { changedRows } from "../attempt/row-hashes.ts";
 import { type FoundInput, findInput } from "../create-plan.ts";
@@ -65,7 +66,7 @@ async function tasksOfInput(
   const { inputs } = dependencies;
   const found = await findInput(job, inputs);
   const before = await allTasks(storage, run);
-  const rescanning = { job, planned: run.input, openFile: inputs.open };
+  const rescanning = { job, planned: run.input, openFile: found.openFile };
   const { tasks, changed, appended } = await rescanInput(before, found, rescanning);
   if (appended.length > 0) {
     const rows = appended.reduce((sum, task) => sum + task.rows, 0);
@@ -132,7 +133,10 @@ async function unchangedBut(
     const rows = `rows ${task.firstRow} to ${task.firstRow + task.rows - 1} (from 0)`;
     throw changedInput(`${rows} are not as they were, and ${why}`, place);
   }
-  const now = await rowHashesOf(task, { job, openFile: dependencies.inputs.open });
+  const now = await rowHashesOf(task, {
+    job,
+    openFile: dependencies.inputs.within(reachOf(job)).open,
+  });
   const changed = changedRows(await storage.read(known.path), now);
   const other = changed?.find((row) => !failed.has(task.firstRow + row));
   if (changed === undefined || other !== undefined) {

@@ -11,6 +11,7 @@ import type { RunEvent } from "../events.ts";
 import { identifiedJob } from "../identified-job.ts";
 import { differingAnswers, differingKeys } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
+import { storedJob } from "../job/worker-variables.ts";
 import { planPathOf } from "../layout.ts";
 import {
   type Plan,
@@ -166,7 +167,7 @@ export async function planRetry(
     generation,
     software: dependencies.software,
     createdAt: new Date(clock.now()).toISOString(),
-    job,
+    job: storedJob(job),
     where,
     ...(request.reread && { reread: request.reread }),
     // Under the seed of before, an engine of this machine would fail with the same answer again.

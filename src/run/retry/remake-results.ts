@@ -49,7 +49,7 @@ export async function remakeResults(
   if (first.mergedFile !== null) {
     const path = paths.encodedMerged(ending);
     const source = { tasks, encoding, assertRules: async () => {} };
-    return { ...made, merged: await mergeFile(context, storage, path, source) };
+    return { ...made, merged: await mergeFile(storage, storage, path, source) };
   }
   const isSame = isSameTable(format, before, columns);
   for (const { task, source } of tasks) {

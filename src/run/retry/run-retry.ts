@@ -6,6 +6,7 @@ import type { JobSpec } from "../job/schema.ts";
 import type { RunLocation } from "../locate.ts";
 import { readPlan } from "../plan.ts";
 import { carryOut, type RunJobOptions, type RunResult, withSharedLimits } from "../run-job.ts";
+import { runStorage } from "../run-storage.ts";
 import type { Manifest } from "../seal/manifest.ts";
 import { completeSeal } from "../seal/publish-seal.ts";
 import { openRetry } from "./abandon-retry.ts";
@@ -42,7 +43,7 @@ export async function runRetry(
   dependencies: RunDependencies,
   options: RunRetryOptions,
 ): Promise<RunResult | undefined> {
-  const storage = dependencies.openStorage(location.directory);
+  const storage = runStorage(dependencies.openStorage(location.directory));
   const { job } = await retriedJob(storage, options.change);
   const { where, reread } = options;
   const request: RetryRequest = { where, job, ...(reread && { reread }) };
@@ -61,7 +62,7 @@ export async function resumeRetry(
   dependencies: RunDependencies,
   options: CarryOutOptions & Partial<Pick<RunRetryOptions, "change">>,
 ): Promise<RunResult | undefined> {
-  const storage = dependencies.openStorage(location.directory);
+  const storage = runStorage(dependencies.openStorage(location.directory));
   const begun = await openRetry(storage, await readPlan(storage));
   if (!begun) return undefined;
   const { where, reread } = begun;
@@ -80,7 +81,8 @@ export async function runGeneration(
 ): Promise<RunResult | undefined> {
   const { clock, random, processes, openStorage } = dependencies;
   const startedMs = clock.monotonic();
-  const [storage, outside] = [openStorage(location.directory), openStorage(location.outside)];
+  const storage = runStorage(openStorage(location.directory));
+  const outside = openStorage(location.outside);
   const id = sortableId(clock, random);
   const { job } = request;
   // Led before it is planned: a cleaning would take the tasks of a retry without a plan away.
@@ -91,7 +93,7 @@ export async function runGeneration(
     const leading = { ...places, worker: id };
     const found = await planRetry(leading, dependencies, request, options.onEvent, findTasks);
     if (!found) return undefined;
-    const context = runContext(location, found.plan, dependencies, id);
+    const context = runContext(location, found.plan, dependencies, id, storage);
     const opened = { context, location, job: found.plan.job };
     const { workersFor } = options.backend;
     const present = await withSharedLimits(opened.job, found.plan.rows, workersFor);

@@ -23,7 +23,7 @@ import type { Manifest, ManifestTask } from "../seal/manifest.ts";
 import { removeJournals, type SealOptions, writeSeal } from "../seal/seal.ts";
 import { manifestOf, readSeals } from "../seal/seals.ts";
 import { standingPlan } from "../seal/standing-plan.ts";
-import { letterLines, linesPath } from "../seal/task-files.ts";
+import { letterLines, lettersPath, linesPath, mergedLines } from "../seal/task-files.ts";
 import { knownCutRows } from "./cut-rows.ts";
 import { LineSink, type MergedTask, type MergePaths, mergeTask } from "./merge-task.ts";
 import { type RemadeResults, remakeResults } from "./remake-results.ts";
@@ -129,7 +129,8 @@ async function mergeIntoParts(
         merge.tasks[of] = addedTask(changed.commit);
         continue;
       }
-      const { deadLetters, lineCounts } = entry;
+      const { lineCounts } = entry;
+      const deadLetters = await lettersOf(storage, entry);
       const results = readLines(storage, (await linesPath(storage, entry))!);
       const sink = await LineSink.open(storage, paths.part(of));
       const task = await table.task(of);
@@ -143,6 +144,12 @@ async function mergeIntoParts(
     await table.close();
   }
   return merge;
+}
+
+/** The dead letters of a task, where no other process changes them. */
+async function lettersOf(storage: Storage, entry: ManifestTask): Promise<PlannedFile | null> {
+  const path = await lettersPath(storage, entry);
+  return path === undefined ? null : { ...entry.deadLetters!, path };
 }
 
 /** A task that the retry added: nothing stood there. */
@@ -159,7 +166,7 @@ async function mergeIntoFile(
   retried: Map<number, Retried>,
 ): Promise<Merge> {
   const paths = retryPaths(plan.generation, worker);
-  const results = readLines(outside, run.mergedFile!);
+  const results = mergedLines(storage, outside, base);
   const sink = await LineSink.open(storage, paths.merged);
   const table = new TaskTable(storage, run);
   const merge: Merge = { tasks: {}, merged: null };
@@ -180,7 +187,8 @@ async function mergeIntoFile(
         await copyLines(results, sink, entry.results);
         continue;
       }
-      const { deadLetters, lineCounts } = entry;
+      const { lineCounts } = entry;
+      const deadLetters = await lettersOf(storage, entry);
       const standing = { task, results, deadLetters, lineCounts };
       const source = { ...standing, retried: changed, resultsHoldFailed: holds };
       const merged = await mergeTask(storage, source, sink, besideOf(paths, task.task));

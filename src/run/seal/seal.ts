@@ -1,7 +1,6 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import { sha256Hex, sha256Stream } from "../../foundation/hashing.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
 import type { Json } from "../../foundation/json.ts";
-import { limits } from "../../foundation/limits.ts";
 import { type AttemptCounts, addCounts, type Commit, noCounts } from "../attempt/commit.ts";
 import { publishTask } from "../attempt/publish.ts";
 import { BillTally } from "../bill/bill.ts";
@@ -18,18 +17,25 @@ import {
   writtenManifestPath,
 } from "../layout.ts";
 import { writeErrorFile } from "../openai-batch/error-file.ts";
-import { type EncodedTask, type MadeResults, publishResults } from "../output/publish-results.ts";
+import {
+  type EncodedTask,
+  type MadeResults,
+  mergeParts,
+  publishResults,
+} from "../output/publish-results.ts";
 import { publishedForm } from "../output/published-form.ts";
 import { type PlannedFile, type Task, TaskTable } from "../plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { committedTasks, readStoredCommits, type StoredCommit } from "./commits.ts";
 import { findDuplicateIds } from "./duplicate-ids.ts";
 import type { Manifest, ManifestTask } from "./manifest.ts";
-import { completeSeal, publishSeal } from "./publish-seal.ts";
+import { completeSeal, publishSeal, type ViewLook } from "./publish-seal.ts";
 import { endGeneration, manifestOf, type Seal } from "./seals.ts";
 
 export interface SealOptions {
   engine: Manifest["engine"] | { name: string; choices: Record<string, Json> };
+  /** How closely the views of a run that is sealed already are looked at; default: by size. */
+  look?: ViewLook;
   /** What tokens cost, for the bill; default: it names no money. */
   prices?: Prices;
   /** Called before anything is published, and right before the seal; throws to prevent it. */
@@ -47,7 +53,7 @@ export async function sealRun(context: RunContext, options: SealOptions): Promis
   const { storage, plan } = context;
   await options.assertRules();
   // Others may have sealed it, and a retry changed its parts, before this process came to rule.
-  const standing = await completeSeal(context, plan);
+  const standing = await completeSeal(context, plan, options.look);
   if (standing) return standing;
   const gathered = await gather(context).catch((error: unknown) => explainMissing(context, error));
   if (gathered.counts.rows.total !== plan.rows) {
@@ -99,7 +105,8 @@ async function results(
   const { plan } = context;
   if (encoded) return await publishResults(context, tasks, encoded, assertRules);
   if (plan.mergedFile === null) return { merged: null };
-  return { merged: await mergeParts(context, plan.mergedFile, tasks, assertRules) };
+  const { storage, outside } = context;
+  return { merged: await mergeParts(storage, outside, plan.mergedFile, { tasks, assertRules }) };
 }
 
 /** @throws SluiceError `ROWS_UNBALANCED` when tasks lack their commit; else what went wrong. */
@@ -143,7 +150,7 @@ export async function writeSeal(
     throw new SluiceError("COORDINATOR_LOST", `retry ${generation} was abandoned meanwhile`);
   }
   const standing = seal.by === by ? manifest : await manifestOf(storage, seal);
-  await publishSeal(context, seal, standing, base !== null);
+  await publishSeal(context, seal, standing, base === null ? "sizes" : "contents");
   return standing;
 }
 
@@ -257,40 +264,6 @@ function manifestTask({ plan }: RunContext, { commit, bytes }: StoredCommit): Ma
     deadLetters: deadLetters && { ...deadLetters, path: deadLetterPath(task, width) },
     ...(deadLetters && { letters: deadLetters.path }),
   };
-}
-
-/** Joins the parts of all tasks, in order, into the one file that was asked for. */
-async function mergeParts(
-  { storage, outside, plan }: RunContext,
-  name: string,
-  tasks: readonly ManifestTask[],
-  assertRules: () => Promise<void>,
-): Promise<PlannedFile> {
-  const writer = await outside.writer(name);
-  const digest = sha256Stream();
-  let bytes = 0;
-  try {
-    for (const { task, attempt } of tasks) {
-      const reader = await storage.open(attemptPaths(task, plan, attempt).part);
-      try {
-        for (let offset = 0; offset < reader.bytes; offset += limits.readChunkBytes) {
-          const chunk = await reader.read(offset, limits.readChunkBytes);
-          digest.update(chunk);
-          bytes += chunk.length;
-          await writer.write(chunk);
-        }
-      } finally {
-        await reader.close();
-      }
-    }
-    // Others may have ruled meanwhile, and a retry changed the file.
-    await assertRules();
-    await writer.close();
-  } catch (error) {
-    await writer.abort();
-    throw error;
-  }
-  return { path: name, sha256: digest.digest("hex"), bytes };
 }
 
 /**

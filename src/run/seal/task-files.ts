@@ -1,7 +1,7 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import { readLines } from "../lines.ts";
-import type { ManifestTask } from "./manifest.ts";
+import type { Manifest, ManifestTask } from "./manifest.ts";
 
 /**
  * Where the lines of a sealed task lie: under the name that only their writer uses or, once they
@@ -47,4 +47,24 @@ export async function* letterLines(
     }
   }
   for await (const line of readLines(storage, deadLetters.path)) if (read-- <= 0) yield line;
+}
+
+/**
+ * The lines of a run whose results are merged into one file, in input order: from files that only
+ * their writers name, as long as these are there.
+ */
+export async function* mergedLines(
+  storage: Storage,
+  outside: Storage,
+  { merged, mergedSource, tasks }: Pick<Manifest, "merged" | "mergedSource" | "tasks">,
+): AsyncGenerator<string> {
+  if (mergedSource !== undefined && (await storage.stat(mergedSource))) {
+    return yield* readLines(storage, mergedSource);
+  }
+  const sources = mergedSource === undefined ? tasks.map(({ source }) => source?.path) : [];
+  const present = await Promise.all(sources.map((path) => path && storage.stat(path)));
+  if (sources.length === 0 || !present.every(Boolean)) {
+    return yield* readLines(outside, merged!.path);
+  }
+  for (const path of sources) yield* readLines(storage, path!);
 }

@@ -1,6 +1,7 @@
 import { assignedDevices } from "../../engines/devices.ts";
 import type { Engine, EngineContext } from "../../engines/engine.ts";
 import { openEngine } from "../../engines/registry.ts";
+import { redactor } from "../../engines/secrets.ts";
 import type { Channel } from "../../foundation/channel.ts";
 import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
@@ -18,10 +19,12 @@ import type { RunLocation } from "../locate.ts";
 import { readPlan } from "../plan.ts";
 import { PreparedPrompts } from "../prepared/prepared-prompts.ts";
 import { recordBytes } from "../records.ts";
+import { redacting, withoutSecrets } from "../redacting-engine.ts";
 import { AnswerCache } from "../reuse/answer-cache.ts";
 import { withReuse } from "../reuse/with-reuse.ts";
 import { areStagesRepeatable, rowModelOpener } from "../row-model.ts";
 import type { RunContext } from "../run-context.ts";
+import { runStorage } from "../run-storage.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 import { Worker } from "./worker.ts";
 
@@ -58,7 +61,10 @@ export async function serveWorker(options: ServeOptions): Promise<SluiceError | 
     const context = await openContext(options);
     const { job } = context.plan;
     const asked = promptSetOf(job, context.plan.seed);
-    const opened = await openedEngine(options, context);
+    const opened = redacting(
+      await openedEngine(options, context),
+      redactor(engineContext.environment),
+    );
     const prompts = preparedPrompts(context, dependencies, asked, opened);
     const promptSet = prompts?.promptSet ?? asked;
     const engine = reusingEngine(opened, promptSet, context, dependencies);
@@ -74,7 +80,7 @@ export async function serveWorker(options: ServeOptions): Promise<SluiceError | 
     if (worker.fault) context.logger.log("error", worker.fault.message);
     return worker.fault;
   } catch (thrown) {
-    const error = asSluiceError(thrown);
+    const error = withoutSecrets(asSluiceError(thrown), redactor(engineContext.environment));
     channel.send({ type: "worker-failed", error: error.toJSON() });
     channel.close();
     return error;
@@ -89,7 +95,7 @@ async function openedEngine(
     const engine = await open(job.model, engineContext);
     if (!asksAboutFiles(job)) return engine;
     const { fetchingFiles } = await import("../fetching-engine.ts");
-    return fetchingFiles(engine, inputs);
+    return fetchingFiles(engine, inputs, job);
   }
   const openRowModel = rowModelOpener(job, seed, open, inputs);
   return open(job.model, { ...engineContext, openRowModel });
@@ -128,7 +134,7 @@ async function openContext({
   generation,
   dependencies,
 }: ServeOptions): Promise<RunContext> {
-  const storage = dependencies.openStorage(location.directory);
+  const storage = runStorage(dependencies.openStorage(location.directory));
   const [plan, ruling] = await Promise.all([
     readPlan(storage, generation),
     rulingCoordinator(storage),
@@ -139,7 +145,7 @@ async function openContext({
   const isOurs = ruling !== undefined && differingAnswers(ruling.job, planned).length === 0;
   const job = isOurs ? effectiveJob(plan, ruling.job) : planned;
   const worker = sortableId(dependencies.clock, dependencies.random);
-  return runContext(location, { ...plan, job }, dependencies, worker);
+  return runContext(location, { ...plan, job }, dependencies, worker, storage);
 }
 
 function keepHeartbeat(

@@ -101,7 +101,7 @@ export class Worker {
     channel.onMessage((message) => this.#obey(message));
     channel.onClose((error) => {
       if (error instanceof SluiceError) this.fault = error;
-      void this.stop(limits.stopGraceMs);
+      void this.stop(limits.orphanGraceMs);
     });
   }
 

@@ -89,4 +89,14 @@ describe("workerEnvironment", () => {
     );
     expect(environment).toEqual({ PATH: "/bin", TOKEN: "mine", A: "2", B: "3" });
   });
+
+  it("fills in what runs keep by name, and says which variable is not set", () => {
+    const reference = "$" + "{DB_PASSWORD}";
+    const kept = { DB_PASSWORD: reference, DB: `db:${reference}@h` };
+    const caller = { DB_PASSWORD: "pw" };
+    expect(workerEnvironment(caller, kept)).toEqual({ DB_PASSWORD: "pw", DB: "db:pw@h" });
+    expect(() => workerEnvironment({}, kept)).toThrow(
+      expect.objectContaining({ code: "ENV_MISSING", place: { field: "env.DB_PASSWORD" } }),
+    );
+  });
 });

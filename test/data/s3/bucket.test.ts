@@ -51,6 +51,19 @@ describe("S3Bucket", () => {
     expect(refused.asked()).toBe(1);
   });
 
+  it("ends a listing that goes on where it was", async () => {
+    const objects = [{ key: "a", bytes: 1, etag: "x" }];
+    const list = async () => ({ objects, next: "page" });
+    const bucket = bucketOf({ list } as unknown as S3Requests);
+    const all = async () => {
+      for await (const { key } of bucket.list("")) expect(key).toBe("a");
+    };
+    expect(await errorOf(all())).toMatchObject({
+      code: "STORE_FAILED",
+      message: expect.stringContaining("its listing goes on where it was"),
+    });
+  });
+
   it("gives up in the end", async () => {
     const { bucket, clock, asked } = scripted("get", 503);
     const error = await clock.run(errorOf(bucket.get("a")));

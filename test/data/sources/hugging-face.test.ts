@@ -175,6 +175,29 @@ describe("files of datasets on the hub", () => {
     ).rejects.toMatchObject({ code: "INPUT_UNREACHABLE" });
   });
 
+  const file = { type: "file", oid, size: 1, path: "a.jsonl" };
+  it.each([
+    ["goes on at itself", "/api/datasets/o/n/tree/main?recursive=false", [file]],
+    ["goes on at no address", "http://[", [file]],
+    ["holds no list", undefined, { file }],
+    ["holds null", undefined, [null]],
+    ["holds a file without a size", undefined, [{ ...file, size: "1" }]],
+    ["is no JSON", undefined, '[{"type":'],
+    ["is no UTF-8", undefined, Buffer.from('[{"type":"\xe9"}]', "latin1")],
+  ])("are not found by a listing that %s, and that is said", async (_, next, page) => {
+    const hub = await webServer((_request, response) => {
+      const text = typeof page === "string" || Buffer.isBuffer(page) ? page : JSON.stringify(page);
+      response.writeHead(200, next === undefined ? {} : { link: `<${next}>; rel="next"` });
+      response.end(text);
+    });
+    const inputs = inputsOf({ HF_ENDPOINT: hub.origin });
+    await expect(inputs.find("hf://datasets/o/n/*.jsonl")).rejects.toMatchObject({
+      code: "INPUT_UNREADABLE",
+      message: expect.stringContaining("the hub's listing"),
+    });
+    expect(hub.requests.length).toBeLessThan(4);
+  });
+
   it("are not listed on at another server, which would get the token", async () => {
     const far = await webServer((_request, response) => response.writeHead(500).end());
     const hub = await webServer((_request, response) => {

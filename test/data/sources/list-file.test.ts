@@ -92,6 +92,29 @@ describe("a list of files", () => {
     expect(requests.some(({ url }) => url === "/b/x/one.jsonl")).toBe(true);
   });
 
+  it("on a web server names no files of this machine, but where the job maps them", async () => {
+    const folder = await folderWith("");
+    let list = "";
+    const { origin } = await webServer((request, response) => {
+      const text = request.url === "/b/0.txt" ? list : "{}\n";
+      response.writeHead(200, { "content-length": text.length }).end(text);
+    });
+    const path = `${origin}/b/0.txt`;
+    for (const named of [`${folder}/batches/a.jsonl`, "/etc/passwd", "/up/../../../etc/passwd"]) {
+      list = `x.jsonl\n${named}\n`;
+      const prefixes = { "/up/": `${folder}/data/` };
+      await expect(expand("/", { path, format: "text", prefixes })).rejects.toMatchObject({
+        code: "INPUT_UNREADABLE",
+        message: expect.stringContaining("a file of this machine"),
+        place: { file: path, line: 2 },
+        hint: expect.stringContaining("input.prefixes"),
+      });
+    }
+    list = "/up/b.jsonl\n";
+    const found = await expand("/", { path, prefixes: { "/up/": `${folder}/data/` } });
+    expect(found).toMatchObject([{ path: `${folder}/data/b.jsonl` }]);
+  });
+
   it.each([
     ["a.jsonl\n\nb.jsonl\n", "INPUT_MISSING", 3],
     ["a.jsonl\n../data\n", "INPUT_FORMAT", 2],

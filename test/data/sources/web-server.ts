@@ -11,6 +11,8 @@ export interface WebServer {
   origin: string;
   /** What was asked, in order. */
   requests: Pick<IncomingMessage, "url" | "headers">[];
+  /** Ends it before the test ends. */
+  close(): Promise<void>;
 }
 
 /** Starts a server on 127.0.0.1 that ends with the test. */
@@ -21,11 +23,13 @@ export async function webServer(listener: RequestListener): Promise<WebServer> {
     listener(request, response);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const close = async () => {
     server.closeAllConnections();
-    server.close();
-  });
-  return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, requests };
+    await new Promise((resolve) => server.close(resolve));
+  };
+  onTestFinished(close);
+  return { origin, requests, close };
 }
 
 /** How a server gives a file. */

@@ -136,10 +136,10 @@ describe("openCommand, where the program dies", () => {
       expect(lines.join("\n")).toContain("warn the program ended: exit code 3");
     }));
 
-  it("ends one that hangs, as a death", () =>
+  it("ends one that hangs, as a stall", () =>
     withCommand(scripted("ready", { timeoutMs: 2500 }), async (engine) => {
       const error = await rejectionOf(answerTo(engine, "HANG"));
-      expect(error).toMatchObject({ code: "ENGINE_DIED", scope: "engine" });
+      expect(error).toMatchObject({ code: "ENGINE_STALLED", scope: "engine" });
       expect(error!.message).toContain("no answer to 1 row within 2.5 s");
       expect(await answerTo(engine, "next")).toBe("NEXT");
     }));

@@ -33,7 +33,12 @@ function serve() {
   worker.onClose(() => {
     closed = true;
   });
-  serveHost({ channel: host, open: async () => engine, onFatal: (error) => fatal.push(error) });
+  serveHost({
+    channel: host,
+    pid: 7,
+    open: async () => engine,
+    onFatal: (error) => fatal.push(error),
+  });
   return { worker, heard, fatal, isClosed: () => closed };
 }
 

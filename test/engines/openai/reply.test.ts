@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { readReply } from "../../../src/engines/openai/reply.ts";
+import type { Answer } from "../../../src/foundation/inference.ts";
+import type { JsonObject } from "../../../src/foundation/json.ts";
 
 const same = (text: string) => text;
 type Form = "chat" | "completion";
@@ -78,6 +80,29 @@ describe("readReply", () => {
   });
 });
 
+describe("what no server says", () => {
+  const callsOf = (depth: number) =>
+    JSON.parse(`${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`) as JsonObject;
+  const withCalls = (depth: number) => ({
+    choices: [{ message: { content: null, tool_calls: [callsOf(depth)] } }],
+  });
+
+  it("is a malformed reply, and never a fault of ours", () => {
+    expect(read(withCalls(20), "chat", {}).answers[0]!.toolCalls).toHaveLength(1);
+    expect(codeOf(withCalls(500))).toBe("RESPONSE_MALFORMED");
+    const strange = { choices: [{ message: { content: null }, finish_reason: { toString: 1 } }] };
+    expect(codeOf(strange)).toBe("ANSWER_EMPTY");
+    expect(read(chat("x", "constructor"), "chat", {}).answers[0]!.finishReason).toBe("stop");
+  });
+
+  it("is no token of log-probabilities", () => {
+    const content = [{ token: { toString: 1 }, logprob: -1, top_logprobs: [{ token: 7 }] }];
+    const body = { choices: [{ message: { content: "x" }, logprobs: { content } }] };
+    const [{ logprobs }] = read(body, "chat", { logprobs: 1 }).answers as [Answer];
+    expect(logprobs).toMatchObject([{ token: "", alternatives: [{ token: "7" }] }]);
+  });
+});
+
 describe("several answers", () => {
   const choices = [
     { index: 1, text: "bb", finish_reason: "length" },
@@ -98,6 +123,13 @@ describe("several answers", () => {
   it("have no tokens where the server counts none", () => {
     const counts = read({ choices }, "completion", asked).answers.map(({ tokens }) => tokens);
     expect(counts).toEqual([0, 0]);
+  });
+
+  it("count from index 0 on where there are more than were asked for", () => {
+    expect(read({ choices }, "completion", {}).answers).toMatchObject([{ text: "aaaaaaaa" }]);
+    const three = [{ index: 2, text: "c" }, ...choices];
+    const texts = read({ choices: three }, "completion", asked).answers.map(({ text }) => text);
+    expect(texts).toEqual(["aaaaaaaa", "bb"]);
   });
 
   it("must all be there", () => {

@@ -1,6 +1,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
+import { ReplyBudget } from "../../../src/engines/openai/reply-budget.ts";
 import { Transport } from "../../../src/engines/openai/transport.ts";
 import { systemClock } from "../../../src/foundation/clock.ts";
 import { rejectionOf } from "../engine-context.ts";
@@ -11,7 +12,9 @@ afterEach(async () => {
   for (const stop of toStop.splice(0)) await stop();
 });
 
-async function transportTo(server: Server, changes: { timeoutMs?: number } = {}) {
+type Changes = Partial<ConstructorParameters<typeof Transport>[0]>;
+
+async function transportTo(server: Server, changes: Changes = {}) {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
   const transport = new Transport({
@@ -47,6 +50,42 @@ describe("Transport", () => {
     const server = createServer((_, response) => response.end("x".repeat(2000)));
     const error = await rejectionOf((await transportTo(server)).post("/", "{}", never));
     expect(error).toMatchObject({ name: "TransportError", kind: "garbled" });
+  });
+
+  it("gives every one of many large replies, of which few bytes may be held at once", async () => {
+    const size = 1_000_000;
+    const server = createServer((request, response) => {
+      request.resume();
+      response.end("x".repeat(size));
+    });
+    const transport = await transportTo(server, {
+      ...{ maxConnections: 8, timeoutMs: 15_000, maxResponseBytes: size },
+      replyBudget: new ReplyBudget(100_000),
+    });
+    const asked = Array.from({ length: 24 }, () => transport.post("/", "{}", never));
+    const replies = await Promise.all(asked);
+    expect(replies.map(({ text }) => text.length)).toEqual(replies.map(() => size));
+  });
+
+  it("never takes what is no UTF-8 for text, but reads faults as far as they can be", async () => {
+    const latin1 = Buffer.from('{"text":"gr\xf6\xdfer"}', "latin1");
+    const server = createServer((request, response) => {
+      response.statusCode = request.url === "/fault" ? 500 : 200;
+      response.end(request.url === "/marked" ? '{"text":"gr\uFFFD"}' : latin1);
+    });
+    const transport = await transportTo(server);
+    const error = await rejectionOf(transport.post("/", "{}", never));
+    expect(error).toMatchObject({ kind: "garbled", message: "the reply is not UTF-8 text" });
+    expect((await transport.post("/marked", "{}", never)).text).toBe('{"text":"gr\uFFFD"}');
+    expect((await transport.post("/fault", "{}", never)).text).toContain('{"text":"gr');
+  });
+
+  it("reads past a 100 Continue that it did not ask for", async () => {
+    const server = createServer((_, response) => {
+      response.writeContinue();
+      response.end("{}");
+    });
+    expect(await (await transportTo(server)).post("/", "{}", never)).toMatchObject({ text: "{}" });
   });
 
   it("counts the whole reply into the time, though bytes keep coming", async () => {

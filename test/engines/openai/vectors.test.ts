@@ -59,6 +59,11 @@ describe("vectors", () => {
   it.each<[string, ServerBehaviour]>([
     ["RESPONSE_MALFORMED", { kind: "json", body: { data: [] } }],
     ["RESPONSE_MALFORMED", { kind: "json", body: { data: [{ embedding: "AAAA" }] } }],
+    ["RESPONSE_MALFORMED", { kind: "json", body: { data: [{ embedding: [1, null] }] } }],
+    [
+      "RESPONSE_MALFORMED",
+      { kind: "status", status: 200, body: '{"data":[{"embedding":[1e400]}]}' },
+    ],
     ["RESPONSE_MALFORMED", { kind: "json", body: { data: [{ index: 3, embedding: [1] }] } }],
     ["RESPONSE_MALFORMED", { kind: "html" }],
     ["SERVER_ERROR", { kind: "status", status: 500 }],

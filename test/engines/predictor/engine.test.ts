@@ -164,7 +164,7 @@ describe("openPredictor", () => {
     );
     const [before] = await answersTo(engine, [0]);
     const error = await rejectionOf(engine.infer(request(1), signal));
-    expect(error).toMatchObject({ code: "ENGINE_DIED" });
+    expect(error).toMatchObject({ code: "ENGINE_STALLED" });
     expect(error?.message).toContain("no answer to a batch within 2 s (model.timeoutMs)");
     const [after] = await answersTo(engine, [2]);
     expect(after).not.toBe(before);

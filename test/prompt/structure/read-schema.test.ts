@@ -6,6 +6,13 @@ import { readSchema } from "../../../src/prompt/structure/read-schema.ts";
 const read = (schema: unknown) => readSchema(schema as JsonObject, "prompts.a.schema");
 
 describe("readSchema", () => {
+  it("keeps the first of equal values, of 100,000 in a moment", () => {
+    const few = [1, { a: 1, b: [2] }, "1", { b: [2], a: 1 }, null, 1, "1"];
+    expect(read({ enum: few }).root).toMatchObject({ values: [1, { a: 1, b: [2] }, "1", null] });
+    const many = Array.from({ length: 100_000 }, (_, at) => `value ${at}`);
+    expect(read({ enum: [...many, ...many] }).root).toMatchObject({ values: many });
+  });
+
   const inObject = (property: unknown) => ({ type: "object", properties: { a: property } });
   const below = "prompts.a.schema.properties.a";
   const refusals: [unknown, string, string][] = [
@@ -39,6 +46,7 @@ describe("readSchema", () => {
       "whole",
     ],
     [{ $ref: "#/$defs/a" }, "prompts.a.schema.$ref", "there is no #/$defs/a"],
+    [{ $ref: "#/%E0%A4%A" }, "prompts.a.schema.$ref", "has a % that begins no character"],
     [{ $ref: "other.json#/a" }, "prompts.a.schema.$ref", "only references within the schema"],
     [{ $ref: "#" }, "prompts.a.schema", "# refers to itself with nothing in between"],
     [

@@ -1,4 +1,5 @@
 import { grammarText } from "../../../src/engines/fake/grammar-text.ts";
+import { inCode } from "../../../src/foundation/exact-json.ts";
 import {
   greedyParameters,
   type InferenceResponse,
@@ -28,7 +29,11 @@ export function formOf(schema: JsonObject, row: JsonObject = {}, item?: Json) {
   const full = { ...request, parameters, ...asked };
   return {
     structure,
-    accept: (text: string) => form.accept(full, response(text)).answers[0]!,
+    /** The answer with numbers as code gets them. */
+    accept: (text: string) => {
+      const [answer] = form.accept(full, response(text)).answers;
+      return { ...answer!, value: inCode(answer!.value!) };
+    },
     cut: (text: string) => form.accept(full, response(text, "length")),
     texts: (count: number) =>
       Array.from({ length: count }, (_, seed) =>

@@ -81,6 +81,21 @@ describe("suspected rows", () => {
   });
 });
 
+describe("a row that stands alone when its worker hangs", () => {
+  it("is given up for that, and stays given up for it", () => {
+    const alone = ["a", "b", "c"].map((attempt): [string, JournalLine] => [attempt, asked(11, 1)]);
+    const stalled = { suspects: { attempt: "c", rows: "11", together: 1, stalled: true } };
+    const code = "ROW_STALLS_WORKER";
+    expect([...searched(stalled, alone).condemned(outcomesOf())]).toMatchObject([{ code }]);
+    const givenUp: JournalLine = {
+      ...{ index: 11, outcome: "failed", attempts: 3, requests: [] },
+      error: { code, message: "" },
+    };
+    const search = searched(died("d", "12"), [["d", givenUp]]);
+    expect([...search.condemned(outcomesOf())]).toMatchObject([{ index: 11, code }]);
+  });
+});
+
 describe("rows of a worker that its coordinator ended", () => {
   it("are not suspected, and their last time alone does not count", () => {
     const alone: [string, JournalLine][] = ["a", "b", "c"].map((attempt) => [
@@ -92,7 +107,8 @@ describe("rows of a worker that its coordinator ended", () => {
       const spared = search.spare();
       return [spared, [...search.condemned(outcomesOf())]];
     };
-    const blamed = { index: 11, kills: limits.maxRowKills, planned: 1 };
+    const code = "ROW_KILLS_ENGINE";
+    const blamed = { index: 11, kills: limits.maxRowKills, planned: 1, code };
     expect(condemned({})).toEqual([[], [blamed]]);
     expect(condemned({ spared: "c" })).toEqual([[11], []]);
     expect(condemned({ spared: "d" })).toEqual([[], [blamed]]);

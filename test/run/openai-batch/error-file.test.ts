@@ -4,7 +4,6 @@ import { describe, expect, it } from "vitest";
 import { localStorage as openStorage } from "../../../src/data/storage/local.ts";
 import { loadJob } from "../../../src/run/job/load.ts";
 import { errorFileOf } from "../../../src/run/openai-batch/error-file.ts";
-import { removeRun } from "../../../src/run/remove-run.ts";
 import { verifyRun } from "../../../src/run/seal/verify.ts";
 import { carriedOut, filesOf, retriedWith, textOf, type WholeRun } from "../whole-run.ts";
 import { batchFaults, batchIds, batchLines, preparedBatch, resultsIn } from "./batch-runs.ts";
@@ -123,8 +122,8 @@ describe("an error file", () => {
     await expect(carriedOut(run)).rejects.toThrow(/the file exists .*errors.jsonl/);
     rmSync(path);
     await carriedOut(run);
-    const plan = JSON.parse(textOf(run, "_sluice/plan.json"));
-    await removeRun(run.dependencies, run.location, plan);
+    const { errorFile: _, ...output } = run.job.output;
+    await carriedOut({ ...run, job: { ...run.job, output } }, undefined, undefined, true);
     expect(existsSync(path)).toBe(false);
   });
 

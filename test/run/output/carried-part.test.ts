@@ -4,10 +4,9 @@ import { join } from "node:path";
 import { ByteWriter, ParquetWriter } from "hyparquet-writer";
 import { afterAll, describe, expect, it } from "vitest";
 // The virtual clock does not wait for what is loaded late.
+import "../../../src/data/formats/apart/decoding-thread.ts";
 import "../../../src/data/formats/parquet/carried-groups.ts";
 import "../../../src/data/formats/parquet/encoder.ts";
-import "../../../src/data/formats/parquet/read.ts";
-import "../../../src/data/formats/parquet/scan.ts";
 import { readFooter } from "../../../src/data/formats/parquet/footer.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { readAll } from "../../data/formats/parquet/reading.ts";

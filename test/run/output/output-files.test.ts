@@ -10,19 +10,25 @@ interface Case {
   input?: string;
   perInputFile?: boolean;
   list?: boolean;
+  prefixes?: Record<string, string>;
+  /** Folders that the job allows besides. */
+  folders?: string[];
   files: (string | [path: string, output: string])[];
 }
 
-function planned({ output, input = "/data/*.jsonl", perInputFile, list, files }: Case) {
+function planned(given: Case) {
+  const { output, input = "/data/*.jsonl", perInputFile, list, prefixes, folders, files } = given;
   const job = jobSchema.parse({
-    input: { path: input, ...(list && { list }) },
+    input: { path: input, ...(list && { list, prefixes }) },
+    ...(folders && { allow: { folders } }),
     model: { engine: "fake" },
     prompt: "x",
     output: { path: output, ...(perInputFile && { perInputFile }) },
   });
   const found = files.map((file): InputFile => {
     const [path, target] = typeof file === "string" ? [file] : file;
-    const own = { path, bytes: 1, modifiedMs: 1, format: "jsonl", source: 0 };
+    const below = /^(.*?)\/[^/]*\*/.exec(input)?.[1] ?? undefined;
+    const own = { path, below, bytes: 1, modifiedMs: 1, format: "jsonl", source: 0 };
     return target === undefined ? own : { ...own, output: target };
   });
   return outputFiles(found, { job, location: locateRun(output), ending: ".jsonl" });
@@ -51,6 +57,28 @@ describe("result files by input", () => {
     const given = { output: "/out", input: "/data/**/*", perInputFile: true, files };
     expect(planned(given)?.base).toBe("run");
     expect(pathsOf(given)).toEqual(["part_0.jsonl", "x/part_1.jsonl", "x/two.parts.jsonl"]);
+  });
+
+  it("lie in folders of any names, where braces are no placeholders", () => {
+    const files = ["/{a,b}/in/x/a.jsonl", "/{a,b}/in/b.jsonl"];
+    const input = "/{a,b}/in/**/*.jsonl";
+    const found = files.map((path): InputFile => {
+      return { path, below: "/{a,b}/in", bytes: 1, modifiedMs: 1, format: "jsonl", source: 0 };
+    });
+    const plannedAt = (path: string, perInputFile = false) => {
+      const output = { path, perInputFile };
+      const job = jobSchema.parse({ input, output, model: { engine: "fake" }, prompt: "x" });
+      const plan = outputFiles(found, { job, location: locateRun(path), ending: ".jsonl" });
+      return [locateRun(path).directory, plan?.files.map((file) => file.path)];
+    };
+    const names = ["x/a.jsonl", "b.jsonl"];
+    expect(plannedAt("/{a,b}/out", true)).toEqual(["/{a,b}/out", names]);
+    expect(plannedAt("/{a,b}/out")).toEqual(["/{a,b}/out", undefined]);
+    const pattern = "/{a,b}/out/{dir}/{stem}.jsonl";
+    expect(plannedAt(pattern)).toEqual([`${pattern}.sluice`, names]);
+    expect(locateRun(pattern).outside).toBe("/{a,b}/out");
+    expect(() => plannedAt("out/{stm}.jsonl")).toThrow(/did you mean/);
+    expect(() => plannedAt("/{a,b}/{stm}.jsonl")).toThrow(/did you mean/);
   });
 
   it("have the name that a pattern makes of it", () => {
@@ -111,7 +139,8 @@ describe("result files by input", () => {
 });
 
 describe("result files by a list", () => {
-  const list = { input: "/lists/0.txt", list: true, output: "/runs/out" };
+  const folders = ["/results", "/elsewhere", "s3://bucket/p", "s3://one", "s3://two", "/r"];
+  const list = { input: "/lists/0.txt", list: true, output: "/runs/out", folders };
 
   it("lie where the list says, from its own folder, and by name in the output otherwise", () => {
     const files: Case["files"] = [
@@ -131,6 +160,28 @@ describe("result files by a list", () => {
     ];
     expect(planned({ ...list, files: near })).toMatchObject({ base: "s3://bucket/p" });
     expect(pathsOf({ ...list, files: near })).toEqual(["a.csv", "q/b.csv"]);
+  });
+
+  it.each([
+    ["/data/a.csv", "/data/a.csv"],
+    ["a.csv", "/lists/a.csv"],
+    ["/runs/out/../a.csv", "/runs/a.csv"],
+    ["x/../../../etc/a.csv", "/etc/a.csv"],
+    ["/mapped/../etc/a.csv", "/etc/a.csv"],
+    ["s3://bucket/out/../secret/a.csv", "s3://bucket/out/../secret/a.csv"],
+  ])("are refused where neither output nor job names the folder: %s", (target, shown) => {
+    const prefixes = { "/m/": "/mapped/", "/s/": "s3://bucket/out/" };
+    const refused = refusal({ ...list, prefixes, folders: [], files: [["/data/a.jsonl", target]] });
+    expect(refused).toContain(`results of /data/a.jsonl to ${shown}, which does not lie below`);
+    expect(refused).toContain("allow.folders");
+  });
+
+  it("lie below the output, an allowed folder, or where a prefix of the job leads", () => {
+    const prefixes = { "/m/": "/mapped/" };
+    for (const target of ["/runs/out/a.csv", "../runs/out/deep/a.csv", "/mapped/a.csv"]) {
+      const given = { ...list, prefixes, folders: [] };
+      expect(refusal({ ...given, files: [["/data/a.jsonl", target]] })).toBe("taken");
+    }
   });
 
   it("are refused where they clash, lie in two stores, or have no known ending", () => {

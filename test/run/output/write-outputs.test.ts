@@ -95,7 +95,8 @@ describe("files by input", () => {
     const list = join(dirname(runs.input), "list.txt");
     writeFileSync(list, "in/a.jsonl;/far/off/a.csv\nin/b.jsonl;/far/b.json\n");
     const own = runs.job;
-    runs.job = (more = {}) => own({ input: { path: list, list: true }, ...more });
+    runs.job = (more = {}) =>
+      own({ input: { path: list, list: true }, allow: { folders: ["/far"] }, ...more });
     await runs.run();
     expect(await resultsIn(runs, "/far")).toEqual(["b.json", "off/a.csv"]);
     expect(await damagesOf(runs)).toEqual([]);

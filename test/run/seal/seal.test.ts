@@ -87,12 +87,19 @@ describe("sealRun", () => {
     expect(await snapshot()).toEqual(before);
   });
 
-  it("leaves a sealed run as a later retry made it", async () => {
+  it("puts published files back as the seal says, where an older process came late", async () => {
     const run = await committedRun();
     const sealed = await sealRun(run.context, options);
-    await run.storage.replace("part-00000.jsonl", Buffer.from("of a later generation"));
+    const before = await run.text("part-00000.jsonl");
+    await run.storage.replace("part-00000.jsonl", Buffer.from("of an older generation"));
+    await run.storage.replace("_dead-letters/part-00009.jsonl", Buffer.from("of nobody"));
     expect(await sealRun(run.context, options)).toEqual(sealed);
-    expect(await run.text("part-00000.jsonl")).toBe("of a later generation");
+    expect(await run.text("part-00000.jsonl")).toBe(before);
+    expect(await run.paths("_dead-letters/part-00009")).toEqual([]);
+    // Only the contents tell what has the same size.
+    await run.storage.replace("part-00000.jsonl", Buffer.from(before.toUpperCase()));
+    await sealRun(run.context, { ...options, look: "contents" });
+    expect(await run.text("part-00000.jsonl")).toBe(before);
   });
 
   it("refuses a run with a task that is not committed", async () => {

@@ -56,11 +56,12 @@ async function openFile(reader: RandomReader, file: string): Promise<ArrowFile> 
     if (!schemaTable) throw new Error("it has no schema");
     checkSchema(schemaTable);
     const schema = decodeSchema(head, footer.place(6)!, footer.int16(4));
-    const dictionaries = footer.entries(8, blockBytes).map((block) => wholeNumber(block, 0));
-    const batches = footer.entries(10, blockBytes).map((block) => wholeNumber(block, 0));
+    const dictionaries = footer.entries(8, blockBytes).map(blockOf);
+    const batches = footer.entries(10, blockBytes).map(blockOf);
     const blocks = { dictionaries, batches, dataEnd };
     assertReadable(schema, file);
-    return { schema, head, messages: (range) => fileMessages(reader, file, blocks, range) };
+    const messages: ArrowFile["messages"] = (range) => fileMessages(reader, file, blocks, range);
+    return { schema, head, messages: (range) => checkedNodes(messages(range), schema, file) };
   } catch (cause) {
     if (cause instanceof SluiceError) throw cause;
     const place = `its footer, bytes ${dataEnd} to the end`;
@@ -85,10 +86,19 @@ async function footerBytes(reader: RandomReader, file: string): Promise<Buffer> 
   return Buffer.from(await reader.read(reader.bytes - trailerBytes - length, length));
 }
 
+/** What the footer says of a message: where it begins, and how long its buffers are. */
+interface Block {
+  start: number;
+  bodyBytes: number;
+}
+
+function blockOf(block: Buffer): Block {
+  return { start: wholeNumber(block, 0), bodyBytes: wholeNumber(block, 16) };
+}
+
 interface Blocks {
-  /** Where messages begin. */
-  dictionaries: readonly number[];
-  batches: readonly number[];
+  dictionaries: readonly Block[];
+  batches: readonly Block[];
   dataEnd: number;
 }
 
@@ -97,22 +107,76 @@ async function* fileMessages(
   reader: RandomReader,
   file: string,
   { dictionaries, batches, dataEnd }: Blocks,
-  range = { start: 0, end: dataEnd },
+  range?: { start: number; end: number },
 ): AsyncGenerator<Message> {
-  const read = async (start: number, kind: Message["kind"]) => {
+  const places: { start: number; end: number }[] = [];
+  const read = async ({ start, bodyBytes }: Block, kind: Message["kind"]) => {
     const message = await readMessage(reader, file, start, dataEnd);
-    if (message?.kind === kind) return message;
-    throw unreadable(file, `its footer is damaged: no ${kind} lies at byte ${start}`);
+    if (message?.kind !== kind || message.end - message.bodyStart !== bodyBytes) {
+      throw unreadable(file, `its footer is damaged: no such ${kind} lies at byte ${start}`);
+    }
+    places.push({ start, end: message.end });
+    return message;
   };
-  for (const start of dictionaries) yield await read(start, "dictionary");
+  for (const block of dictionaries) yield await read(block, "dictionary");
   let before = 0;
-  for (const start of batches) {
-    if (start < range.start || start >= range.end) continue;
+  for (const block of batches) {
+    const { start } = block;
+    if (range && (start < range.start || start >= range.end)) continue;
     if (start < before) throw unreadable(file, `the batch at byte ${start} overlaps another`);
-    const message = await read(start, "batch");
+    const message = await read(block, "batch");
     before = message.end;
     yield message;
   }
+  if (!range) await checkGaps(reader, file, places, dataEnd);
+}
+
+/**
+ * Looks at what lies between the messages that the footer names: where its lists were damaged, rows
+ * would be missing without a word.
+ */
+async function checkGaps(
+  reader: RandomReader,
+  file: string,
+  places: readonly { start: number; end: number }[],
+  dataEnd: number,
+): Promise<void> {
+  const end = { start: dataEnd, end: dataEnd };
+  let at = startBytes;
+  for (const place of [...places.toSorted((a, b) => a.start - b.start), end]) {
+    while (at < place.start) {
+      // Whatever else lies there, as padding, is no message.
+      const message = await readMessage(reader, file, at, place.start).catch(() => undefined);
+      if (!message) break;
+      if (message.kind === "dictionary" || (message.rows ?? 0) > 0) {
+        throw unreadable(file, `its footer is damaged: it leaves out the ${message.kind} at ${at}`);
+      }
+      at = message.end;
+    }
+    at = Math.max(at, place.end);
+  }
+}
+
+/** A schema that lacks columns, or has others, would read the columns of its neighbours. */
+async function* checkedNodes(
+  messages: AsyncIterable<Message>,
+  { fields }: ArrowSchema,
+  file: string,
+): AsyncGenerator<Message> {
+  const expected = nodesOf(fields);
+  for await (const message of messages) {
+    const { start, nodes = expected } = message;
+    if (nodes !== expected) {
+      const detail = `the batch at byte ${start} has ${nodes} parts of columns, not ${expected}`;
+      throw unreadable(file, `${detail} as its schema`);
+    }
+    yield message;
+  }
+}
+
+function nodesOf(fields: readonly ArrowField[]): number {
+  const counts = fields.map(({ type }) => 1 + nodesOf(type.children ?? []));
+  return counts.reduce((sum, count) => sum + count, 0);
 }
 
 async function openStream(reader: RandomReader, file: string): Promise<ArrowFile> {
@@ -123,22 +187,31 @@ async function openStream(reader: RandomReader, file: string): Promise<ArrowFile
   const schema = streamSchema(first, file);
   assertReadable(schema, file);
   const hasDictionaries = schema.fields.some(hasDictionary);
-  return {
-    schema,
-    head: first.metadata,
-    async *messages(range = { start: first.end, end: reader.bytes }) {
-      // Only the batches behind a dictionary know of it, and it may be replaced.
-      let at = hasDictionaries ? first.end : range.start;
-      while (at < range.end) {
-        const message = await readMessage(reader, file, at);
-        if (message === undefined) return;
-        at = message.end;
-        if (message.kind === "batch" && message.start < range.start) continue;
-        const isUsed = message.kind === "dictionary" && hasDictionaries;
-        if (message.kind === "batch" || isUsed) yield message;
+  const messages: ArrowFile["messages"] = async function* (range) {
+    const { start, end } = range ?? { start: first.end, end: reader.bytes };
+    // Only the batches behind a dictionary know of it, and it may be replaced.
+    let at = hasDictionaries ? first.end : start;
+    while (at < end) {
+      const message = await readMessage(reader, file, at);
+      if (message === undefined) return await assertEnd(reader, file, at);
+      at = message.end;
+      if (message.kind !== "batch" && message.kind !== "dictionary") {
+        throw unreadable(file, `the message at byte ${message.start} is no batch: it is damaged`);
       }
-    },
+      if (message.kind === "batch" && message.start < start) continue;
+      if (message.kind === "batch" || hasDictionaries) yield message;
+    }
   };
+  const head = first.metadata;
+  return { schema, head, messages: (range) => checkedNodes(messages(range), schema, file) };
+}
+
+/** The mark of the end has 8 bytes, in old files 4. */
+async function assertEnd(reader: RandomReader, file: string, at: number): Promise<void> {
+  const mark = Buffer.from(await reader.read(at, 4));
+  const end = at + (mark.readUInt32LE(0) === 0 ? 4 : 8);
+  if (end >= reader.bytes) return;
+  throw unreadable(file, `bytes follow the end of its stream at byte ${end}: it is damaged`);
 }
 
 function streamSchema({ metadata, place, version }: Message, file: string): ArrowSchema {

@@ -4,7 +4,7 @@ import type { RowFormat } from "../row-format.ts";
  * Arrow IPC, as files (`.arrow`, Feather V2) and as streams: a table in record batches, cut at
  * these. What reads it is loaded when a file is one.
  */
-export function arrowFormat(): RowFormat {
+export function arrowFormat(): RowFormat & { name: "arrow" } {
   return {
     name: "arrow",
     extensions: [".arrow", ".feather", ".ipc", ".arrows"],

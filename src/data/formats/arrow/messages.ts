@@ -16,6 +16,8 @@ export interface Message {
   place: number;
   /** Of a record batch. */
   rows?: number;
+  /** Of a record batch: parts of columns, each column before what it consists of. */
+  nodes?: number;
   /** Of a dictionary: its number, and whether its entries follow those there are. */
   dictionary?: { id: number; isDelta: boolean; entries: number };
 }
@@ -78,17 +80,20 @@ function messageOf(metadata: Buffer, start: number, bodyStart: number): Message 
   const header = table.table(8);
   if (header === undefined) throw new Error("it does not say what it is");
   if (kind === "schema") checkSchema(header);
-  if (kind === "batch") return { ...message, rows: checkedRows(header, bodyBytes) };
+  if (kind === "batch") return { ...message, ...checkedRows(header, bodyBytes) };
   if (kind !== "dictionary") return message;
   const data = header.table(6);
   if (data === undefined) throw new Error("a dictionary has no entries");
-  const entries = checkedRows(data, bodyBytes);
+  const { rows: entries } = checkedRows(data, bodyBytes);
   const dictionary = { id: header.int64(4), isDelta: header.uint8(8) !== 0, entries };
   return { ...message, place: header.place(6)!, dictionary };
 }
 
 /** How many rows a batch has, whose buffers must lie within its body. */
-function checkedRows(batch: FlatTable, bodyBytes: number): number {
+function checkedRows(
+  batch: FlatTable,
+  bodyBytes: number,
+): Required<Pick<Message, "rows" | "nodes">> {
   const rows = batch.int64(4);
   const nodes = batch.entries(6, 16);
   for (const node of nodes) {
@@ -102,7 +107,7 @@ function checkedRows(batch: FlatTable, bodyBytes: number): number {
   }
   const views = batch.entries(12, 8).reduce((sum, count) => sum + wholeNumber(count, 0), 0);
   if (views > batch.entries(8, 16).length) throw new Error("it has fewer buffers than views");
-  return rows;
+  return { rows, nodes: nodes.length };
 }
 
 /** Throws where a part of a schema lies beyond its end. */

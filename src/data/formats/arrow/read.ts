@@ -146,7 +146,7 @@ class Reading {
         ),
       );
       for (let row = 0; row < last - at; row++) {
-        batch.add(this.#guarded(message, "", () => this.#row(values, row)));
+        batch.add(this.#located(message, "", () => this.#row(values, row)));
         if (batch.isFull) yield batch.take();
       }
     }
@@ -158,7 +158,10 @@ class Reading {
     const all = this.#guarded(message, "", () => decodeBatch(fields, message, body));
     return this.#columns.map(({ number, column }) => {
       const batch = all[number]!;
-      this.#guarded(message, `, column ${column.name}`, () => assertWhole(batch, rows));
+      this.#guarded(message, `, column ${column.name}`, () => {
+        if (batch.length !== rows) throw new Error(`it has ${batch.length} of ${rows} values`);
+        assertWhole(batch);
+      });
       return batch;
     });
   }
@@ -168,16 +171,26 @@ class Reading {
     return tableRow(this.#columns, values, at, place, this.#options);
   }
 
+  /** Tells whoever ends it where in the file it is. */
+  #guarded<Result>(message: Message, where: string, decode: () => Result): Result {
+    this.#options.onPlace?.(placeOf(message, where));
+    return this.#located(message, where, decode);
+  }
+
   /** Says of what a library throws where in the file it was. */
-  #guarded<Result>({ rows, start, end }: Message, where: string, decode: () => Result): Result {
+  #located<Result>(message: Message, where: string, decode: () => Result): Result {
     try {
       return decode();
     } catch (cause) {
-      const what = rows === undefined ? "dictionary" : "record batch";
-      const place = `${what} at bytes ${start} to ${end}${where}`;
-      throw unreadable(this.#slice.file, `${place}: ${(cause as Error).message}`, { cause });
+      const detail = `${placeOf(message, where)}: ${(cause as Error).message}`;
+      throw unreadable(this.#slice.file, detail, { cause });
     }
   }
+}
+
+function placeOf({ rows, start, end }: Message, where: string): string {
+  const what = rows === undefined ? "dictionary" : "record batch";
+  return `${what} at bytes ${start} to ${end}${where}`;
 }
 
 function valuesOf(

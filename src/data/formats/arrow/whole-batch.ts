@@ -8,14 +8,26 @@ import { type ColumnBatch, type NumberBuffer, typeIds } from "./library.ts";
  * @throws Error
  */
 export function assertWhole(batch: ColumnBatch, length: number = batch.length): void {
-  const { type, nullCount, validity = [], children = [] } = batch;
+  const { type, nullCount, validity = new Uint8Array(0), children = [] } = batch;
   if (type.stride !== undefined && type.stride < 0)
     throw new Error(`values of ${type.stride} entries`);
   if (batch.length < length) throw new Error(`it has ${batch.length} of ${length} values`);
   if (type.typeId === typeIds.null) return;
-  if (nullCount > 0 && validity.length * 8 < batch.length) throw short("which values are null");
+  assertNulls(validity, batch.length, nullCount);
   assertValues(batch, children);
   for (const child of children) assertWhole(child);
+}
+
+/** A wrong count would have the library take nulls for values. */
+function assertNulls(validity: Uint8Array, length: number, nullCount: number): void {
+  if (validity.length === 0 && nullCount === 0) return;
+  if (validity.length * 8 < length) throw short("which values are null");
+  let nulls = length;
+  for (let at = 0; at * 8 < length; at++) {
+    const inLength = 0xff >> Math.max(0, (at + 1) * 8 - length);
+    for (let bits = validity[at]! & inLength; bits !== 0; bits &= bits - 1) nulls--;
+  }
+  if (nulls !== nullCount) throw new Error(`it has ${nulls} nulls, and says ${nullCount}`);
 }
 
 function assertValues(batch: ColumnBatch, children: readonly ColumnBatch[]): void {

@@ -5,7 +5,7 @@ import type { InputRow, Slice } from "../../row.ts";
 import type { RandomReader } from "../../storage/storage.ts";
 import { chunksOf, verifiedChunks } from "../chunks.ts";
 import type { CutRule, RowReadOptions, SliceRange } from "../format.ts";
-import { RangeCutter } from "../range-cutter.ts";
+import { ChunkCutter } from "../range-cutter.ts";
 import type { RowFormat } from "../row-format.ts";
 import { csvDialect, type Dialect, tsvDialect } from "./dialect.ts";
 import { type Header, readHeader } from "./header.ts";
@@ -65,34 +65,22 @@ async function* scanRecords(
   const header = await readHeader(reader, file, dialect);
   if (!header) return;
   const { bytes: start, lastLine: firstLine, sha256 } = header;
-  const cutter = new RangeCutter(rule);
-  let chunk: Buffer = Buffer.alloc(0);
-  let base = 0;
-  let hashed = 0;
+  const cutter = new ChunkCutter(rule);
   const at = { start, firstLine, delimiter: dialect.delimiter.charCodeAt(0) };
   const scanner = new RecordScanner(file, at, {
-    start(offset, line) {
-      if (cutter.isFull) {
-        cutter.add(chunk.subarray(hashed, offset - base));
-        hashed = offset - base;
-        cutter.cut(offset, line);
-      }
-      cutter.count();
-    },
+    start: (offset, line) => cutter.start(offset, line),
     end() {},
   });
   const own = { header: { bytes: start, sha256 } };
+  const withHeader = (range: SliceRange) => (range.start === 0 ? range : { ...range, ...own });
   const chunks = chunksOf(reader, file, { start: 0, end: reader.bytes }, chunkBytes);
-  for await (chunk of withWholeLineEnds(chunks)) {
-    hashed = 0;
-    scanner.push(behindHeader(chunk, base, header));
-    cutter.add(chunk.subarray(hashed));
-    base += chunk.length;
-    yield* cutter.take().map((range) => (range.start === 0 ? range : { ...range, ...own }));
+  for await (const chunk of withWholeLineEnds(chunks)) {
+    cutter.begin(chunk);
+    scanner.push(behindHeader(chunk, cutter.base, header));
+    yield* cutter.endChunk().map(withHeader);
   }
   scanner.end();
-  cutter.end(base);
-  yield* cutter.take().map((range) => (range.start === 0 ? range : { ...range, ...own }));
+  yield* cutter.end().map(withHeader);
 }
 
 /** What of a chunk that begins at `base` lies behind the header. */

@@ -35,9 +35,10 @@ export class RecordRows {
     this.#file = slice.file;
     this.#header = header;
     this.#maxLineBytes = maxLineBytes;
+    const places = new Map(header.names.map((name, at) => [name, at]));
     this.#kept = columns.flatMap((name) => {
-      const at = header.names.indexOf(name);
-      return at < 0 ? [] : { name, at, read: schema && fieldReader(schema, name) };
+      const at = places.get(name);
+      return at === undefined ? [] : { name, at, read: schema && fieldReader(schema, name) };
     });
     this.#isPlain = schema === undefined && !header.names.includes("__proto__");
   }

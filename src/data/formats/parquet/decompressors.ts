@@ -21,11 +21,16 @@ const snappy = lazily(snappyUncompressor);
 export async function decompressorsOf(codecs: ReadonlySet<CompressionCodec>): Promise<Compressors> {
   const own: Compressors = {
     ...(codecs.has("SNAPPY") && { SNAPPY: snappy() }),
-    GZIP: (input) => gunzipSync(input),
-    ZSTD: (input) => zstdDecompressSync(input),
-    BROTLI: (input) => brotliDecompressSync(input),
+    GZIP: (input, bytes) => gunzipSync(input, upTo(bytes)),
+    ZSTD: (input, bytes) => zstdDecompressSync(input, upTo(bytes)),
+    BROTLI: (input, bytes) => brotliDecompressSync(input, upTo(bytes)),
   };
   if (!codecs.has("LZ4") && !codecs.has("LZ4_RAW")) return own;
   const { decompressLz4, decompressLz4Raw } = await import("hyparquet-compressors");
   return { ...own, LZ4: decompressLz4, LZ4_RAW: decompressLz4Raw };
+}
+
+/** A few bytes can be made to hold gigabytes. */
+function upTo(bytes: number): { maxOutputLength: number } {
+  return { maxOutputLength: Math.max(1, bytes) };
 }

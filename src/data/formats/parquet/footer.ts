@@ -1,5 +1,5 @@
-import type { ColumnMetaData, FileMetaData, RowGroup } from "hyparquet";
-import { parquetMetadata } from "hyparquet";
+import type { ColumnMetaData, FileMetaData, RowGroup, SchemaTree } from "hyparquet";
+import { parquetMetadata, parquetSchema } from "hyparquet";
 import { limits } from "../../../foundation/limits.ts";
 import type { RandomReader } from "../../storage/storage.ts";
 import { unreadable } from "../unreadable.ts";
@@ -40,7 +40,8 @@ const rawStatistics = {
 };
 
 /**
- * Reads the footer and checks that the row groups it names lie within the file.
+ * Reads the footer and checks that the row groups it names lie within the file, and that all of its
+ * counts agree.
  *
  * @throws SluiceError `INPUT_UNREADABLE` where the file is truncated, damaged, or no Parquet.
  */
@@ -51,12 +52,15 @@ export async function readFooter(reader: RandomReader, file: string): Promise<Fo
   }
   const bytes = await footerBytes(reader, file);
   let metadata: FileMetaData;
+  let leaves: Leaf[];
   try {
     metadata = parquetMetadata(bytes, { parsers: rawStatistics, geoparquet: false });
+    leaves = leavesOf(parquetSchema(metadata));
   } catch (cause) {
     const place = `its footer, bytes ${reader.bytes - bytes.length} to the end`;
     throw unreadable(file, `${place}, is damaged: ${messageOf(cause)}`, { cause });
   }
+  checkCounts(metadata, leaves, file);
   return { metadata, groups: placesOf(metadata, reader.bytes - bytes.length, file), bytes };
 }
 
@@ -81,6 +85,49 @@ async function footerBytes(reader: RandomReader, file: string): Promise<Uint8Arr
   }
   if (length <= tail.length) return tail.subarray(tail.length - length);
   return await reader.read(reader.bytes - length, length);
+}
+
+/** What each row group has a column of. */
+interface Leaf {
+  name: string;
+  /** A row may have several values of it. */
+  isRepeated: boolean;
+}
+
+function leavesOf({ element, children, path }: SchemaTree, isInList = false): Leaf[] {
+  const isRepeated = isInList || element.repetition_type === "REPEATED";
+  if (path.length > 0 && children.length === 0) return [{ name: path.join("."), isRepeated }];
+  return children.flatMap((child) => leavesOf(child, isRepeated));
+}
+
+/**
+ * A file says several times how many rows it has. Where one of these is damaged, rows would be
+ * missing without a word.
+ */
+function checkCounts({ num_rows, row_groups }: FileMetaData, leaves: Leaf[], file: string): void {
+  let total = 0;
+  for (const [at, { columns, num_rows: groupRows }] of row_groups.entries()) {
+    const group = `row group ${at + 1}`;
+    const rows = Number(groupRows);
+    if (!(rows >= 0 && rows <= limits.maxRowsOfGroup)) {
+      throw unreadable(file, `its footer is damaged: ${group} has ${groupRows} rows`);
+    }
+    if (columns.length !== leaves.length) {
+      const detail = `${group} has ${columns.length} columns, the schema ${leaves.length}`;
+      throw unreadable(file, `its footer is damaged: ${detail}`);
+    }
+    for (const [number, { name, isRepeated }] of leaves.entries()) {
+      const { meta_data } = columns[number]!;
+      const values = meta_data ? meta_data.num_values : groupRows;
+      if (isRepeated ? values >= groupRows : values === groupRows) continue;
+      const detail = `${group} has ${rows} rows, its column ${name} ${values} values`;
+      throw unreadable(file, `its footer is damaged: ${detail}`);
+    }
+    total += rows;
+  }
+  if (Number(num_rows) === total) return;
+  const detail = `it says that the file has ${num_rows} rows, its row groups have ${total}`;
+  throw unreadable(file, `its footer is damaged: ${detail}`);
 }
 
 function placesOf(metadata: FileMetaData, dataEnd: number, file: string): GroupPlace[] {
@@ -108,11 +155,18 @@ function placeOf(group: RowGroup, number: number, file: string): GroupPlace {
     }
     return meta_data;
   });
-  const starts = columns.map((column) => chunkPlace(column).start);
-  const ends = columns.map((column) => chunkPlace(column).end);
+  const places = columns.map(chunkPlace);
   // A row group without columns has no place of its own.
-  const start = starts.length > 0 ? Math.min(...starts) : 0;
-  return { number, start, end: Math.max(start, ...ends), rows: Number(group.num_rows), columns };
+  const start = places.reduce(
+    (least, place) => Math.min(least, place.start),
+    places[0]?.start ?? 0,
+  );
+  const end = places.reduce((most, place) => Math.max(most, place.end), start);
+  const bytes = places.reduce((sum, place) => sum + place.end - place.start, 0);
+  if (!(start >= 0) || bytes > end - start || places.some((place) => place.end < place.start)) {
+    throw unreadable(file, `its footer is damaged: columns of row group ${number} overlap`);
+  }
+  return { number, start, end, rows: Number(group.num_rows), columns };
 }
 
 /** Tells the parts of columns of these names; of all, where none are given. */

@@ -38,7 +38,7 @@ export class ColumnRows {
     this.#tree = table.node.raw;
     this.#leaves = chunks.map(({ meta, bytes }) => ({
       path: meta.path_in_schema.join("."),
-      pages: new LeafPages(decoderOf(root, meta, compressors), bytes),
+      pages: new LeafPages(decoderOf(root, meta, compressors), bytes, Number(meta.num_values)),
     }));
   }
 
@@ -49,6 +49,11 @@ export class ColumnRows {
 
   skip(count: number): void {
     for (const { pages } of this.#leaves) pages.skip(count);
+  }
+
+  /** @throws Error unless all that the pages hold was taken. */
+  end(): void {
+    for (const { pages } of this.#leaves) pages.end();
   }
 
   take(count: number): DecodedArray {

@@ -4,6 +4,8 @@ import { parquetHeader, readPage } from "hyparquet/src/column.js";
 import { convert } from "hyparquet/src/convert.js";
 import { isFlatColumn } from "hyparquet/src/schema.js";
 import type { ColumnDecoder } from "hyparquet/src/types.js";
+import { limits } from "../../../foundation/limits.ts";
+import { openedPage } from "./page-runs.ts";
 
 /**
  * The values of one column of one row group, decoded page by page as rows are taken. Of a nested
@@ -18,10 +20,16 @@ export class LeafPages {
   #rows: DecodedArray = [];
   #at = 0;
   #page = 0;
+  /** Values that pages still have to hold; a row of a flat column is one. */
+  #valuesLeft: number;
 
-  /** @param bytes the pages of the column, one after another. */
-  constructor(decoder: ColumnDecoder, bytes: Uint8Array) {
+  /**
+   * @param bytes the pages of the column, one after another.
+   * @param values that the footer says they hold, nulls included.
+   */
+  constructor(decoder: ColumnDecoder, bytes: Uint8Array, values: number) {
     this.#decoder = decoder;
+    this.#valuesLeft = values;
     this.#reader = {
       view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength),
       offset: 0,
@@ -62,6 +70,19 @@ export class LeafPages {
     return parts.length === 1 ? parts[0]! : parts.flatMap((part) => Array.from(part));
   }
 
+  /**
+   * Checks, when all rows were taken, that this is all there is.
+   *
+   * @throws Error where the pages hold more rows, or other counts of values than they say.
+   */
+  end(): void {
+    while (!this.#isAtEnd) this.#nextPage(0);
+    if (this.#rows.length > this.#at) {
+      throw new Error("its pages hold more rows than the row group");
+    }
+    if (this.#valuesLeft > 0) throw new Error(`its pages lack ${this.#valuesLeft} values`);
+  }
+
   #takeNested(count: number): DecodedArray {
     while (this.#wholeRows < count) this.#nextPage(0);
     this.#at += count;
@@ -90,22 +111,57 @@ export class LeafPages {
       if (data) this.#dictionary = convert(data, this.#decoder);
       return 0;
     }
-    const rows = this.#isFlat ? rowsOf(header) : undefined;
-    if (!isRows || (rows !== undefined && rows <= skippable)) {
+    if (!isRows) {
       this.#reader.offset += header.compressed_page_size;
-      return rows ?? 0;
+      return 0;
     }
-    this.#decode(header);
+    const values = this.#countedValues(header);
+    if (this.#isFlat && values <= skippable) {
+      this.#reader.offset += header.compressed_page_size;
+      return values;
+    }
+    this.#decode(header, values);
     return 0;
   }
 
-  #decode(header: PageHeader): void {
+  #decode(header: PageHeader, values: number): void {
     // Nested rows are added to those there are, for one may reach over two pages.
     const before = this.#isFlat ? undefined : Array.from(this.#rows).slice(this.#at);
-    const page = readPage(this.#reader, header, this.#decoder, this.#dictionary, before, 0);
-    const data = page.data ?? [];
+    const data = this.#dataOf(header, before);
+    if (this.#isFlat) checkPage(data, values);
     this.#rows = before && data !== before ? [...before, ...data] : data;
     this.#at = 0;
+  }
+
+  #dataOf(header: PageHeader, before: DecodedArray | undefined): DecodedArray {
+    const { view, offset } = this.#reader;
+    const size = header.compressed_page_size;
+    this.#reader.offset += size;
+    const bytes = new Uint8Array(view.buffer, view.byteOffset + offset, size);
+    const page = openedPage(header, bytes, this.#decoder);
+    const reader = { view: new DataView(page.buffer, page.byteOffset, page.length), offset: 0 };
+    const plainHeader = {
+      ...header,
+      compressed_page_size: page.length,
+      uncompressed_page_size: page.length,
+    };
+    const decoder: ColumnDecoder = { ...this.#decoder, codec: "UNCOMPRESSED" };
+    return readPage(reader, plainHeader, decoder, this.#dictionary, before, 0).data ?? [];
+  }
+
+  /** Values of a page, by its header; the library would make room for any count. */
+  #countedValues({ data_page_header: v1, data_page_header_v2: v2 }: PageHeader): number {
+    const values = (v1 ?? v2)?.num_values ?? -1;
+    const isOdd = v2 && (this.#isFlat ? v2.num_rows !== values : v2.num_rows > values);
+    if ((v1 ?? v2)?.encoding.endsWith("_DICTIONARY") && !this.#dictionary) {
+      throw new Error("a page refers to a dictionary, and none lies before it");
+    }
+    if (values < 0 || isOdd) throw new Error("the header of a page is damaged");
+    this.#valuesLeft -= values;
+    if (this.#valuesLeft < 0) {
+      throw new Error("its pages hold more values than the footer says");
+    }
+    return values;
   }
 
   /** A damaged header would have the library read anywhere. */
@@ -115,13 +171,20 @@ export class LeafPages {
     if (!(size >= 0) || offset + size > view.byteLength) {
       throw new Error("the header of a page is damaged");
     }
+    if (header.uncompressed_page_size > limits.maxPageBytes) {
+      const most = limits.maxPageBytes / 1024 / 1024;
+      throw new Error(`a page has ${header.uncompressed_page_size} bytes; ${most} MiB are read`);
+    }
     if (header.crc === undefined) return;
     const bytes = new Uint8Array(view.buffer, view.byteOffset + offset, size);
     if (crc32(bytes) !== header.crc >>> 0) throw new Error("a page has another checksum");
   }
 }
 
-/** Rows of a page of a flat column. */
-function rowsOf(header: PageHeader): number | undefined {
-  return header.data_page_header?.num_values ?? header.data_page_header_v2?.num_rows;
+/** Nulls are `null`: what is undefined stood in no page, and in no dictionary. */
+function checkPage(data: DecodedArray, values: number): void {
+  if (data.length !== values) {
+    throw new Error(`a page holds ${data.length} of the ${values} values that it says`);
+  }
+  if (Array.isArray(data) && data.includes(undefined)) throw new Error("a page lacks values");
 }

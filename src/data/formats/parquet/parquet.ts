@@ -4,7 +4,7 @@ import type { RowFormat } from "../row-format.ts";
  * Apache Parquet: a table by columns, cut at its row groups. What reads it is loaded when a file is
  * one.
  */
-export function parquetFormat(): RowFormat {
+export function parquetFormat(): RowFormat & { name: "parquet" } {
   return {
     name: "parquet",
     extensions: [".parquet", ".pq"],

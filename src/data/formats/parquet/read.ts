@@ -105,6 +105,7 @@ class Reading {
     const skip = this.#skip;
     this.#skip = 0;
     let left = Math.min(group.rows - skip, this.#left);
+    const isToEnd = skip + left === group.rows;
     this.#left -= left;
     for (const rows of columns) this.#guarded(group, rows.table, rows, () => rows.skip(skip));
     const batch = new RowBatch();
@@ -118,6 +119,9 @@ class Reading {
         if (batch.isFull) yield batch.take();
       }
     }
+    if (isToEnd) {
+      for (const rows of columns) this.#guarded(group, rows.table, rows, () => rows.end());
+    }
     if (!batch.isEmpty) yield batch.take();
   }
 
@@ -128,12 +132,13 @@ class Reading {
     rows: ColumnRows | undefined,
     decode: () => Result,
   ): Result {
+    const place = `row group ${group.number}, column ${column.name}`;
+    this.#options.onPlace?.(place);
     try {
       return decode();
     } catch (cause) {
       const page = rows ? `, page ${rows.page}` : "";
-      const place = `row group ${group.number}, column ${column.name}${page}`;
-      throw unreadable(this.#slice.file, `${place}: ${messageOf(cause)}`, { cause });
+      throw unreadable(this.#slice.file, `${place}${page}: ${messageOf(cause)}`, { cause });
     }
   }
 

@@ -225,7 +225,7 @@ class EndpointPace implements Pace {
     this.#ceiling.refused(sent, this.#sent, nowMs);
     this.#finder?.cap(this.#ceiling.ceiling);
     // Several workers are told the same, and should not come back as one.
-    const askedMs = Math.min(retryAfterMs, limits.maxRetryAfterMs) * (1 + 0.1 * random.next());
+    const askedMs = Math.min(retryAfterMs, limits.maxEndpointPauseMs) * (1 + 0.1 * random.next());
     const askedBefore = this.#hasAnswered ? 0 : this.#askedUntilMs;
     this.#askedUntilMs = Math.max(askedBefore, nowMs + askedMs);
     this.#hasAnswered = false;

@@ -1,3 +1,4 @@
+import { limits } from "../../../foundation/limits.ts";
 import type { RateState } from "./rate-headers.ts";
 
 /** Time over which a configured limit counts, and what of it may be used at once. */
@@ -17,6 +18,7 @@ export class RateLimit {
   #level: number;
   #perMs: number;
   #filledAtMs: number;
+  #takenAtMs: number;
   readonly #isConfigured: boolean;
 
   private constructor(capacity: number, perMs: number, nowMs: number, isConfigured: boolean) {
@@ -24,6 +26,7 @@ export class RateLimit {
     this.#level = capacity;
     this.#perMs = perMs;
     this.#filledAtMs = nowMs;
+    this.#takenAtMs = nowMs;
     this.#isConfigured = isConfigured;
   }
 
@@ -43,11 +46,16 @@ export class RateLimit {
   waitMs(nowMs: number): number {
     this.#fill(nowMs);
     const least = Math.min(1, this.#capacity);
-    return this.#level >= least ? 0 : Math.ceil((least - this.#level) / this.#perMs);
+    if (this.#level >= least) return 0;
+    const waitMs = Math.ceil((least - this.#level) / this.#perMs);
+    if (this.#isConfigured) return waitMs;
+    // One reply must not stop a run for days.
+    return Math.max(0, Math.min(waitMs, this.#takenAtMs + limits.maxRetryAfterMs - nowMs));
   }
 
   take(amount: number, nowMs: number): void {
     this.#fill(nowMs);
+    this.#takenAtMs = nowMs;
     this.#level -= amount;
   }
 

@@ -1,6 +1,7 @@
 import { SluiceError } from "../../../foundation/errors.ts";
 import type { InferenceRequest } from "../../../foundation/inference.ts";
 import type { Json } from "../../../foundation/json.ts";
+import type { TransformersModelOptions } from "../options.ts";
 
 /**
  * A column of a request's row.
@@ -38,4 +39,18 @@ export function columnInvalid(detail: string, column: string, key: string): Slui
 export function textOf(request: InferenceRequest, textColumn: string): string {
   const { prompt, messages } = request;
   return prompt ?? messages?.at(-1)?.content ?? textColumnOf(request, textColumn, "textColumn");
+}
+
+/**
+ * The recording that a request is about: a path, or an address that holds it (`data:…`).
+ *
+ * @throws SluiceError `COLUMN_INVALID`.
+ */
+export function soundOf(
+  request: InferenceRequest,
+  { audioColumn }: Pick<TransformersModelOptions, "audioColumn">,
+): string {
+  const { file, prompt, messages } = request;
+  const said = file ?? prompt ?? messages?.at(-1)?.content;
+  return said ?? textColumnOf(request, audioColumn, "audioColumn");
 }

@@ -4,7 +4,7 @@ import type { InferenceRequest } from "../../../foundation/inference.ts";
 import type { TransformersModelOptions } from "../options.ts";
 import type { SpeechPipeline } from "../transformers-js.ts";
 import { readWav, resampled } from "../wav.ts";
-import { textColumnOf } from "./asked-text.ts";
+import { soundOf } from "./asked-text.ts";
 import { type PreparedItem, type Task, type TaskResult, valueAnswer } from "./task.ts";
 
 /** Whisper hears this much at once; longer recordings are heard in pieces that overlap. */
@@ -24,11 +24,7 @@ export class SpeechTask implements Task<string> {
   }
 
   prepare(request: InferenceRequest): PreparedItem<string> {
-    const { audioColumn } = this.#options;
-    const { file, prompt, messages } = request;
-    const said = file ?? prompt ?? messages?.at(-1)?.content;
-    const item = said ?? textColumnOf(request, audioColumn, "audioColumn");
-    return { item, cost: {} };
+    return { item: soundOf(request, this.#options), cost: {} };
   }
 
   async run(

@@ -1,5 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { arrowFormat } from "../../../../src/data/formats/arrow/arrow.ts";
+import { openArrow } from "../../../../src/data/formats/arrow/arrow-file.ts";
+import { FlatTable } from "../../../../src/data/formats/arrow/flat-table.ts";
+import type { Message } from "../../../../src/data/formats/arrow/messages.ts";
 import { keptText, parseExactly, parseSpecials } from "../../../../src/foundation/exact-json.ts";
 import { readerOf, scanAll } from "../reading.ts";
 import { file, readAll, rowsBeside } from "./reading.ts";
@@ -111,6 +114,40 @@ describe("what is not read", () => {
     await expect(scanAll(format, content)).rejects.toMatchObject(fault(message));
   });
 
+  it("is a file or a stream whose counts disagree", async () => {
+    const types = file("types.arrow");
+    const [slice] = await scanAll(format, types);
+    const message = (await messagesOf(types)).find(({ kind }) => kind === "batch");
+    const { metadata, start, rows } = message!;
+    // The record batch is the table in slot 8 of its message; its rows and nodes in slots 4 and 6.
+    const batch = new FlatTable(metadata, 0).table(8)!;
+    const inFile = start + 8;
+    const length = inFile + batch.place(4)!;
+    const nodes = inFile + vectorStart(metadata, batch.place(6)!);
+    const batches = footerVector(types, 10);
+    const fields = footerStart(types) + schemaFields(types);
+    expect([types.readInt32LE(length), types.readInt32LE(nodes + 4)]).toEqual([rows, rows]);
+    for (const [at, count, message] of [
+      [length, 0, "it cannot have 0 rows"],
+      [length, 2, "it cannot have 2 rows"],
+      [nodes + 4 + 16, 2, "column small: it has 2 of 3 values"],
+      [nodes + 4 + 16, 4, "column small: it has 4 of 3 values"],
+      [nodes + 4 + 24, 0, "column small: it has 1 nulls, and says 0"],
+      [nodes, 1, "parts of columns"],
+      [batches, 0, `it leaves out the batch at ${start}`],
+      [batches + 4 + 16, 8, `no such batch lies at byte ${start}`],
+      [fields, 3, "parts of columns, not 3 as its schema"],
+    ] as const) {
+      await expect(readAll(withInt32(types, at, count))).rejects.toMatchObject(fault(message));
+    }
+    const lines = file("types.arrows");
+    const [first] = await messagesOf(lines);
+    await expect(readAll(withInt32(lines, first!.start + 4, 0))).rejects.toMatchObject(
+      fault("bytes follow the end of its stream"),
+    );
+    expect(await readAll(types)).toHaveLength(slice!.rows);
+  });
+
   it("is a damaged batch, told with its place", async () => {
     const [slice] = await scanAll(format, whole);
     // In the midst of the first batch's compressed buffers, as it was planned.
@@ -151,6 +188,32 @@ describe("what is not read", () => {
     }
   });
 });
+
+async function messagesOf(content: Buffer): Promise<Message[]> {
+  const arrow = await openArrow(readerOf(content), "in");
+  return Array.fromAsync(arrow.messages());
+}
+
+/** Where a list of a flatbuffer begins, with its count. */
+function vectorStart(bytes: Buffer, place: number): number {
+  return place + bytes.readUInt32LE(place);
+}
+
+function footerVector(content: Buffer, slot: number): number {
+  const footer = content.subarray(footerStart(content));
+  return footerStart(content) + vectorStart(footer, new FlatTable(footer, 0).place(slot)!);
+}
+
+function schemaFields(content: Buffer): number {
+  const footer = content.subarray(footerStart(content));
+  return vectorStart(footer, new FlatTable(footer, 0).table(6)!.place(6)!);
+}
+
+function withInt32(content: Buffer, at: number, count: number): Buffer {
+  const changed = Buffer.from(content);
+  changed.writeInt32LE(count, at);
+  return changed;
+}
 
 function footerStart(content: Buffer): number {
   return content.length - 10 - content.readInt32LE(content.length - 10);

@@ -9,10 +9,7 @@ import { readerOf, rowsOf, scanAll } from "../reading.ts";
 const csv = csvFormat();
 
 /** The rows of a file that is read as one slice. */
-async function rowsAs(
-  content: string,
-  options: Omit<RowReadOptions, "maxLineBytes">,
-): Promise<InputRow[]> {
+async function rowsAs(content: string, options: Partial<RowReadOptions>): Promise<InputRow[]> {
   const [slice] = await scanAll(csv, content);
   const found: InputRow[] = [];
   for await (const rows of csv.read(readerOf(content), slice!, 0, {
@@ -29,6 +26,14 @@ async function messagesOf(content: string | Uint8Array): Promise<(string | undef
 }
 
 describe("csv rows", () => {
+  it("may have 100,000 columns", async () => {
+    const names = Array.from({ length: 100_000 }, (_, at) => `c${at}`);
+    const content = `${names.join(",")}\n${names.map((_, at) => at).join(",")}\n`;
+    const [row] = await rowsAs(content, { maxLineBytes: 10_000_000 });
+    expect(Object.keys(row!.value!)).toEqual(names);
+    expect(row!.value).toMatchObject({ c0: "0", c99999: "99999" });
+  });
+
   it("know the line on which they begin", async () => {
     const content = 'a,b\n1,"x\ny"\n\n2,z\r\n"\n",""\n3,4';
     for (const chunkBytes of [1, 3, 1000]) {

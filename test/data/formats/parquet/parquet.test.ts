@@ -1,11 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import type { FileMetaData } from "hyparquet";
 import { describe, expect, it } from "vitest";
 import { chunkPlace, readFooter } from "../../../../src/data/formats/parquet/footer.ts";
 import { parquetFormat } from "../../../../src/data/formats/parquet/parquet.ts";
 import { exactText, parseExactly, parseSpecials } from "../../../../src/foundation/exact-json.ts";
 import { readerOf } from "../reading.ts";
+import { withFooter } from "./other-footer.ts";
 import { encodedFile, readAll, readSlice, slicesOf } from "./reading.ts";
 
 const golden = join(import.meta.dirname, "../../../golden/parquet");
@@ -186,6 +188,79 @@ describe("damage", () => {
     ["encryption", withByte(whole, whole.length - 1, 0x45), "it is encrypted"],
   ])("is told while planning: %s", async (_name, content, message) => {
     await expect(slicesOf(content)).rejects.toEqual(fault(message));
+  });
+
+  it.each<[string, (footer: FileMetaData) => void, string]>([
+    [
+      "a row group without its rows",
+      ({ row_groups: [group] }) => {
+        group!.num_rows = 0n;
+      },
+      "row group 1 has 0 rows, its column id 64 values",
+    ],
+    [
+      "a row group with others",
+      ({ row_groups }) => {
+        row_groups[3]!.num_rows = 9n;
+      },
+      "row group 4 has 9 rows, its column id 8 values",
+    ],
+    [
+      "rows that nobody has",
+      ({ row_groups }) => {
+        row_groups[1]!.num_rows = -64n;
+      },
+      "row group 2 has -64 rows",
+    ],
+    [
+      "fewer values of a list than rows",
+      ({ row_groups: [group] }) => {
+        group!.columns[1]!.meta_data!.num_values = 63n;
+      },
+      "row group 1 has 64 rows, its column conversation.list.element.role 63 values",
+    ],
+    [
+      "another sum",
+      (footer) => {
+        footer.num_rows = 201n;
+      },
+      "it says that the file has 201 rows, its row groups have 200",
+    ],
+    [
+      "a row group less",
+      ({ row_groups }) => void row_groups.pop(),
+      "it says that the file has 200 rows, its row groups have 192",
+    ],
+    [
+      "a column less",
+      ({ row_groups: [group] }) => void group!.columns.pop(),
+      "row group 1 has 4 columns, the schema 5",
+    ],
+  ])("of a count is told while planning: %s", async (_name, change, message) => {
+    await expect(slicesOf(withFooter(whole, change))).rejects.toEqual(fault(message));
+  });
+
+  it("of all counts is told where pages are others: no row is missing in silence", async () => {
+    const counts = (change: (count: bigint) => bigint) =>
+      withFooter(file("pyarrow-v2-gzip.parquet"), (footer) => {
+        const [group] = footer.row_groups;
+        footer.num_rows += change(group!.num_rows) - group!.num_rows;
+        group!.num_rows = change(group!.num_rows);
+        for (const { meta_data } of group!.columns) {
+          meta_data!.num_values = change(meta_data!.num_values);
+        }
+      });
+    expect(await readAll(counts((count) => count))).toHaveLength(200);
+    const place = "row group 1, column id, page";
+    for (const [change, message] of [
+      [-1n, "its pages hold more values than the footer says"],
+      [-63n, "its pages hold more values than the footer says"],
+      [1n, "its pages hold fewer rows than the row group"],
+    ] as const) {
+      const rows = readAll(counts((count) => count + change));
+      await expect(rows).rejects.toEqual(fault(place));
+      await expect(rows).rejects.toEqual(fault(message));
+    }
   });
 
   it("of a page is told with its place", async () => {

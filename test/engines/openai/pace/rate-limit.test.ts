@@ -69,4 +69,10 @@ describe("RateLimit.fromHeaders", () => {
     limit.learn({ limit: 60, remaining: 0, resetMs: 60_000 }, 5, 0);
     expect(limit.waitMs(0)).toBe(6000);
   });
+
+  it("sends one now and then, though a reply names a limit that takes days to fill", () => {
+    const days = { limit: 1, remaining: 0, resetMs: 6 * 86_400_000 };
+    const times = timesOf(RateLimit.fromHeaders(days, 0, 0), 3);
+    expect(times).toEqual([600_000, 1_200_000, 1_800_000]);
+  });
 });

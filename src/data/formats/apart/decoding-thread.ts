@@ -1,0 +1,288 @@
+import { Worker } from "node:worker_threads";
+import { entryUrl } from "../../../entry.ts";
+import { systemClock } from "../../../foundation/clock.ts";
+import { asSluiceError } from "../../../foundation/errors.ts";
+import { limits } from "../../../foundation/limits.ts";
+import type { RandomReader } from "../../storage/storage.ts";
+import { unreadable } from "../unreadable.ts";
+import {
+  errorData,
+  errorOfData,
+  type FromThread,
+  type ReadMessage,
+  type StartMessage,
+  type ToThread,
+} from "./call.ts";
+
+/** Values that the thread makes ahead of those that were taken. */
+const valuesAhead = 3;
+/** Threads that may end below a call whose file is not to blame. */
+const maxRestarts = 2;
+/** Looks at the thread in which it says nothing, of which the last ends it. */
+const maxMisses = 3;
+
+const hint = "get the file again, leave columns out by input.columns, or write smaller row groups";
+
+/** How long one step may take, how much memory, and when the thread ends; tests name others. */
+export interface DecodingLimits {
+  maxStepMs: number;
+  maxHeapMegabytes: number;
+  idleMs: number;
+}
+
+/** What a call is, without what the thread adds. */
+export type CallStart = Omit<StartMessage, "kind" | "id" | "bytes" | "readsInto" | "room">;
+
+/**
+ * A thread in which calls of formats are carried out, all of a process: one byte of a file can make
+ * a library loop for ever, or take all memory. Then the thread is ended, the file that was decoded
+ * is named, and calls over other files go on in a new one. It is started by the first call, and
+ * keeps no process alive that waits for none.
+ */
+export class DecodingThread {
+  readonly #limits: DecodingLimits;
+  readonly #calls = new Map<number, PendingCall>();
+  #worker: Worker | undefined;
+  /** Which call is at work, and where: the thread writes it, and cannot be asked. */
+  #atWork: Buffer = Buffer.alloc(0);
+  #why: string | undefined;
+  #ids = 0;
+  #misses = 0;
+  #isReady = false;
+  #stopWatch = () => {};
+
+  constructor(
+    own: DecodingLimits = {
+      maxStepMs: limits.maxDecodingStepMs,
+      maxHeapMegabytes: limits.maxDecodingHeapMegabytes,
+      idleMs: limits.decodingThreadIdleMs,
+    },
+  ) {
+    this.#limits = own;
+  }
+
+  /**
+   * The values that a call gives, made a few ahead.
+   *
+   * @throws what reading throws; SluiceError `INPUT_UNREADABLE` also where a step takes too long or
+   *   too much memory.
+   */
+  async *values(reader: RandomReader, start: CallStart): AsyncGenerator<unknown> {
+    const call = new PendingCall(reader, {
+      ...start,
+      kind: "start",
+      id: ++this.#ids,
+      bytes: reader.bytes,
+      readsInto: reader.readInto !== undefined,
+      room: valuesAhead,
+    });
+    this.#begin(call);
+    try {
+      for (let next = await call.next(); next; next = await call.next()) {
+        yield next.value;
+        this.#post({ kind: "room", id: call.id });
+      }
+    } finally {
+      call.isLeft = true;
+      if (!call.isOver) this.#post({ kind: "stop", id: call.id });
+      // The reader is in use until the thread has heard of it.
+      await call.over;
+      this.#calls.delete(call.id);
+      if (this.#calls.size === 0) {
+        this.#stopWatch();
+        this.#worker?.unref();
+      }
+    }
+  }
+
+  #begin(call: PendingCall): void {
+    this.#worker ??= this.#open();
+    if (this.#calls.size === 0) {
+      this.#worker.ref();
+      this.#misses = 0;
+      this.#watch();
+    }
+    this.#calls.set(call.id, call);
+    this.#post(call.start);
+  }
+
+  #open(): Worker {
+    const atWork = new SharedArrayBuffer(1024);
+    this.#atWork = Buffer.from(atWork);
+    this.#isReady = false;
+    const worker = new Worker(entryUrl("data/formats/apart/thread-main"), {
+      workerData: { atWork, idleMs: this.#limits.idleMs },
+      execArgv: [],
+      resourceLimits: {
+        maxOldGenerationSizeMb: this.#limits.maxHeapMegabytes,
+        maxYoungGenerationSizeMb: limits.maxYoungSpaceMegabytes,
+      },
+    });
+    worker.on("message", (message: FromThread) => this.#take(worker, message));
+    worker.on("error", (error: NodeJS.ErrnoException) => {
+      const isMemory = error.code === "ERR_WORKER_OUT_OF_MEMORY";
+      const memory = `it takes more than ${this.#limits.maxHeapMegabytes} MB of memory to decode`;
+      this.#why = isMemory ? memory : `what decodes it ended: ${error.message}`;
+    });
+    worker.on("exit", () => this.#ended());
+    return worker;
+  }
+
+  #post(message: ToThread, memory: ArrayBuffer[] = []): void {
+    this.#worker?.postMessage(message, memory);
+  }
+
+  #take(worker: Worker, message: FromThread): void {
+    this.#misses = 0;
+    this.#isReady = true;
+    if (message.kind === "pong") return;
+    const call = this.#calls.get(message.id);
+    if (!call) return;
+    switch (message.kind) {
+      case "read":
+        void this.#read(worker, call, message);
+        return;
+      case "value":
+        if (!call.give(message.value)) this.#post({ kind: "room", id: call.id });
+        return;
+      case "end":
+        return call.end();
+      case "error": {
+        const { request = 0, error } = message;
+        call.end(call.readFaults.get(request) ?? errorOfData(error));
+      }
+    }
+  }
+
+  async #read(worker: Worker, call: PendingCall, read: ReadMessage): Promise<void> {
+    const { id, request } = read;
+    const post = (message: ToThread, memory: ArrayBuffer[] = []) => {
+      if (worker === this.#worker) this.#post(message, memory);
+    };
+    try {
+      const { memory, length } = await bytesOf(call.reader, read);
+      post({ kind: "bytes", id, request, bytes: memory, length }, [memory]);
+    } catch (thrown) {
+      call.readFaults.set(request, thrown);
+      post({ kind: "read-failed", id, request, error: errorData(asSluiceError(thrown)) });
+    }
+  }
+
+  /** A process that was itself held up finds messages only after a look that missed them. */
+  #watch(): void {
+    this.#stopWatch = systemClock.schedule(this.#limits.maxStepMs / maxMisses, () => {
+      if (this.#isReady && ++this.#misses > maxMisses) {
+        this.#why = `it takes more than ${this.#limits.maxStepMs / 1000} s to decode`;
+        void this.#worker?.terminate();
+        return;
+      }
+      this.#post({ kind: "ping" });
+      this.#watch();
+    });
+  }
+
+  /** Of its own accord, when it had nothing to do; of ours; or for want of memory. */
+  #ended(): void {
+    const culprit = this.#why === undefined ? 0 : this.#atWork.readUInt32LE(0);
+    const place = this.#atWork.toString("utf8", 6, 6 + this.#atWork.readUInt16LE(4));
+    const why = this.#why ?? "what decodes it ended";
+    this.#why = undefined;
+    this.#worker = undefined;
+    this.#stopWatch();
+    const calls = [...this.#calls.values()].filter((call) => !call.isOver);
+    this.#calls.clear();
+    for (const call of calls) {
+      const isBlamed = call.id === culprit || call.restarts === maxRestarts;
+      if (isBlamed) call.end(unreadable(call.start.file, `${place}: ${why}`, { hint }));
+      else if (call.isLeft) call.end();
+      else {
+        call.restart();
+        this.#begin(call);
+      }
+    }
+  }
+}
+
+async function bytesOf(
+  reader: RandomReader,
+  { offset, length, spare }: ReadMessage,
+): Promise<{ memory: ArrayBuffer; length: number }> {
+  if (reader.readInto) {
+    const memory = spare && spare.byteLength >= length ? spare : new ArrayBuffer(length);
+    const read = await reader.readInto(new Uint8Array(memory, 0, length), offset);
+    return { memory, length: read };
+  }
+  const bytes = await reader.read(offset, length);
+  // A copy: what a storage gives may be memory that it uses again.
+  const memory = new ArrayBuffer(bytes.length);
+  new Uint8Array(memory).set(bytes);
+  return { memory, length: bytes.length };
+}
+
+/** A call on this side: what it gave and nobody took yet, and how it ended. */
+class PendingCall {
+  readonly start: StartMessage;
+  readonly reader: RandomReader;
+  /** Errors of the reader by their requests: the thread gets copies that lack their causes. */
+  readonly readFaults = new Map<number, unknown>();
+  readonly over: Promise<void>;
+  restarts = 0;
+  isOver = false;
+  /** Nobody takes further values. */
+  isLeft = false;
+  readonly #settle: () => void;
+  readonly #values: unknown[] = [];
+  #given = 0;
+  /** Values that are given once more, since the call began anew. */
+  #again = 0;
+  #fault: { error: unknown } | undefined;
+  #wake = () => {};
+
+  constructor(reader: RandomReader, start: StartMessage) {
+    this.reader = reader;
+    this.start = start;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.over = promise;
+    this.#settle = resolve;
+  }
+
+  get id(): number {
+    return this.start.id;
+  }
+
+  async next(): Promise<{ value: unknown } | undefined> {
+    while (this.#values.length === 0 && !this.isOver) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+    if (this.#values.length > 0) return { value: this.#values.shift() };
+    if (this.#fault) throw this.#fault.error;
+    return undefined;
+  }
+
+  /** @returns false where it had been given before. */
+  give(value: unknown): boolean {
+    if (this.#again > 0) {
+      this.#again--;
+      return false;
+    }
+    this.#given++;
+    this.#values.push(value);
+    this.#wake();
+    return true;
+  }
+
+  end(error?: unknown): void {
+    if (error !== undefined) this.#fault = { error };
+    this.isOver = true;
+    this.#settle();
+    this.#wake();
+  }
+
+  restart(): void {
+    this.restarts++;
+    this.#again = this.#given;
+    this.readFaults.clear();
+  }
+}

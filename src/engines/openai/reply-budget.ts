@@ -1,0 +1,48 @@
+import { limits } from "../../foundation/limits.ts";
+
+/** A reply that is being received, and can be made to wait. */
+export interface Incoming {
+  pause(): void;
+  resume(): void;
+}
+
+/**
+ * Bytes of replies that are held at once, however many are under way. Where they are too many, all
+ * but the oldest wait, so that one of them always comes to its end.
+ */
+export class ReplyBudget {
+  readonly #maxBytes: number;
+  /** Bytes of each reply, the oldest first. */
+  readonly #held = new Map<Incoming, number>();
+  readonly #waiting = new Set<Incoming>();
+  #bytes = 0;
+
+  constructor(maxBytes: number = limits.maxReplyBytesInFlight) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** More of a reply has come. */
+  take(reply: Incoming, bytes: number): void {
+    this.#held.set(reply, (this.#held.get(reply) ?? 0) + bytes);
+    this.#bytes += bytes;
+    if (this.#bytes <= this.#maxBytes || reply === this.#oldest || this.#waiting.has(reply)) return;
+    this.#waiting.add(reply);
+    reply.pause();
+  }
+
+  /** A reply is whole, or will not become so. */
+  release(reply: Incoming): void {
+    const bytes = this.#held.get(reply);
+    if (bytes === undefined) return;
+    this.#held.delete(reply);
+    this.#waiting.delete(reply);
+    this.#bytes -= bytes;
+    const oldest = this.#oldest;
+    const next = this.#bytes <= this.#maxBytes ? [...this.#waiting] : oldest ? [oldest] : [];
+    for (const each of next) if (this.#waiting.delete(each)) each.resume();
+  }
+
+  get #oldest(): Incoming | undefined {
+    return this.#held.keys().next().value;
+  }
+}

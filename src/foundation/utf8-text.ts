@@ -1,0 +1,19 @@
+import { isUtf8 } from "node:buffer";
+import type { ErrorCode } from "./error-table.ts";
+import { SluiceError } from "./errors.ts";
+
+/**
+ * The text of a file that a person wrote.
+ *
+ * @param code of the error, and `file` its place, where the bytes are no UTF-8.
+ */
+export function utf8Text(bytes: Buffer, code: ErrorCode, file: string): string {
+  if (isUtf8(bytes)) return bytes.toString();
+  let [line, start] = [1, 0];
+  for (let end = bytes.indexOf("\n"); end >= 0; end = bytes.indexOf("\n", start)) {
+    if (!isUtf8(bytes.subarray(start, end))) break;
+    [line, start] = [line + 1, end + 1];
+  }
+  const hint = "save it as UTF-8";
+  throw new SluiceError(code, "it is not UTF-8 text", { file, line, hint });
+}

@@ -1,0 +1,118 @@
+import { isBelow } from "../../data/sources/beside-file.ts";
+import { fixedFolder } from "../../data/sources/glob.ts";
+import { schemeOf } from "../../data/storage/open.ts";
+import type { ModelOptions } from "../../engines/model-options.ts";
+import { isModelPath } from "../../engines/models/model-path.ts";
+import { describeEngine } from "../../engines/registry.ts";
+import { asSluiceError } from "../../foundation/errors.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { assertWithin } from "../../foundation/reach.ts";
+
+interface Trusted {
+  trust?: "job" | "data" | undefined;
+  model: ModelOptions;
+  allow?: { folders?: string[] | undefined; privateNetworks?: boolean | undefined } | undefined;
+}
+
+/** What a job with `trust: data` may not hold: its keys, and what is wrong with each. */
+export function trustProblems({ trust, model, allow }: Trusted): [key: string, message: string][] {
+  if (trust !== "data") return [];
+  const { executes, servers } = describeEngine(model);
+  const problems: [string, string][] = [];
+  const [executed] = executes?.(model) ?? [];
+  if (executed !== undefined) {
+    problems.push(["model", `trust: data executes nothing, and this executes ${executed}`]);
+  }
+  for (const address of servers?.(model) ?? []) {
+    try {
+      assertWithin(new URL(address), allow?.privateNetworks ?? false);
+    } catch (thrown) {
+      problems.push(["model", `trust: data: ${asSluiceError(thrown).message}`]);
+    }
+  }
+  return problems;
+}
+
+/** The parts of a job that name places. */
+interface Placed extends Trusted {
+  input: readonly { path: string }[];
+  output: { path: string; errorFile?: string | undefined };
+  cache?: { path: string } | undefined;
+  preparedDir?: string | undefined;
+}
+
+/** Keys that widen what a job may do, as far as they stand in a job file. */
+const widening = ["allow", "store.endpoint", "env", "apiKeyEnv"] as const;
+
+/**
+ * What whoever does not trust a job file has to say themselves, by flags or variables.
+ *
+ * @param file what the job file says, and nothing else.
+ * @returns its keys, and what is wrong with each.
+ */
+export function widenedProblems(file: JsonObject): [key: string, message: string][] {
+  const { allow, store, env, model } = file;
+  const given: Record<(typeof widening)[number], boolean> = {
+    allow: allow !== undefined,
+    "store.endpoint": isJsonObject(store) && store.endpoint !== undefined,
+    env: env !== undefined,
+    apiKeyEnv: hasKey(model ?? null, "apiKeyEnv"),
+  };
+  return widening.flatMap((name): [string, string][] => {
+    const key = name === "apiKeyEnv" ? "model.apiKeyEnv" : name;
+    const message = "is for you to say, by a flag: the job file is not trusted";
+    return given[name] ? [[key, message]] : [];
+  });
+}
+
+function hasKey(value: Json, key: string): boolean {
+  if (Array.isArray(value)) return value.some((each) => hasKey(each, key));
+  if (!isJsonObject(value)) return false;
+  return Object.hasOwn(value, key) || Object.values(value).some((each) => hasKey(each, key));
+}
+
+/**
+ * Places that a job file names though whoever calls does not trust it, and has not named them.
+ *
+ * @param isOfFile tells what the job file says, or leaves at its default.
+ * @returns its keys, and what is wrong with each.
+ */
+export function misplacedProblems(
+  job: Placed,
+  isOfFile: (key: string) => boolean,
+): [key: string, message: string][] {
+  const folders = job.allow?.folders ?? [];
+  const why = "lies in no folder that --allow.folders names: the job file is not trusted";
+  return places(job).flatMap(([key, place]): [string, string][] => {
+    const isNamed =
+      /^https?:/i.test(place) || folders.some((folder) => isBelow(`${place}/x`, folder));
+    return isNamed || !isOfFile(key) ? [] : [[key, `${place} ${why}`]];
+  });
+}
+
+/** Where a job reads and writes: files and folders, here and in stores. */
+function places({ input, output, cache, preparedDir, model }: Placed): [string, string][] {
+  const named: [string, string | undefined][] = [
+    ...input.map(({ path }, at): [string, string] => [`input.${at}.path`, fixedPlace(path)]),
+    ["output.path", fixedPlace(output.path)],
+    ["output.errorFile", output.errorFile],
+    ["cache.path", cache?.path],
+    ["preparedDir", preparedDir],
+    ...modelsIn(model).flatMap(({ name, lora }): [string, string | undefined][] => [
+      ["model.name", typeof name === "string" && isModelPath(name) ? name : undefined],
+      ["model.lora", typeof lora === "string" && isModelPath(lora) ? lora : undefined],
+    ]),
+  ];
+  return named.filter((each): each is [string, string] => each[1] !== undefined && each[1] !== "-");
+}
+
+/** A model, or those of the stages of a pipeline. */
+function modelsIn(model: ModelOptions): { name?: unknown; lora?: unknown }[] {
+  if (model.engine !== "pipeline") return [model];
+  return model.stages.flatMap((stage) => (stage.model as { name?: unknown } | undefined) ?? []);
+}
+
+/** A glob's folder; of anything else the thing itself. */
+function fixedPlace(path: string): string {
+  return schemeOf(path) === undefined && /[*?[{(]/.test(path) ? fixedFolder(path) : path;
+}
