@@ -1,4 +1,6 @@
+import { workerEnvironment } from "../backends/open.ts";
 import type { Storage } from "../data/storage/storage.ts";
+import { checkEngine } from "../engines/prepare-engine.ts";
 import { channelPair } from "../foundation/channel.ts";
 import type { Clock } from "../foundation/clock.ts";
 import { exitCodes } from "../foundation/error-table.ts";
@@ -53,8 +55,6 @@ export async function workOnTasks(
   assertBegunSo(storage, plan.job);
   await finishReplacement(dependencies, location, storage);
   const own = await ownTasks(storage, plan, [...tasksOf(options, plan)]);
-  // Parts of one run that were started on one machine take its GPUs in turn.
-  const slot = Number.parseInt(options.share ?? "0", 10);
   const { clock } = io;
   const progress = openProgress({}, io);
   const stop = new AbortController();
@@ -73,10 +73,11 @@ export async function workOnTasks(
   const failedRows = new FailedRows(storage, plan, (it) => budget?.note(it.task, it.usage));
   const looksElsewhere = maxFailedRows !== undefined || budget !== undefined;
   try {
+    if (own.tasks.length > 0) await assertEngineReady(plan, serving, stop.signal);
     budget?.start();
     const dispatcher = new Dispatcher({
       ...{ tasks: own.tasks, rowsOf: own.rowsOf, workers: 1 },
-      startWorker: () => startWorker(plan, location.directory, progress.logger, slot),
+      startWorker: () => startWorker(plan, location.directory, progress.logger, slotOf(options)),
       maxSilenceMs: plan.job.workers.maxSilenceMs,
       clock,
       random: io.random,
@@ -114,6 +115,19 @@ function assertCreatesOnce({ createsOnce }: Storage): void {
     hint: "a store without conditional writes needs one coordinator: sluice run",
   });
 }
+
+/** A part that was started alone ends at once where its engine, model or endpoint is not there. */
+async function assertEngineReady(
+  { job }: Plan,
+  { engineContext }: Pick<ServeOptions, "engineContext">,
+  signal: AbortSignal,
+): Promise<void> {
+  const environment = workerEnvironment(engineContext.environment, job.env);
+  await checkEngine(job.model, { ...engineContext, environment, signal }, { install: false });
+}
+
+/** Parts of one run that were started on one machine take its GPUs in turn. */
+const slotOf = ({ share }: { share?: string }) => Number.parseInt(share ?? "0", 10);
 
 interface OwnTasks {
   /** Those without a commit. */

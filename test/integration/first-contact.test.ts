@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -101,6 +101,24 @@ describe("a server that is not there", () => {
     onTestFinished(() => server.close());
     const { code, stderr } = await run.ended;
     expect(code, stderr).toBe(0);
+  });
+
+  it("is given up by parts that are worked on alone, and by resume, and then goes on", async () => {
+    const port = await portOf(false);
+    const folder = folderWith({ baseUrl: at(port), firstAnswerMs: 300 });
+    expect((await runSluice(["plan", "-c", "job.json", "--write"], folder)).code).toBe(0);
+    const share = ["worker", "out", "--share", "0/1"];
+    for (const again of [share, ["worker", "out", "--tasks", "0"], ["resume", "out"], call]) {
+      const { code, stderr } = await runSluice(again, folder);
+      expect(code, stderr).toBe(69);
+      expect(stderr).toMatch(/ENDPOINT_DOWN.*ECONNREFUSED/);
+    }
+    const server = await startFakeServer({ port });
+    onTestFinished(() => server.close());
+    const { code, stderr } = await runSluice(share, folder);
+    expect(code, stderr).toBe(0);
+    const { rows } = JSON.parse(readFileSync(join(folder, "out", "_manifest.json"), "utf8"));
+    expect(rows).toMatchObject({ total: 3, answered: 3, failed: 0 });
   });
 
   it("is told of where it is one of several, and the others are asked", async () => {

@@ -9,7 +9,10 @@ import { sluiceProgram } from "../sluice-program.ts";
 
 /** Says what its process has, once as many processes as are expected have been asked. */
 const predictor = `
+  import { execFileSync } from "node:child_process";
   import { appendFileSync, readFileSync } from "node:fs";
+  // Between a worker and its predictor stands what ends the predictor with the worker.
+  const worker = Number(execFileSync("ps", ["-o", "ppid=", "-p", String(process.ppid)]).toString());
   let context;
   const processes = () => new Set(readFileSync("asked", "utf8").split("\\n")).size - 1;
   export const load = (loaded) => void (context = loaded);
@@ -18,7 +21,7 @@ const predictor = `
     while (processes() < context.options.processes) await new Promise((go) => setTimeout(go, 20));
     const { devices, device, threads } = context;
     const shown = process.env.CUDA_VISIBLE_DEVICES;
-    return batch.map(() => ({ devices, device, threads, shown, worker: process.ppid }));
+    return batch.map(() => ({ devices, device, threads, shown, worker }));
   }
 `;
 
