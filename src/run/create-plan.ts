@@ -53,8 +53,9 @@ export async function findInput(
   job: JobSpec,
   inputs: Pick<InputStores, "within">,
 ): Promise<FoundInput & { openFile: OpenFile }> {
-  const { expand, open: openFile } = inputs.within(reachOf(job));
-  const { files, leftOut } = await withoutRuns(await expand(sourcesOf(job), "/"), job, openFile);
+  const stores = inputs.within(reachOf(job));
+  const found = await stores.expand(sourcesOf(job), "/");
+  const { files, leftOut } = await withoutRuns(found, job.output, stores);
   assertOpenedByEngine(job, files);
   assertInputsNamed(job, files);
   return {
@@ -63,7 +64,7 @@ export async function findInput(
     digest: digestOf(files.map(digestedFacts)),
     modifiedDigest: digestOf(files.map(({ modifiedMs }) => modifiedMs)),
     ...(leftOut > 0 && { leftOutResults: leftOut }),
-    openFile,
+    openFile: stores.open,
   };
 }
 

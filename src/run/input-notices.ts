@@ -14,11 +14,14 @@ export function inputNotices({ input }: Plan): string[] {
     const are = leftOutFiles === 1 ? "1 file is" : `${leftOutFiles} files are`;
     notices.push(`${are} left out of the input's folder: no format is known by the ending`);
   }
-  if (leftOutResults > 0) {
-    const are = leftOutResults === 1 ? "1 file is" : `${leftOutResults} files are`;
-    notices.push(`${are} left out of the input: runs made them; name a run's folder to read it`);
-  }
+  if (leftOutResults > 0) notices.push(leftOutNotice(leftOutResults));
   return notices;
+}
+
+/** Says that results of runs were found below the input, and not read. */
+export function leftOutNotice(files: number): string {
+  const are = files === 1 ? "1 file is" : `${files} files are`;
+  return `${are} left out of the input: runs made them; name a run's folder to read it`;
 }
 
 function cutNotices({ compressedFiles = 0, largestTaskRows }: InputSummary): string[] {

@@ -1,12 +1,11 @@
 import { dirname, join } from "node:path";
 import type { InputFile } from "../data/inputs.ts";
-import type { OpenFile } from "../data/open-files.ts";
 import { isBelow } from "../data/sources/beside-file.ts";
 import { entriesOf } from "../data/sources/glob.ts";
+import type { InputStores } from "../data/sources/open.ts";
 import { schemeOf } from "../data/storage/open.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { limits } from "../foundation/limits.ts";
-import type { JobSpec } from "./job/schema.ts";
 import { planPath } from "./layout.ts";
 import { locateRun } from "./locate.ts";
 import { madeOutputs } from "./output/made-outputs.ts";
@@ -21,14 +20,15 @@ const besideEnding = ".sluice";
  * run whose output lies in its own input would change it, and another one would take it for data.
  * Files and folders that are named as such are taken; they are left out below globs and folders.
  *
+ * @param output where this call writes: nothing there is input, whether it stands there yet or not.
  * @throws SluiceError `INPUT_MISSING` where nothing else is there.
  */
 export async function withoutRuns(
   files: readonly InputFile[],
-  job: JobSpec,
-  openFile: OpenFile,
+  output: OwnOutput,
+  inputs: Pick<InputStores, "list" | "open">,
 ): Promise<{ files: InputFile[]; leftOut: number }> {
-  const search = new RunSearch(job, openFile);
+  const search = new RunSearch(output, inputs);
   const kept: InputFile[] = [];
   for (const file of files) if (!(await search.isOfRun(file))) kept.push(file);
   const [first] = files;
@@ -40,19 +40,28 @@ export async function withoutRuns(
   return { files: kept, leftOut: files.length - kept.length };
 }
 
+interface OwnOutput {
+  path: string;
+  errorFile?: string | undefined;
+}
+
+/** Schemes of the stores that runs are written to. */
+const runStores: ReadonlySet<string | undefined> = new Set(["s3", "r2", "gs"]);
+
 /** What runs made, in the folders that were looked at. */
 class RunSearch {
   readonly #own: readonly string[];
   readonly #ownFolder: string;
-  readonly #openFile: OpenFile;
+  readonly #inputs: Pick<InputStores, "list" | "open">;
   readonly #folders = new Map<string, Promise<{ isRun: boolean; made: ReadonlySet<string> }>>();
+  readonly #storesBelow = new Map<string, Promise<{ runs: string[]; made: ReadonlySet<string> }>>();
 
-  constructor({ output }: JobSpec, openFile: OpenFile) {
-    this.#openFile = openFile;
-    const { directory, outside, mergedFile } = locateRun(output.path);
+  constructor({ path, errorFile }: OwnOutput, inputs: Pick<InputStores, "list" | "open">) {
+    this.#inputs = inputs;
+    const { directory, outside, mergedFile } = locateRun(path);
     this.#ownFolder = directory;
     const merged = mergedFile === null ? [] : [`${outside}/${mergedFile}`];
-    this.#own = [...merged, ...(output.errorFile ? [output.errorFile] : [])];
+    this.#own = [...merged, ...(errorFile ? [errorFile] : [])];
   }
 
   /** Files of a run directory that is named itself are what it made, and wanted. */
@@ -60,14 +69,32 @@ class RunSearch {
     if (below === undefined) return false;
     const isNamed = below === this.#ownFolder || isBelow(below, this.#ownFolder);
     if (this.#own.includes(path) || (!isNamed && isBelow(path, this.#ownFolder))) return true;
-    // Elsewhere each look is a request, and other runs are not looked for.
-    if (schemeOf(path) !== undefined) return false;
+    const scheme = schemeOf(path);
+    if (scheme !== undefined) return runStores.has(scheme) && (await this.#isInStore(path, below));
     for (let folder = dirname(path); isBelow(`${folder}/x`, below); folder = dirname(folder)) {
       const { isRun, made } = await this.#lookInto(folder);
       if (made.has(path) || (isRun && folder !== below)) return true;
       if (folder === "/") break;
     }
     return false;
+  }
+
+  async #isInStore(path: string, below: string): Promise<boolean> {
+    const known = this.#storesBelow.get(below) ?? this.#runsListed(below);
+    this.#storesBelow.set(below, known);
+    const { runs, made } = await known;
+    return made.has(path) || runs.some((run) => run !== below && isBelow(path, run));
+  }
+
+  /** There each look into a folder is a request: one listing finds the runs of all of them. */
+  async #runsListed(below: string) {
+    const runs: string[] = [];
+    for await (const { path } of this.#inputs.list(below)) {
+      if (path.endsWith(`/${planPath}`)) runs.push(path.slice(0, -planPath.length - 1));
+    }
+    const made = new Set<string>();
+    for (const run of runs) for (const path of await this.#madeBy(run)) made.add(path);
+    return { runs, made };
   }
 
   #lookInto(folder: string) {
@@ -96,7 +123,10 @@ class RunSearch {
     const beside = [mergedFile, errorFile].filter((name) => typeof name === "string");
     const made = await madeOutputs(this.#at(directory), plan).catch(() => []);
     const base = outputs === undefined || outputs.base === "outside" ? outside : outputs.base;
-    return [...beside.map((name) => join(outside, name)), ...made.map((path) => join(base, path))];
+    return [
+      ...beside.map((name) => `${outside}/${name}`),
+      ...made.map((path) => `${base}/${path}`),
+    ];
   }
 
   async #planIn(directory: string): Promise<Plan | undefined> {
@@ -112,7 +142,7 @@ class RunSearch {
   }
 
   #at(directory: string) {
-    return { open: (path: string) => this.#openFile(join(directory, path)) };
+    return { open: (path: string) => this.#inputs.open(`${directory}/${path}`) };
   }
 }
 

@@ -103,6 +103,27 @@ describe("a run in an object store", () => {
     expect(JSON.parse(again.stdout).prepared).toEqual({ hits: 40, misses: 0 });
   });
 
+  it("does not take for input what runs made there, nor do later cuts", async () => {
+    const at = (name: string) => `s3://${bucket}/mixed/${name}`;
+    const cut = ["--shards", "2", ...endpoint];
+    const first = await sluice("shard", "rows.jsonl", "--output", at("rows"), ...cut);
+    expect(first.code, first.stderr).toBe(0);
+    const job = ["run", "--input", at("**/*.jsonl"), ...asked, ...endpoint];
+    for (const [run, name] of ["one", "all.jsonl", "two"].entries()) {
+      const { code, stdout, stderr } = await sluice(...job, "--output", at(name));
+      expect([code, JSON.parse(stdout).rows.total], stderr).toEqual([0, 40]);
+      if (run > 0) expect(stderr).toMatch(/\d+ files are left out of the input: runs made them/);
+    }
+    const again = await sluice("shard", at("**/*.jsonl"), "--output", at("rows-again"), ...cut);
+    expect(JSON.parse(again.stdout), again.stderr).toMatchObject({ inputFiles: 2, rows: 40 });
+    expect(again.stderr).toMatch(/\d+ files are left out of the input: runs made them/);
+    const named = await sluice(
+      ...["run", "--input", at("one/part-*.jsonl"), ...asked, ...endpoint],
+      ...["--output", "by-name"],
+    );
+    expect(JSON.parse(named.stdout).rows.total, named.stderr).toBe(40);
+  });
+
   async function pipedInto(args: string[]) {
     const script = `cat rows.jsonl | "$0" "$@"`;
     const { spawnSync } = await import("node:child_process");

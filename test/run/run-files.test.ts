@@ -26,7 +26,7 @@ async function kept(folder: string, pattern: string, output = "elsewhere/out") {
   });
   const path = join(folder, pattern) + (pattern.endsWith("/") ? "/" : "");
   const found = await localInputs.expand([{ path, maxLineBytes }], "/");
-  const { files, leftOut } = await withoutRuns(found, job, localInputs.open);
+  const { files, leftOut } = await withoutRuns(found, job.output, localInputs);
   expect(files.length + leftOut).toBe(found.length);
   return files.map((file) => file.path.slice(folder.length + 1));
 }
@@ -90,23 +90,37 @@ describe("files that runs made", () => {
     expect(await kept(folder, "*.jsonl", "results.jsonl")).toEqual(["a.jsonl", "errors.jsonl"]);
   });
 
-  it("lie in stores too, where the job's own are known", async () => {
-    const output = { path: "s3://b/data/all.jsonl" };
-    const job = jobSchema.parse({
-      input: "s3://b/**",
-      model: { engine: "fake" },
-      prompt: "x",
-      output,
-    });
-    const fileAt = (path: string) => ({
-      ...{ path, below: "s3://b", bytes: 1, modifiedMs: 0, format: "jsonl", source: 0 },
-    });
-    const paths = ["data/a.jsonl", "data/all.jsonl", "data/all.jsonl.sluice/_sluice/tasks.jsonl"];
-    const { files, leftOut } = await withoutRuns(
-      paths.map((path) => fileAt(`s3://b/${path}`)),
-      job,
-      localInputs.open,
-    );
-    expect([files.map(({ path }) => path), leftOut]).toEqual([["s3://b/data/a.jsonl"], 2]);
+  it("are left out in stores as well, by one listing, and the job's own without any", async () => {
+    const contents: Record<string, object> = {
+      "s3://b/data/a.jsonl": {},
+      "s3://b/data/all.jsonl": {},
+      "s3://b/data/all.jsonl.sluice/_sluice/tasks.jsonl": {},
+      "s3://b/data/old.jsonl": {},
+      "s3://b/data/old.jsonl.sluice/_sluice/plan.json": { mergedFile: "old.jsonl" },
+      "s3://b/data/out/_sluice/plan.json": plan,
+      "s3://b/data/out/part-00000.jsonl": {},
+    };
+    const fileAt = (path: string) => ({ path, bytes: 1, modifiedMs: 0 });
+    let listings = 0;
+    const inputs: Parameters<typeof withoutRuns>[2] = {
+      async *list(place) {
+        listings++;
+        yield* Object.keys(contents)
+          .filter((path) => path.startsWith(place))
+          .map(fileAt);
+      },
+      async open(path) {
+        if (!contents[path]) throw new Error(path);
+        const bytes = Buffer.from(JSON.stringify(contents[path]));
+        const read = async (start: number, end: number) => bytes.subarray(start, end);
+        return { bytes: bytes.length, read, close: async () => {} };
+      },
+    };
+    const found = Object.keys(contents)
+      .filter((path) => path.endsWith(".jsonl"))
+      .map((path) => ({ ...fileAt(path), below: "s3://b/data", format: "jsonl", source: 0 }));
+    const { files, leftOut } = await withoutRuns(found, { path: "s3://b/data/all.jsonl" }, inputs);
+    expect([files.map(({ path }) => path), leftOut]).toEqual([["s3://b/data/a.jsonl"], 4]);
+    expect(listings).toBe(1);
   });
 });

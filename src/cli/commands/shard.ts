@@ -5,8 +5,10 @@ import { silentLogger } from "../../foundation/logger.ts";
 import { nearest } from "../../foundation/suggest.ts";
 import type { ChunkSize } from "../../run/chunks/chunk-rows.ts";
 import type { ChunksProgress, WrittenChunks } from "../../run/chunks/write-chunks.ts";
+import { leftOutNotice } from "../../run/input-notices.ts";
 import { type CliIo, write } from "../io.ts";
 import { counted, grouped } from "../quantities.ts";
+import { withStoreFlags } from "../store-flags.ts";
 
 interface ShardFlags {
   output: string;
@@ -26,7 +28,8 @@ interface ShardFlags {
 const progressIntervalMs = 2000;
 
 /** `sluice shard INPUT --shards 200 --output chunks/`: cuts inputs into equal chunks. */
-export function register(command: Command, io: CliIo): void {
+export function register(command: Command, given: CliIo): void {
+  const io = withStoreFlags(command, given);
   command
     .argument("<input...>", "files or globs, here or at s3://, r2://, gs://, https:// or hf://")
     .requiredOption("--output <folder>", "where the chunks go: a folder, or s3://BUCKET/PREFIX")
@@ -141,6 +144,7 @@ function notesOf(found: WrittenChunks): string[] {
   if (!found.isNew) return [`these chunks are in ${output} already`];
   const sizes = smallestRows === largestRows ? `of ${rowsText(largestRows)}` : sizesText(found);
   const lines = [`${counted(rows, "row")} in ${counted(chunks, "chunk")} ${sizes}: ${output}`];
+  if (found.leftOutResults > 0) lines.push(`note: ${leftOutNotice(found.leftOutResults)}`);
   if (emptyChunks > 0) {
     lines.push(
       `note: ${counted(emptyChunks, "chunk")} without a row: there are fewer rows than chunks`,

@@ -13,6 +13,7 @@ import { shareOf } from "../../foundation/shares.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import { columnsOfFiles } from "../output/file-columns.ts";
 import { assertTable } from "../output/own-columns.ts";
+import { withoutRuns } from "../run-files.ts";
 import {
   abandon,
   assertFree,
@@ -62,6 +63,8 @@ export interface WrittenChunks {
   /** The list of the chunks. */
   metadata: string;
   inputFiles: number;
+  /** Files below globs and folders that runs, or this very cut, made: they are no input. */
+  leftOutResults: number;
   rows: number;
   bytes: number;
   chunks: number;
@@ -91,11 +94,12 @@ export async function writeChunks(
   if (request.workers > limits.maxChunks) {
     throw new SluiceError("USAGE", `lists for more than ${limits.maxChunks} workers`);
   }
-  const files = await inputs.expand(request.sources, request.baseDirectory);
+  const found = await inputs.expand(request.sources, request.baseDirectory);
+  const { files, leftOut } = await withoutRuns(found, { path: `${request.output}/` }, inputs);
   const storage = openStorage(request.output);
   const asked = digestOf(facts(request, files));
   const standing = await standingChunks(storage, asked, request);
-  const shown = { output: storage.location, inputFiles: files.length };
+  const shown = { output: storage.location, inputFiles: files.length, leftOutResults: leftOut };
   if (standing?.isComplete && !request.overwrite) {
     return { isNew: false, ...shown, ...summaryOf(storage, standing) };
   }

@@ -24,6 +24,7 @@ describe("sluice shard", () => {
       output: join(folder, "chunks"),
       metadata: join(folder, "chunks/metadata.txt"),
       inputFiles: 1,
+      leftOutResults: 0,
       rows: 50,
       bytes: 1280,
       chunks: 20,
