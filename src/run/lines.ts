@@ -54,15 +54,16 @@ async function* batchesOf(
   if (pending !== "") yield { texts: [pending], endInNewline: false };
 }
 
-/** A stored file from its start, in pieces of bounded size. */
+/** A stored file from its byte `start`, in pieces of bounded size. */
 export async function* fileChunks(
   storage: Storage,
   path: string,
   signal?: AbortSignal,
+  start = 0,
 ): AsyncGenerator<Uint8Array> {
   const reader = await storage.open(path);
   try {
-    for (let offset = 0; offset < reader.bytes && !signal?.aborted; ) {
+    for (let offset = start; offset < reader.bytes && !signal?.aborted; ) {
       const chunk = await reader.read(offset, limits.readChunkBytes);
       yield chunk;
       offset += chunk.length;

@@ -11,7 +11,7 @@ import { type Plan, readPlan } from "./plan.ts";
 import { readJson } from "./records.ts";
 import type { Manifest } from "./seal/manifest.ts";
 import { readManifest } from "./seal/seals.ts";
-import { lettersPath, linesPath, mergedLines } from "./seal/task-files.ts";
+import { mergedLines, taskChunks } from "./seal/task-files.ts";
 
 export interface ResultsOptions {
   /** Dead letters instead of results. */
@@ -70,47 +70,57 @@ async function* storedChunks(
   const tasks = plan.tasks.count;
   const sealed = await readManifest(storage);
   if (sealed) {
-    yield* publishedChunks(storage, outside, sealed, 0, options);
+    yield* publishedChunks(storage, outside, sealed, { task: 0, bytes: 0 }, options);
     return { gap: undefined, tasks };
   }
   for (let task = 0; task < tasks; task++) {
     const commit = await committed(storage, plan, task, options);
     if (!commit) return { gap: task, tasks };
     const file = failed ? commit.deadLetters : commit.part;
+    let bytes = 0;
     try {
-      if (file) yield* fileChunks(storage, file.path, signal);
+      if (!file) continue;
+      for await (const chunk of fileChunks(storage, file.path, signal)) {
+        yield chunk;
+        bytes += chunk.length;
+      }
     } catch (error) {
       const isGone = asSluiceError(error).code === "NOT_FOUND";
       const cleaned = isGone ? await readManifest(storage) : undefined;
       if (!cleaned) throw error;
-      yield* publishedChunks(storage, outside, cleaned, task, options);
+      yield* publishedChunks(storage, outside, cleaned, { task, bytes }, options);
       break;
     }
   }
   return { gap: undefined, tasks };
 }
 
-/** The results of a sealed run from one task on: a retry changes what was published. */
+/** The results of a sealed run from a byte of one task on: a retry changes what was published. */
 async function* publishedChunks(
   storage: Storage,
   outside: Storage,
   manifest: Manifest,
-  first: number,
+  first: { task: number; bytes: number },
   { failed, signal }: ResultsOptions,
 ): AsyncGenerator<Uint8Array> {
   const { tasks, merged } = manifest;
   const { isLines } = publishedForm(await readPlan(storage));
   if (failed || !merged || !isLines) {
-    for (const task of tasks.slice(first)) {
-      const path = await (failed ? lettersPath : linesPath)(storage, task);
-      if (path !== undefined) yield* fileChunks(storage, path, signal);
+    let start = first.bytes;
+    for (const task of tasks.slice(first.task)) {
+      yield* taskChunks(storage, task, { failed, isPartOfLines: isLines, start }, signal);
+      start = 0;
     }
     return;
   }
-  let earlier = tasks.slice(0, first).reduce((sum, { results }) => sum + results, 0);
+  let earlier = tasks.slice(0, first.task).reduce((sum, { results }) => sum + results, 0);
+  let left = first.bytes;
   for await (const line of mergedLines(storage, outside, manifest)) {
     if (signal?.aborted) return;
-    if (earlier-- <= 0) yield Buffer.from(`${line}\n`);
+    if (earlier-- > 0) continue;
+    const bytes = Buffer.from(`${line}\n`);
+    if (bytes.length > left) yield bytes.subarray(left);
+    left = Math.max(0, left - bytes.length);
   }
 }
 

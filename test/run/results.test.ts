@@ -2,7 +2,9 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { localStorage as openStorage } from "../../src/data/storage/local.ts";
+import type { Storage } from "../../src/data/storage/storage.ts";
 import { systemClock } from "../../src/foundation/clock.ts";
+import { SluiceError } from "../../src/foundation/errors.ts";
 import { firstResults, type ResultsOptions, resultChunks } from "../../src/run/results.ts";
 import {
   carriedOut,
@@ -38,6 +40,31 @@ function unseal(run: WholeRun, task: number): { path: string; commit: string } {
     rmSync(join(run.location.directory, gone), { recursive: true });
   }
   return { path, commit };
+}
+
+/** A storage whose files of attempts go away once some bytes, or the first file, were read. */
+function cleanedMeanwhile(inner: Storage, tearsAt: "bytes" | "file") {
+  const found = { torn: 0, storage: inner };
+  let opened = 0;
+  const open: Storage["open"] = async (path) => {
+    const reader = await inner.open(path);
+    if (!path.startsWith("_sluice/attempts/")) return reader;
+    const isFirst = opened++ === 0;
+    const read = async (offset: number, length: number) => {
+      if (tearsAt === "file" && isFirst) return await reader.read(offset, length);
+      if (tearsAt === "bytes" && offset === 0) return await reader.read(0, 10);
+      found.torn++;
+      throw new SluiceError("NOT_FOUND", "", { file: path });
+    };
+    return { bytes: reader.bytes, read, close: () => reader.close() };
+  };
+  found.storage = new Proxy(inner, {
+    get: (target, name: keyof Storage) => {
+      const value = name === "open" ? open : target[name];
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+  return found;
 }
 
 const idsIn = (text: string) =>
@@ -125,6 +152,25 @@ describe("resultChunks", () => {
     expect(idsIn((await read(run)).text)).toEqual([...Array(23).keys()].filter((id) => id !== 4));
     const { text } = await read(run, { failed: true });
     expect(JSON.parse(text).code).toBe("JSON_INVALID");
+  });
+
+  it("reads on in what is published where a cleaning takes the sources away meanwhile", async () => {
+    for (const output of ["out", "y.jsonl"]) {
+      const run = preparedRun(scratchFolder(), undefined, {}, output);
+      await carriedOut(run);
+      for (const failed of [false, true]) {
+        const whole = await read(run, { failed });
+        const isOfLines = output === "y.jsonl" && !failed;
+        const directory = openStorage(run.location.directory);
+        const cleaned = cleanedMeanwhile(directory, isOfLines ? "file" : "bytes");
+        const options = { failed, follow: false, clock: systemClock };
+        const chunks = await Array.fromAsync(
+          resultChunks(cleaned.storage, openStorage(run.location.outside), options),
+        );
+        expect(Buffer.concat(chunks).toString()).toBe(whole.text);
+        expect(cleaned.torn).toBeGreaterThan(0);
+      }
+    }
   });
 
   it("refuses what is no run", async () => {

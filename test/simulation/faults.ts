@@ -15,6 +15,8 @@ export class Faults {
   isActive = false;
   /** Times that faults began. */
   chapter = 0;
+  /** What was removed after its store had said that it was not: another may stand there by then. */
+  readonly removedLate = new Set<string>();
   readonly #world: World;
   readonly #random: Random;
   #disruptions = 0;
@@ -67,6 +69,7 @@ export class Faults {
       this.#note(actor, `${call.method} ${call.path}: ${JSON.stringify(fault)}`);
       visit.fault = fault;
       if (journal) this.#doubtJournal(actor);
+      if (fault.kind === "late" && call.method === "remove") this.removedLate.add(call.path);
     }
     const chance = scenario.disruptionRate * weightOf(call.path);
     if (this.#disruptions > 0 && random.next() < chance) this.#disruptAt(actor, call, visit);

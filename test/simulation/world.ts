@@ -235,6 +235,11 @@ export class World {
     };
   }
 
+  async #servesStandingRun({ serves }: Actor): Promise<boolean> {
+    const { runId } = await this.standing();
+    return runId !== undefined && serves!.startsWith(`${runId.toLowerCase()}/`);
+  }
+
   /** A store by the way that a process has to it, which ends with the process. */
   #storeOf(actor: Actor, location: string): ObservedStorage {
     const store = this.store(location);
@@ -255,7 +260,8 @@ export class World {
         while (actor.process.state !== "running") await actor.process.alive();
         const { number, isKnown } = this.ledger.add(actor, request);
         const ask = this.ledger.asks[number]!;
-        if (isKnown) {
+        // Of a run that was replaced meanwhile, nothing is on file any more.
+        if (isKnown && (await this.#servesStandingRun(actor))) {
           this.violate(`${ask.request} asked again by ${actor.pid}: its answer is on file`);
         }
         const response = await engine.infer(request, signal);

@@ -1,6 +1,6 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
-import { readLines } from "../lines.ts";
+import { fileChunks, readLines } from "../lines.ts";
 import type { Manifest, ManifestTask } from "./manifest.ts";
 
 /**
@@ -50,21 +50,63 @@ export async function* letterLines(
 }
 
 /**
+ * The lines, or the dead letters, of a sealed task as bytes. A cleaning that takes the one file
+ * away while it is read leaves the same bytes in the other.
+ *
+ * @param isPartOfLines false where the part is a table, so that lines stand in their source alone.
+ * @param start bytes that were read before.
+ */
+export async function* taskChunks(
+  storage: Storage,
+  { source, part, letters, deadLetters }: ManifestTask,
+  { failed, isPartOfLines, start }: { failed: boolean; isPartOfLines: boolean; start: number },
+  signal?: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  if (failed && !deadLetters) return;
+  const own = failed ? letters : source?.path;
+  const published = failed ? deadLetters?.path : part?.path;
+  if (own === undefined) {
+    if (published !== undefined) yield* fileChunks(storage, published, signal, start);
+    return;
+  }
+  let read = start;
+  try {
+    for await (const chunk of fileChunks(storage, own, signal, start)) {
+      yield chunk;
+      read += chunk.length;
+    }
+  } catch (error) {
+    const isElsewhere = published !== undefined && (failed || isPartOfLines);
+    if (!isElsewhere || asSluiceError(error).code !== "NOT_FOUND") throw error;
+    yield* fileChunks(storage, published, signal, read);
+  }
+}
+
+/**
  * The lines of a run whose results are merged into one file, in input order: from files that only
- * their writers name, as long as these are there.
+ * their writers name, as long as these are there. Those that a cleaning takes away meanwhile are in
+ * the merged file.
  */
 export async function* mergedLines(
   storage: Storage,
   outside: Storage,
   { merged, mergedSource, tasks }: Pick<Manifest, "merged" | "mergedSource" | "tasks">,
 ): AsyncGenerator<string> {
-  if (mergedSource !== undefined && (await storage.stat(mergedSource))) {
-    return yield* readLines(storage, mergedSource);
+  const sources =
+    mergedSource === undefined ? tasks.map(({ source }) => source?.path) : [mergedSource];
+  let read = 0;
+  if (sources.length > 0 && sources.every((path) => path !== undefined)) {
+    try {
+      for (const path of sources) {
+        for await (const line of readLines(storage, path)) {
+          yield line;
+          read++;
+        }
+      }
+      return;
+    } catch (error) {
+      if (asSluiceError(error).code !== "NOT_FOUND") throw error;
+    }
   }
-  const sources = mergedSource === undefined ? tasks.map(({ source }) => source?.path) : [];
-  const present = await Promise.all(sources.map((path) => path && storage.stat(path)));
-  if (sources.length === 0 || !present.every(Boolean)) {
-    return yield* readLines(outside, merged!.path);
-  }
-  for (const path of sources) yield* readLines(storage, path!);
+  for await (const line of readLines(outside, merged!.path)) if (read-- <= 0) yield line;
 }
