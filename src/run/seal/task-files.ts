@@ -34,19 +34,9 @@ export async function* letterLines(
   { letters, deadLetters }: ManifestTask,
 ): AsyncGenerator<string> {
   if (!deadLetters) return;
-  let read = 0;
-  if (letters !== undefined) {
-    try {
-      for await (const line of readLines(storage, letters)) {
-        yield line;
-        read++;
-      }
-      return;
-    } catch (error) {
-      if (asSluiceError(error).code !== "NOT_FOUND") throw error;
-    }
-  }
-  for await (const line of readLines(storage, deadLetters.path)) if (read-- <= 0) yield line;
+  const published = () => readLines(storage, deadLetters.path);
+  if (letters === undefined) yield* published();
+  else yield* orElsewhere(readLines(storage, letters), published);
 }
 
 /**
@@ -94,19 +84,29 @@ export async function* mergedLines(
 ): AsyncGenerator<string> {
   const sources =
     mergedSource === undefined ? tasks.map(({ source }) => source?.path) : [mergedSource];
+  const published = () => readLines(outside, merged!.path);
+  if (sources.length === 0 || !sources.every((path) => path !== undefined)) yield* published();
+  else yield* orElsewhere(linesOfAll(storage, sources), published);
+}
+
+async function* linesOfAll(storage: Storage, paths: readonly string[]): AsyncGenerator<string> {
+  for (const path of paths) yield* readLines(storage, path);
+}
+
+/** Lines from where they lie or, where they are gone meanwhile, the rest of them from elsewhere. */
+async function* orElsewhere(
+  here: AsyncIterable<string>,
+  elsewhere: () => AsyncIterable<string>,
+): AsyncGenerator<string> {
   let read = 0;
-  if (sources.length > 0 && sources.every((path) => path !== undefined)) {
-    try {
-      for (const path of sources) {
-        for await (const line of readLines(storage, path)) {
-          yield line;
-          read++;
-        }
-      }
-      return;
-    } catch (error) {
-      if (asSluiceError(error).code !== "NOT_FOUND") throw error;
+  try {
+    for await (const line of here) {
+      yield line;
+      read++;
     }
+    return;
+  } catch (error) {
+    if (asSluiceError(error).code !== "NOT_FOUND") throw error;
   }
-  for await (const line of readLines(outside, merged!.path)) if (read-- <= 0) yield line;
+  for await (const line of elsewhere()) if (read-- <= 0) yield line;
 }
