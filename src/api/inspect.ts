@@ -59,7 +59,8 @@ export async function verify(
   output: string,
   options: PlaceOptions = {},
 ): Promise<MendedVerification> {
-  return verifyAndMend(open(output, dependenciesFor(options)));
+  const opened = open(output, dependenciesFor(options));
+  return verifyAndMend(opened, opened);
 }
 
 /**

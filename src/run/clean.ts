@@ -157,13 +157,19 @@ async function cleanLeftovers(
  * retry that is begun and has come to nothing.
  */
 async function assertSealed(
-  { openStorage }: RunDependencies,
+  dependencies: RunDependencies,
   { directory, outside: outsideOf }: RunLocation,
 ): Promise<{ sealed: Manifest; retry: Plan | undefined }> {
+  const { openStorage } = dependencies;
   const storage = runStorage(openStorage(directory));
   const outside = openStorage(outsideOf);
   const plan = await readPlan(storage);
-  const sealed = await completeSeal({ storage, outside, openStorage }, plan, "contents");
+  const sealed = await completeSeal(
+    { storage, outside, openStorage },
+    plan,
+    dependencies,
+    "contents",
+  );
   if (!sealed) throw new SluiceError("RUN_OPEN", "only a sealed run can be cleaned");
   const retry = await openRetry(storage, plan);
   if (retry && !(await answeredNothing(storage, retry))) {

@@ -26,6 +26,8 @@ export const deadLetterPrefix = "_dead-letters/part-";
 export const commitPrefix = "_sluice/commits/";
 export const coordinatorPrefix = "_sluice/coordinators/";
 export const workerPrefix = "_sluice/workers/";
+/** Processes that change what is published and lead nothing. */
+export const menderPrefix = "_sluice/menders/";
 export const cancelPrefix = "_sluice/cancel/";
 export const probePrefix = "_sluice/probe/";
 export const sealPrefix = "_sluice/seals/";

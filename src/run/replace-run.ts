@@ -3,11 +3,13 @@ import { SluiceError } from "../foundation/errors.ts";
 import { sortableId } from "../foundation/ids.ts";
 import { Coordinator } from "./coordinate/coordinator.ts";
 import { lookAtLives } from "./coordinate/lives.ts";
+import { asMender } from "./coordinate/menders.ts";
 import type { RunDependencies } from "./dependencies.ts";
 import {
   coordinatorPrefix,
   deadLetterPath,
   generationPrefix,
+  menderPrefix,
   partPath,
   planPath,
   reportPath,
@@ -81,14 +83,28 @@ export async function replaceRun(
 /**
  * Removes what runs have left in whose place this one came, as far as that is not done. Whoever is
  * to work on a run calls it before.
+ *
+ * Results of both have the same names: one that pauses here may wake when this run has some.
  */
 export async function finishReplacement(
   dependencies: RunDependencies,
   location: RunLocation,
   storage: RunStorage,
 ): Promise<void> {
-  const oldest = await storage.oldestLeft();
-  if (oldest === undefined) return;
+  if ((await storage.oldestLeft()) === undefined) return;
+  await asMender(storage, dependencies, async () => {
+    const oldest = await storage.oldestLeft();
+    if (oldest !== undefined) await removeRuns(dependencies, location, storage, oldest);
+  });
+}
+
+/** @param oldest number of the first run to remove. */
+async function removeRuns(
+  dependencies: RunDependencies,
+  location: RunLocation,
+  storage: RunStorage,
+  oldest: number,
+): Promise<void> {
   const number = await storage.number;
   const { job } = await readPlan(storage);
   const kept = job.input.map(({ path }) => path);
@@ -99,8 +115,8 @@ export async function finishReplacement(
 }
 
 /**
- * Removes what is there of a run that was replaced, save its plan and who ruled it: these tell a
- * process of that run, which wakes late, that it is over.
+ * Removes what is there of a run that was replaced, save its plan and who ruled it, which tell a
+ * process of that run that wakes late that it is over, and who may still be mending.
  *
  * @param kept paths of inputs that stay: what the new run reads.
  */
@@ -122,10 +138,11 @@ async function removeRun(
     await removeAll(target, await madeOutputs(storage, whole));
   }
   const state = await pathsUnder(storage, statePrefix);
-  const isLast = (path: string) => path === planPath || path.startsWith(coordinatorPrefix);
+  const stays = (path: string) =>
+    path === planPath || path.startsWith(coordinatorPrefix) || path.startsWith(menderPrefix);
   await removeAll(
     storage,
-    state.filter((path) => !isLast(path)),
+    state.filter((path) => !stays(path)),
   );
   const spools = spooledInputs(plan, location).filter(
     (path) => !kept.includes(`${location.directory}/${path}`),

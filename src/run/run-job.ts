@@ -91,7 +91,7 @@ export async function runJob(
   });
   const { context, location } = opened;
   const seconds = () => (dependencies.clock.monotonic() - startedMs) / 1000;
-  const sealed = await completeSeal(context, context.plan);
+  const sealed = await completeSeal(context, context.plan, dependencies);
   if (sealed) {
     const facts = { ...placesOf(location, sealed.generation), runTimeSec: seconds() };
     const isSuccess = withinBudget(opened.job, { rows: sealed.rows.total }, sealed.rows.failed);

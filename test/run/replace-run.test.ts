@@ -28,8 +28,8 @@ async function sealedRun(report = false) {
 const storageOf = ({ openStorage }: { openStorage: (place: string) => RunStorage | object }) =>
   new RunStorage(openStorage("/runs/out") as RunStorage);
 
-/** What is left of a run: its plan, and who ruled it. */
-const traces = /^_sluice\/(plan\.json|coordinators\/.*|plans\/.*)$/;
+/** What is left of a run: its plan, who ruled it, and who died while removing it. */
+const traces = /^_sluice\/(plan\.json|coordinators\/.*|plans\/.*|r2\/menders\/.*)$/;
 
 describe("replaceRun", () => {
   it("removes everything of the old run but what tells that it is over", async () => {

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
 import type { Storage } from "../../src/data/storage/storage.ts";
 import type { JournalLine } from "../../src/run/attempt/journal-line.ts";
+import type { OutputPlaces } from "../../src/run/output/plan-outputs.ts";
 import { callRun } from "./calls.ts";
 import {
   cleansBlindly,
@@ -127,13 +128,16 @@ vi.mock("../../src/run/seal/publish-seal.ts", async (importOriginal) => {
         if (!path.startsWith(prefix)) await storage.remove(path);
       },
     });
-  const completeSeal: typeof original.completeSeal = (places, ...rest) => {
+  const carelessly = <T extends OutputPlaces>(places: T): T => {
     const prefix = planted.bug === "keeps-late-parts" ? "part-" : "_dead-letters/";
     const isPlanted = ["keeps-late-parts", "keeps-late-letters"].includes(planted.bug);
-    if (!isPlanted) return original.completeSeal(places, ...rest);
-    return original.completeSeal({ ...places, storage: careless(places.storage, prefix) }, ...rest);
+    return isPlanted ? { ...places, storage: careless(places.storage, prefix) } : places;
   };
-  return { ...original, completeSeal };
+  const completeSeal: typeof original.completeSeal = (places, ...rest) =>
+    original.completeSeal(carelessly(places), ...rest);
+  const publishNewestSeal: typeof original.publishNewestSeal = (places, ...rest) =>
+    original.publishNewestSeal(carelessly(places), ...rest);
+  return { ...original, completeSeal, publishNewestSeal };
 });
 
 interface Aptitude {

@@ -147,7 +147,8 @@ function scheduleVisits(world: World, chapter: Chapter): void {
   later(visitRate, visitMs, () => void callCancel(world, "a"));
   if (!isReplacing(chapter)) later(visitRate, visitMs, () => startReader(world));
   later(visitRate / 2, visitMs, () => void callClean(world, "b"));
-  if (chapter.kind === "clean") later(visitRate, visitMs, () => startVerifier(world));
+  if (chapter.kind === "clean") later(visitRate, visitMs, () => startVerifier(world, "reader"));
+  if (scenario.hasZombies) later(visitRate, visitMs, () => startVerifier(world, "command"));
   if (chapter.kind !== "run" || isReplacing(chapter)) return;
   for (let rival = 0; rival < rivals; rival++) {
     later(1, 220, () => startRival(world, `rival-${rival}`, 1));

@@ -15,7 +15,7 @@ export function startReader(world: World): void {
     const { runId } = await world.standing();
     if (runId === undefined) return;
     world.note(`reader ${actor.pid}`);
-    const { removals } = directory;
+    const { removals, turns } = directory;
     let problem: string | undefined;
     try {
       const storage = runStorage(openStorage(location.directory));
@@ -29,8 +29,10 @@ export function startReader(world: World): void {
       problem = `it failed: ${asSluiceError(error).message}`;
     }
     // Of a run that is being replaced nothing can be said.
-    if (problem && directory.removals === removals)
-      world.violate(`reader ${actor.pid}: ${problem}`);
+    if (!problem || directory.removals !== removals) return;
+    // In a store a part that a retry publishes anew ends its reading, and says so.
+    if (directory.turns !== turns && problem.includes("replaced while it was read")) return;
+    world.violate(`reader ${actor.pid}: ${problem}`);
   };
   void ends(actor, read());
 }
@@ -52,18 +54,22 @@ function linesProblem(world: World, text: string, runId: string): string | undef
   return undefined;
 }
 
-/** Verifies a sealed run while others clean it: nothing may be missed. */
-export function startVerifier(world: World): void {
-  const actor = world.newActor("d", "reader");
+/**
+ * Verifies a run while others clean it: nothing may be missed. One that may be paused or killed
+ * while it mends must do no harm when it wakes.
+ */
+export function startVerifier(world: World, role: "reader" | "command"): void {
+  const actor = world.newActor("d", role);
   const { location, directory } = world;
-  const { openStorage } = world.dependenciesOf(actor);
+  const dependencies = world.dependenciesOf(actor);
+  const { openStorage } = dependencies;
   const verify = async () => {
     const { turns } = directory;
     world.note(`verifier ${actor.pid}`);
     const storage = runStorage(openStorage(location.directory));
     const outside = openStorage(location.outside);
-    const { damages } = await verifyAndMend({ storage, outside, openStorage });
-    if (directory.turns !== turns) return;
+    const { damages } = await verifyAndMend({ storage, outside, openStorage }, dependencies);
+    if (directory.turns !== turns || role !== "reader") return;
     for (const { file, problem } of damages) {
       world.violate(`verifier ${actor.pid}: ${file}: ${problem}`);
     }

@@ -81,7 +81,7 @@ async function results(run: string, options: ResultsFlags, io: CliIo): Promise<v
 async function mendResults({ storage, outside, dependencies }: RunTarget): Promise<void> {
   const { completeSeal } = await import("../../run/seal/publish-seal.ts");
   const { openStorage } = dependencies;
-  await completeSeal({ storage, outside, openStorage }, await readPlan(storage));
+  await completeSeal({ storage, outside, openStorage }, await readPlan(storage), dependencies);
 }
 
 /** The rows of dead letters by their own bytes, a line each. */

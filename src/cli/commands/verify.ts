@@ -19,7 +19,7 @@ async function verify(run: string, options: { json?: boolean }, io: CliIo): Prom
   const { verifyAndMend } = await import("../../run/seal/verify-and-mend.ts");
   const { storage, outside, dependencies } = await openTarget(run, io);
   const { openStorage } = dependencies;
-  const verified = await verifyAndMend({ storage, outside, openStorage });
+  const verified = await verifyAndMend({ storage, outside, openStorage }, dependencies);
   const { manifest, damages, checked, mended } = verified;
   if (options.json) {
     const runId = manifest?.runId ?? null;

@@ -5,6 +5,7 @@ import { coordinatorPaths, coordinatorPrefix, workerPrefix } from "../layout.ts"
 import { readJson } from "../records.ts";
 import type { WorkerRecord } from "../worker/serve.ts";
 import { type CoordinatorRecord, rulingCoordinator } from "./coordinator.ts";
+import { menderLeft } from "./menders.ts";
 import type { Processes, ProcessIdentity } from "./processes.ts";
 
 /** What can be seen of a process: its identity, and a file that it keeps changing. */
@@ -100,7 +101,7 @@ export async function someoneLeft(
     if (!worker || worker.status === "successful") continue;
     if (processes.look(worker) !== "dead") return worker;
   }
-  return undefined;
+  return await menderLeft(storage, processes);
 }
 
 function observedWorker(storage: Storage, worker: WorkerRecord): Observed {

@@ -8,7 +8,7 @@ import { readPlan } from "../plan.ts";
 import { carryOut, type RunJobOptions, type RunResult, withSharedLimits } from "../run-job.ts";
 import { runStorage } from "../run-storage.ts";
 import type { Manifest } from "../seal/manifest.ts";
-import { completeSeal } from "../seal/publish-seal.ts";
+import { publishNewestSeal } from "../seal/publish-seal.ts";
 import { openRetry } from "./abandon-retry.ts";
 import { mendedTasks } from "./mended-rows.ts";
 import {
@@ -89,7 +89,7 @@ export async function runGeneration(
   const coordinator = await Coordinator.rule({ storage, clock, processes, id, job });
   try {
     const places = { storage, outside, openStorage };
-    await completeSeal(places, await readPlan(storage));
+    await publishNewestSeal(places, await readPlan(storage), "sizes");
     const leading = { ...places, worker: id };
     const found = await planRetry(leading, dependencies, request, options.onEvent, findTasks);
     if (!found) return undefined;

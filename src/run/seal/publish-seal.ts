@@ -1,6 +1,7 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
+import { asMender, type Mender } from "../coordinate/menders.ts";
 import { deadLetterPrefix, manifestPathOf, partPrefix, successPath } from "../layout.ts";
 import { fileChunks, readLines } from "../lines.ts";
 import { writeErrorFile } from "../openai-batch/error-file.ts";
@@ -39,33 +40,80 @@ export async function publishSeal(
   const { storage } = places;
   await mendResults(places, manifest, look);
   const path = manifestPathOf(seal.generation);
-  const success = successBytes(seal, path);
   const hasCopy = await isCopy(storage, path, seal.manifest!);
   if (!hasCopy) await storage.publish(seal.manifest!.path, path);
-  const standing = await storage.read(successPath).catch(() => undefined);
-  if (!standing || !success.equals(standing)) await storage.replace(successPath, success);
+  if (!(await isSuccessOf(storage, seal, path))) {
+    await storage.replace(successPath, successBytes(seal, path));
+  }
   const { sealed } = await readSeals(storage, seal);
   // A newer seal has other results, over which this process may have published.
-  if (sealed && sealed.generation > seal.generation) await completeSeal(places, seal, "contents");
+  if (sealed && sealed.generation > seal.generation) {
+    await publishNewestSeal(places, seal, "contents");
+  }
 }
 
 /**
  * Publishes the newest seal as far as it is not: whoever created it may not have come to that, or
- * an older process has overwritten a view of it since.
+ * an older process has overwritten a view of it since. For who leads the run.
  *
  * @returns its manifest, or undefined where the run is not sealed.
  */
+export async function publishNewestSeal(
+  places: OutputPlaces,
+  of: Pick<Plan, "runId">,
+  look: ViewLook,
+): Promise<Manifest | undefined> {
+  const newest = await newestSeal(places.storage, of);
+  if (newest?.hasSources) await publishSeal(places, newest.seal, newest.manifest, look);
+  return newest?.manifest;
+}
+
+/** The same for everybody: who finds all as it is to be changes nothing, and may only read. */
 export async function completeSeal(
   places: OutputPlaces,
   of: Pick<Plan, "runId">,
+  mender: Mender,
   look: ViewLook = "sizes",
 ): Promise<Manifest | undefined> {
-  const { sealed } = await readSeals(places.storage, of);
-  if (!sealed) return undefined;
-  const manifest = await manifestOf(places.storage, sealed);
-  // An earlier version of Sluice sealed without a record, and named no files to publish from.
-  if (sealed.by !== "") await publishSeal(places, sealed, manifest, look);
-  return manifest;
+  const newest = await newestSeal(places.storage, of);
+  const isDone = look === "sizes" && newest && (await isPublished(places, newest));
+  if (!newest?.hasSources || isDone) return newest?.manifest;
+  return await asMender(places.storage, mender, () => publishNewestSeal(places, of, look));
+}
+
+interface NewestSeal {
+  seal: Seal;
+  manifest: Manifest;
+  /** An earlier version of Sluice sealed without a record, and named no files to publish from. */
+  hasSources: boolean;
+}
+
+async function newestSeal(
+  storage: Storage,
+  of: Pick<Plan, "runId">,
+): Promise<NewestSeal | undefined> {
+  const { sealed: seal } = await readSeals(storage, of);
+  if (!seal) return undefined;
+  return { seal, manifest: await manifestOf(storage, seal), hasSources: seal.by !== "" };
+}
+
+async function isPublished(
+  { storage, outside }: OutputPlaces,
+  { seal, manifest }: NewestSeal,
+): Promise<boolean> {
+  const { publish, remove } = await viewsAmiss(storage, manifest, "sizes");
+  if (publish.length + remove.length > 0) return false;
+  for (const file of [manifest.merged, manifest.errorFile]) {
+    if (file && !(await stands(outside, file, "sizes"))) return false;
+  }
+  const path = manifestPathOf(seal.generation);
+  if (!(await isCopy(storage, path, seal.manifest!))) return false;
+  return await isSuccessOf(storage, seal, path);
+}
+
+async function isSuccessOf(storage: Storage, seal: Seal, path: string): Promise<boolean> {
+  const standing = await storage.read(successPath).catch(() => undefined);
+  return standing !== undefined && successBytes(seal, path).equals(standing);
 }
 
 async function isCopy(storage: Storage, path: string, { sha256 }: PlannedFile): Promise<boolean> {
@@ -82,7 +130,7 @@ async function mendResults(
   const first = await readPlan(storage);
   // Results of the run that took its place lie under the same names.
   await assertStands(storage);
-  await mendParts(places, manifest, look);
+  await mendParts(storage, manifest, look);
   const { merged, mergedSource, errorFile, errorSource, outputs } = manifest;
   if (merged && !(await stands(outside, merged, look))) {
     const make = () => makeMerged(places, first, manifest, merged.path);
@@ -105,19 +153,19 @@ async function mendResults(
   await writeOutputs(context, run, { tasks, columns, assertRules: async () => {} });
 }
 
-/** Parts and dead letters: those that are not as they should be, and those that nobody knows. */
-async function mendParts(
-  { storage }: OutputPlaces,
+/** Parts and dead letters that are not as they should be, and those that nobody knows. */
+async function viewsAmiss(
+  storage: Storage,
   { tasks, outputs }: Manifest,
   look: ViewLook,
-): Promise<void> {
+): Promise<{ publish: { from: string; to: string }[]; remove: string[] }> {
   // Names of files by input or by row may begin as those of parts do.
   const prefixes = outputs ? [deadLetterPrefix] : [partPrefix, deadLetterPrefix];
   const found = new Map<string, number>();
   for (const prefix of prefixes) {
     for await (const { path, bytes } of storage.list(prefix)) found.set(path, bytes);
   }
-  let publishing: Promise<void>[] = [];
+  const publish: { from: string; to: string }[] = [];
   for (const { part, source, encoded, deadLetters, letters } of tasks) {
     const views = [
       { from: encoded ?? source?.path, view: part },
@@ -127,15 +175,22 @@ async function mendParts(
       if (!view) continue;
       const isAlike = look === "sizes" && found.get(view.path) === view.bytes;
       found.delete(view.path);
-      if (from === undefined || isAlike) continue;
-      publishing.push(unlessCleaned(storage, view.path, () => storage.publish(from, view.path)));
+      if (from !== undefined && !isAlike) publish.push({ from, to: view.path });
     }
-    if (publishing.length < filesAtOnce) continue;
-    await Promise.all(publishing);
-    publishing = [];
   }
-  for (const stranger of found.keys()) publishing.push(storage.remove(stranger));
-  await Promise.all(publishing);
+  return { publish, remove: [...found.keys()] };
+}
+
+async function mendParts(storage: Storage, manifest: Manifest, look: ViewLook): Promise<void> {
+  const { publish, remove } = await viewsAmiss(storage, manifest, look);
+  for (let at = 0; at < publish.length; at += filesAtOnce) {
+    await Promise.all(
+      publish
+        .slice(at, at + filesAtOnce)
+        .map(({ from, to }) => unlessCleaned(storage, to, () => storage.publish(from, to))),
+    );
+  }
+  await Promise.all(remove.map((path) => storage.remove(path)));
 }
 
 async function stands(storage: Storage, file: PlannedFile, look: ViewLook): Promise<boolean> {

@@ -29,7 +29,7 @@ import type { RunContext } from "../run-context.ts";
 import { committedTasks, readStoredCommits, type StoredCommit } from "./commits.ts";
 import { findDuplicateIds } from "./duplicate-ids.ts";
 import type { Manifest, ManifestTask } from "./manifest.ts";
-import { completeSeal, publishSeal, type ViewLook } from "./publish-seal.ts";
+import { publishNewestSeal, publishSeal, type ViewLook } from "./publish-seal.ts";
 import { endGeneration, manifestOf, type Seal } from "./seals.ts";
 
 export interface SealOptions {
@@ -53,7 +53,7 @@ export async function sealRun(context: RunContext, options: SealOptions): Promis
   const { storage, plan } = context;
   await options.assertRules();
   // Others may have sealed it, and a retry changed its parts, before this process came to rule.
-  const standing = await completeSeal(context, plan, options.look);
+  const standing = await publishNewestSeal(context, plan, options.look ?? "sizes");
   if (standing) return standing;
   const gathered = await gather(context).catch((error: unknown) => explainMissing(context, error));
   if (gathered.counts.rows.total !== plan.rows) {

@@ -5,6 +5,7 @@ import type { PaidAnswers } from "../bill/paid-answers.ts";
 import { type Generation, planPath, sealPath, sealsPrefix, successPath } from "../layout.ts";
 import type { Plan, PlannedFile } from "../plan.ts";
 import { createOnce, readJson, recordBytes } from "../records.ts";
+import { runStorage } from "../run-storage.ts";
 import type { Manifest, Success } from "./manifest.ts";
 
 /**
@@ -67,6 +68,8 @@ async function sealOfSuccess(
   storage: Storage,
   { runId }: Pick<Plan, "runId">,
 ): Promise<Seal | undefined> {
+  // Of a run that took another's place, a process of that one may have written it late.
+  if ((await runStorage(storage).number) > 1) return undefined;
   const success = await readJson<Success>(storage, successPath);
   if (!success) return undefined;
   const { generation, manifest: path, sha256 } = success;

@@ -1,3 +1,4 @@
+import type { Mender } from "../coordinate/menders.ts";
 import type { OutputPlaces } from "../output/plan-outputs.ts";
 import { completeSeal } from "./publish-seal.ts";
 import { type Damage, type Verification, verifyRun } from "./verify.ts";
@@ -14,12 +15,15 @@ export interface MendedVerification extends Verification {
  *
  * @throws SluiceError `NOT_A_RUN` where there is no run.
  */
-export async function verifyAndMend(places: OutputPlaces): Promise<MendedVerification> {
+export async function verifyAndMend(
+  places: OutputPlaces,
+  mender: Mender,
+): Promise<MendedVerification> {
   const { storage, outside, openStorage } = places;
   const found = await verifyRun(storage, outside, openStorage);
   if (!found.manifest || found.damages.length === 0) return { ...found, mended: [] };
   try {
-    await completeSeal(places, found.manifest, "contents");
+    await completeSeal(places, found.manifest, mender, "contents");
   } catch {
     // What cannot be mended, or not by who may only read, is named as it was found.
     return { ...found, mended: [] };

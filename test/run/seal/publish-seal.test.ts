@@ -1,15 +1,24 @@
 import { describe, expect, it } from "vitest";
+import { systemClock } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
+import { seededRandom } from "../../../src/foundation/random.ts";
 import { readPlan } from "../../../src/run/plan.ts";
 import { completeSeal } from "../../../src/run/seal/publish-seal.ts";
 import { memoryRuns } from "../memory-runs.ts";
 import { pathsOf, rowsOf } from "../run-fixture.ts";
 import { responseOf, scriptedEngine } from "../scripted-engine.ts";
+import { processesOf } from "../whole-run.ts";
 
 const refusing = (...rows: number[]) =>
   scriptedEngine(2, ({ index }) =>
     rows.includes(index) ? new SluiceError("REQUEST_REFUSED") : responseOf(`answer ${index}`),
   );
+
+const mender = {
+  clock: systemClock,
+  random: seededRandom(1),
+  processes: processesOf(1),
+};
 
 describe("completeSeal", () => {
   it.each([
@@ -26,7 +35,7 @@ describe("completeSeal", () => {
     const lost = ["_SUCCESS", "_manifest.g2.json", "_dead-letters/part-00001.jsonl"];
     for (const file of lost) await storage.remove(file);
     const places = { storage, outside: runs.store(outside), openStorage: runs.store.bind(runs) };
-    const manifest = await completeSeal(places, await readPlan(storage));
+    const manifest = await completeSeal(places, await readPlan(storage), mender);
     expect(manifest?.rows).toMatchObject({ answered: 5, failed: 1 });
     expect(await target.read(name)).toEqual(before);
     expect(await pathsOf(storage, "_")).toEqual(expect.arrayContaining(lost));
@@ -38,6 +47,6 @@ describe("completeSeal", () => {
     await runs.run(scriptedEngine(1, () => new SluiceError("AUTHENTICATION_FAILED")));
     const storage = runs.store("/runs/out");
     const places = { storage, outside: storage, openStorage: () => storage };
-    expect(await completeSeal(places, await readPlan(storage))).toBeUndefined();
+    expect(await completeSeal(places, await readPlan(storage), mender)).toBeUndefined();
   });
 });
