@@ -131,27 +131,30 @@ describe("cleanRun", () => {
     }
   });
 
-  it("keeps what results are made of while a process may return that left no word", async () => {
-    const run = await sealed();
-    const { clock, processes } = run.dependencies;
-    const gone = {
-      ...processes.self(),
-      host: "elsewhere",
-      worker: "w",
-      status: "running",
-      beat: 1,
-    };
-    putText(run, "_sluice/workers/w.json", JSON.stringify(gone));
-    const sources = () => filesOf(run).filter((path) => path.endsWith("/part.jsonl"));
-    const before = sources();
-    expect(before.length).toBeGreaterThan(0);
-    const look = (identity: { host: string }) =>
-      identity.host === "elsewhere" ? ("elsewhere" as const) : ("dead" as const);
-    const dependencies = { ...run.dependencies, clock, processes: { ...processes, look } };
-    const cleaned = await cleanRun(dependencies, run.location, false);
-    expect(cleaned.mayReturn).toMatchObject({ host: "elsewhere" });
-    expect(sources()).toEqual(before);
-  });
+  it.each(["workers", "menders"])(
+    "keeps what results are made of while one of the %s may return",
+    async (kind) => {
+      const run = await sealed();
+      const { clock, processes } = run.dependencies;
+      const gone = {
+        ...processes.self(),
+        host: "elsewhere",
+        worker: "w",
+        status: "running",
+        beat: 1,
+      };
+      putText(run, `_sluice/${kind}/w.json`, JSON.stringify(gone));
+      const sources = () => filesOf(run).filter((path) => path.endsWith("/part.jsonl"));
+      const before = sources();
+      expect(before.length).toBeGreaterThan(0);
+      const look = (identity: { host: string }) =>
+        identity.host === "elsewhere" ? ("elsewhere" as const) : ("dead" as const);
+      const dependencies = { ...run.dependencies, clock, processes: { ...processes, look } };
+      const cleaned = await cleanRun(dependencies, run.location, false);
+      expect(cleaned.mayReturn).toMatchObject({ host: "elsewhere" });
+      expect(sources()).toEqual(before);
+    },
+  );
 
   it("removes nothing where a published file is missing or too short for good", async () => {
     for (const output of ["out", "y.jsonl"]) {
