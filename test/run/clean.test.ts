@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync } from "node:fs";
+import { mkdirSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { localStorage as openStorage } from "../../src/data/storage/local.ts";
@@ -143,7 +143,8 @@ describe("cleanRun", () => {
         status: "running",
         beat: 1,
       };
-      putText(run, `_sluice/${kind}/w.json`, JSON.stringify(gone));
+      mkdirSync(join(run.location.directory, "_sluice", kind), { recursive: true });
+    putText(run, `_sluice/${kind}/w.json`, JSON.stringify(gone));
       const sources = () => filesOf(run).filter((path) => path.endsWith("/part.jsonl"));
       const before = sources();
       expect(before.length).toBeGreaterThan(0);
