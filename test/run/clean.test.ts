@@ -1,4 +1,4 @@
-import { mkdirSync, mkdirSync, rmSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { localStorage as openStorage } from "../../src/data/storage/local.ts";
@@ -144,7 +144,7 @@ describe("cleanRun", () => {
         beat: 1,
       };
       mkdirSync(join(run.location.directory, "_sluice", kind), { recursive: true });
-    putText(run, `_sluice/${kind}/w.json`, JSON.stringify(gone));
+      putText(run, `_sluice/${kind}/w.json`, JSON.stringify(gone));
       const sources = () => filesOf(run).filter((path) => path.endsWith("/part.jsonl"));
       const before = sources();
       expect(before.length).toBeGreaterThan(0);
