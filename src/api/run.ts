@@ -5,7 +5,7 @@ import {
   openInsideBackend,
   workerEnvironment,
 } from "../backends/open.ts";
-import { checkEngine, prepareEngine } from "../engines/prepare-engine.ts";
+import type { StoreOptions } from "../data/s3/store-options.ts";
 import { openEngine } from "../engines/registry.ts";
 import { isPackageWhole } from "../entry.ts";
 import { SluiceError } from "../foundation/errors.ts";
@@ -15,10 +15,10 @@ import { jobFromValue } from "../run/job/from-value.ts";
 import { loadJob } from "../run/job/load.ts";
 import type { JobInput, JobSpec } from "../run/job/schema.ts";
 import { type MeasureRequest, previewJob, type RunPreview } from "../run/preview.ts";
-import { runExtended } from "../run/retry/extend-run.ts";
-import { type RunResult, runJob } from "../run/run-job.ts";
+import type { RunResult } from "../run/run-job.ts";
 import { programError, programEvent, programText } from "./program-words.ts";
 import { engineContext, runDependencies } from "./run-dependencies.ts";
+import { engineSteps, type StartOptions, startRun } from "./start-run.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { thisProcess } from "./this-process.ts";
 
@@ -75,40 +75,46 @@ export async function runWith(
   options: RunOptions,
   functions: readonly unknown[],
 ): Promise<RunResult> {
-  const { overwrite = false, fork = false, install = true, logger = silentLogger } = options;
-  const start = options.extend ? runExtended : runJob;
+  const { overwrite = false, fork = false, extend = false, logger = silentLogger } = options;
   const surroundings = surroundingsOf(options);
-  const signal = options.signal ?? new AbortController().signal;
   const backend = backendFor(surroundings, logger, functions);
-  const telling = tellingLogger(logger, options.onEvent);
   // A worker takes as long to start as a job takes to be read and planned.
   backend.startAhead();
   try {
     const spec = await jobOf(job, surroundings);
-    const result = await start(spec, runDependencies(surroundings, logger, spec.store), {
-      backend,
-      overwrite,
-      fork,
-      beforePlan: ({ model, env }) => {
-        const environment = workerEnvironment(surroundings.environment, env);
-        const context = engineContext({ ...surroundings, environment }, telling);
-        return checkEngine(model, { ...context, signal }, { install });
-      },
-      prepare: ({ model, env }) => {
-        const environment = workerEnvironment(surroundings.environment, env);
-        const context = engineContext({ ...surroundings, environment }, telling);
-        return prepareEngine(model, { ...context, signal }, { install });
-      },
-      onEvent: (event) => options.onEvent?.(programEvent(event)),
-      signal,
-    });
-    return result.error ? { ...result, error: programError(result.error) } : result;
+    const start = { kind: "job", job: spec, overwrite, fork, extend } as const;
+    const result = await startRun(
+      start,
+      startOptionsOf(options, surroundings, backend, spec.store),
+    );
+    return told(result);
   } catch (error) {
     throw programError(error);
   } finally {
     backend.close();
   }
 }
+
+/** What a program's call gives to a run. */
+export function startOptionsOf(
+  options: Pick<RunOptions, "install" | "logger" | "onEvent" | "signal">,
+  surroundings: Surroundings,
+  backend: OpenBackend,
+  store?: StoreOptions,
+): StartOptions {
+  const { install = true, logger = silentLogger, onEvent } = options;
+  return {
+    ...{ surroundings, backend, install },
+    dependencies: runDependencies(surroundings, logger, store),
+    logger: tellingLogger(logger, onEvent),
+    onEvent: (event) => onEvent?.(programEvent(event)),
+    signal: options.signal ?? new AbortController().signal,
+  };
+}
+
+/** How a run ended, in the words of programs. */
+export const told = (result: RunResult): RunResult =>
+  result.error ? { ...result, error: programError(result.error) } : result;
 
 /** Tells warnings by event too: without a logger they would go nowhere. */
 export function tellingLogger(logger: Logger, onEvent: RunOptions["onEvent"]): Logger {
@@ -192,11 +198,10 @@ function measureOf(
   const stop = signal ?? new AbortController().signal;
   return {
     ...(typeof measure === "number" && { rows: measure }),
-    async openEngine({ model, env }) {
-      const environment = workerEnvironment(surroundings.environment, env);
-      const context = engineContext({ ...surroundings, environment }, logger);
-      await prepareEngine(model, { ...context, signal: stop }, { install });
-      return openEngine(model, context);
+    async openEngine(job) {
+      const steps = engineSteps({ surroundings, logger, install, signal: stop });
+      await steps.prepare(job);
+      return openEngine(job.model, steps.contextOf(job));
     },
     signal: stop,
   };

@@ -1,7 +1,6 @@
 import { thisMachine, workerEnvironment } from "../backends/open.ts";
 import type { Column } from "../data/columns.ts";
 import type { StageState } from "../engines/engine.ts";
-import { prepareEngine } from "../engines/prepare-engine.ts";
 import { describeEngine, openEngine } from "../engines/registry.ts";
 import { keptText, parseExactly } from "../foundation/exact-json.ts";
 import type { Json } from "../foundation/json.ts";
@@ -14,6 +13,7 @@ import { assertStagesAskable, rowModelOpener } from "../run/row-model.ts";
 import { inputRows, type StreamedRow, streamRows } from "../run/stream-rows.ts";
 import { jobOf, type RunOptions, surroundingsOf, tellingLogger } from "./run.ts";
 import { engineContext, runDependencies } from "./run-dependencies.ts";
+import { engineSteps } from "./start-run.ts";
 
 /** A job that is not asked for results: what is read, and what becomes of it. */
 export type InputJob = Pick<JobInput, "input" | "model" | "limit">;
@@ -87,7 +87,7 @@ export async function* streamJob(
   const signal = options.signal ?? new AbortController().signal;
   const context = { ...engineContext(surroundings, logger), functions, signal };
   const telling = tellingLogger(logger, options.onEvent);
-  await prepareEngine(job.model, { ...context, logger: telling }, { install });
+  await engineSteps({ surroundings: given, logger: telling, install, signal }).prepare(job);
   const { cores, freeMemoryBytes } = thisMachine();
   const known = describeEngine(job.model);
   const model = known.sharedAmong?.(job.model, 1, cores, freeMemoryBytes) ?? job.model;

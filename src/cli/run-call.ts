@@ -1,7 +1,7 @@
 import type { Command } from "commander";
-import type { Backend } from "../run/backend.ts";
+import type { StartOptions } from "../api/start-run.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
-import type { RunJobOptions, RunResult } from "../run/run-job.ts";
+import type { RunResult } from "../run/run-job.ts";
 import { type CliIo, write } from "./io.ts";
 import type { Progress } from "./progress.ts";
 import { report } from "./report.ts";
@@ -32,26 +32,14 @@ export function withCallFlags(command: Command, setDescription: string): Command
     .option("--quiet", "no progress");
 }
 
-/** What every command that carries a run out gives to the run. */
-export function callOptions(
-  { backend, signal, install }: { backend: Backend; signal: AbortSignal; install: boolean },
+/** What every command that carries a run out gives to it. */
+export function startOptions(
+  call: Pick<StartOptions, "backend" | "dependencies" | "signal" | "install">,
   io: CliIo,
-  progress: Progress,
-): Pick<RunJobOptions, "backend" | "prepare" | "onEvent" | "signal"> {
-  const { logger, onEvent } = progress;
-  return {
-    backend,
-    prepare: async (job) => {
-      const { engineContext } = await import("../api/run-dependencies.ts");
-      const { workerEnvironment } = await import("../backends/open.ts");
-      const { prepareEngine } = await import("./prepare-engine.ts");
-      const environment = workerEnvironment(io.environment, job.env);
-      const context = { ...engineContext({ ...io, environment }, logger), signal };
-      await prepareEngine(job, context, progress, install);
-    },
-    onEvent,
-    signal,
-  };
+  { logger, onEvent, onStep }: Progress,
+): StartOptions {
+  const { backend, dependencies, signal, install } = call;
+  return { surroundings: io, backend, dependencies, signal, install, logger, onEvent, onStep };
 }
 
 /**

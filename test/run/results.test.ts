@@ -154,7 +154,7 @@ describe("resultChunks", () => {
     expect(JSON.parse(text).code).toBe("JSON_INVALID");
   });
 
-  it("reads on in what is published where a cleaning takes the sources away meanwhile", async () => {
+  it("reads on in what is published where a cleaning takes sources away meanwhile", async () => {
     for (const output of ["out", "y.jsonl"]) {
       const run = preparedRun(scratchFolder(), undefined, {}, output);
       await carriedOut(run);

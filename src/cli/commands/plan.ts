@@ -193,17 +193,14 @@ async function openedEngine(
   progress: Progress,
   signal: AbortSignal,
 ): Promise<Engine> {
-  const [{ engineContext }, { workerEnvironment }, { prepareEngine }, { openEngine }] =
-    await Promise.all([
-      import("../../api/run-dependencies.ts"),
-      import("../../backends/open.ts"),
-      import("../prepare-engine.ts"),
-      import("../../engines/registry.ts"),
-    ]);
-  const environment = workerEnvironment(io.environment, job.env);
-  const context = engineContext({ ...io, environment }, progress.logger);
-  await prepareEngine(job, { ...context, signal }, progress, install);
-  return openEngine(job.model, context);
+  const [{ engineSteps }, { openEngine }] = await Promise.all([
+    import("../../api/start-run.ts"),
+    import("../../engines/registry.ts"),
+  ]);
+  const { logger, onStep } = progress;
+  const steps = engineSteps({ surroundings: io, logger, signal, install, onStep });
+  await steps.prepare(job);
+  return openEngine(job.model, steps.contextOf(job));
 }
 
 async function freeze(

@@ -1,8 +1,9 @@
 import type { Command } from "commander";
+import type { JobSpec } from "../../run/job/schema.ts";
 import type { CliIo } from "../io.ts";
 import { localPool } from "../local-pool.ts";
 import { openProgress } from "../progress.ts";
-import { type CallFlags, callOptions, endCall, withCallFlags } from "../run-call.ts";
+import { type CallFlags, endCall, startOptions, withCallFlags } from "../run-call.ts";
 import { openTarget, runArgument, withOwnStores } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
 import { untilSignal } from "../until-signal.ts";
@@ -25,16 +26,17 @@ async function resume(run: string, options: CallFlags, io: CliIo): Promise<void>
   const backend = localPool(io, progress.logger);
   backend.startAhead();
   try {
-    const [{ resumeRun }, { changedJob }] = await Promise.all([
-      import("../../run/resume-run.ts"),
+    const [{ startRun }, { changedJob }] = await Promise.all([
+      import("../../api/start-run.ts"),
       import("../../run/job/change.ts"),
     ]);
+    const change = async (stored: JobSpec) =>
+      options.set ? await changedJob(stored, {}, options.set) : stored;
     const ended = await untilSignal(io, progress.logger, (signal) =>
-      resumeRun(location, dependencies, {
-        ...callOptions({ ...options, backend, signal }, io, progress),
-        change: async (stored) =>
-          options.set ? await changedJob(stored, {}, options.set) : stored,
-      }),
+      startRun(
+        { kind: "resume", location, change },
+        startOptions({ ...options, backend, dependencies, signal }, io, progress),
+      ),
     );
     progress.close();
     await endCall(ended, dependencies, options, io);

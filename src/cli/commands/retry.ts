@@ -1,17 +1,16 @@
 import type { Command } from "commander";
 import { Option } from "commander";
-import { engineContext } from "../../api/run-dependencies.ts";
+import { startRun } from "../../api/start-run.ts";
 import { absoluteLocation } from "../../data/storage/open.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { silentLogger } from "../../foundation/logger.ts";
 import { changedJob } from "../../run/job/change.ts";
 import type { RetryWhere } from "../../run/retry/plan-retry.ts";
-import { runRetry } from "../../run/retry/run-retry.ts";
 import { type CliIo, write } from "../io.ts";
 import { localPool } from "../local-pool.ts";
 import { openProgress } from "../progress.ts";
 import { counted } from "../quantities.ts";
-import { type CallFlags, callOptions, endCall, withCallFlags } from "../run-call.ts";
+import { type CallFlags, endCall, startOptions, withCallFlags } from "../run-call.ts";
 import { openTarget, runArgument, withOwnStores } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
 import { untilSignal } from "../until-signal.ts";
@@ -49,27 +48,17 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
     await openTarget(run, io, progress.logger),
     io,
   );
+  const backend = localPool(io, progress.logger);
   try {
     const { result, exitCode } = await untilSignal(io, progress.logger, (signal) =>
-      runRetry(location, dependencies, {
-        where: options.where,
-        ...(options.reread && { reread: rereadFrom(options.reread, io) }),
-        change: async (stored) => {
-          const { checkEngine } = await import("../../engines/prepare-engine.ts");
-          const { workerEnvironment } = await import("../../backends/open.ts");
-          const job = await changedJob(stored, {}, options.set ?? []);
-          // Once planned, a retry keeps its model until it is finished.
-          const environment = workerEnvironment(io.environment, job.env);
-          const context = engineContext({ ...io, environment }, progress.logger);
-          await checkEngine(job.model, { ...context, signal }, options);
-          return job;
+      startRun(
+        {
+          ...{ kind: "retry", location, where: options.where },
+          ...(options.reread && { reread: rereadFrom(options.reread, io) }),
+          change: (stored) => changedJob(stored, {}, options.set ?? []),
         },
-        ...callOptions(
-          { ...options, backend: localPool(io, progress.logger), signal },
-          io,
-          progress,
-        ),
-      }),
+        startOptions({ ...options, backend, dependencies, signal }, io, progress),
+      ),
     );
     progress.close();
     if (!result) {

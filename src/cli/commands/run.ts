@@ -9,7 +9,7 @@ import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-
 import { localPool } from "../local-pool.ts";
 import { openProgress, type Progress } from "../progress.ts";
 import { report } from "../report.ts";
-import { callOptions, type EndedCall, endCall } from "../run-call.ts";
+import { type EndedCall, endCall, startOptions } from "../run-call.ts";
 import { untilSignal } from "../until-signal.ts";
 
 /** Options of `sluice run` that shape no job. */
@@ -126,24 +126,12 @@ async function carryOut(
   io: CliIo,
   progress: Progress,
 ) {
-  const { engineContext } = await import("../../api/run-dependencies.ts");
-  const { workerEnvironment } = await import("../../backends/open.ts");
-  const [{ runJob }, { runExtended }] = await Promise.all([
-    import("../../run/run-job.ts"),
-    import("../../run/retry/extend-run.ts"),
-  ]);
-  const start = options.extend ? runExtended : runJob;
+  const { startRun } = await import("../../api/start-run.ts");
+  const { overwrite = false, fork = false, extend = false } = options;
   return untilSignal(io, progress.logger, (signal) =>
-    start(job, dependencies, {
-      ...callOptions({ ...options, signal }, io, progress),
-      overwrite: options.overwrite ?? false,
-      fork: options.fork ?? false,
-      beforePlan: async ({ model, env }) => {
-        const { checkEngine } = await import("../../engines/prepare-engine.ts");
-        const environment = workerEnvironment(io.environment, env);
-        const context = engineContext({ ...io, environment }, progress.logger);
-        await checkEngine(model, { ...context, signal }, options);
-      },
-    }),
+    startRun(
+      { kind: "job", job, overwrite, fork, extend },
+      startOptions({ ...options, dependencies, signal }, io, progress),
+    ),
   );
 }
