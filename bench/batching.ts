@@ -14,6 +14,9 @@ import { inTurn, median } from "./rounds.ts";
 import { type BenchSetting, root } from "./setting.ts";
 
 const batchRows = 32;
+/** Rows that wait at once where what waiting rows cost is measured, and in its baseline. */
+const waitingRows = 40_000;
+const fewerRows = 4000;
 const { signal } = new AbortController();
 
 /** Names the folder that holds the trace of real lengths. */
@@ -23,24 +26,39 @@ const traceFile = "azure_llm_2023_conv.csv";
 
 /**
  * What batching costs a request, alone and with the process that a predictor runs in, against
- * calling the model with arrays that were cut beforehand; and the padding that batches of one
- * length save, on real lengths.
+ * calling the model with arrays that were cut beforehand; what it costs while many others wait,
+ * against few; and the padding that batches of one length save, on real lengths.
  */
 export async function benchBatching(setting: BenchSetting): Promise<BenchResult[]> {
   const rows = setting.isSmall ? 3200 : 320_000;
   const figures = await inTurn("batching", setting.rounds, {
     direct: () => microseconds(rows, () => direct(rows)),
-    batched: () => microseconds(rows, () => throughBatched(rows)),
+    batched: () => microseconds(rows, () => throughBatched(rows, batchRows)),
+    fewer: () => microseconds(waitingRows, () => throughBatched(waitingRows, 1, fewerRows)),
+    waiting: () => microseconds(waitingRows, () => throughBatched(waitingRows, 1, waitingRows)),
     predictor: () => throughPredictor(rows / 10),
   });
   const baseline = median(figures.direct);
-  const cost = (name: string, values: readonly number[]): BenchResult => {
+  const cost = (
+    name: string,
+    values: readonly number[],
+    against: number = baseline,
+  ): BenchResult => {
     const value = median(values);
-    return { name, value, unit: "µs", baseline, ratio: baseline / value };
+    return { name, value, unit: "µs", baseline: against, ratio: against / value };
   };
+  const [waiting, fewer] = [waitingRows, fewerRows].map((each) => each.toLocaleString("en-US"));
   return [
     { ...cost(`a row, batched() by ${batchRows}`, figures.batched), atMost: 10 },
     cost(`a row, predictor with its process, by ${batchRows}`, figures.predictor),
+    {
+      ...cost(
+        `a row, batched() by 1, ${waiting} waiting; ${fewer} waiting`,
+        figures.waiting,
+        median(figures.fewer),
+      ),
+      atMost: 30,
+    },
     ...paddingOf(setting),
   ];
 }
@@ -62,9 +80,9 @@ async function direct(rows: number): Promise<void> {
   }
 }
 
-async function throughBatched(rows: number): Promise<void> {
-  const engine = batched([model], { maxBatchRows: batchRows }, engineContext());
-  await keepFull(rows, engine.capacity, (row) => engine.infer(row, {}, signal));
+async function throughBatched(rows: number, maxBatchRows: number, most?: number): Promise<void> {
+  const engine = batched([model], { maxBatchRows }, engineContext());
+  await keepFull(rows, most ?? engine.capacity, (row) => engine.infer(row, {}, signal));
 }
 
 /** Asks for all rows, no more than `most` at once. */

@@ -6,6 +6,7 @@ import { type BatchLimits, BatchSize } from "./batch-size.ts";
 import { miscounted } from "./miscounted.ts";
 import { type BatchBounds, type BatchCost, nextBatch, rowsInSight } from "./next-batch.ts";
 import { diedOfMemory, isOutOfMemory } from "./out-of-memory.ts";
+import { type Waiting, WaitingQueue } from "./waiting-queue.ts";
 
 /** A model that computes several items at once; one replica of it. */
 export interface BatchModel<Item, Result> {
@@ -70,20 +71,30 @@ export function batched<Item, Result>(
 }
 
 /** An item that waits, or is computed. */
-class Pending<Item, Result> implements Abortable {
+class Pending<Item, Result> implements Abortable, Waiting<Pending<Item, Result>> {
+  readonly priority = 0;
   readonly item: Item;
   readonly cost: BatchCost;
   readonly signal: AbortSignal;
+  /** How many came before it. */
+  readonly arrival: number;
   readonly arrivedMs: number;
   readonly outcome = Promise.withResolvers<Result>();
   isSettled = false;
   /** Called when its caller does not wait any more. */
   onAbort: (pending: Pending<Item, Result>) => void = () => {};
 
-  constructor(item: Item, cost: BatchCost, signal: AbortSignal, arrivedMs: number) {
+  constructor(
+    item: Item,
+    cost: BatchCost,
+    signal: AbortSignal,
+    arrival: number,
+    arrivedMs: number,
+  ) {
     this.item = item;
     this.cost = cost;
     this.signal = signal;
+    this.arrival = arrival;
     this.arrivedMs = arrivedMs;
   }
 
@@ -108,12 +119,12 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
   readonly #replicas: number;
   readonly #delayMs: number;
   readonly #fillsBatches: boolean;
-  /** Of the oldest that wait, those that wait for no others. */
-  #flushed = 0;
+  #arrivals = 0;
+  /** Of all that ever came, so many wait for no others. */
+  #flushedArrivals = 0;
   readonly #size: BatchSize;
   readonly #idle: BatchModel<Item, Result>[];
-  /** The oldest first. */
-  #waiting: Pending<Item, Result>[] = [];
+  readonly #queue = new WaitingQueue<Pending<Item, Result>>();
   /** Halves of batches that threw, to be computed before anything else. */
   #halves: Pending<Item, Result>[][] = [];
   readonly #running = new Map<AbortController, Promise<void>>();
@@ -142,7 +153,7 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
   }
 
   get waiting(): number {
-    return this.#waiting.length;
+    return this.#queue.size;
   }
 
   get capacity(): number {
@@ -153,37 +164,36 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
 
   infer(item: Item, cost: BatchCost, signal: AbortSignal): Promise<Result> {
     if (this.#closedBy) return Promise.reject(this.#closedBy);
-    const pending = new Pending<Item, Result>(item, cost, signal, this.#context.clock.monotonic());
+    const nowMs = this.#context.clock.monotonic();
+    const pending = new Pending<Item, Result>(item, cost, signal, this.#arrivals++, nowMs);
     pending.onAbort = this.#forget;
     this.#watch.add(signal, pending);
     if (pending.isSettled) return pending.outcome.promise;
-    this.#waiting.push(pending);
+    this.#queue.add(pending);
     this.#schedule();
     return pending.outcome.promise;
   }
 
   flush(): void {
-    this.#flushed = this.#waiting.length;
+    this.#flushedArrivals = this.#arrivals;
     this.#schedule();
   }
 
   async close(): Promise<void> {
     this.#closedBy ??= new SluiceError("ENGINE_DIED", "it was closed");
     this.#cancelDelay?.();
-    for (const pending of [...this.#halves.flat(), ...this.#waiting]) {
+    const waiting = this.#queue.front(Number.POSITIVE_INFINITY);
+    for (const pending of [...this.#halves.flat(), ...waiting]) {
+      this.#queue.remove(pending);
       this.#reject(pending, this.#closedBy);
     }
     this.#halves = [];
-    this.#waiting = [];
     for (const controller of this.#running.keys()) controller.abort(this.#closedBy);
     await Promise.all(this.#running.values());
   }
 
   readonly #forget = (pending: Pending<Item, Result>): void => {
-    const place = this.#waiting.indexOf(pending);
-    if (place < 0) return;
-    this.#waiting.splice(place, 1);
-    if (place < this.#flushed) this.#flushed--;
+    this.#queue.remove(pending);
   };
 
   // Once for all that is asked in one go: the batch is formed when the last of it is here.
@@ -206,30 +216,33 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
   }
 
   #formBatch(): Pending<Item, Result>[] | undefined {
-    const oldest = this.#waiting[0];
-    if (oldest === undefined) return undefined;
+    const { bounds } = this;
+    if (this.#queue.size === 0) return undefined;
+    const isHeldBack = this.#isHeldBack();
+    if (isHeldBack && !this.#mayBeFull(bounds)) return undefined;
     // However many wait: a batch is formed from those at the front.
-    const seen = this.#waiting.slice(0, rowsInSight(this.bounds));
-    const { places, isFull } = nextBatch(seen.map(costOf), this.bounds);
-    if (!isFull && this.#isHeldBack(oldest)) return undefined;
-    this.#flushed = Math.max(0, this.#flushed - places.length);
-    const taken = new Set(places);
-    const left = seen.filter((_, place) => !taken.has(place));
-    this.#waiting.splice(0, seen.length, ...left);
-    return places.map((place) => seen[place]!);
+    const seen = this.#queue.front(rowsInSight(bounds));
+    const { places, isFull } = nextBatch(seen.map(costOf), bounds);
+    if (isHeldBack && !isFull) return undefined;
+    const batch = places.map((place) => seen[place]!);
+    for (const pending of batch) this.#queue.remove(pending);
+    return batch;
   }
 
-  /** Whether a batch with room waits for more. */
-  #isHeldBack(oldest: Pending<Item, Result>): boolean {
-    if (this.#fillsBatches) return this.#flushed === 0;
-    return this.#isDelayed(oldest);
+  /** Whether what waits may fill a batch: the rows tell at once, without a look at each. */
+  #mayBeFull({ maxRows, maxChars, maxTokens }: BatchBounds): boolean {
+    return this.#queue.size >= maxRows || maxChars !== undefined || maxTokens !== undefined;
   }
 
-  /** Whether a batch with room waits for more; it is looked at again when the oldest waited. */
-  #isDelayed(oldest: Pending<Item, Result>): boolean {
-    if (this.#delayMs === 0) return false;
+  /** Whether a batch with room waits for more; where for a time, it is looked at again then. */
+  #isHeldBack(): boolean {
+    if (!this.#fillsBatches && this.#delayMs === 0) return false;
+    const firsts = this.#queue.firsts();
+    if (firsts.some(({ arrival }) => arrival < this.#flushedArrivals)) return false;
+    if (this.#fillsBatches) return true;
     const { clock } = this.#context;
-    const leftMs = oldest.arrivedMs + this.#delayMs - clock.monotonic();
+    const oldestMs = Math.min(...firsts.map(({ arrivedMs }) => arrivedMs));
+    const leftMs = oldestMs + this.#delayMs - clock.monotonic();
     if (leftMs <= 0) return false;
     this.#cancelDelay?.();
     this.#cancelDelay = clock.schedule(leftMs, () => this.#schedule());
@@ -238,10 +251,11 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
 
   #start(model: BatchModel<Item, Result>, batch: Pending<Item, Result>[]): void {
     const controller = new AbortController();
-    const isUnwanted = () => batch.every(({ isSettled }) => isSettled);
+    let wanted = batch.length;
     for (const pending of batch) {
       pending.onAbort = () => {
-        if (isUnwanted()) controller.abort(pending.signal.reason);
+        wanted--;
+        if (wanted === 0) controller.abort(pending.signal.reason);
       };
     }
     const running = this.#run(model, batch, controller.signal).finally(() => {
@@ -308,8 +322,11 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
       for (const pending of batch) this.#reject(pending, error);
     } else if (isMemory) {
       this.#noteMemory(batch);
-      for (const pending of batch) pending.onAbort = this.#forget;
-      this.#waiting.unshift(...batch);
+      for (const pending of batch.toReversed()) {
+        if (pending.isSettled) continue;
+        pending.onAbort = this.#forget;
+        this.#queue.addFirst(pending);
+      }
     } else {
       const middle = Math.ceil(batch.length / 2);
       this.#halves.unshift(batch.slice(0, middle), batch.slice(middle));

@@ -124,6 +124,19 @@ describe("batched", () => {
     expect(engine.waiting).toBe(0);
   });
 
+  it("does not forget that an item was flushed when its batch did not fit into memory", async () => {
+    const clock = virtualClock();
+    const { batches, model } = recorded(clock, (batch) => {
+      if (batch.length > 2) throw new Error("CUDA out of memory");
+      return answers(batch);
+    });
+    const engine = over(clock, [model], { maxBatchRows: 8, fillsBatches: true });
+    const asked = range(5).map((item) => engine.infer(item, {}, signal));
+    engine.flush();
+    await clock.run(Promise.all(asked));
+    expect(batches).toEqual([[0, 1, 2, 3, 4], [0, 1], [2, 3], [4]]);
+  });
+
   it("puts requests of one length together where it looks ahead", async () => {
     const clock = virtualClock();
     const { batches, model } = recorded(clock);
@@ -333,6 +346,20 @@ describe("a caller that does not wait any more", () => {
     clock.schedule(5, () => leaving.abort(new Error("left")));
     await clock.run(Promise.all([...asked, expect(left).rejects.toThrow("left")]));
     expect(batches).toEqual([[0], [2]]);
+  });
+
+  // Where each is searched for among all that wait, it takes longer than a test may.
+  it("leaves a long queue as fast as a short one, from wherever it stands", async () => {
+    const clock = virtualClock();
+    const { batches, model } = recorded(clock);
+    const engine = over(clock, [model], { maxBatchRows: 1 });
+    const leaving = range(60_000).map(() => new AbortController());
+    const asked = leaving.map((each, item) => engine.infer(item, {}, each.signal));
+    const settled = Promise.allSettled(asked);
+    for (const each of leaving.slice(1).reverse()) each.abort();
+    await clock.run(settled);
+    expect(batches).toEqual([[0]]);
+    expect(engine.waiting).toBe(0);
   });
 
   it("aborts a batch only when nobody else waits for it", async () => {
