@@ -124,7 +124,7 @@ describe("batched", () => {
     expect(engine.waiting).toBe(0);
   });
 
-  it("does not forget that an item was flushed when its batch did not fit into memory", async () => {
+  it("still knows what was flushed after a batch did not fit into memory", async () => {
     const clock = virtualClock();
     const { batches, model } = recorded(clock, (batch) => {
       if (batch.length > 2) throw new Error("CUDA out of memory");
