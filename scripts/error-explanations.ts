@@ -99,6 +99,10 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "The function or class of a stage of a pipeline threw, or returned an error or what is no row, for this row; the message names the stage and is otherwise its own. A batch that fails as a whole is halved until such a row is alone.",
   OUT_OF_MEMORY:
     "A batch did not fit into memory, was halved until one row was left, and that row does not fit either. Larger batches are not tried again in this process. The library's own message follows.",
+  QUEUE_FULL:
+    "The queue in front of the model is full, so the request was refused at once instead of waiting without end. Nothing was computed for it. Runs do not meet this: they send only as many requests as the engine can use.",
+  DEADLINE_EXCEEDED:
+    "The caller said by when the request had to start, and no batch had room for it by then. It was dropped from the queue without being computed. A request that was being computed at its deadline is still answered. Runs set no deadlines.",
   RESULTS_MISCOUNTED:
     'A predictor, a program or a stage returned fewer or more results than its batch has rows. Nobody can tell which result belongs to which row, so all rows of the batch fail. The batch is not tried again in smaller ones: their count might fit by chance, with other results. The message has both counts and the start of what was returned. A stage of `mapBatches` that may return any number of rows says so with `rows: "any"`.',
   ROW_KILLS_ENGINE:

@@ -211,6 +211,15 @@ export const errorTable = Object.freeze({
     "not enough memory for this row, even alone",
     "take a smaller model, give it more memory, or split it over devices",
   ),
+  QUEUE_FULL: row(
+    "too many requests wait for the model",
+    "send the request again later, or send fewer at once",
+    true,
+  ),
+  DEADLINE_EXCEEDED: row(
+    "the request waited past its deadline and was not computed",
+    "give it a later deadline, or send fewer requests at once",
+  ),
   RESULTS_MISCOUNTED: row(
     "the results of a batch are not one for each row",
     "give as many results as the batch has rows, in their order; all rows of the batch failed",

@@ -112,6 +112,8 @@ export const limits = Object.freeze({
   maxOrderedBytes: 64 * 1024 * 1024,
   /** Rows of a batch of an engine that computes fixed batches, when nothing is said. */
   defaultMaxBatchRows: 32,
+  /** Requests that may wait for a batch: no run has so many, but callers from outside might. */
+  maxQueueSize: 1_000_000,
   /** Native calls, such as reads of files, that go on at once in the process of a predictor. */
   predictorNativeCalls: 4,
   /** Rows to which an automatic size of batches may grow. */

@@ -22,6 +22,11 @@ export interface BatchLimits {
   /** A batch that has room waits until it is full, or `flush` is called; default: it does not. */
   fillsBatches?: boolean | undefined;
   /**
+   * Requests that may wait at once, beside those that are computed; more are refused. Default:
+   * `limits.maxQueueSize`, or what all replicas can usefully hold where that is more.
+   */
+  maxQueueSize?: number | undefined;
+  /**
    * Batches whose requests are looked at for those of one length; default 0: requests go in the
    * order in which they came.
    */

@@ -1,5 +1,6 @@
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import { type BatchLimits, BatchSize } from "./batch-size.ts";
@@ -25,6 +26,17 @@ export interface BatchModel<Item, Result> {
   run(batch: readonly Item[], signal: AbortSignal): Promise<readonly (Result | Error)[]>;
 }
 
+/** When an item's turn comes, for callers to whom that matters. */
+export interface Turn {
+  /** Items of a higher one go first, however long others wait; default 0. Few different ones. */
+  priority?: number | undefined;
+  /**
+   * By the clock's `monotonic()`: an item that still waits then is rejected and not computed. One
+   * that is computed by then gets its result, however late.
+   */
+  deadlineMs?: number | undefined;
+}
+
 /** Takes items one by one and has them computed in batches. */
 export interface Batched<Item, Result> {
   /** Items that it can usefully hold at once: what is computed, and the next batches. */
@@ -37,9 +49,10 @@ export interface Batched<Item, Result> {
    * Computes one item, together with others.
    *
    * @throws the item's error; `OUT_OF_MEMORY` where memory does not suffice for it alone,
-   *   `RESULTS_MISCOUNTED` where its batch has not one result for each item; the signal's reason.
+   *   `RESULTS_MISCOUNTED` where its batch has not one result for each item, `QUEUE_FULL` where too
+   *   many wait already, `DEADLINE_EXCEEDED` where it waited too long; the signal's reason.
    */
-  infer(item: Item, cost: BatchCost, signal: AbortSignal): Promise<Result>;
+  infer(item: Item, cost: BatchCost, signal: AbortSignal, turn?: Turn): Promise<Result>;
   /** Has what waits now computed, in batches that are not full where it does not fill them. */
   flush(): void;
   /** Rejects what waits, aborts what is computed, and waits for that. The models stay open. */
@@ -64,15 +77,16 @@ export interface BatchContext {
  */
 export function batched<Item, Result>(
   models: readonly BatchModel<Item, Result>[],
-  limits: BatchLimits,
+  given: BatchLimits,
   context: BatchContext,
 ): Batched<Item, Result> {
-  return new Batcher(models, limits, context);
+  return new Batcher(models, given, context);
 }
 
 /** An item that waits, or is computed. */
 class Pending<Item, Result> implements Abortable, Waiting<Pending<Item, Result>> {
-  readonly priority = 0;
+  readonly priority: number;
+  readonly deadlineMs: number;
   readonly item: Item;
   readonly cost: BatchCost;
   readonly signal: AbortSignal;
@@ -81,6 +95,8 @@ class Pending<Item, Result> implements Abortable, Waiting<Pending<Item, Result>>
   readonly arrivedMs: number;
   readonly outcome = Promise.withResolvers<Result>();
   isSettled = false;
+  /** Takes back the timer of its deadline. */
+  cancelDeadline: (() => void) | undefined;
   /** Called when its caller does not wait any more. */
   onAbort: (pending: Pending<Item, Result>) => void = () => {};
 
@@ -90,7 +106,10 @@ class Pending<Item, Result> implements Abortable, Waiting<Pending<Item, Result>>
     signal: AbortSignal,
     arrival: number,
     arrivedMs: number,
+    turn: Turn | undefined,
   ) {
+    this.priority = turn?.priority ?? 0;
+    this.deadlineMs = turn?.deadlineMs ?? Number.POSITIVE_INFINITY;
     this.item = item;
     this.cost = cost;
     this.signal = signal;
@@ -105,11 +124,13 @@ class Pending<Item, Result> implements Abortable, Waiting<Pending<Item, Result>>
 
   resolve(result: Result): void {
     this.isSettled = true;
+    this.cancelDeadline?.();
     this.outcome.resolve(result);
   }
 
   reject(error: unknown): void {
     this.isSettled = true;
+    this.cancelDeadline?.();
     this.outcome.reject(error);
   }
 }
@@ -119,6 +140,7 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
   readonly #replicas: number;
   readonly #delayMs: number;
   readonly #fillsBatches: boolean;
+  readonly #maxQueueSize: number | undefined;
   #arrivals = 0;
   /** Of all that ever came, so many wait for no others. */
   #flushedArrivals = 0;
@@ -137,15 +159,16 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
 
   constructor(
     models: readonly BatchModel<Item, Result>[],
-    limits: BatchLimits,
+    given: BatchLimits,
     context: BatchContext,
   ) {
     this.#context = context;
     this.#replicas = models.length;
     this.#idle = [...models];
-    this.#delayMs = limits.maxBatchDelayMs ?? 0;
-    this.#fillsBatches = limits.fillsBatches ?? false;
-    this.#size = new BatchSize(limits);
+    this.#delayMs = given.maxBatchDelayMs ?? 0;
+    this.#fillsBatches = given.fillsBatches ?? false;
+    this.#maxQueueSize = given.maxQueueSize;
+    this.#size = new BatchSize(given);
   }
 
   get bounds(): BatchBounds {
@@ -162,16 +185,32 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
     return computed + Math.max(computed, lookAheadRows);
   }
 
-  infer(item: Item, cost: BatchCost, signal: AbortSignal): Promise<Result> {
+  infer(item: Item, cost: BatchCost, signal: AbortSignal, turn?: Turn): Promise<Result> {
     if (this.#closedBy) return Promise.reject(this.#closedBy);
     const nowMs = this.#context.clock.monotonic();
-    const pending = new Pending<Item, Result>(item, cost, signal, this.#arrivals++, nowMs);
+    const pending = new Pending<Item, Result>(item, cost, signal, this.#arrivals++, nowMs, turn);
     pending.onAbort = this.#forget;
     this.#watch.add(signal, pending);
-    if (pending.isSettled) return pending.outcome.promise;
-    this.#queue.add(pending);
-    this.#schedule();
+    if (!pending.isSettled) this.#enqueue(pending);
     return pending.outcome.promise;
+  }
+
+  #enqueue(pending: Pending<Item, Result>): void {
+    const most = this.#maxQueueSize ?? Math.max(limits.maxQueueSize, this.capacity);
+    if (this.#queue.size >= most) {
+      return this.#reject(pending, new SluiceError("QUEUE_FULL", `${most} requests wait already`));
+    }
+    if (this.#isOverdue(pending)) return this.#rejectOverdue(pending);
+    this.#queue.add(pending);
+    const { arrivedMs, deadlineMs } = pending;
+    if (deadlineMs !== Number.POSITIVE_INFINITY) {
+      // Nobody would thank a batch that waits for more until it is too late.
+      if (deadlineMs <= arrivedMs + this.#delayMs) this.#flushedArrivals = this.#arrivals;
+      pending.cancelDeadline = this.#context.clock.schedule(deadlineMs - arrivedMs, () => {
+        if (this.#queue.remove(pending)) this.#rejectOverdue(pending);
+      });
+    }
+    this.#schedule();
   }
 
   flush(): void {
@@ -210,9 +249,20 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
     while (this.#idle.length > 0) {
       const batch = this.#halves.shift() ?? this.#formBatch();
       if (batch === undefined) return;
+      for (const pending of batch) if (this.#isOverdue(pending)) this.#rejectOverdue(pending);
       const open = batch.filter(({ isSettled }) => !isSettled);
       if (open.length > 0) this.#start(this.#idle.shift()!, open);
     }
+  }
+
+  #isOverdue({ deadlineMs }: Pending<Item, Result>): boolean {
+    const isLimited = deadlineMs !== Number.POSITIVE_INFINITY;
+    return isLimited && deadlineMs <= this.#context.clock.monotonic();
+  }
+
+  #rejectOverdue(pending: Pending<Item, Result>): void {
+    const waitedMs = Math.round(this.#context.clock.monotonic() - pending.arrivedMs);
+    this.#reject(pending, new SluiceError("DEADLINE_EXCEEDED", `after ${waitedMs} ms`));
   }
 
   #formBatch(): Pending<Item, Result>[] | undefined {

@@ -69,7 +69,8 @@ export class BatchedStage implements Stage {
       batchSize === undefined
         ? { maxBatchRows: limits.defaultStageRows, maxBatchChars: limits.defaultStageChars }
         : { maxBatchRows: batchSize, fillsBatches: true };
-    this.#batched = batched(models, size, context);
+    // What a stage made is in memory already: to refuse it would free nothing, and lose rows.
+    this.#batched = batched(models, { ...size, maxQueueSize: Number.POSITIVE_INFINITY }, context);
   }
 
   get state(): StageState {

@@ -40,7 +40,8 @@ export class WholeBatchStage implements Stage {
       },
     }));
     // What is batched here are batches: a replica computes one at a time.
-    this.#batched = batched(models, { maxBatchRows: 1 }, context);
+    const size = { maxBatchRows: 1, maxQueueSize: Number.POSITIVE_INFINITY };
+    this.#batched = batched(models, size, context);
   }
 
   get state(): StageState {

@@ -353,7 +353,7 @@ describe("a caller that does not wait any more", () => {
     const clock = virtualClock();
     const { batches, model } = recorded(clock);
     const engine = over(clock, [model], { maxBatchRows: 1 });
-    const leaving = range(60_000).map(() => new AbortController());
+    const leaving = range(40_000).map(() => new AbortController());
     const asked = leaving.map((each, item) => engine.infer(item, {}, each.signal));
     const settled = Promise.allSettled(asked);
     for (const each of leaving.slice(1).reverse()) each.abort();
@@ -400,4 +400,159 @@ it("rejects all that it holds when it is closed", async () => {
   clock.schedule(15, () => void engine.close());
   expect(await clock.run(asked)).toEqual(["0", "ENGINE_DIED", "ENGINE_DIED"]);
   await expect(engine.infer(3, {}, signal)).rejects.toThrow("it was closed");
+});
+
+describe("a queue that is bounded", () => {
+  it("refuses what comes beyond it at once, and takes more when there is room", async () => {
+    const clock = virtualClock();
+    const { batches, model } = recorded(clock);
+    const engine = over(clock, [model], { maxBatchRows: 2, maxQueueSize: 3 });
+    const code = { code: "QUEUE_FULL", retryable: true };
+    const first = range(3).map((item) => engine.infer(item, {}, signal));
+    await expect(engine.infer(3, {}, signal)).rejects.toMatchObject(code);
+    await clock.run(sleep(clock, 5));
+    const later = [4, 5].map((item) => engine.infer(item, {}, signal));
+    await expect(engine.infer(6, {}, signal)).rejects.toMatchObject(code);
+    expect(await clock.run(Promise.all([...first, ...later]))).toEqual(answers([0, 1, 2, 4, 5]));
+    expect(batches).toEqual([[0, 1], [2, 4], [5]]);
+  });
+
+  it("holds a batch that was put back, and what an engine can use, whatever is said", async () => {
+    const clock = virtualClock();
+    const { model } = recorded(clock, (batch) => {
+      if (batch.length > 1) throw new Error("CUDA out of memory");
+      return answers(batch);
+    });
+    const engine = over(clock, [model], { maxBatchRows: 4, maxQueueSize: 4 });
+    expect(await clock.run(outcomes(engine, range(4)))).toEqual(answers(range(4)));
+    const large = over(clock, [model], { maxBatchRows: 65_536 });
+    expect(large.capacity).toBe(131_072);
+  });
+});
+
+describe("a deadline", () => {
+  it("rejects what still waits then, and it is never computed", async () => {
+    const clock = virtualClock();
+    const { batches, model } = recorded(clock);
+    const engine = over(clock, [model], { maxBatchRows: 1 });
+    const asked = [
+      engine.infer(0, {}, signal, { deadlineMs: 5 }),
+      engine.infer(1, {}, signal, { deadlineMs: 15 }),
+      engine.infer(2, {}, signal, { deadlineMs: 15 }),
+      engine.infer(3, {}, signal),
+    ];
+    const rejectedMs = asked[2]!.catch(() => clock.monotonic());
+    const found = await clock.run(Promise.allSettled(asked));
+    expect(found.map((each) => each.status)).toEqual([
+      ...["fulfilled", "fulfilled", "rejected", "fulfilled"],
+    ]);
+    expect(found[2]).toMatchObject({
+      reason: { code: "DEADLINE_EXCEEDED", retryable: false, scope: "row" },
+    });
+    expect(await rejectedMs).toBe(15);
+    expect(batches).toEqual([[0], [1], [3]]);
+  });
+
+  it("that is over already is not queued, nor computed where the timer comes late", async () => {
+    const clock = virtualClock();
+    const { batches, model } = recorded(clock);
+    const engine = over(clock, [model]);
+    await clock.run(sleep(clock, 20));
+    const over20 = engine.infer(0, {}, signal, { deadlineMs: 20 });
+    await expect(over20).rejects.toMatchObject({ code: "DEADLINE_EXCEEDED" });
+    expect(engine.waiting).toBe(0);
+    let nowMs = 0;
+    const late = { now: () => 0, monotonic: () => nowMs, schedule: () => () => {} };
+    const lateEngine = batched([model], { maxBatchRows: 4 }, { clock: late, logger: silentLogger });
+    const asked = lateEngine.infer(1, {}, signal, { deadlineMs: 1 });
+    nowMs = 2;
+    await expect(asked).rejects.toMatchObject({ code: "DEADLINE_EXCEEDED" });
+    expect(batches).toEqual([]);
+  });
+
+  it("sooner than the delay of a batch has it start at once", async () => {
+    const clock = virtualClock();
+    const { batches, model } = recorded(clock);
+    const engine = over(clock, [model], { maxBatchDelayMs: 50 });
+    const asked = [engine.infer(0, {}, signal), engine.infer(1, {}, signal, { deadlineMs: 30 })];
+    await clock.run(Promise.all(asked));
+    expect(clock.monotonic()).toBe(10);
+    expect(batches).toEqual([[0, 1]]);
+  });
+
+  it("leaves no timer behind once it is answered, aborted or closed", async () => {
+    const timers = new Set<object>();
+    const clock = virtualClock();
+    const counted = {
+      now: () => clock.now(),
+      monotonic: () => clock.monotonic(),
+      schedule(delayMs: number, callback: () => void) {
+        const timer = {};
+        timers.add(timer);
+        const cancel = clock.schedule(delayMs, () => {
+          timers.delete(timer);
+          callback();
+        });
+        return () => {
+          timers.delete(timer);
+          cancel();
+        };
+      },
+    };
+    const { model } = recorded(clock);
+    const context = { clock: counted, logger: silentLogger };
+    const engine = batched([model], { maxBatchRows: 1 }, context);
+    const leaving = new AbortController();
+    const asked = [
+      engine.infer(0, {}, signal, { deadlineMs: 1000 }),
+      engine.infer(1, {}, leaving.signal, { deadlineMs: 1000 }),
+      engine.infer(2, {}, signal, { deadlineMs: 1000 }),
+    ];
+    const settled = Promise.allSettled(asked);
+    leaving.abort();
+    await clock.run(asked[0]!);
+    expect(timers.size).toBe(1);
+    await engine.close();
+    await settled;
+    expect(timers.size).toBe(0);
+  });
+});
+
+describe("priority", () => {
+  it("goes before what came earlier, and first come goes first within one", async () => {
+    const clock = virtualClock();
+    const { batches, model } = recorded(clock);
+    const engine = over(clock, [model], { maxBatchRows: 2 });
+    const priorities = [0, 0, -1, 5, undefined, 5];
+    const asked = priorities.map((priority, item) => engine.infer(item, {}, signal, { priority }));
+    await clock.run(Promise.all(asked));
+    expect(batches).toEqual([
+      [3, 5],
+      [0, 1],
+      [4, 2],
+    ]);
+  });
+
+  it("keeps its place when its batch did not fit into memory", async () => {
+    const clock = virtualClock();
+    const { batches, model } = recorded(clock, (batch) => {
+      if (batch.length > 1) throw new Error("CUDA out of memory");
+      return answers(batch);
+    });
+    const engine = over(clock, [model], { maxBatchRows: 2 });
+    const asked = [0, 1, 2].map((item) => engine.infer(item, {}, signal, { priority: item }));
+    await clock.run(Promise.all(asked));
+    expect(batches).toEqual([[2, 1], [2], [1], [0]]);
+  });
+
+  it("does not make others wait longer for a batch with room than its delay", async () => {
+    const clock = virtualClock();
+    const { batches, model } = recorded(clock);
+    const engine = over(clock, [model], { maxBatchDelayMs: 50 });
+    const asked = [engine.infer(0, {}, signal)];
+    clock.schedule(40, () => void asked.push(engine.infer(1, {}, signal, { priority: 1 })));
+    await clock.run(sleep(clock, 61).then(() => Promise.all(asked)));
+    expect(batches).toEqual([[1, 0]]);
+    expect(clock.monotonic()).toBe(61);
+  });
 });
