@@ -189,7 +189,7 @@ async function throughSluice(
   load: ChatLoad,
   environment: Record<string, string>,
 ): Promise<ChatRun> {
-  const model = ["--model", modelPath, "--model.repack", "off", "--model.threads", `${threads}`];
+  const model = ["--model", modelPath, "--model.threads", `${threads}`];
   const rounds: ChatRun[] = [];
   for (let round = 0; round < setting.rounds; round++) {
     rounds.push(await runChats(setting, load, model, environment));

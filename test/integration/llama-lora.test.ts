@@ -74,7 +74,7 @@ describe("a LoRA adapter", () => {
     const { modelPath } = files as { modelPath: string };
     const engine = await openLlama(
       {
-        ...{ engine: "llama", name: modelPath, repack: "off", ...shape },
+        ...{ engine: "llama", name: modelPath, ...shape },
         lora: [{ path, scale: 0.5 }],
       },
       engineContext,
@@ -109,7 +109,7 @@ describe("a LoRA adapter", () => {
     const refusal = { code: "ADAPTER_UNUSABLE", message: expect.stringContaining("none.gguf") };
     await expect(open(lora)).rejects.toMatchObject(refusal);
     const { modelPath: name } = files as { modelPath: string };
-    const asked = openLlama({ engine: "llama", name, repack: "off", lora }, engineContext);
+    const asked = openLlama({ engine: "llama", name, lora }, engineContext);
     await expect(asked).rejects.toMatchObject(refusal);
   });
 });

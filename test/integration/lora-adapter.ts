@@ -1,5 +1,5 @@
 import { mix32 } from "../../src/foundation/random.ts";
-import { ggufFile, pair, type TinyTensor } from "../engines/llama/repack/tiny-gguf.ts";
+import { ggufFile, pair, type TinyTensor } from "../engines/tiny-gguf.ts";
 
 /** What an adapter changes: one matrix of each layer. */
 export interface AdapterShape {

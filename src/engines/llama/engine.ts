@@ -5,7 +5,6 @@ import type { Engine, EngineContext } from "../engine.ts";
 import type { DeviceOptions } from "../engine-description.ts";
 import { openHostedEngine } from "../host/client.ts";
 import { keptSha256 } from "../models/kept-digest.ts";
-import type { ResolvedModel } from "../models/model-context.ts";
 import { resolveModel } from "../models/models.ts";
 import { modelFiles } from "../models/split-files.ts";
 import { locateEnginePackage } from "../packages/packages.ts";
@@ -13,8 +12,6 @@ import { visibleDevices } from "./devices.ts";
 import type { HostedLlamaOptions } from "./hosted-llama.ts";
 import type { LoraAdapter } from "./loaded-llama.ts";
 import type { LlamaModelOptions } from "./options.ts";
-import { measuredContextTokens, measuredSequences } from "./repack/speed.ts";
-import { type ChooseOptions, chooseWeights, machineName, ownWeights } from "./repack/weights.ts";
 import { withVectors } from "./with-vectors.ts";
 
 /**
@@ -29,21 +26,16 @@ export async function openLlama(
   options: LlamaModelOptions,
   context: EngineContext,
 ): Promise<Engine> {
-  const model = await resolveModel(options.name, context, { download: true });
+  const { path: modelPath, sha256 } = await resolveModel(options.name, context, { download: true });
   const { entry: modulePath } = await locateEnginePackage("llama", context, { install: true });
-  const { path: modelPath, weights } =
-    options.repack === "off"
-      ? ownWeights(model)
-      : await chooseWeights(weightsOptions(model, modulePath, options, context), context);
-  const digested = {
-    ...weights,
-    sha256:
-      weights.sha256 ?? (await keptSha256(await modelFiles(modelPath), context.homeDirectory)),
+  const weights = {
+    file: basename(modelPath),
+    sha256: sha256 ?? (await keptSha256(await modelFiles(modelPath), context.homeDirectory)),
     ...(options.lora && {
       lora: await Promise.all(options.lora.map((adapter) => adapterWeights(adapter, context))),
     }),
   };
-  const hosted = { ...options, modelPath, modulePath, weights: digested };
+  const hosted = { ...options, modelPath, modulePath, weights };
   const engine = await openLlamaFrom(hosted, context);
   const embeddingContexts = contextsForVectors(engine.choices);
   if (embeddingContexts === 1) return engine;
@@ -74,21 +66,6 @@ async function adapterWeights(
     throw new SluiceError("ADAPTER_UNUSABLE", detail, { file: path, field: "model.lora", cause });
   });
   return { file: basename(path), sha256, scale };
-}
-
-function weightsOptions(
-  model: ResolvedModel,
-  modulePath: string,
-  { threads, gpuLayers, devices, mainGpu }: LlamaModelOptions,
-  context: EngineContext,
-): ChooseOptions {
-  const shape = { sequences: measuredSequences, contextTokens: measuredContextTokens, threads };
-  const measured = { ...shape, gpuLayers, devices, mainGpu, modulePath };
-  return {
-    model,
-    machine: machineName(modulePath, gpuLayers),
-    open: (modelPath) => openLlamaFrom({ ...measured, modelPath }, context),
-  };
 }
 
 /** As `openLlama`, of files that are known. */

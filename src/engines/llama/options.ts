@@ -23,12 +23,6 @@ export const llamaModel = z.strictObject({
     count.max(256).optional(),
   ),
   contextTokens: count.optional().describe("Tokens of prompt and answer a request may have"),
-  repack: z
-    .enum(["auto", "off"])
-    .optional()
-    .describe(
-      "Slow weights are turned into Q8_0 once, where that is measured to pay; default auto",
-    ),
   threads: setting("operation", "CPU threads of the model; default: cores", count.optional()),
   batchTokens: setting("operation", "Tokens computed in one pass; default 512", count.optional()),
   gpuLayers: setting(

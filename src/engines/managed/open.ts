@@ -4,8 +4,8 @@ import type { Json } from "../../foundation/json.ts";
 import { assignedDevices, visibilityVariables } from "../devices.ts";
 import type { Engine, EngineContext } from "../engine.ts";
 import { contextShape } from "../llama/context-shape.ts";
+import { readGgufMetadata } from "../llama/gguf-metadata.ts";
 import type { GgufMetadata } from "../llama/node-llama-cpp.ts";
-import { readGgufHeader } from "../llama/repack/gguf-header.ts";
 import { keptSha256 } from "../models/kept-digest.ts";
 import { resolveModel } from "../models/models.ts";
 import { modelFiles } from "../models/split-files.ts";
@@ -89,10 +89,7 @@ async function shapeOf(
 
 /** A file of a kind that only the server reads says nothing here of its memory. */
 async function metadataOf(modelPath: string): Promise<GgufMetadata> {
-  return readGgufHeader(modelPath).then(
-    ({ metadata }) => metadata,
-    () => ({}),
-  );
+  return readGgufMetadata(modelPath).catch(() => ({}));
 }
 
 /** Whether the context lies in the memory of a GPU, to which the server sees. */

@@ -20,7 +20,6 @@ import type { DownloadProgress, ModelContext, ResolvedModel } from "./model-cont
 import { parseModelName } from "./model-reference.ts";
 import { hashFiles, isGguf } from "./part-file.ts";
 import { refusePytorchModel } from "./pytorch-folder.ts";
-import { removeRepacked } from "./repacked.ts";
 import { modelFiles } from "./split-files.ts";
 
 /** How a model is looked for. */
@@ -135,8 +134,8 @@ export async function pullModel(
 }
 
 /**
- * Removes a model, what was repacked from it, and what a broken download left of it from the cache;
- * gives the bytes that are free again, 0 when nothing was there.
+ * Removes a model and what a broken download left of it from the cache; gives the bytes that are
+ * free again, 0 when nothing was there.
  *
  * @throws SluiceError `MODEL_UNKNOWN`; `USAGE` for a plain path, which is not ours to remove.
  */
@@ -150,11 +149,7 @@ export async function removeModel(name: string, context: ModelContext): Promise<
   const place = cachePlace(context.homeDirectory, reference);
   const { clock, random, signal } = context;
   try {
-    return await withFileLock(place.lock, { clock, random, signal }, async () => {
-      const cached = await readCached(place);
-      const repacked = cached ? await removeRepacked(context.homeDirectory, cached.sha256) : 0;
-      return repacked + (await clearPlace(place));
-    });
+    return await withFileLock(place.lock, { clock, random, signal }, () => clearPlace(place));
   } catch (error) {
     throw cacheError(error, modelsDirectory(context.homeDirectory));
   }

@@ -1,6 +1,7 @@
 import type { Json } from "../../foundation/json.ts";
 import { checkJob } from "./check.ts";
 import { JobDraft } from "./draft.ts";
+import { goneKeys } from "./kinds.ts";
 import { applyFlags, type JobFlags } from "./layers.ts";
 import { type Problem, problemsError } from "./problem.ts";
 import type { JobSpec } from "./schema.ts";
@@ -18,6 +19,7 @@ export async function changedJob(
   const draft = new JobDraft();
   const plain = JSON.parse(JSON.stringify(stored)) as Record<string, Json>;
   for (const [key, value] of Object.entries(plain)) draft.set([key], value, { from: "default" });
+  for (const key of Object.keys(goneKeys)) draft.set(key.split("."), null, { from: "default" });
   const problems: Problem[] = await applyFlags(draft, flags, sets);
   const checked = checkJob(draft);
   if ("problems" in checked) problems.push(...checked.problems);

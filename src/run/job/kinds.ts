@@ -4,6 +4,11 @@ import { withGenerationDefaults } from "./generation.ts";
 import type { JobSpec } from "./schema.ts";
 import { formOf, formsOf, type SchemaNode, schemaTree, stepInto } from "./schema-tree.ts";
 
+/** Keys that a job no longer has, and why. They count for nothing in the plans of earlier runs. */
+export const goneKeys: Readonly<Record<string, string>> = {
+  "model.repack": "is gone: weights are computed as their file has them; leave it out",
+};
+
 /** One value of a job, with what changing it does to a run that already has answers. */
 export interface KindedValue {
   path: readonly string[];
@@ -103,6 +108,9 @@ export function differingKeys(
 function valuesByKey(job: JobSpec, kinds: readonly SettingKind[]): Map<string, string> {
   // A default that is written out asks for the same as one that is not.
   const complete = { ...job, generation: withGenerationDefaults(job.generation) };
-  const values = settingKinds(complete).filter(({ kind }) => kinds.includes(kind));
+  const values = settingKinds(complete).filter(
+    ({ path, kind }) =>
+      kinds.includes(kind) && !Object.hasOwn(goneKeys, path.slice(0, 2).join(".")),
+  );
   return new Map(values.map(({ path, value }) => [path.join("."), canonicalJson(value)]));
 }

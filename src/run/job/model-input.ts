@@ -11,8 +11,6 @@ export interface JobModelLlama {
   sequences?: number | undefined;
   /** Tokens of prompt and answer a request may have. */
   contextTokens?: number | undefined;
-  /** Slow weights are turned into Q8_0 once, where that is measured to pay; default auto. */
-  repack?: "auto" | "off" | undefined;
   /** CPU threads of the model; default: cores. */
   threads?: number | undefined;
   /** Tokens computed in one pass; default 512. */

@@ -6,8 +6,8 @@ import { openLlamaServer, openVllm } from "../../../src/engines/managed/open.ts"
 import { llamaServerModel, vllmModel } from "../../../src/engines/managed/options.ts";
 import { silentLogger } from "../../../src/foundation/logger.ts";
 import { engineContext } from "../engine-context.ts";
-import { ggufFile, pair } from "../llama/repack/tiny-gguf.ts";
 import { keptLog } from "../openai/openai-engine.ts";
+import { ggufFile, pair } from "../tiny-gguf.ts";
 import { request, StandIn } from "./managed-engines.ts";
 
 const never = new AbortController().signal;

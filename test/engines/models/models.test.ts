@@ -1,4 +1,4 @@
-import { access, mkdir, readdir, readFile, stat, truncate, writeFile } from "node:fs/promises";
+import { access, readdir, readFile, stat, truncate, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Mirror } from "../../../src/engines/models/catalog.ts";
@@ -184,18 +184,6 @@ describe("the cache", () => {
     expect(await removeModel(name, context)).toBe(0);
     await expect(access(first.model.path)).rejects.toThrow();
     await expect(verifyModel(name, context)).rejects.toMatchObject({ code: "MODEL_MISSING" });
-  });
-
-  it("is emptied of what was repacked from a model as well", async () => {
-    const server = await serve(sendFile(file));
-    const context = await modelContext({ HF_ENDPOINT: server.origin });
-    const name = "hf:o/r/a.gguf";
-    const { sha256 } = (await pullModel(name, context)).model;
-    const directory = join(context.homeDirectory, "repacked", `${sha256}.Q8_0`);
-    await mkdir(directory, { recursive: true });
-    await writeFile(join(directory, "model.gguf"), "x".repeat(100_000));
-    expect(await removeModel(name, context)).toBeGreaterThan(100_000);
-    await expect(access(directory)).rejects.toThrow();
   });
 
   it("removes no file of the user's", async () => {
