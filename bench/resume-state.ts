@@ -7,11 +7,11 @@ import { systemClock } from "../src/foundation/clock.ts";
 import { silentLogger } from "../src/foundation/logger.ts";
 import { systemRandom } from "../src/foundation/random.ts";
 import { type Commit, noCounts } from "../src/run/attempt/commit.ts";
+import { attemptPaths, commitPath, partPath, partWidth } from "../src/run/directory/layout.ts";
+import { recordBytes } from "../src/run/directory/records.ts";
 import { loadJob } from "../src/run/job/load.ts";
-import { attemptPaths, commitPath, partPath, partWidth } from "../src/run/layout.ts";
-import { openOrPlan } from "../src/run/open-run.ts";
-import type { Plan } from "../src/run/plan.ts";
-import { recordBytes } from "../src/run/records.ts";
+import { openOrPlan } from "../src/run/plan/open-run.ts";
+import type { Plan } from "../src/run/plan/plan.ts";
 
 /** The plan of the run that `directory` is to hold: one row a task. Nothing is forced to disk. */
 export async function planOneRowTasks(input: string, directory: string): Promise<Plan> {

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Plan } from "../src/run/plan.ts";
+import type { Plan } from "../src/run/plan/plan.ts";
 import { shortRows } from "./loads.ts";
 import { runProgram, runSluice, settleDisk } from "./program.ts";
 import type { BenchResult } from "./result.ts";

@@ -101,10 +101,10 @@ export type {
 export type { Json, JsonObject } from "./foundation/json.ts";
 export type { Logger, LogLevel } from "./foundation/logger.ts";
 export { shares } from "./foundation/shares.ts";
-export type { RunEvent, RunSummary } from "./run/events.ts";
 export type { JobInput, JobSpec } from "./run/job/schema.ts";
-export type { RunPreview } from "./run/preview.ts";
+export type { RunPreview } from "./run/preview/preview.ts";
 export type { RunResult } from "./run/run-job.ts";
 export type { Manifest } from "./run/seal/manifest.ts";
 export type { Damage, Verification } from "./run/seal/verify.ts";
-export type { RunStatus, StatusReport, TaskStatus, WorkerStatus } from "./run/status.ts";
+export type { RunEvent, RunSummary } from "./run/status/events.ts";
+export type { RunStatus, StatusReport, TaskStatus, WorkerStatus } from "./run/status/status.ts";

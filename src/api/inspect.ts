@@ -4,11 +4,11 @@ import { type ExactRow, type LongNumbers, parseExactly } from "../foundation/exa
 import { linesOfChunks } from "../foundation/lines.ts";
 import { silentLogger } from "../foundation/logger.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
-import { locateRun } from "../run/locate.ts";
-import { resultChunks } from "../run/results.ts";
-import { runStorage } from "../run/run-storage.ts";
+import { locateRun } from "../run/directory/locate.ts";
+import { runStorage } from "../run/directory/run-storage.ts";
 import { type MendedVerification, verifyAndMend } from "../run/seal/verify-and-mend.ts";
-import { StatusReader, type StatusReport } from "../run/status.ts";
+import { resultChunks } from "../run/status/results.ts";
+import { StatusReader, type StatusReport } from "../run/status/status.ts";
 import { runDependencies } from "./run-dependencies.ts";
 import { thisProcess } from "./this-process.ts";
 

@@ -1,5 +1,5 @@
 import { asSluiceError, SluiceError } from "../foundation/errors.ts";
-import type { RunEvent } from "../run/events.ts";
+import type { RunEvent } from "../run/status/events.ts";
 
 /** What a person types, and the option of a program that does the same. */
 const words: readonly [typed: RegExp, written: string][] = [

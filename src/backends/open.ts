@@ -5,7 +5,7 @@ import { entryCommand } from "../entry.ts";
 import { lazily } from "../foundation/lazily.ts";
 import { limits } from "../foundation/limits.ts";
 import type { Logger } from "../foundation/logger.ts";
-import type { Backend } from "../run/backend.ts";
+import type { Backend } from "../run/dispatch/backend.ts";
 import type { JobSpec } from "../run/job/schema.ts";
 import type { InsideWorkerContext } from "./local/inside-worker.ts";
 import type { LocalBackendOptions, Machine } from "./local/local.ts";

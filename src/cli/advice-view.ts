@@ -1,8 +1,8 @@
 import type { Advice, AdviceOption } from "../run/advise/advise.ts";
 import type { Interval } from "../run/bill/interval.ts";
-import { duration } from "./progress-view.ts";
-import { counted, dollars, grouped } from "./quantities.ts";
-import { type Column, table } from "./table.ts";
+import { duration } from "../terminal/progress-view.ts";
+import { counted, dollars, grouped } from "../terminal/quantities.ts";
+import { type Column, table } from "../terminal/table.ts";
 
 const right = { align: "right" } as const;
 

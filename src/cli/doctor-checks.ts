@@ -14,7 +14,7 @@ import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import { sortableId } from "../foundation/ids.ts";
 import { silentLogger } from "../foundation/logger.ts";
 import { runCommand } from "../foundation/subprocess.ts";
-import { probeStore } from "../run/probe.ts";
+import { probeStore } from "../run/plan/probe.ts";
 import type { CliIo } from "./io.ts";
 
 /** One thing that was looked at. */

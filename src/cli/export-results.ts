@@ -15,8 +15,8 @@ import { nearest } from "../foundation/suggest.ts";
 import { EncodedFile, writeWhole } from "../run/output/encoded-file.ts";
 import { HashedFile } from "../run/output/hashed-file.ts";
 import { assertTable } from "../run/output/own-columns.ts";
+import { counted } from "../terminal/quantities.ts";
 import { type CliIo, write } from "./io.ts";
-import { counted } from "./quantities.ts";
 import type { RunTarget } from "./run-target.ts";
 
 /** In which form results are wanted, as the options say. */

@@ -8,9 +8,9 @@ import type { JobFile } from "../run/job/job-file.ts";
 import { type JobKey, jobKeys } from "../run/job/keys.ts";
 import type { JobFlags } from "../run/job/layers.ts";
 import type { LoadedJob } from "../run/job/load.ts";
+import { wrap } from "../terminal/table.ts";
 import type { CliIo } from "./io.ts";
 import { collect } from "./run-call.ts";
-import { wrap } from "./table.ts";
 
 /** Options that shape a job, as commander gives them to an action. */
 export type JobOptionValues = Readonly<Record<string, unknown>>;

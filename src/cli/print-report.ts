@@ -1,8 +1,8 @@
 import { dirname } from "node:path";
 import type { RunDependencies } from "../run/dependencies.ts";
-import type { RunSummary } from "../run/events.ts";
-import { reportPath } from "../run/layout.ts";
-import { fileChunks } from "../run/lines.ts";
+import { reportPath } from "../run/directory/layout.ts";
+import { fileChunks } from "../run/directory/lines.ts";
+import type { RunSummary } from "../run/status/events.ts";
 import { type CliIo, write } from "./io.ts";
 
 /** Prints the report of a sealed run, which is one line, in pieces of bounded size. */

@@ -2,8 +2,8 @@ import type { Command } from "commander";
 import type { StartOptions } from "../api/start-run.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import type { RunResult } from "../run/run-job.ts";
+import type { Progress } from "../terminal/progress.ts";
 import { type CliIo, write } from "./io.ts";
-import type { Progress } from "./progress.ts";
 import { report } from "./report.ts";
 
 /** How a call of `run`, `resume` or `retry` ended; the code is that of a signal. */

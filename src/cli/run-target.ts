@@ -6,10 +6,10 @@ import type { Storage } from "../data/storage/storage.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { type Logger, textLogger } from "../foundation/logger.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
-import { planPath, successPath } from "../run/layout.ts";
-import { locateRun, type RunLocation } from "../run/locate.ts";
-import { readPlan } from "../run/plan.ts";
-import { runStorage } from "../run/run-storage.ts";
+import { planPath, successPath } from "../run/directory/layout.ts";
+import { locateRun, type RunLocation } from "../run/directory/locate.ts";
+import { runStorage } from "../run/directory/run-storage.ts";
+import { readPlan } from "../run/plan/plan.ts";
 import type { CliIo } from "./io.ts";
 
 /** A run that a command was given. */

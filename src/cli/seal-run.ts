@@ -2,14 +2,14 @@ import { asSluiceError } from "../foundation/errors.ts";
 import { sortableId } from "../foundation/ids.ts";
 import { Coordinator, rulingCoordinator } from "../run/coordinate/coordinator.ts";
 import { runContext } from "../run/dependencies.ts";
-import { readPlan } from "../run/plan.ts";
-import { runStorage } from "../run/run-storage.ts";
+import { runStorage } from "../run/directory/run-storage.ts";
+import { readPlan } from "../run/plan/plan.ts";
 import { committedTasks } from "../run/seal/commits.ts";
 import type { Manifest } from "../run/seal/manifest.ts";
 import { sealRun } from "../run/seal/seal.ts";
 import type { ServeOptions } from "../run/worker/serve.ts";
+import type { Progress } from "../terminal/progress.ts";
 import type { CliIo } from "./io.ts";
-import type { Progress } from "./progress.ts";
 
 type SealTarget = Pick<ServeOptions, "location" | "dependencies" | "generation">;
 

@@ -2,13 +2,13 @@ import { runDependencies } from "../api/run-dependencies.ts";
 import { absoluteLocation } from "../data/storage/open.ts";
 import { isJsonObject, type Json } from "../foundation/json.ts";
 import { silentLogger } from "../foundation/logger.ts";
+import { locateRun } from "../run/directory/locate.ts";
+import { runStorage } from "../run/directory/run-storage.ts";
 import type { JobSpec } from "../run/job/schema.ts";
-import { locateRun } from "../run/locate.ts";
 import { answerInBatchLine, idFieldOf, writesBatchLines } from "../run/openai-batch/batch-lines.ts";
-import { firstResults } from "../run/results.ts";
-import { runStorage } from "../run/run-storage.ts";
+import { firstResults } from "../run/status/results.ts";
+import { table } from "../terminal/table.ts";
 import type { CliIo } from "./io.ts";
-import { table } from "./table.ts";
 
 const maxLabelWidth = 24;
 

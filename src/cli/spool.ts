@@ -1,13 +1,13 @@
 import { sha256Stream } from "../foundation/hashing.ts";
 import { sortableId } from "../foundation/ids.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
+import { planPath, stdinPrefix } from "../run/directory/layout.ts";
+import { locateRun } from "../run/directory/locate.ts";
+import { readJson } from "../run/directory/records.ts";
+import { runStorage } from "../run/directory/run-storage.ts";
 import type { JobSpec } from "../run/job/schema.ts";
-import { planPath, stdinPrefix } from "../run/layout.ts";
-import { locateRun } from "../run/locate.ts";
-import { assertFree } from "../run/open-run.ts";
-import type { Plan } from "../run/plan.ts";
-import { readJson } from "../run/records.ts";
-import { runStorage } from "../run/run-storage.ts";
+import { assertFree } from "../run/plan/open-run.ts";
+import type { Plan } from "../run/plan/plan.ts";
 import type { CliIo } from "./io.ts";
 
 /**

@@ -11,18 +11,18 @@ import type { Logger } from "../foundation/logger.ts";
 import { parseShare, shareOf } from "../foundation/shares.ts";
 import { openBudget } from "../run/bill/open-budget.ts";
 import { watchCancel } from "../run/coordinate/coordinator.ts";
-import { Dispatcher, type WorkerHandle } from "../run/dispatch.ts";
-import { FailedRows } from "../run/failed-rows.ts";
-import { type Plan, readPlan, TaskTable } from "../run/plan.ts";
-import { assertBegunSo } from "../run/probe.ts";
-import { finishReplacement } from "../run/replace-run.ts";
+import { runStorage } from "../run/directory/run-storage.ts";
+import { Dispatcher, type WorkerHandle } from "../run/dispatch/dispatch.ts";
+import { FailedRows } from "../run/dispatch/failed-rows.ts";
+import { type Plan, readPlan, TaskTable } from "../run/plan/plan.ts";
+import { assertBegunSo } from "../run/plan/probe.ts";
+import { finishReplacement } from "../run/plan/replace-run.ts";
 import { failedRowsAllowed, withinBudget } from "../run/run-job.ts";
-import { runStorage } from "../run/run-storage.ts";
 import { committedTasks } from "../run/seal/commits.ts";
 import type { FromWorker, ToWorker } from "../run/worker/protocol.ts";
 import { type ServeOptions, serveWorker } from "../run/worker/serve.ts";
+import { openProgress } from "../terminal/progress.ts";
 import type { CliIo } from "./io.ts";
-import { openProgress } from "./progress.ts";
 import { sealIfComplete } from "./seal-run.ts";
 
 /**

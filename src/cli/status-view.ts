@@ -1,12 +1,12 @@
 import type { Usage } from "../foundation/inference.ts";
 import type { Spending } from "../run/bill/spending.ts";
-import { cutText } from "../run/cut-answers.ts";
-import { stateOrder } from "../run/state-words.ts";
-import type { RunStatus, StatusReport, TaskStatus, WorkerStatus } from "../run/status.ts";
-import { duration, percent, rate } from "./progress-view.ts";
-import { counted, dollars, grouped, sized, spentOf } from "./quantities.ts";
+import { cutText } from "../run/status/cut-answers.ts";
+import { stateOrder } from "../run/status/state-words.ts";
+import type { RunStatus, StatusReport, TaskStatus, WorkerStatus } from "../run/status/status.ts";
+import { duration, percent, rate } from "../terminal/progress-view.ts";
+import { counted, dollars, grouped, sized, spentOf } from "../terminal/quantities.ts";
+import { clip, table } from "../terminal/table.ts";
 import { resumeCommand, retrySteps } from "./summary-view.ts";
-import { clip, table } from "./table.ts";
 
 /** A status as lines for people, none longer than `columns`. */
 export function statusLines(

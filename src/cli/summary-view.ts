@@ -1,20 +1,20 @@
 import { type ErrorCode, errorTable, exitCodes } from "../foundation/error-table.ts";
 import { rulingCoordinator } from "../run/coordinate/coordinator.ts";
-import { cutRetryOf, cutText } from "../run/cut-answers.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
-import type { RunSummary } from "../run/events.ts";
-import { locateRun } from "../run/locate.ts";
-import { readPlan } from "../run/plan.ts";
+import { locateRun } from "../run/directory/locate.ts";
+import { runStorage } from "../run/directory/run-storage.ts";
+import { readPlan } from "../run/plan/plan.ts";
 import type { RunResult } from "../run/run-job.ts";
-import { runStorage } from "../run/run-storage.ts";
 import { readManifest } from "../run/seal/seals.ts";
-import { duplicatesNotice } from "../run/summary.ts";
-import { type Paint, paintFor } from "./colors.ts";
+import { cutRetryOf, cutText } from "../run/status/cut-answers.ts";
+import type { RunSummary } from "../run/status/events.ts";
+import { duplicatesNotice } from "../run/status/summary.ts";
+import { type Paint, paintFor } from "../terminal/colors.ts";
+import { duration, rate } from "../terminal/progress-view.ts";
+import { counted, dollars, grouped } from "../terminal/quantities.ts";
+import { clip, wrap } from "../terminal/table.ts";
 import type { CliIo } from "./io.ts";
-import { duration, rate } from "./progress-view.ts";
-import { counted, dollars, grouped } from "./quantities.ts";
 import { argumentOf } from "./run-target.ts";
-import { clip, wrap } from "./table.ts";
 
 /** What a person is told beside the summary. */
 interface SummaryFacts {

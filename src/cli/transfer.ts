@@ -5,9 +5,9 @@ import type {
 } from "../data/transfer/transfer.ts";
 import type { TransferContext } from "../data/transfer/upload.ts";
 import { errorFromRecord, SluiceError } from "../foundation/errors.ts";
+import { counted } from "../terminal/quantities.ts";
 import type { CliIo } from "./io.ts";
 import { write } from "./io.ts";
-import { counted } from "./quantities.ts";
 
 /** Options of `sluice upload` and `sluice download`. */
 export interface TransferFlags {
@@ -33,7 +33,7 @@ export async function transfer(
       import("../api/run-dependencies.ts"),
       import("../data/s3/store-options.ts"),
       import("./download-context.ts"),
-      import("./download-progress.ts"),
+      import("../terminal/download-progress.ts"),
     ]);
   const reporter = downloadReporter(io);
   await untilStopped(io, async ({ clock, random, environment, logger, signal }) => {

@@ -3,7 +3,7 @@ import { toColumns } from "../foundation/column-batch.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import type { ExactRow } from "../foundation/exact-json.ts";
 import type { JobInput } from "../run/job/schema.ts";
-import type { RunPreview } from "../run/preview.ts";
+import type { RunPreview } from "../run/preview/preview.ts";
 import { batchStage } from "./batch-stage.ts";
 import {
   countRows,

@@ -1,5 +1,5 @@
 import type { StageState } from "../engines/engine.ts";
-import type { RunEvent } from "../run/events.ts";
+import type { RunEvent } from "../run/status/events.ts";
 
 /** What the stages of a run did, from what its workers tell. */
 export class StageTally {

@@ -3,9 +3,9 @@ import { sortableId } from "../foundation/ids.ts";
 import { requestCancel } from "./coordinate/coordinator.ts";
 import { lookAtLives, type RunLives } from "./coordinate/lives.ts";
 import type { RunDependencies } from "./dependencies.ts";
-import type { RunLocation } from "./locate.ts";
-import { readPlan } from "./plan.ts";
-import { runStorage } from "./run-storage.ts";
+import type { RunLocation } from "./directory/locate.ts";
+import { runStorage } from "./directory/run-storage.ts";
+import { readPlan } from "./plan/plan.ts";
 
 /** What became of a request to cancel. */
 export type CancelEnd =

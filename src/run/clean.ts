@@ -14,16 +14,16 @@ import {
   planPathOf,
   probePrefix,
   workerPrefix,
-} from "./layout.ts";
-import { staleLeftovers } from "./leftovers.ts";
-import type { RunLocation } from "./locate.ts";
+} from "./directory/layout.ts";
+import { staleLeftovers } from "./directory/leftovers.ts";
+import type { RunLocation } from "./directory/locate.ts";
+import { readJson } from "./directory/records.ts";
+import { runStorage } from "./directory/run-storage.ts";
 import { publishedForm } from "./output/published-form.ts";
-import { type Plan, readPlan } from "./plan.ts";
-import { readJson } from "./records.ts";
-import { spooledInputs } from "./replace-run.ts";
+import { type Plan, readPlan } from "./plan/plan.ts";
+import { spooledInputs } from "./plan/replace-run.ts";
 import { abandon, answeredNothing, openRetry } from "./retry/abandon-retry.ts";
 import { cutRows } from "./retry/cut-rows.ts";
-import { runStorage } from "./run-storage.ts";
 import type { Manifest } from "./seal/manifest.ts";
 import { completeSeal } from "./seal/publish-seal.ts";
 

@@ -3,10 +3,10 @@ import type { Storage } from "../data/storage/storage.ts";
 import type { Clock } from "../foundation/clock.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
-import { reachOf } from "./asked-files.ts";
 import type { Processes } from "./coordinate/processes.ts";
-import type { RunLocation } from "./locate.ts";
-import type { Plan } from "./plan.ts";
+import type { RunLocation } from "./directory/locate.ts";
+import { reachOf } from "./plan/asked-files.ts";
+import type { Plan } from "./plan/plan.ts";
 import type { RunContext } from "./run-context.ts";
 
 /** What the run floor may use of the outside world. */

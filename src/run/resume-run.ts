@@ -1,14 +1,14 @@
 import type { Storage } from "../data/storage/storage.ts";
 import { rulingCoordinator } from "./coordinate/coordinator.ts";
 import type { RunDependencies } from "./dependencies.ts";
+import type { RunLocation } from "./directory/locate.ts";
+import { runStorage } from "./directory/run-storage.ts";
 import type { JobSpec } from "./job/schema.ts";
-import type { RunLocation } from "./locate.ts";
-import { type Plan, readPlan } from "./plan.ts";
+import { type Plan, readPlan } from "./plan/plan.ts";
 import { openRetry } from "./retry/abandon-retry.ts";
 import { assertLoadable } from "./retry/plan-retry.ts";
 import { resumeRetry } from "./retry/run-retry.ts";
 import { type RunJobOptions, type RunResult, runJob } from "./run-job.ts";
-import { runStorage } from "./run-storage.ts";
 import { readManifest } from "./seal/seals.ts";
 
 export interface ResumeOptions extends Omit<RunJobOptions, "isExtended" | "overwrite" | "fork"> {

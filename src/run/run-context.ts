@@ -3,7 +3,7 @@ import type { Storage } from "../data/storage/storage.ts";
 import type { Clock } from "../foundation/clock.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
-import type { Plan } from "./plan.ts";
+import type { Plan } from "./plan/plan.ts";
 
 /** What everything that works on one generation of one run is given. */
 export interface RunContext {

@@ -4,35 +4,35 @@ import { asSluiceError, type SluiceError } from "../foundation/errors.ts";
 import { addUsage } from "../foundation/inference.ts";
 import { type AttemptCounts, addCounts, addErrors, noCounts } from "./attempt/commit.ts";
 import { ProposedCommits } from "./attempt/proposed-commits.ts";
-import { type Backend, isCancellation } from "./backend.ts";
 import { openBudget } from "./bill/open-budget.ts";
 import { usdOf } from "./bill/prices.ts";
 import { Coordinator } from "./coordinate/coordinator.ts";
-import { cutNotice } from "./cut-answers.ts";
 import type { RunDependencies } from "./dependencies.ts";
-import type { DispatchEnd } from "./dispatch.ts";
-import { effectNotices } from "./effect-notices.ts";
-import { EventLog } from "./event-log.ts";
-import type { RunEvent, RunSummary } from "./events.ts";
-import { hostedNotice } from "./hosted-notice.ts";
-import { inputNotices } from "./input-notices.ts";
+import { manifestPathOf, reportPath } from "./directory/layout.ts";
+import { removeStaleLeftovers } from "./directory/leftovers.ts";
+import type { RunLocation } from "./directory/locate.ts";
+import { type Backend, isCancellation } from "./dispatch/backend.ts";
+import type { DispatchEnd } from "./dispatch/dispatch.ts";
 import { generationNotices } from "./job/generation.ts";
 import type { JobSpec } from "./job/schema.ts";
-import { manifestPathOf, reportPath } from "./layout.ts";
-import { removeStaleLeftovers } from "./leftovers.ts";
-import type { RunLocation } from "./locate.ts";
-import { type OpenedRun, openOrPlan } from "./open-run.ts";
-import { type Plan, TaskTable } from "./plan.ts";
+import { effectNotices } from "./plan/effect-notices.ts";
+import { hostedNotice } from "./plan/hosted-notice.ts";
+import { inputNotices } from "./plan/input-notices.ts";
+import { type OpenedRun, openOrPlan } from "./plan/open-run.ts";
+import { type Plan, TaskTable } from "./plan/plan.ts";
+import { firstRowsNotices } from "./plan/sample-notices.ts";
 import { writeAxolotlReport } from "./report/axolotl-report.ts";
 import { reuseNotices } from "./reuse/with-reuse.ts";
 import type { RunContext } from "./run-context.ts";
-import { firstRowsNotices } from "./sample-notices.ts";
 import { committedTasks, readCommits } from "./seal/commits.ts";
 import type { Manifest } from "./seal/manifest.ts";
 import { completeSeal } from "./seal/publish-seal.ts";
 import { sealRun } from "./seal/seal.ts";
-import { openCounts } from "./stopped-counts.ts";
-import { requestsOfStopped } from "./stopped-requests.ts";
+import { cutNotice } from "./status/cut-answers.ts";
+import { EventLog } from "./status/event-log.ts";
+import type { RunEvent, RunSummary } from "./status/events.ts";
+import { openCounts } from "./status/stopped-counts.ts";
+import { requestsOfStopped } from "./status/stopped-requests.ts";
 import {
   duplicatesNotice,
   finishReasons,
@@ -40,7 +40,7 @@ import {
   rounded,
   sealedSummary,
   summaryErrors,
-} from "./summary.ts";
+} from "./status/summary.ts";
 
 export interface RunJobOptions {
   backend: Backend;

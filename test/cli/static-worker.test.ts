@@ -5,7 +5,7 @@ import { type StartStaticWorker, workOnTasks } from "../../src/cli/static-worker
 import { channelPair } from "../../src/foundation/channel.ts";
 import { systemClock } from "../../src/foundation/clock.ts";
 import { noUsage } from "../../src/foundation/inference.ts";
-import { locateRun } from "../../src/run/locate.ts";
+import { locateRun } from "../../src/run/directory/locate.ts";
 import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
 import { errorOf } from "../run/run-fixture.ts";
 import { dependenciesOf, preparedRun, scratchFolder } from "../run/whole-run.ts";

@@ -14,7 +14,7 @@ import { z } from "zod";
 import { verify } from "../../src/api/inspect.ts";
 import { dataset } from "../../src/dataset/sources.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
-import type { RunEvent } from "../../src/run/events.ts";
+import type { RunEvent } from "../../src/run/status/events.ts";
 import { numbered, rejection, words } from "./numbered-rows.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sluice-dataset-runs-"));

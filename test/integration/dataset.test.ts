@@ -5,7 +5,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { afterAll, describe, expect, it } from "vitest";
 import { results, verify } from "../../src/api/inspect.ts";
 import { dataset } from "../../src/dataset/sources.ts";
-import type { RunEvent } from "../../src/run/events.ts";
+import type { RunEvent } from "../../src/run/status/events.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
 import { runProgram, startProgram } from "./dataset-program.ts";
 

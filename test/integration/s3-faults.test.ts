@@ -3,7 +3,7 @@ import { openS3Bucket } from "../../src/data/s3/open.ts";
 import { parseObjectLocation } from "../../src/data/s3/settings.ts";
 import { storageOpener } from "../../src/data/storage/open.ts";
 import { randomInteger, seededRandom } from "../../src/foundation/random.ts";
-import { createOnce } from "../../src/run/records.ts";
+import { createOnce } from "../../src/run/directory/records.ts";
 import { storageConformance } from "../../src/testing/storage-conformance.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
 import { errorOf } from "../run/run-fixture.ts";

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type OpenStorage, storageOpener } from "../../src/data/storage/open.ts";
-import { probeStore } from "../../src/run/probe.ts";
+import { probeStore } from "../../src/run/plan/probe.ts";
 import { type Breach, BrokenS3Server } from "../broken-s3-server.ts";
 import { errorOf } from "../run/run-fixture.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";

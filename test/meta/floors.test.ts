@@ -10,6 +10,7 @@ const floors: Record<string, number> = {
   run: 2,
   backends: 3,
   serve: 4,
+  terminal: 4,
   api: 5,
   dataset: 6,
   cli: 7,

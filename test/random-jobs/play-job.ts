@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import Papa from "papaparse";
 import { expect } from "vitest";
-import type { RunSummary } from "../../src/run/events.ts";
+import type { RunSummary } from "../../src/run/status/events.ts";
 import { startFakeServer } from "../../src/testing/fake-server.ts";
 import { pause, runningIn, runSluice, startSluice, stillRunning } from "../chaos/sluice-process.ts";
 import { type DrawnJob, type DrawnRow, drawJob, type Kill, type Step } from "./drawn-job.ts";

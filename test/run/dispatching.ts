@@ -1,8 +1,8 @@
 import { type Channel, channelPair } from "../../src/foundation/channel.ts";
 import { noUsage } from "../../src/foundation/inference.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
-import { Dispatcher, type DispatchOptions } from "../../src/run/dispatch.ts";
-import type { RunEvent } from "../../src/run/events.ts";
+import { Dispatcher, type DispatchOptions } from "../../src/run/dispatch/dispatch.ts";
+import type { RunEvent } from "../../src/run/status/events.ts";
 import { type FromWorker, protocolVersion, type ToWorker } from "../../src/run/worker/protocol.ts";
 import { virtualClock } from "../../src/testing/virtual-clock.ts";
 import { settled } from "./scripted-engine.ts";

@@ -19,12 +19,12 @@ import { silentLogger } from "../../src/foundation/logger.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
 import type { Processes } from "../../src/run/coordinate/processes.ts";
 import type { RunDependencies } from "../../src/run/dependencies.ts";
-import type { WorkerHandle } from "../../src/run/dispatch.ts";
-import type { RunEvent } from "../../src/run/events.ts";
+import { locateRun, type RunLocation } from "../../src/run/directory/locate.ts";
+import type { WorkerHandle } from "../../src/run/dispatch/dispatch.ts";
 import { type JobInput, type JobSpec, jobSchema } from "../../src/run/job/schema.ts";
-import { locateRun, type RunLocation } from "../../src/run/locate.ts";
 import { runRetry } from "../../src/run/retry/run-retry.ts";
 import { type RunResult, runJob } from "../../src/run/run-job.ts";
+import type { RunEvent } from "../../src/run/status/events.ts";
 import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
 import { serveWorker } from "../../src/run/worker/serve.ts";
 

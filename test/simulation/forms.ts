@@ -6,11 +6,11 @@ import { resultFormatOf } from "../../src/data/formats/result-format.ts";
 import type { Storage } from "../../src/data/storage/storage.ts";
 import type { Json, JsonObject } from "../../src/foundation/json.ts";
 import type { Random } from "../../src/foundation/random.ts";
+import { partPrefix } from "../../src/run/directory/layout.ts";
 import type { JobInput } from "../../src/run/job/schema.ts";
-import { partPrefix } from "../../src/run/layout.ts";
 import { outputStorage } from "../../src/run/output/plan-outputs.ts";
 import type { WholeOutput } from "../../src/run/output/write-outputs.ts";
-import type { Plan } from "../../src/run/plan.ts";
+import type { Plan } from "../../src/run/plan/plan.ts";
 import type { Manifest } from "../../src/run/seal/manifest.ts";
 import type { World } from "./world.ts";
 

@@ -2,10 +2,10 @@ import type { Appender, Storage, Writer } from "../../src/data/storage/storage.t
 import { sha256Hex } from "../../src/foundation/hashing.ts";
 import type { Commit } from "../../src/run/attempt/commit.ts";
 import type { JournalLine } from "../../src/run/attempt/journal-line.ts";
-import { planPath, successPath } from "../../src/run/layout.ts";
-import type { Plan } from "../../src/run/plan.ts";
-import { readJson } from "../../src/run/records.ts";
-import { runStorage } from "../../src/run/run-storage.ts";
+import { planPath, successPath } from "../../src/run/directory/layout.ts";
+import { readJson } from "../../src/run/directory/records.ts";
+import { runStorage } from "../../src/run/directory/run-storage.ts";
+import type { Plan } from "../../src/run/plan/plan.ts";
 
 const commitName = /^_sluice\/(?:r\d+\/)?commits\/\d+\.[^/]*\.json$/;
 const journalName = /^_sluice\/(?:r\d+\/)?attempts\/([^/]+\/g\d+)\/(\d+)\/[^/]+\/journal\.jsonl$/;

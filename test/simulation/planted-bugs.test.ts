@@ -50,8 +50,8 @@ vi.mock("../../src/run/attempt/journal-line.ts", async (importOriginal) => {
   return { ...original, parseJournalLine };
 });
 
-vi.mock("../../src/run/records.ts", async (importOriginal) => {
-  const original = await importOriginal<typeof import("../../src/run/records.ts")>();
+vi.mock("../../src/run/directory/records.ts", async (importOriginal) => {
+  const original = await importOriginal<typeof import("../../src/run/directory/records.ts")>();
   const createOnce: typeof original.createOnce = async (storage, path, ...rest) => {
     if (planted.bug !== "believes-exists") return original.createOnce(storage, path, ...rest);
     let reply = "";
@@ -79,8 +79,8 @@ vi.mock("../../src/run/retry/merge-task.ts", async (importOriginal) => {
   return { ...original, mergeTask };
 });
 
-vi.mock("../../src/run/replace-run.ts", async (importOriginal) => {
-  const original = await importOriginal<typeof import("../../src/run/replace-run.ts")>();
+vi.mock("../../src/run/plan/replace-run.ts", async (importOriginal) => {
+  const original = await importOriginal<typeof import("../../src/run/plan/replace-run.ts")>();
   const replaceRun: typeof original.replaceRun = (dependencies, ...rest) => {
     if (planted.bug !== "removes-live-runs") return original.replaceRun(dependencies, ...rest);
     const { self } = dependencies.processes;

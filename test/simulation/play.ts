@@ -1,6 +1,6 @@
 import { sleep } from "../../src/foundation/clock.ts";
-import { planPathOf } from "../../src/run/layout.ts";
-import { readPlan } from "../../src/run/plan.ts";
+import { planPathOf } from "../../src/run/directory/layout.ts";
+import { readPlan } from "../../src/run/plan/plan.ts";
 import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
 import type { CallEnd } from "./call-end.ts";
 import { callCancel, callClean, callRetry, callRun, callSeal, startRival } from "./calls.ts";

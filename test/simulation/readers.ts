@@ -1,7 +1,7 @@
 import { asSluiceError } from "../../src/foundation/errors.ts";
-import { resultChunks } from "../../src/run/results.ts";
-import { runStorage } from "../../src/run/run-storage.ts";
+import { runStorage } from "../../src/run/directory/run-storage.ts";
 import { verifyAndMend } from "../../src/run/seal/verify-and-mend.ts";
+import { resultChunks } from "../../src/run/status/results.ts";
 import { ends } from "./actor.ts";
 import { answerOf } from "./check.ts";
 import type { World } from "./world.ts";

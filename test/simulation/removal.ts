@@ -1,5 +1,5 @@
-import { workerPrefix } from "../../src/run/layout.ts";
-import { readJson } from "../../src/run/records.ts";
+import { workerPrefix } from "../../src/run/directory/layout.ts";
+import { readJson } from "../../src/run/directory/records.ts";
 import type { WorkerRecord } from "../../src/run/worker/serve.ts";
 import type { World } from "./world.ts";
 

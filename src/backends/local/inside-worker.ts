@@ -1,8 +1,8 @@
 import type { EngineContext } from "../../engines/engine.ts";
 import { channelPair } from "../../foundation/channel.ts";
 import type { RunDependencies } from "../../run/dependencies.ts";
-import type { WorkerHandle } from "../../run/dispatch.ts";
-import { locateRun } from "../../run/locate.ts";
+import { locateRun } from "../../run/directory/locate.ts";
+import type { WorkerHandle } from "../../run/dispatch/dispatch.ts";
 import type { FromWorker, ToWorker } from "../../run/worker/protocol.ts";
 import { serveWorker } from "../../run/worker/serve.ts";
 

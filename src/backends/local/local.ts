@@ -1,7 +1,7 @@
 import { describeEngine } from "../../engines/registry.ts";
 import { parseMemory } from "../../foundation/memory-size.ts";
-import type { Backend, BackendRun, WorkersChoice } from "../../run/backend.ts";
-import { type DispatchEnd, Dispatcher, type WorkerHandle } from "../../run/dispatch.ts";
+import type { Backend, BackendRun, WorkersChoice } from "../../run/dispatch/backend.ts";
+import { type DispatchEnd, Dispatcher, type WorkerHandle } from "../../run/dispatch/dispatch.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { DeviceGroups } from "./device-pool.ts";
 

@@ -3,7 +3,7 @@ import { createInterface } from "node:readline";
 import { jsonLinesChannel } from "../../foundation/channel.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { Logger } from "../../foundation/logger.ts";
-import type { WorkerHandle } from "../../run/dispatch.ts";
+import type { WorkerHandle } from "../../run/dispatch/dispatch.ts";
 import { filled } from "../../run/job/worker-variables.ts";
 import type { FromWorker, ToWorker } from "../../run/worker/protocol.ts";
 

@@ -1,6 +1,6 @@
 import { storeVariables } from "../../data/s3/store-options.ts";
 import type { Logger } from "../../foundation/logger.ts";
-import type { WorkerHandle } from "../../run/dispatch.ts";
+import type { WorkerHandle } from "../../run/dispatch/dispatch.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import { startWorkerProcess, workerEnvironment } from "./worker-process.ts";
 

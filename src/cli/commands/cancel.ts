@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { RunLives } from "../../run/coordinate/lives.ts";
+import { counted } from "../../terminal/quantities.ts";
 import { type CliIo, write } from "../io.ts";
-import { counted } from "../quantities.ts";
 import { openTarget, runArgument } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
 

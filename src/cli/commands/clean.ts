@@ -1,6 +1,6 @@
 import type { Command } from "commander";
+import { counted, sized } from "../../terminal/quantities.ts";
 import { type CliIo, write } from "../io.ts";
-import { counted, sized } from "../quantities.ts";
 import { openTarget, runArgument } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
 

@@ -1,9 +1,9 @@
 import type { Command } from "commander";
 import { exitCodes } from "../../foundation/error-table.ts";
+import { table } from "../../terminal/table.ts";
 import { type Check, doctorChecks } from "../doctor-checks.ts";
 import { type CliIo, write } from "../io.ts";
 import { withStoreFlags } from "../store-flags.ts";
-import { table } from "../table.ts";
 
 /** `sluice doctor`: what works on this machine and what is missing. */
 export function register(command: Command, given: CliIo): void {

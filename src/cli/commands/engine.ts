@@ -39,14 +39,14 @@ async function load() {
   const [packages, context, progress] = await Promise.all([
     import("../../engines/packages/packages.ts"),
     import("../download-context.ts"),
-    import("../download-progress.ts"),
+    import("../../terminal/download-progress.ts"),
   ]);
   return { ...packages, ...context, ...progress };
 }
 
 async function list(io: CliIo, json: boolean): Promise<void> {
   const { listEngines, untilStopped, megabytes } = await load();
-  const { table } = await import("../table.ts");
+  const { table } = await import("../../terminal/table.ts");
   await untilStopped(io, async (context) => {
     const engines = await listEngines(context);
     if (json) return write(io, `${JSON.stringify(engines)}\n`);

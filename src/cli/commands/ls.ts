@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import { SluiceError } from "../../foundation/errors.ts";
 import { silentLogger } from "../../foundation/logger.ts";
+import { counted, sized } from "../../terminal/quantities.ts";
 import { type CliIo, write } from "../io.ts";
-import { counted, sized } from "../quantities.ts";
 import { withStoreFlags } from "../store-flags.ts";
 
 /** `sluice ls s3://…|DIR`: the files below a place. */

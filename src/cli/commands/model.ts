@@ -43,14 +43,14 @@ async function load() {
   const [models, context, progress] = await Promise.all([
     import("../../engines/models/models.ts"),
     import("../download-context.ts"),
-    import("../download-progress.ts"),
+    import("../../terminal/download-progress.ts"),
   ]);
   return { ...models, ...context, ...progress };
 }
 
 async function list(io: CliIo, { json = false }: OutputOptions): Promise<void> {
   const { listModels, untilStopped, megabytes } = await load();
-  const { table } = await import("../table.ts");
+  const { table } = await import("../../terminal/table.ts");
   await untilStopped(io, async (context) => {
     const models = await listModels(context);
     if (json) return write(io, `${JSON.stringify(models)}\n`);

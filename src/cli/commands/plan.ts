@@ -4,12 +4,12 @@ import type { Engine } from "../../engines/engine.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { Advice, AdviceFacts } from "../../run/advise/advise.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
-import type { RunPreview } from "../../run/preview.ts";
+import type { RunPreview } from "../../run/preview/preview.ts";
+import { openProgress, type Progress } from "../../terminal/progress.ts";
+import { counted } from "../../terminal/quantities.ts";
 import { type CliIo, write } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
 import { localPool } from "../local-pool.ts";
-import { openProgress, type Progress } from "../progress.ts";
-import { counted } from "../quantities.ts";
 import { secondsOf } from "../time-span.ts";
 import { untilSignal } from "../until-signal.ts";
 
@@ -153,7 +153,7 @@ async function preview(
     });
   }
   const [{ previewJob }, { previewLines }] = await Promise.all([
-    import("../../run/preview.ts"),
+    import("../../run/preview/preview.ts"),
     import("../plan-view.ts"),
   ]);
   const pool = localPool(io, progress.logger);
@@ -211,7 +211,7 @@ async function freeze(
 ): Promise<void> {
   const [{ openOrPlan }, { withStdin }, { committedTasks }, { workerCommands }] = await Promise.all(
     [
-      import("../../run/open-run.ts"),
+      import("../../run/plan/open-run.ts"),
       import("../spool.ts"),
       import("../../run/seal/commits.ts"),
       import("../plan-view.ts"),

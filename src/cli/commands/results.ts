@@ -5,8 +5,8 @@ import { memberTexts } from "../../foundation/json-members.ts";
 import { linesOfChunks } from "../../foundation/lines.ts";
 import type { DeadLetter } from "../../run/attempt/result-lines.ts";
 import type { RunDependencies } from "../../run/dependencies.ts";
-import { readPlan } from "../../run/plan.ts";
-import type { ResultsEnd } from "../../run/results.ts";
+import { readPlan } from "../../run/plan/plan.ts";
+import type { ResultsEnd } from "../../run/status/results.ts";
 import { type CliIo, write } from "../io.ts";
 import { openTarget, type RunTarget, runArgument } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
@@ -36,7 +36,7 @@ export function register(command: Command, given: CliIo): void {
 
 async function results(run: string, options: ResultsFlags, io: CliIo): Promise<void> {
   const { exportFormat, exportResults } = await import("../export-results.ts");
-  const { resultChunks } = await import("../../run/results.ts");
+  const { resultChunks } = await import("../../run/status/results.ts");
   const format = exportFormat(options, io);
   if (options.asInput && (!options.failed || format.name !== "jsonl")) {
     throw new SluiceError("USAGE", "--as-input goes with --failed, and with lines of JSON", {

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import type { JobSpec } from "../../run/job/schema.ts";
+import { openProgress } from "../../terminal/progress.ts";
 import type { CliIo } from "../io.ts";
 import { localPool } from "../local-pool.ts";
-import { openProgress } from "../progress.ts";
 import { type CallFlags, endCall, startOptions, withCallFlags } from "../run-call.ts";
 import { openTarget, runArgument, withOwnStores } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";

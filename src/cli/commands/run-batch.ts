@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { absoluteLocation } from "../../data/storage/open.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { locateRun } from "../../run/locate.ts";
+import { locateRun } from "../../run/directory/locate.ts";
 import type { CliIo } from "../io.ts";
 import type { JobOptionValues } from "../job-options.ts";
 import { collect } from "../run-call.ts";

@@ -1,13 +1,13 @@
 import type { Command } from "commander";
 import { SluiceError } from "../../foundation/errors.ts";
-import type { Backend } from "../../run/backend.ts";
 import type { RunDependencies } from "../../run/dependencies.ts";
+import type { Backend } from "../../run/dispatch/backend.ts";
 import type { LoadedJob } from "../../run/job/load.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
+import { openProgress, type Progress } from "../../terminal/progress.ts";
 import type { CliIo } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
 import { localPool } from "../local-pool.ts";
-import { openProgress, type Progress } from "../progress.ts";
 import { report } from "../report.ts";
 import { type EndedCall, endCall, startOptions } from "../run-call.ts";
 import { untilSignal } from "../until-signal.ts";

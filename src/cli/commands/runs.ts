@@ -6,16 +6,16 @@ import { absoluteLocation, schemeOf } from "../../data/storage/open.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { silentLogger } from "../../foundation/logger.ts";
 import type { RunDependencies } from "../../run/dependencies.ts";
-import { planPath } from "../../run/layout.ts";
-import { runStorage } from "../../run/run-storage.ts";
-import { type RunStatus, StatusReader } from "../../run/status.ts";
+import { planPath } from "../../run/directory/layout.ts";
+import { runStorage } from "../../run/directory/run-storage.ts";
+import { type RunStatus, StatusReader } from "../../run/status/status.ts";
+import { duration } from "../../terminal/progress-view.ts";
+import { grouped } from "../../terminal/quantities.ts";
+import { table } from "../../terminal/table.ts";
 import { type CliIo, write } from "../io.ts";
-import { duration } from "../progress-view.ts";
-import { grouped } from "../quantities.ts";
 import { argumentOf } from "../run-target.ts";
 import { modelText } from "../status-view.ts";
 import { withStoreFlags } from "../store-flags.ts";
-import { table } from "../table.ts";
 
 /** Folders below the named one that are looked into. */
 const maxDepth = 6;

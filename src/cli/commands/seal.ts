@@ -1,6 +1,6 @@
 import type { Command } from "commander";
+import { counted } from "../../terminal/quantities.ts";
 import { type CliIo, write } from "../io.ts";
-import { counted } from "../quantities.ts";
 import { openTarget, runArgument } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
 
@@ -12,7 +12,7 @@ export function register(command: Command, given: CliIo): void {
 
 async function seal(run: string, io: CliIo): Promise<void> {
   const [{ assertAllCommitted }, { sealUnderRule }, { readManifest }] = await Promise.all([
-    import("../../run/open-tasks.ts"),
+    import("../../run/dispatch/open-tasks.ts"),
     import("../seal-run.ts"),
     import("../../run/seal/seals.ts"),
   ]);

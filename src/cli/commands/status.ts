@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { sleep } from "../../foundation/clock.ts";
-import type { StatusReport } from "../../run/status.ts";
+import type { StatusReport } from "../../run/status/status.ts";
 import { type CliIo, write } from "../io.ts";
 import { openTarget, runArgument } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
@@ -27,7 +27,7 @@ export function register(command: Command, given: CliIo): void {
 }
 
 async function status(run: string, options: StatusFlags, io: CliIo): Promise<void> {
-  const { StatusReader } = await import("../../run/status.ts");
+  const { StatusReader } = await import("../../run/status/status.ts");
   const { storage, dependencies } = await openTarget(run, io);
   const { clock, processes } = dependencies;
   const stop = new AbortController();

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import { exitCodes } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { counted } from "../../terminal/quantities.ts";
 import { type CliIo, write } from "../io.ts";
-import { counted } from "../quantities.ts";
 import { openTarget, runArgument } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
 

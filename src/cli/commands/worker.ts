@@ -5,7 +5,7 @@ import { redactor } from "../../engines/secrets.ts";
 import { jsonLinesChannel } from "../../foundation/channel.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { textLogger } from "../../foundation/logger.ts";
-import { locateRun } from "../../run/locate.ts";
+import { locateRun } from "../../run/directory/locate.ts";
 import type { FromWorker, ToWorker } from "../../run/worker/protocol.ts";
 import { untilRunOpen } from "../../run/worker/run-open.ts";
 import type { ServeOptions } from "../../run/worker/serve.ts";

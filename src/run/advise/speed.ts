@@ -1,5 +1,5 @@
 import { exactly, type Interval, intervalOf, scaled, unitsOf } from "../bill/interval.ts";
-import { type Measured, paceOf } from "../measure.ts";
+import { type Measured, paceOf } from "../preview/measure.ts";
 
 /** How fast one worker is, as some rows have shown. */
 export interface Speed {

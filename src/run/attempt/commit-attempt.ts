@@ -1,4 +1,4 @@
-import { repeatedTaskPath, successPath } from "../layout.ts";
+import { repeatedTaskPath, successPath } from "../directory/layout.ts";
 import type { RunContext } from "../run-context.ts";
 import { type Commit, createCommit } from "./commit.ts";
 import { proposeCommit } from "./proposed-commits.ts";

@@ -3,10 +3,10 @@ import type { ErrorCode } from "../../foundation/error-table.ts";
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "../bill/paid-answers.ts";
-import { commitPath, type Generation } from "../layout.ts";
-import type { PlannedFile } from "../plan.ts";
-import { createOnce, recordBytes } from "../records.ts";
-import { addRequestCounts, noRequests, type RequestCounts } from "../request-counts.ts";
+import { commitPath, type Generation } from "../directory/layout.ts";
+import { createOnce, recordBytes } from "../directory/records.ts";
+import type { PlannedFile } from "../plan/plan.ts";
+import { addRequestCounts, noRequests, type RequestCounts } from "../status/request-counts.ts";
 
 /** What became of rows. Each planned row is in exactly one of answered, filtered, failed. */
 export interface RowCounts {

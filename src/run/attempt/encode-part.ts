@@ -2,14 +2,14 @@ import { ColumnMisfit } from "../../data/column-fit.ts";
 import type { Column } from "../../data/columns.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
-import type { attemptPaths } from "../layout.ts";
-import { readLineBatches } from "../lines.ts";
+import type { attemptPaths } from "../directory/layout.ts";
+import { readLineBatches } from "../directory/lines.ts";
+import { recordBytes } from "../directory/records.ts";
 import { carryPart, type WrittenPart } from "../output/carried-part.ts";
 import { encodeFile } from "../output/encoded-file.ts";
 import { columnsOfLines } from "../output/own-columns.ts";
 import { publishedForm } from "../output/published-form.ts";
-import type { PlannedFile } from "../plan.ts";
-import { recordBytes } from "../records.ts";
+import type { PlannedFile } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Commit } from "./commit.ts";
 

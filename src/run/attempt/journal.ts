@@ -1,7 +1,7 @@
 import type { Appender, Storage } from "../../data/storage/storage.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { limits } from "../../foundation/limits.ts";
-import { linesOf } from "../lines.ts";
+import { linesOf } from "../directory/lines.ts";
 import { type JournalLine, parseJournalLine } from "./journal-line.ts";
 
 /** Where an answer, or a whole line, stands in a journal. */

@@ -2,7 +2,7 @@ import type { Hash } from "node:crypto";
 import type { Storage, Writer } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Stream } from "../../foundation/hashing.ts";
-import type { PlannedFile } from "../plan.ts";
+import type { PlannedFile } from "../plan/plan.ts";
 
 /** Little enough that lines die young: each lives as several objects until it is written. */
 const flushChars = 128 * 1024;

@@ -1,5 +1,5 @@
 import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
-import type { Task } from "../plan.ts";
+import type { Task } from "../plan/plan.ts";
 import type { JournalPlace } from "./journal.ts";
 
 /** What is known of a row: nothing yet, or how it ended. `excluded` rows are not in the plan. */

@@ -1,9 +1,9 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import type { Coordinator } from "../coordinate/coordinator.ts";
-import type { RunEvent } from "../events.ts";
-import { attemptPaths, type Generation, taskAttemptsPrefix } from "../layout.ts";
-import { readJson, recordBytes } from "../records.ts";
+import { attemptPaths, type Generation, taskAttemptsPrefix } from "../directory/layout.ts";
+import { readJson, recordBytes } from "../directory/records.ts";
 import type { RunContext } from "../run-context.ts";
+import type { RunEvent } from "../status/events.ts";
 import { type Commit, createCommit } from "./commit.ts";
 import { publishTask } from "./publish.ts";
 

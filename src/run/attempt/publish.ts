@@ -1,5 +1,5 @@
 import { asSluiceError } from "../../foundation/errors.ts";
-import { deadLetterPath, partPath, partWidth } from "../layout.ts";
+import { deadLetterPath, partPath, partWidth } from "../directory/layout.ts";
 import { publishedForm } from "../output/published-form.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Commit } from "./commit.ts";

@@ -1,5 +1,5 @@
 import { asSluiceError } from "../../foundation/errors.ts";
-import { attemptPaths } from "../layout.ts";
+import { attemptPaths } from "../directory/layout.ts";
 import { publishedForm } from "../output/published-form.ts";
 import type { RunContext } from "../run-context.ts";
 

@@ -1,8 +1,8 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { addUsage, type Usage } from "../../foundation/inference.ts";
-import { attemptPaths, repeatedTaskPath, taskAttemptsPrefix } from "../layout.ts";
-import type { Task } from "../plan.ts";
-import { createOnce } from "../records.ts";
+import { attemptPaths, repeatedTaskPath, taskAttemptsPrefix } from "../directory/layout.ts";
+import { createOnce } from "../directory/records.ts";
+import type { Task } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { type AttemptCounts, addErrors, countInvalid, noCounts } from "./commit.ts";
 import { type JournalPlace, type JournalWriter, readJournal } from "./journal.ts";

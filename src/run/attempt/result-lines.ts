@@ -7,9 +7,9 @@ import { elementTexts, memberTexts } from "../../foundation/json-members.ts";
 import { shownPath } from "../../foundation/shown-path.ts";
 import { BatchLines, resultsHoldFailed, writesBatchLines } from "../openai-batch/batch-lines.ts";
 import { publishedForm } from "../output/published-form.ts";
-import type { Task } from "../plan.ts";
-import type { RequestCounts } from "../request-counts.ts";
+import type { Task } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
+import type { RequestCounts } from "../status/request-counts.ts";
 import type { JournalLine, RequestRecord } from "./journal-line.ts";
 
 /** A row that could not be answered, as it is written for people and for `sluice retry`. */

@@ -1,5 +1,5 @@
 import type { InputRow } from "../../data/row.ts";
-import type { Task } from "../plan.ts";
+import type { Task } from "../plan/plan.ts";
 import type { PreparedCounts } from "./commit.ts";
 
 /** What arranging rows needs of the attempt that they belong to. */

@@ -1,7 +1,7 @@
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
-import type { RunEvent } from "../events.ts";
+import type { RunEvent } from "../status/events.ts";
 import { type Prices, tokensOf, usdOf } from "./prices.ts";
 import type { Budget, Spending } from "./spending.ts";
 

@@ -12,7 +12,7 @@ import {
   rowsOfLine,
 } from "../attempt/journal-line.ts";
 import { addRequests } from "../attempt/replay.ts";
-import { attemptPaths, generationAttemptsPrefix, taskAttemptsPrefix } from "../layout.ts";
+import { attemptPaths, generationAttemptsPrefix, taskAttemptsPrefix } from "../directory/layout.ts";
 import type { RunContext } from "../run-context.ts";
 import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "./paid-answers.ts";
 

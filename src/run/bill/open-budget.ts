@@ -1,12 +1,12 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { noUsage, type Usage } from "../../foundation/inference.ts";
 import { ruleTimes } from "../coordinate/coordinator.ts";
-import type { RunEvent } from "../events.ts";
+import type { Generation } from "../directory/layout.ts";
 import type { JobSpec } from "../job/schema.ts";
-import type { Generation } from "../layout.ts";
 import type { RunContext } from "../run-context.ts";
 import { readCommits } from "../seal/commits.ts";
 import { readManifest } from "../seal/seals.ts";
+import type { RunEvent } from "../status/events.ts";
 import { BudgetWatch } from "./budget.ts";
 import { journaledAnswers, journaledAttempts } from "./journaled.ts";
 

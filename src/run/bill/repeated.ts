@@ -1,5 +1,5 @@
 import type { Commit } from "../attempt/commit.ts";
-import { repeatedTasksPrefix } from "../layout.ts";
+import { repeatedTasksPrefix } from "../directory/layout.ts";
 import { type JournaledRun, journaledAttempts } from "./journaled.ts";
 
 /** A task that more than one attempt may have worked on. */

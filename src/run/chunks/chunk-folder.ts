@@ -1,7 +1,7 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { staleLeftovers } from "../leftovers.ts";
-import { createOnce, readJson, recordBytes } from "../records.ts";
+import { staleLeftovers } from "../directory/leftovers.ts";
+import { createOnce, readJson, recordBytes } from "../directory/records.ts";
 
 /** One written chunk. */
 export interface ChunkFile {

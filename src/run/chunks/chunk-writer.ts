@@ -3,7 +3,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { EncodedFile, type Encoding } from "../output/encoded-file.ts";
 import { HashedFile } from "../output/hashed-file.ts";
-import type { PlannedFile } from "../plan.ts";
+import type { PlannedFile } from "../plan/plan.ts";
 import { type ChunkFile, chunkPath } from "./chunk-folder.ts";
 
 export interface ChunkForm {

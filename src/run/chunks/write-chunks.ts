@@ -13,7 +13,7 @@ import { shareOf } from "../../foundation/shares.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import { columnsOfFiles } from "../output/file-columns.ts";
 import { assertTable } from "../output/own-columns.ts";
-import { withoutRuns } from "../run-files.ts";
+import { withoutRuns } from "../plan/run-files.ts";
 import {
   abandon,
   assertFree,

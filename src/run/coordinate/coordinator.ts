@@ -2,12 +2,12 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { type Clock, sleep } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
+import { cancelPrefix, coordinatorPaths, coordinatorPrefix } from "../directory/layout.ts";
+import { createOnce, readJson, recordBytes } from "../directory/records.ts";
+import { assertStands } from "../directory/run-storage.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { storedJob } from "../job/worker-variables.ts";
-import { cancelPrefix, coordinatorPaths, coordinatorPrefix } from "../layout.ts";
-import { assertBegunSo } from "../probe.ts";
-import { createOnce, readJson, recordBytes } from "../records.ts";
-import { assertStands } from "../run-storage.ts";
+import { assertBegunSo } from "../plan/probe.ts";
 import type { Processes, ProcessIdentity } from "./processes.ts";
 
 /** Who rules a run. The record with the highest number does. */

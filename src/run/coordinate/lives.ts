@@ -1,8 +1,8 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { type Clock, sleep } from "../../foundation/clock.ts";
 import { limits } from "../../foundation/limits.ts";
-import { coordinatorPaths, coordinatorPrefix, workerPrefix } from "../layout.ts";
-import { readJson } from "../records.ts";
+import { coordinatorPaths, coordinatorPrefix, workerPrefix } from "../directory/layout.ts";
+import { readJson } from "../directory/records.ts";
 import type { WorkerRecord } from "../worker/serve.ts";
 import { type CoordinatorRecord, rulingCoordinator } from "./coordinator.ts";
 import { menderLeft } from "./menders.ts";

@@ -1,9 +1,9 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import type { RunDependencies } from "../dependencies.ts";
-import { menderPrefix } from "../layout.ts";
-import { readJson, recordBytes } from "../records.ts";
-import { type RunStorage, runStorage } from "../run-storage.ts";
+import { menderPrefix } from "../directory/layout.ts";
+import { readJson, recordBytes } from "../directory/records.ts";
+import { type RunStorage, runStorage } from "../directory/run-storage.ts";
 import type { Processes, ProcessIdentity } from "./processes.ts";
 
 /** What a process needs that changes published files. */

@@ -2,7 +2,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import type { JobSpec } from "../job/schema.ts";
-import type { Plan } from "../plan.ts";
+import type { Plan } from "../plan/plan.ts";
 
 /** Name of the format, as `input.format` and `output.format` take it. */
 export const openaiBatch = "openai-batch";

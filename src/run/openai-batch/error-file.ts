@@ -1,10 +1,10 @@
 import { relative } from "node:path";
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { readLines } from "../directory/lines.ts";
+import type { RunLocation } from "../directory/locate.ts";
 import type { JobSpec } from "../job/schema.ts";
-import { readLines } from "../lines.ts";
-import type { RunLocation } from "../locate.ts";
-import type { PlannedFile } from "../plan.ts";
+import type { PlannedFile } from "../plan/plan.ts";
 import { LineSink } from "../retry/merge-task.ts";
 import type { RunContext } from "../run-context.ts";
 import type { ManifestTask } from "../seal/manifest.ts";

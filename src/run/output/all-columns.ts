@@ -1,8 +1,8 @@
 import { type Column, mergeColumns } from "../../data/columns.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import type { PlannedFile } from "../plan.ts";
-import { readJson } from "../records.ts";
+import { readJson } from "../directory/records.ts";
+import type { PlannedFile } from "../plan/plan.ts";
 import { assertTable } from "./own-columns.ts";
 
 /** The columns of all tasks, and of each. */

@@ -3,8 +3,8 @@ import { openInOrder } from "../../data/open-files.ts";
 import type { Slice } from "../../data/row.ts";
 import { schemeOf } from "../../data/storage/open.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { readLineBatches } from "../lines.ts";
-import { type Plan, type PlannedFile, readOptionsOf, type Task } from "../plan.ts";
+import { readLineBatches } from "../directory/lines.ts";
+import { type Plan, type PlannedFile, readOptionsOf, type Task } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { EncodedFile, type Encoding, writeWhole } from "./encoded-file.ts";
 

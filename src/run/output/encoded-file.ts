@@ -3,7 +3,7 @@ import type { RowEncoder } from "../../data/formats/encoder.ts";
 import type { CarriedGroup } from "../../data/formats/parquet/carried-groups.ts";
 import { openEncoder, type ResultFormat } from "../../data/formats/result-format.ts";
 import type { Storage } from "../../data/storage/storage.ts";
-import type { PlannedFile } from "../plan.ts";
+import type { PlannedFile } from "../plan/plan.ts";
 import { HashedFile } from "./hashed-file.ts";
 
 /** Lines that are handed to an encoder at once: few enough to die young. */

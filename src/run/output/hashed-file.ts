@@ -1,7 +1,7 @@
 import type { Hash } from "node:crypto";
 import type { Storage, Writer } from "../../data/storage/storage.ts";
 import { sha256Stream } from "../../foundation/hashing.ts";
-import type { PlannedFile } from "../plan.ts";
+import type { PlannedFile } from "../plan/plan.ts";
 
 /** A file that is hashed while it is written; it appears, whole, when it is closed. */
 export class HashedFile {

@@ -1,8 +1,8 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
-import { begunOutputsPath } from "../layout.ts";
-import { readLines } from "../lines.ts";
-import type { Plan } from "../plan.ts";
+import { begunOutputsPath } from "../directory/layout.ts";
+import { readLines } from "../directory/lines.ts";
+import type { Plan } from "../plan/plan.ts";
 
 /**
  * Paths of the result files that a run has made or may have made, from where they start: those that

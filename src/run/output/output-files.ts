@@ -7,9 +7,9 @@ import { isMapped } from "../../data/sources/list-file.ts";
 import { schemeOf } from "../../data/storage/open.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { shownPath } from "../../foundation/shown-path.ts";
+import type { RunLocation } from "../directory/locate.ts";
 import type { JobSpec } from "../job/schema.ts";
-import type { RunLocation } from "../locate.ts";
-import type { PlannedOutputs } from "../plan.ts";
+import type { PlannedOutputs } from "../plan/plan.ts";
 import { filledPattern, isPerRow, seenAs } from "./output-path.ts";
 
 /** Where the results of one input file go. */

@@ -4,7 +4,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { type ExactRow, parseExactly } from "../../foundation/exact-json.ts";
 import { limits } from "../../foundation/limits.ts";
-import { readLines } from "../lines.ts";
+import { readLines } from "../directory/lines.ts";
 
 /**
  * The columns of an attempt's rows, and of what is known before them. What rows alone tell may be

@@ -1,5 +1,5 @@
 import { endingOf, needsColumns, type ResultFormat } from "../../data/formats/result-format.ts";
-import type { Plan } from "../plan.ts";
+import type { Plan } from "../plan/plan.ts";
 import { publishesLines, resultFormat } from "./output-form.ts";
 
 /** In which form the results of a run are published. */

@@ -1,7 +1,7 @@
 import type { Slice } from "../../data/row.ts";
 import type { Storage } from "../../data/storage/storage.ts";
-import { readLines } from "../lines.ts";
-import type { Task } from "../plan.ts";
+import { readLines } from "../directory/lines.ts";
+import type { Task } from "../plan/plan.ts";
 import { failedRowsOf } from "../retry/cut-rows.ts";
 import { plannedRows, readLineCounts } from "../retry/merge-task.ts";
 import type { ManifestTask } from "../seal/manifest.ts";

@@ -1,8 +1,8 @@
 import type { Column } from "../../data/columns.ts";
 import { resultFormatOf } from "../../data/formats/result-format.ts";
 import type { Storage } from "../../data/storage/storage.ts";
-import { begunOutputsPath, outputsPathOf } from "../layout.ts";
-import { allTasks, type Plan, type PlannedFile, type Task, TaskTable } from "../plan.ts";
+import { begunOutputsPath, outputsPathOf } from "../directory/layout.ts";
+import { allTasks, type Plan, type PlannedFile, type Task, TaskTable } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
 import { EncodedFile, writeWhole } from "./encoded-file.ts";

@@ -3,7 +3,7 @@ import type { RandomReader, Storage, Writer } from "../../data/storage/storage.t
 import { sha256Stream } from "../../foundation/hashing.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { KeptRow } from "../../prompt/kept-row.ts";
-import { readLines } from "../lines.ts";
+import { readLines } from "../directory/lines.ts";
 
 /** A line of a file of prepared prompts. */
 export interface PreparedRow {

@@ -11,7 +11,7 @@ import type { KeptRow, RequestKeeper } from "../../prompt/kept-row.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { ArrangedAttempt } from "../attempt/row-arrangement.ts";
 import type { JobSpec } from "../job/schema.ts";
-import type { Task } from "../plan.ts";
+import type { Task } from "../plan/plan.ts";
 import { PreparedReader, PreparedWriter, preparedState } from "./prepared-file.ts";
 
 /** An engine's own. */

@@ -11,15 +11,15 @@ import type { Json, JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { linesOfChunks } from "../../foundation/lines.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
-import { promptSetOf } from "../askable.ts";
-import type { RunSummary } from "../events.ts";
+import { reportPath } from "../directory/layout.ts";
 import type { JobSpec } from "../job/schema.ts";
-import { reportPath } from "../layout.ts";
-import { type Plan, readOptionsOf, TaskTable } from "../plan.ts";
-import { resultChunks } from "../results.ts";
+import { promptSetOf } from "../plan/askable.ts";
+import { type Plan, readOptionsOf, TaskTable } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { readSeals } from "../seal/seals.ts";
 import { standingPlan } from "../seal/standing-plan.ts";
+import type { RunSummary } from "../status/events.ts";
+import { resultChunks } from "../status/results.ts";
 
 /** One prompt and the answers to it, by Axolotl's names. */
 export interface ReportedPrompt {

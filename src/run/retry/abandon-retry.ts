@@ -4,13 +4,13 @@ import { journaledAnswers, journaledAttempts, journaledLines } from "../bill/jou
 import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "../bill/paid-answers.ts";
 import { Coordinator } from "../coordinate/coordinator.ts";
 import type { RunDependencies } from "../dependencies.ts";
-import { planPathOf } from "../layout.ts";
-import type { RunLocation } from "../locate.ts";
+import { planPathOf } from "../directory/layout.ts";
+import type { RunLocation } from "../directory/locate.ts";
+import { readJson } from "../directory/records.ts";
+import { runStorage } from "../directory/run-storage.ts";
 import { writeOutputs } from "../output/write-outputs.ts";
-import { type Plan, readPlan } from "../plan.ts";
-import { readJson } from "../records.ts";
+import { type Plan, readPlan } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
-import { runStorage } from "../run-storage.ts";
 import { committedTasks, readCommits } from "../seal/commits.ts";
 import { endGeneration, manifestOf, readSeals, type Seal } from "../seal/seals.ts";
 import { standingPlan } from "../seal/standing-plan.ts";

@@ -3,12 +3,12 @@ import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
 import type { Commit } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
-import { readLines } from "../lines.ts";
-import { type PlannedFile, readPlan, TaskTable } from "../plan.ts";
-import { readJson } from "../records.ts";
-import { addRequestCounts, noRequests, type RequestCounts } from "../request-counts.ts";
+import { readLines } from "../directory/lines.ts";
+import { readJson } from "../directory/records.ts";
+import { type PlannedFile, readPlan, TaskTable } from "../plan/plan.ts";
 import type { ManifestTask } from "../seal/manifest.ts";
 import { letterLines } from "../seal/task-files.ts";
+import { addRequestCounts, noRequests, type RequestCounts } from "../status/request-counts.ts";
 
 /**
  * Rows of a task whose answer, as it stands now, was cut by the limit on tokens: noted by the first

@@ -1,14 +1,14 @@
-import { type FoundInput, findInput } from "../create-plan.ts";
 import type { RunDependencies } from "../dependencies.ts";
+import type { RunLocation } from "../directory/locate.ts";
 import type { JobSpec } from "../job/schema.ts";
-import type { RunLocation } from "../locate.ts";
 import { plannedOutputFiles, planOutputs } from "../output/plan-outputs.ts";
 import { plannedColumns } from "../output/planned-columns.ts";
-import { allTasks, type Plan, partDigits, storeTasks, type Task } from "../plan.ts";
-import { noRequests } from "../request-counts.ts";
+import { type FoundInput, findInput } from "../plan/create-plan.ts";
+import { allTasks, type Plan, partDigits, storeTasks, type Task } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { type RunJobOptions, type RunResult, runJob } from "../run-job.ts";
 import type { Manifest } from "../seal/manifest.ts";
+import { noRequests } from "../status/request-counts.ts";
 import { factsOf } from "./mended-rows.ts";
 import type { FindTasks, RetryTasks } from "./plan-retry.ts";
 import { changedInput, rescanInput } from "./rescan.ts";

@@ -5,14 +5,14 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { shownPath } from "../../foundation/shown-path.ts";
-import { reachOf } from "../asked-files.ts";
 import type { Commit } from "../attempt/commit.ts";
 import { changedRows } from "../attempt/row-hashes.ts";
-import { type FoundInput, findInput } from "../create-plan.ts";
 import type { RunDependencies } from "../dependencies.ts";
-import type { RunEvent } from "../events.ts";
+import { rowHashesPath } from "../directory/layout.ts";
+import { readJson } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";
-import { rowHashesPath } from "../layout.ts";
+import { reachOf } from "../plan/asked-files.ts";
+import { type FoundInput, findInput } from "../plan/create-plan.ts";
 import {
   allTasks,
   type Plan,
@@ -21,9 +21,9 @@ import {
   readOptionsFor,
   storeTasks,
   type Task,
-} from "../plan.ts";
-import { readJson } from "../records.ts";
+} from "../plan/plan.ts";
 import type { Manifest } from "../seal/manifest.ts";
+import type { RunEvent } from "../status/events.ts";
 import { type FailedRow, failedRowsOf } from "./cut-rows.ts";
 import { type FindTasks, type RetryRequest, type RetryTasks, retryTask } from "./plan-retry.ts";
 import { changedInput, rescanInput, rowHashesOf } from "./rescan.ts";

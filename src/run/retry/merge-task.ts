@@ -5,9 +5,9 @@ import { sha256Stream } from "../../foundation/hashing.ts";
 import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
 import type { Commit } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
-import { readLines } from "../lines.ts";
-import type { PlannedFile, Task } from "../plan.ts";
-import { readJson } from "../records.ts";
+import { readLines } from "../directory/lines.ts";
+import { readJson } from "../directory/records.ts";
+import type { PlannedFile, Task } from "../plan/plan.ts";
 
 /** One task of the run before a retry, and what the retry made of it. */
 export interface MergeSource {

@@ -4,15 +4,15 @@ import { digestOf } from "../../foundation/hashing.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
 import { randomInteger } from "../../foundation/random.ts";
-import { assertAskable } from "../askable.ts";
 import type { RunDependencies } from "../dependencies.ts";
-import { effectiveJob } from "../effective-job.ts";
-import type { RunEvent } from "../events.ts";
-import { identifiedJob } from "../identified-job.ts";
+import { planPathOf } from "../directory/layout.ts";
+import { createOnce, readJson } from "../directory/records.ts";
 import { differingAnswers, differingKeys } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { storedJob } from "../job/worker-variables.ts";
-import { planPathOf } from "../layout.ts";
+import { assertAskable } from "../plan/askable.ts";
+import { effectiveJob } from "../plan/effective-job.ts";
+import { identifiedJob } from "../plan/identified-job.ts";
 import {
   type Plan,
   planBytes,
@@ -21,12 +21,12 @@ import {
   storeTasks,
   type Task,
   TaskTable,
-} from "../plan.ts";
-import { createOnce, readJson } from "../records.ts";
+} from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Manifest } from "../seal/manifest.ts";
 import { readManifest, readSeals } from "../seal/seals.ts";
 import { standingPlan } from "../seal/standing-plan.ts";
+import type { RunEvent } from "../status/events.ts";
 import { abandon, answeredNothing } from "./abandon-retry.ts";
 import { cutRows, type FailedRow, failedRowsOf, requestsOfRows } from "./cut-rows.ts";
 

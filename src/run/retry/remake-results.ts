@@ -1,13 +1,13 @@
 import type { Column } from "../../data/columns.ts";
 import type { Commit } from "../attempt/commit.ts";
-import { retryPaths } from "../layout.ts";
-import { readLineBatches } from "../lines.ts";
+import { retryPaths } from "../directory/layout.ts";
+import { readLineBatches } from "../directory/lines.ts";
 import { allColumns } from "../output/all-columns.ts";
 import { type Encoding, encodeFile } from "../output/encoded-file.ts";
 import { isSameTable } from "../output/own-columns.ts";
 import { mergeFile } from "../output/publish-results.ts";
 import { publishedForm } from "../output/published-form.ts";
-import type { Plan, PlannedFile } from "../plan.ts";
+import type { Plan, PlannedFile } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Manifest } from "../seal/manifest.ts";
 

@@ -7,15 +7,20 @@ import type { DeadLetter } from "../attempt/result-lines.ts";
 import { type Bill, BillTally } from "../bill/bill.ts";
 import { addPaidAnswers, noPaidAnswers } from "../bill/paid-answers.ts";
 import { mayRepeat, type RepeatedTask, repeatedTasks } from "../bill/repeated.ts";
-import { commitPath, deadLetterPath, partPath, planPathOf, retryPaths } from "../layout.ts";
-import { readLines } from "../lines.ts";
+import {
+  commitPath,
+  deadLetterPath,
+  partPath,
+  planPathOf,
+  retryPaths,
+} from "../directory/layout.ts";
+import { readLines } from "../directory/lines.ts";
+import { readJson, recordBytes } from "../directory/records.ts";
 import { resultsHoldFailed } from "../openai-batch/batch-lines.ts";
 import { writeErrorFile } from "../openai-batch/error-file.ts";
 import { publishedForm } from "../output/published-form.ts";
 import { writeOutputs } from "../output/write-outputs.ts";
-import { type Plan, type PlannedFile, partDigits, type Task, TaskTable } from "../plan.ts";
-import { readJson, recordBytes } from "../records.ts";
-import { addRequestCounts, type RequestCounts } from "../request-counts.ts";
+import { type Plan, type PlannedFile, partDigits, type Task, TaskTable } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { committedTasks, readCommit } from "../seal/commits.ts";
 import { findDuplicateIds } from "../seal/duplicate-ids.ts";
@@ -24,6 +29,7 @@ import { removeJournals, type SealOptions, writeSeal } from "../seal/seal.ts";
 import { manifestOf, readSeals } from "../seal/seals.ts";
 import { standingPlan } from "../seal/standing-plan.ts";
 import { letterLines, lettersPath, linesPath, mergedLines } from "../seal/task-files.ts";
+import { addRequestCounts, type RequestCounts } from "../status/request-counts.ts";
 import { knownCutRows } from "./cut-rows.ts";
 import { LineSink, type MergedTask, type MergePaths, mergeTask } from "./merge-task.ts";
 import { type RemadeResults, remakeResults } from "./remake-results.ts";

@@ -6,7 +6,7 @@ import { canonicalJson, type Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { Random } from "../../foundation/random.ts";
-import { WrappedEngine } from "../wrapped-engine.ts";
+import { WrappedEngine } from "../execute/wrapped-engine.ts";
 import type { AnswerCache } from "./answer-cache.ts";
 import { isRepeatable, requestKey } from "./request-key.ts";
 

@@ -1,8 +1,8 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { Commit } from "../attempt/commit.ts";
-import { commitPath, commitPrefix, type Generation, taskOfCommit } from "../layout.ts";
-import { readJson } from "../records.ts";
+import { commitPath, commitPrefix, type Generation, taskOfCommit } from "../directory/layout.ts";
+import { readJson } from "../directory/records.ts";
 
 /** Numbers of the tasks that have a commit in this generation: one listing, no reads. */
 export async function committedTasks(storage: Storage, of: Generation): Promise<Set<number>> {

@@ -1,6 +1,6 @@
 import type { RandomReader, Storage } from "../../data/storage/storage.ts";
 import { idPairBytes } from "../attempt/id-hashes.ts";
-import type { PlannedFile } from "../plan.ts";
+import type { PlannedFile } from "../plan/plan.ts";
 import type { Manifest } from "./manifest.ts";
 
 /** Pairs that are held in memory at once. */

@@ -2,7 +2,7 @@ import type { Column } from "../../data/columns.ts";
 import type { Json } from "../../foundation/json.ts";
 import type { AttemptCounts } from "../attempt/commit.ts";
 import type { Bill } from "../bill/bill.ts";
-import type { InputSummary, PlannedFile } from "../plan.ts";
+import type { InputSummary, PlannedFile } from "../plan/plan.ts";
 
 /** One task in the manifest: its files as they were published, and its commit. */
 export interface ManifestTask {

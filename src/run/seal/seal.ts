@@ -15,7 +15,7 @@ import {
   partWidth,
   planPathOf,
   writtenManifestPath,
-} from "../layout.ts";
+} from "../directory/layout.ts";
 import { writeErrorFile } from "../openai-batch/error-file.ts";
 import {
   type EncodedTask,
@@ -24,7 +24,7 @@ import {
   publishResults,
 } from "../output/publish-results.ts";
 import { publishedForm } from "../output/published-form.ts";
-import { type PlannedFile, type Task, TaskTable } from "../plan.ts";
+import { type PlannedFile, type Task, TaskTable } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { committedTasks, readStoredCommits, type StoredCommit } from "./commits.ts";
 import { findDuplicateIds } from "./duplicate-ids.ts";

@@ -2,10 +2,16 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import type { PaidAnswers } from "../bill/paid-answers.ts";
-import { type Generation, planPath, sealPath, sealsPrefix, successPath } from "../layout.ts";
-import type { Plan, PlannedFile } from "../plan.ts";
-import { createOnce, readJson, recordBytes } from "../records.ts";
-import { runStorage } from "../run-storage.ts";
+import {
+  type Generation,
+  planPath,
+  sealPath,
+  sealsPrefix,
+  successPath,
+} from "../directory/layout.ts";
+import { createOnce, readJson, recordBytes } from "../directory/records.ts";
+import { runStorage } from "../directory/run-storage.ts";
+import type { Plan, PlannedFile } from "../plan/plan.ts";
 import type { Manifest, Success } from "./manifest.ts";
 
 /**

@@ -1,5 +1,5 @@
 import type { Storage } from "../../data/storage/storage.ts";
-import { type Plan, readPlan } from "../plan.ts";
+import { type Plan, readPlan } from "../plan/plan.ts";
 
 /**
  * The plan of a run with all tasks as they are now: its own, unless a retry found rows appended to

@@ -1,6 +1,6 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
-import { fileChunks, readLines } from "../lines.ts";
+import { fileChunks, readLines } from "../directory/lines.ts";
 import type { Manifest, ManifestTask } from "./manifest.ts";
 
 /**

@@ -16,8 +16,9 @@ import {
   sealPath,
   successPath,
   writtenManifestPath,
-} from "../layout.ts";
-import { readLines } from "../lines.ts";
+} from "../directory/layout.ts";
+import { readLines } from "../directory/lines.ts";
+import { readJson } from "../directory/records.ts";
 import { resultsHoldFailed } from "../openai-batch/batch-lines.ts";
 import { type OutputPlaces, outputStorage } from "../output/plan-outputs.ts";
 import { publishedForm } from "../output/published-form.ts";
@@ -28,8 +29,7 @@ import {
   type PlannedOutputs,
   partDigits,
   type Task,
-} from "../plan.ts";
-import { readJson } from "../records.ts";
+} from "../plan/plan.ts";
 import { committedTasks } from "./commits.ts";
 import { findDuplicateIds } from "./duplicate-ids.ts";
 import { lookAtFile, type Segment } from "./fingerprint.ts";

@@ -3,7 +3,7 @@ import type { ErrorRecord } from "../../foundation/errors.ts";
 import type { Usage } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import type { EarlierEnds } from "../attempt/suspects.ts";
-import type { TaskCounts, TaskOutcome } from "../events.ts";
+import type { TaskCounts, TaskOutcome } from "../status/events.ts";
 
 /**
  * Version of the messages between a coordinator and its workers. It rises with each release in

@@ -7,24 +7,24 @@ import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
-import { promptSetOf } from "../askable.ts";
-import { asksAboutFiles } from "../asked-files.ts";
 import { rulingCoordinator } from "../coordinate/coordinator.ts";
 import type { ProcessIdentity } from "../coordinate/processes.ts";
 import { type RunDependencies, runContext } from "../dependencies.ts";
-import { effectiveJob } from "../effective-job.ts";
+import { workerPath } from "../directory/layout.ts";
+import type { RunLocation } from "../directory/locate.ts";
+import { recordBytes } from "../directory/records.ts";
+import { runStorage } from "../directory/run-storage.ts";
+import { redacting, withoutSecrets } from "../execute/redacting-engine.ts";
+import { areStagesRepeatable, rowModelOpener } from "../execute/row-model.ts";
 import { differingAnswers } from "../job/kinds.ts";
-import { workerPath } from "../layout.ts";
-import type { RunLocation } from "../locate.ts";
-import { readPlan } from "../plan.ts";
+import { promptSetOf } from "../plan/askable.ts";
+import { asksAboutFiles } from "../plan/asked-files.ts";
+import { effectiveJob } from "../plan/effective-job.ts";
+import { readPlan } from "../plan/plan.ts";
 import { PreparedPrompts } from "../prepared/prepared-prompts.ts";
-import { recordBytes } from "../records.ts";
-import { redacting, withoutSecrets } from "../redacting-engine.ts";
 import { AnswerCache } from "../reuse/answer-cache.ts";
 import { withReuse } from "../reuse/with-reuse.ts";
-import { areStagesRepeatable, rowModelOpener } from "../row-model.ts";
 import type { RunContext } from "../run-context.ts";
-import { runStorage } from "../run-storage.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 import { Worker } from "./worker.ts";
 
@@ -94,7 +94,7 @@ async function openedEngine(
   if (job.model.engine !== "pipeline") {
     const engine = await open(job.model, engineContext);
     if (!asksAboutFiles(job)) return engine;
-    const { fetchingFiles } = await import("../fetching-engine.ts");
+    const { fetchingFiles } = await import("../execute/fetching-engine.ts");
     return fetchingFiles(engine, inputs, job);
   }
   const openRowModel = rowModelOpener(job, seed, open, inputs);

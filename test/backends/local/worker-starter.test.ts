@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { WorkerStarter } from "../../../src/backends/local/worker-starter.ts";
 import { entryCommand } from "../../../src/entry.ts";
 import { silentLogger } from "../../../src/foundation/logger.ts";
-import type { WorkerHandle } from "../../../src/run/dispatch.ts";
+import type { WorkerHandle } from "../../../src/run/dispatch/dispatch.ts";
 import type { JobSpec } from "../../../src/run/job/schema.ts";
 import type { FromWorker } from "../../../src/run/worker/protocol.ts";
 

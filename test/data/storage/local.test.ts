@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { localStorage } from "../../../src/data/storage/local.ts";
-import { probeStore } from "../../../src/run/probe.ts";
-import { createOnce } from "../../../src/run/records.ts";
+import { createOnce } from "../../../src/run/directory/records.ts";
+import { probeStore } from "../../../src/run/plan/probe.ts";
 import { errorOf } from "../../run/run-fixture.ts";
 
 /** What the file system answers to link(); undefined = it makes the link. */

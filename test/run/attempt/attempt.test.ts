@@ -3,7 +3,12 @@ import { SluiceError } from "../../../src/foundation/errors.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import { TaskAttempt } from "../../../src/run/attempt/attempt.ts";
 import type { Commit } from "../../../src/run/attempt/commit.ts";
-import { attemptPaths, commitPath, deadLetterPath, partPath } from "../../../src/run/layout.ts";
+import {
+  attemptPaths,
+  commitPath,
+  deadLetterPath,
+  partPath,
+} from "../../../src/run/directory/layout.ts";
 import { faultyStorage } from "../../../src/testing/faulty-storage.ts";
 import { SimulatedProcess } from "../../../src/testing/simulated-process.ts";
 import { virtualClock } from "../../../src/testing/virtual-clock.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { OutcomeTable } from "../../../src/run/attempt/outcomes.ts";
-import type { Task } from "../../../src/run/plan.ts";
+import type { Task } from "../../../src/run/plan/plan.ts";
 
 const task: Task = { task: 2, firstRow: 100, rows: 5, slices: [] };
 const place = { offset: 2 ** 40, bytes: 9 };

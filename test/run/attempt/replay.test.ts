@@ -6,7 +6,7 @@ import type { JournalLine } from "../../../src/run/attempt/journal-line.ts";
 import { OutcomeTable } from "../../../src/run/attempt/outcomes.ts";
 import { replayJournals } from "../../../src/run/attempt/replay.ts";
 import type { EarlierEnds } from "../../../src/run/attempt/suspects.ts";
-import { attemptPaths } from "../../../src/run/layout.ts";
+import { attemptPaths } from "../../../src/run/directory/layout.ts";
 import { type PlannedRun, plannedRun, rowsOf, withContext } from "../run-fixture.ts";
 import { responseOf } from "../scripted-engine.ts";
 

@@ -3,7 +3,7 @@ import { limits } from "../../../src/foundation/limits.ts";
 import type { JournalLine } from "../../../src/run/attempt/journal-line.ts";
 import { OutcomeTable } from "../../../src/run/attempt/outcomes.ts";
 import { type EarlierEnds, SuspectSearch } from "../../../src/run/attempt/suspects.ts";
-import type { Task } from "../../../src/run/plan.ts";
+import type { Task } from "../../../src/run/plan/plan.ts";
 
 const place = { offset: 0, bytes: 1 };
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { sleep } from "../../../src/foundation/clock.ts";
 import { noPaidAnswers } from "../../../src/run/bill/paid-answers.ts";
-import { planPath } from "../../../src/run/layout.ts";
-import { recordBytes } from "../../../src/run/records.ts";
+import { planPath } from "../../../src/run/directory/layout.ts";
+import { recordBytes } from "../../../src/run/directory/records.ts";
 import type { Manifest } from "../../../src/run/seal/manifest.ts";
 import { sealRun } from "../../../src/run/seal/seal.ts";
 import { answer, openAttempt } from "../attempt/open-attempt.ts";

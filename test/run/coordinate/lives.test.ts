@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
 import type { Clock } from "../../../src/foundation/clock.ts";
 import { lookAtLives } from "../../../src/run/coordinate/lives.ts";
-import { coordinatorPaths, workerPath } from "../../../src/run/layout.ts";
-import { recordBytes } from "../../../src/run/records.ts";
+import { coordinatorPaths, workerPath } from "../../../src/run/directory/layout.ts";
+import { recordBytes } from "../../../src/run/directory/records.ts";
 import { processesOf } from "../whole-run.ts";
 
 const at = (host: string, pid: number) => ({ host, bootId: "boot", pid, startTime: "1" });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { InputFile } from "../../../src/data/inputs.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
+import { locateRun } from "../../../src/run/directory/locate.ts";
 import { jobSchema } from "../../../src/run/job/schema.ts";
-import { locateRun } from "../../../src/run/locate.ts";
 import { outputFiles } from "../../../src/run/output/output-files.ts";
 
 interface Case {

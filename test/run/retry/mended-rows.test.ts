@@ -1,8 +1,8 @@
 import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { RunEvent } from "../../../src/run/events.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
+import type { RunEvent } from "../../../src/run/status/events.ts";
 import { type MemoryRuns, memoryRuns, willing } from "../memory-runs.ts";
 import { errorOf } from "../run-fixture.ts";
 

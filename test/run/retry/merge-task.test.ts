@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
 import type { Commit } from "../../../src/run/attempt/commit.ts";
-import type { Task } from "../../../src/run/plan.ts";
+import type { Task } from "../../../src/run/plan/plan.ts";
 import { LineSink, mergeTask } from "../../../src/run/retry/merge-task.ts";
 import { linesOf } from "../run-fixture.ts";
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { systemClock } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { seededRandom } from "../../../src/foundation/random.ts";
-import { readPlan } from "../../../src/run/plan.ts";
+import { readPlan } from "../../../src/run/plan/plan.ts";
 import { completeSeal } from "../../../src/run/seal/publish-seal.ts";
 import { memoryRuns } from "../memory-runs.ts";
 import { pathsOf, rowsOf } from "../run-fixture.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import type { Commit } from "../../../src/run/attempt/commit.ts";
-import { commitPath, planPath, sealPath } from "../../../src/run/layout.ts";
-import { recordBytes } from "../../../src/run/records.ts";
+import { commitPath, planPath, sealPath } from "../../../src/run/directory/layout.ts";
+import { recordBytes } from "../../../src/run/directory/records.ts";
 import { sealRun } from "../../../src/run/seal/seal.ts";
 import { readManifest } from "../../../src/run/seal/seals.ts";
 import { answer, fail, openAttempt } from "../attempt/open-attempt.ts";

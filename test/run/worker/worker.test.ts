@@ -4,9 +4,9 @@ import { channelPair, jsonLinesChannel } from "../../../src/foundation/channel.t
 import { sleep } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { limits } from "../../../src/foundation/limits.ts";
-import { promptSetOf } from "../../../src/run/askable.ts";
-import { attemptPaths } from "../../../src/run/layout.ts";
-import { recordBytes } from "../../../src/run/records.ts";
+import { attemptPaths } from "../../../src/run/directory/layout.ts";
+import { recordBytes } from "../../../src/run/directory/records.ts";
+import { promptSetOf } from "../../../src/run/plan/askable.ts";
 import type { RunContext } from "../../../src/run/run-context.ts";
 import type { FromWorker, ToWorker } from "../../../src/run/worker/protocol.ts";
 import { Worker } from "../../../src/run/worker/worker.ts";

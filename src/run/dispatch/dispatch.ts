@@ -1,0 +1,400 @@
+import type { Clock } from "../../foundation/clock.ts";
+import { asSluiceError, errorFromRecord, SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { Random } from "../../foundation/random.ts";
+import { backoffMs } from "../../foundation/retry.ts";
+import type { ErrorCounts } from "../attempt/commit.ts";
+import { leadingDeaths } from "../execute/isolation.ts";
+import type { RunEvent } from "../status/events.ts";
+import { type FromWorker, protocolVersion } from "../worker/protocol.ts";
+import { DispatchTally, type PartialCounts } from "./dispatch-tally.ts";
+import {
+  gotOn,
+  newErrors,
+  newRunning,
+  newTask,
+  noteDeath,
+  noteSpared,
+  noteStart,
+  type RunningTask,
+  type TaskState,
+} from "./dispatched-task.ts";
+import { DispatchedWorker, type WorkerHandle } from "./dispatched-worker.ts";
+import { Timers } from "./timers.ts";
+
+export type { WorkerHandle };
+
+export interface DispatchOptions {
+  /** Tasks without a commit, in the order in which they are to be done. */
+  tasks: readonly number[];
+  /** Planned rows of a task. */
+  rowsOf(task: number): number;
+  workers: number;
+  startWorker(slot: number): Promise<WorkerHandle>;
+  /** Time a worker may take to get ready; default `limits.workerReadyTimeoutMs`. */
+  readyTimeoutMs?: number | undefined;
+  /** A ready worker that says nothing for this long hangs; default `limits.maxWorkerSilenceMs`. */
+  maxSilenceMs?: number | undefined;
+  clock: Clock;
+  random: Random;
+  /** Extra tries of a task after a failure. */
+  maxTaskRetries: number;
+  /** Failed rows at which the run stops; undefined = never. */
+  maxFailedRows?: number;
+  /** Rows that failed in tasks committed earlier. */
+  failedBefore: number;
+  onEvent(event: RunEvent): void;
+  /** Aborted to stop: workers take no more rows and leave. */
+  signal: AbortSignal;
+}
+
+/** How a dispatch ended. */
+export interface DispatchEnd {
+  committed: number;
+  /** Why not all tasks are committed. */
+  error?: SluiceError;
+  /** Rows of tasks that this call worked on and that earlier calls had answered. */
+  resumedRows: number;
+  /** Tokens that were generated in this call. */
+  generatedTokens: number;
+  partial: PartialCounts;
+}
+
+/**
+ * Hands tasks to workers as they have room, replaces workers that die, and stops everything when
+ * the run cannot or should not go on. Decides nothing about exactly-once: the commits do.
+ */
+export class Dispatcher {
+  readonly #options: DispatchOptions;
+  readonly #queue: TaskState[];
+  readonly #workers = new Set<DispatchedWorker>();
+  readonly #timers: Timers;
+  /** Kinds of messages that were not understood. */
+  readonly #unknown = new Set<string>();
+  #committed = 0;
+  /** Starts in a row of which none got ready. */
+  #failedStarts = 0;
+  /** Deaths in a row, with no task committed between them. */
+  #deaths = 0;
+  #starting = 0;
+  #failedRows: number;
+  readonly #tally = new DispatchTally();
+  #error: SluiceError | undefined;
+  #isStopping = false;
+  #resolve!: (end: DispatchEnd) => void;
+
+  constructor(options: DispatchOptions) {
+    this.#options = options;
+    this.#timers = new Timers(options.clock);
+    this.#failedRows = options.failedBefore;
+    this.#queue = options.tasks.map((task) => newTask(task)).reverse();
+  }
+
+  /** Runs until every task is committed, or the run had to stop. Never rejects. */
+  run(): Promise<DispatchEnd> {
+    const { signal, workers } = this.#options;
+    const ended = new Promise<DispatchEnd>((resolve) => {
+      this.#resolve = resolve;
+    });
+    const onAbort = () => this.#stop(asReason(signal));
+    if (signal.aborted) onAbort();
+    signal.addEventListener("abort", onAbort, { once: true });
+    if (this.#failedRows > (this.#options.maxFailedRows ?? Infinity))
+      this.#stop(this.#overBudget());
+    for (let slot = 0; slot < Math.min(workers, this.#queue.length); slot++) this.#start(slot);
+    this.#settleIfOver();
+    return ended.finally(() => signal.removeEventListener("abort", onAbort));
+  }
+
+  /** Counts rows that failed in tasks of the run that somebody else committed meanwhile. */
+  addFailedElsewhere(rows: number): void {
+    this.#failedRows += rows;
+    this.#checkBudget();
+    this.#settleIfOver();
+  }
+
+  #start(slot: number): void {
+    if (this.#isStopping) return;
+    this.#starting++;
+    this.#options.startWorker(slot).then(
+      (handle) => {
+        this.#starting--;
+        this.#join(new DispatchedWorker(slot, handle));
+      },
+      (error: unknown) => {
+        this.#starting--;
+        const detail = "a worker cannot be started";
+        this.#stop(new SluiceError("ENGINE_START_FAILED", detail, { cause: error }));
+        this.#settleIfOver();
+      },
+    );
+  }
+
+  #join(worker: DispatchedWorker): void {
+    this.#workers.add(worker);
+    const { handle } = worker;
+    handle.channel.onMessage((message) => this.#onMessage(worker, message));
+    // A worker that cannot be understood any more would be waited for without end.
+    handle.channel.onClose((error) => {
+      if (error) worker.kill(asSluiceError(error).message);
+      else this.#killLater(worker);
+    });
+    void handle.ended.then((reason) => this.#onDeath(worker, reason));
+    const { readyTimeoutMs = limits.workerReadyTimeoutMs } = this.#options;
+    const cancel = this.#schedule(readyTimeoutMs, () => {
+      if (!worker.isReady) worker.kill(`it did not get ready within ${readyTimeoutMs / 1000} s`);
+    });
+    void handle.ended.then(cancel);
+    this.#watch(worker);
+    if (this.#isStopping) this.#sendStop(worker);
+  }
+
+  #watch(worker: DispatchedWorker): void {
+    const { maxSilenceMs = limits.maxWorkerSilenceMs } = this.#options;
+    this.#schedule(maxSilenceMs / 2, () => {
+      if (!this.#workers.has(worker) || this.#isStopping) return;
+      if (worker.look()) this.#watch(worker);
+      else worker.endStalled(`it said nothing for ${maxSilenceMs / 1000} s`);
+    });
+  }
+
+  #onMessage(worker: DispatchedWorker, message: FromWorker): void {
+    // One that was given up may still talk, where a backend lost sight of it.
+    if (!this.#workers.has(worker)) return;
+    worker.noteMessage();
+    switch (message.type) {
+      case "worker-ready":
+        this.#onReady(worker, message);
+        break;
+      case "worker-failed":
+        this.#stop(errorFromRecord(message.error));
+        break;
+      case "task-start":
+        this.#onTaskStart(worker, message);
+        break;
+      case "task-progress":
+        this.#onProgress(worker, message);
+        break;
+      case "task-end":
+        this.#onTaskEnd(worker, message);
+        break;
+      case "task-asking":
+        this.#onAsking(worker, message);
+        return;
+      case "worker-beat":
+        return;
+      default:
+        this.#ignore(worker, message);
+    }
+    this.#assign(worker);
+    this.#settleIfOver();
+  }
+
+  #onReady(worker: DispatchedWorker, message: FromWorker & { type: "worker-ready" }): void {
+    worker.id = message.worker;
+    if (message.protocol !== protocolVersion) {
+      const detail = `worker ${worker.id} speaks protocol ${message.protocol}`;
+      this.#stop(new SluiceError("PROTOCOL_DIFFERS", `${detail}, this process ${protocolVersion}`));
+      return;
+    }
+    worker.isReady = true;
+    this.#failedStarts = 0;
+    worker.capacity = message.capacity;
+    this.#options.onEvent({ ...message, type: "worker-start" });
+  }
+
+  #onAsking(worker: DispatchedWorker, message: FromWorker & { type: "task-asking" }): void {
+    const running = worker.running.get(message.task);
+    if (message.isAll && running) running.asking = [];
+    running?.asking.push(message.rows);
+  }
+
+  // A worker of a later version may say more: what this one does not know it can do without.
+  #ignore({ id }: DispatchedWorker, { type }: { type: string }): void {
+    if (this.#unknown.has(type)) return;
+    this.#unknown.add(type);
+    const message = `worker ${id} sent a message of unknown type, which is ignored: ${type}`;
+    this.#options.onEvent({ type: "notice", message });
+  }
+
+  #onTaskStart(worker: DispatchedWorker, message: FromWorker & { type: "task-start" }): void {
+    const running = worker.running.get(message.task);
+    if (running) {
+      noteStart(running, message.attempt);
+      running.done = message.resumed;
+      this.#tally.addStart(running, message);
+    }
+    this.#options.onEvent({ ...message, worker: worker.id });
+  }
+
+  #onProgress(worker: DispatchedWorker, message: FromWorker & { type: "task-progress" }): void {
+    const running = worker.running.get(message.task);
+    if (!running) return;
+    const { waiting, inFlight, done, failed, usage, errors } = message;
+    worker.noteWanted(message);
+    this.#failedRows += failed - running.failed;
+    this.#tellErrors(errors, running.state);
+    Object.assign(running, { waiting, inFlight, done, failed, usage });
+    this.#options.onEvent({ ...message, worker: worker.id });
+    this.#checkBudget();
+  }
+
+  #onTaskEnd(worker: DispatchedWorker, message: FromWorker & { type: "task-end" }): void {
+    const running = worker.running.get(message.task);
+    if (!running) return;
+    worker.running.delete(message.task);
+    this.#options.onEvent({ ...message, worker: worker.id });
+    const { outcome, done, failed, usage, errors, error } = message;
+    this.#tellErrors(errors, running.state);
+    if (outcome === "committed" || this.#isStopping) {
+      this.#tally.addTokens(running, usage);
+    }
+    if (outcome === "committed" || outcome === "already-committed") {
+      this.#committed++;
+      this.#deaths = 0;
+      this.#failedRows += failed - running.failed;
+      this.#checkBudget();
+      return;
+    }
+    this.#failedRows -= running.failed;
+    const failure = error ? errorFromRecord(error) : undefined;
+    if (failure && !isWorthRetry(failure)) this.#stop(failure);
+    if (this.#isStopping) this.#tally.addPartial({ done, failed, usage, errors });
+    else {
+      running.done = done;
+      this.#retry(running, gotOn(running), "failures", failure);
+    }
+  }
+
+  #tellErrors(errors: ErrorCounts, state: TaskState): void {
+    for (const event of newErrors(state, errors)) this.#options.onEvent(event);
+  }
+
+  #onDeath(worker: DispatchedWorker, how: string): void {
+    if (!this.#workers.delete(worker)) return;
+    const { slot, id, running, capacity, isReady, endedFor, hasStalled } = worker;
+    const reason = endedFor ?? how;
+    const isExpected = this.#isStopping || (running.size === 0 && this.#queue.length === 0);
+    const code = hasStalled ? "ENGINE_STALLED" : "ENGINE_DIED";
+    const error = new SluiceError(code, `worker ${id}: ${reason}`);
+    this.#options.onEvent({
+      type: "worker-end",
+      worker: id,
+      ...(isExpected ? {} : { error: error.toJSON() }),
+    });
+    if (!isExpected && !isReady && ++this.#failedStarts >= limits.maxEngineStarts) {
+      this.#stop(
+        new SluiceError("ENGINE_START_FAILED", `the worker leaves at its start: ${reason}`),
+      );
+    }
+    // Deaths on account of one task's row lead somewhere for the others as well.
+    const hasGotOn = [...running.values()].some(gotOn);
+    if (hasGotOn) this.#deaths = 0;
+    for (const task of running.values()) {
+      this.#failedRows -= task.failed;
+      if (endedFor === undefined || hasStalled) noteDeath(task, capacity, hasStalled);
+      else noteSpared(task);
+      this.#retry(task, hasGotOn, "deaths", error);
+    }
+    if (!isExpected && !this.#isStopping) {
+      const delayMs = backoffMs(++this.#deaths, this.#options.random, restartBackoff);
+      this.#schedule(delayMs, () => this.#start(slot));
+    }
+    // Those that have nothing to do take them at once.
+    for (const other of this.#workers) this.#assign(other);
+    this.#settleIfOver();
+  }
+
+  #retry(
+    { state, done }: RunningTask,
+    hasGotOn: boolean,
+    kind: "failures" | "deaths",
+    error?: SluiceError,
+  ): void {
+    if (hasGotOn) Object.assign(state, { failures: 0, deaths: 0 });
+    state.doneAtFailure = Math.max(done, state.doneAtFailure);
+    // A worker that died after some work did not die of what the task began with.
+    if (!hasGotOn || kind === "failures") state[kind]++;
+    this.#queue.push(state);
+    const { suspects } = state.ends;
+    const leading = kind === "deaths" && suspects ? leadingDeaths(suspects.together * 2) : 0;
+    if (state[kind] <= this.#options.maxTaskRetries + leading) return;
+    this.#stop(
+      new SluiceError("TASK_FAILED", `task ${state.task}: ${error?.message}`, { cause: error }),
+    );
+  }
+
+  #assign(worker: DispatchedWorker): void {
+    if (this.#isStopping || !worker.isReady) return;
+    while (worker.wantsTask) {
+      const state = this.#queue.pop();
+      if (!state) return;
+      worker.running.set(state.task, newRunning(state, this.#options.rowsOf(state.task)));
+      worker.handle.channel.send({ type: "task-run", task: state.task, ...state.ends });
+    }
+  }
+
+  #checkBudget(): void {
+    const { maxFailedRows } = this.#options;
+    if (maxFailedRows === undefined || this.#failedRows <= maxFailedRows) return;
+    this.#stop(this.#overBudget());
+  }
+
+  #overBudget(): SluiceError {
+    const detail = `${this.#failedRows} failed, ${this.#options.maxFailedRows} allowed`;
+    return new SluiceError("TOO_MANY_FAILED_ROWS", detail);
+  }
+
+  #stop(error: SluiceError): void {
+    if (this.#isStopping) return;
+    this.#isStopping = true;
+    this.#error = error;
+    for (const worker of this.#workers) this.#sendStop(worker);
+  }
+
+  #sendStop(worker: DispatchedWorker): void {
+    worker.handle.channel.send({ type: "worker-stop", graceMs: limits.stopGraceMs });
+    this.#killLater(worker);
+  }
+
+  #killLater(worker: DispatchedWorker): void {
+    const cancel = this.#schedule(limits.stopGraceMs * 2, () => worker.kill("it did not leave"));
+    void worker.handle.ended.then(cancel);
+  }
+
+  #schedule(delayMs: number, action: () => void): () => void {
+    return this.#timers.schedule(delayMs, () => {
+      action();
+      this.#settleIfOver();
+    });
+  }
+
+  #settleIfOver(): void {
+    const isComplete = this.#committed >= this.#options.tasks.length;
+    if (!isComplete && !this.#isStopping) return;
+    if (!this.#isStopping) {
+      this.#isStopping = true;
+      for (const worker of this.#workers) this.#sendStop(worker);
+    }
+    if (this.#workers.size > 0 || this.#starting > 0) return;
+    this.#timers.clear();
+    const { resumedRows, generatedTokens, partial } = this.#tally;
+    this.#resolve({
+      committed: this.#committed,
+      ...{ resumedRows, generatedTokens, partial },
+      ...(this.#error && !isComplete ? { error: this.#error } : {}),
+    });
+  }
+}
+
+const restartBackoff = Object.freeze({ baseMs: 100, maxMs: 10_000 });
+
+/** Failures of the storage may pass; anything else would come again. */
+function isWorthRetry(error: SluiceError): boolean {
+  return error.code === "STORE_FAILED" || error.scope === "engine";
+}
+
+function asReason(signal: AbortSignal): SluiceError {
+  const { reason } = signal;
+  return reason instanceof SluiceError ? reason : new SluiceError("RUN_CANCELED");
+}

@@ -1,0 +1,26 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
+import { type Plan, readPlan } from "../plan/plan.ts";
+import { committedTasks } from "../seal/commits.ts";
+
+/** Tasks of a plan without a commit, as an index set; empty where all are committed. */
+export function openTaskSet(plan: Plan, committed: ReadonlySet<number>): string {
+  const open: number[] = [];
+  for (let task = 0; task < plan.tasks.count; task++) if (!committed.has(task)) open.push(task);
+  return formatIndexSet(rangesOf(open));
+}
+
+/** @throws SluiceError `RUN_OPEN`, naming the tasks that are not committed. */
+export async function assertAllCommitted(storage: Storage): Promise<void> {
+  const plan = await readPlan(storage);
+  const open = openTaskSet(plan, await committedTasks(storage, plan));
+  if (open === "") return;
+  throw new SluiceError(
+    "RUN_OPEN",
+    `tasks ${open} of 0-${plan.tasks.count - 1} are not committed`,
+    {
+      hint: `sluice worker ${storage.location} --tasks ${open}`,
+    },
+  );
+}

@@ -1,0 +1,30 @@
+import type { Clock } from "../../foundation/clock.ts";
+
+/** Timers of one owner, who can take them all back at once. */
+export class Timers {
+  readonly #clock: Clock;
+  readonly #open = new Set<() => void>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Calls back after `delayMs`; the returned function takes the timer back. */
+  schedule(delayMs: number, action: () => void): () => void {
+    const cancel = this.#clock.schedule(delayMs, () => {
+      this.#open.delete(cancel);
+      action();
+    });
+    this.#open.add(cancel);
+    return () => {
+      this.#open.delete(cancel);
+      cancel();
+    };
+  }
+
+  /** Takes back what has not fired. */
+  clear(): void {
+    for (const cancel of this.#open) cancel();
+    this.#open.clear();
+  }
+}

@@ -1,0 +1,41 @@
+import type { Engine } from "../../engines/engine.ts";
+import { asSluiceError } from "../../foundation/errors.ts";
+import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import { WrappedEngine } from "./wrapped-engine.ts";
+
+type Redact = (text: string) => string;
+
+/**
+ * The same engine, whose errors hold no secret: what programs and modules of the user say of their
+ * failures goes into dead letters and logs.
+ */
+export function redacting(engine: Engine, redact: Redact): Engine {
+  return new RedactingEngine(engine, redact);
+}
+
+class RedactingEngine extends WrappedEngine {
+  readonly #redact: Redact;
+
+  constructor(inner: Engine, redact: Redact) {
+    super(inner);
+    this.#redact = redact;
+  }
+
+  async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
+    try {
+      const response = await this.inner.infer(request, signal);
+      for (const error of response.failures?.values() ?? []) withoutSecrets(error, this.#redact);
+      return response;
+    } catch (thrown) {
+      if (signal.aborted) throw thrown;
+      throw withoutSecrets(asSluiceError(thrown), this.#redact);
+    }
+  }
+}
+
+/** The same error, whose message says no secret. */
+export function withoutSecrets<Failure extends Error>(error: Failure, redact: Redact): Failure {
+  const clean = redact(error.message);
+  if (clean !== error.message) error.message = clean;
+  return error;
+}

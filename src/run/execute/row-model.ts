@@ -1,0 +1,185 @@
+import type { InputStores } from "../../data/sources/open.ts";
+import type { Engine, EngineContext, RowModel } from "../../engines/engine.ts";
+import type { openEngine } from "../../engines/registry.ts";
+import { sleep } from "../../foundation/clock.ts";
+import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import type { JsonObject } from "../../foundation/json.ts";
+import { backoffMs } from "../../foundation/retry.ts";
+import { plainJson } from "../../foundation/typed-json.ts";
+import type { PromptSet } from "../../prompt/prompt-set.ts";
+import { problemsError } from "../job/problem.ts";
+import { type JobSpec, jobSchema } from "../job/schema.ts";
+import { assertAskable, parametersOf, promptSetOf } from "../plan/askable.ts";
+import { RowFiles } from "../plan/asked-files.ts";
+import { areRepeatable } from "../reuse/request-key.ts";
+import { withReuse } from "../reuse/with-reuse.ts";
+import { fetchingFiles } from "./fetching-engine.ts";
+import { FitWatch } from "./fit-watch.ts";
+import { acceptAnswers, type FormTry, InvalidAnswers, nextTry } from "./form-tries.ts";
+
+type Call = Parameters<RowModel["ask"]>[2];
+
+/**
+ * How the models of a pipeline's stages are opened: `EngineContext.openRowModel` of its run.
+ *
+ * @param inputs where files lie that prompts name by their addresses.
+ */
+export function rowModelOpener(
+  job: JobSpec,
+  seed: number,
+  open: typeof openEngine,
+  inputs: Pick<InputStores, "within">,
+): NonNullable<EngineContext["openRowModel"]> {
+  return async (stage, context) => {
+    const own = stageJob(job, stage);
+    const promptSet = promptSetOf(own, own.generation.seed ?? seed);
+    const engine = fetchingFiles(await open(own.model, context), inputs, own);
+    return new AskedModel(withReuse(engine, promptSet, own, context), promptSet, own, context);
+  };
+}
+
+/**
+ * Refuses stages whose prompts or parameters could not be asked.
+ *
+ * @throws SluiceError `JOB_INVALID`, `TEMPLATE_INVALID`, `UNSUPPORTED`.
+ */
+export function assertStagesAskable(job: JobSpec): void {
+  if (job.model.engine !== "pipeline") return;
+  const { prompt, prompts, dataset, output } = job;
+  if ([prompt, prompts, dataset].some((each) => each !== undefined)) {
+    refuse("prompt", "a pipeline is asked by its stages: give prompts to those of kind generate");
+  }
+  if (output.include.length > 0) refuse("output.include", "rows of a pipeline have no such facts");
+  for (const stage of job.model.stages) {
+    if (stage.kind === "generate") assertAskable(stageJob(job, stage as unknown as JsonObject));
+  }
+}
+
+/** The prompts of a first stage that asks a model about rows as they stand in the input. */
+export function firstStagePrompts(job: JobSpec): PromptSet | undefined {
+  if (job.model.engine !== "pipeline") return undefined;
+  const [first] = job.model.stages;
+  if (first?.kind !== "generate") return undefined;
+  return promptSetOf(stageJob(job, first as unknown as JsonObject), 0);
+}
+
+/** Whether the models of all stages answer the same when they are asked the same. */
+export function areStagesRepeatable(job: JobSpec): boolean {
+  if (job.model.engine !== "pipeline") return true;
+  return job.model.stages.every(
+    (stage) =>
+      stage.kind !== "generate" ||
+      areRepeatable(parametersOf(stageJob(job, stage as unknown as JsonObject), 0)),
+  );
+}
+
+function refuse(field: string, problem: string): never {
+  throw new SluiceError("JOB_INVALID", problem, { field });
+}
+
+/** A `generate` stage as a job of its own, checked as any other. */
+function stageJob(job: JobSpec, stage: JsonObject): JobSpec {
+  const { model, prompt, prompts, schema, field } = stage;
+  const { seed } = job.generation;
+  const generation = { ...(seed !== undefined && { seed }), ...(stage.generation as JsonObject) };
+  const value = {
+    ...{ input: job.input, model, prompt, prompts, schema, generation },
+    output: { path: job.output.path, field },
+    ...{ retries: job.retries, reuse: job.reuse, allow: job.allow },
+  };
+  const parsed = jobSchema.safeParse(JSON.parse(JSON.stringify(value)));
+  if (parsed.success) return parsed.data;
+  throw problemsError(
+    parsed.error.issues.map(({ path, message }) => ({
+      code: "JOB_INVALID" as const,
+      path: ["model", "stages", ...path.map(String)],
+      message,
+      origin: { from: "default" as const },
+    })),
+  );
+}
+
+/** An engine with the prompts that a stage asks it. */
+class AskedModel implements RowModel {
+  readonly #engine: Engine;
+  readonly #promptSet: PromptSet;
+  readonly #job: JobSpec;
+  readonly #rowFiles: RowFiles;
+  readonly #context: Pick<EngineContext, "clock" | "random">;
+  /** Only here it shows whether rows that other stages made have what the prompts name. */
+  readonly #fit = new FitWatch();
+
+  constructor(
+    engine: Engine,
+    promptSet: PromptSet,
+    job: JobSpec,
+    context: Pick<EngineContext, "clock" | "random">,
+  ) {
+    this.#engine = engine;
+    this.#promptSet = promptSet;
+    this.#job = job;
+    this.#rowFiles = new RowFiles(job);
+    this.#context = context;
+  }
+
+  get capacity(): number {
+    return this.#engine.capacity;
+  }
+
+  async ask(row: JsonObject, index: number, call: Call): Promise<JsonObject> {
+    const requests = this.#requests(plainJson(row) as JsonObject, index);
+    const responses: InferenceResponse[] = [];
+    for (let at = 0; at < requests.length; at++) {
+      const request = this.#promptSet.ready(requests, responses, at);
+      responses.push(await this.#answerTo(request, call));
+    }
+    const ends = responses.flatMap(({ answers }) => answers.map((each) => each.finishReason));
+    if (ends.includes("length")) call.noteCut?.();
+    return { ...row, [this.#job.output.field]: this.#promptSet.answer(requests, responses) };
+  }
+
+  flush(): void {
+    this.#engine.flush?.();
+  }
+
+  close(): Promise<void> {
+    return this.#engine.close();
+  }
+
+  #requests(row: JsonObject, index: number): InferenceRequest[] {
+    try {
+      const requests = () => this.#promptSet.requests(row, index);
+      return this.#rowFiles.whole(this.#fit.rendered(requests, { value: row }));
+    } catch (error) {
+      if (this.#fit.isUnfit) this.#fit.assertFit();
+      throw error;
+    }
+  }
+
+  async #answerTo(request: InferenceRequest, call: Call): Promise<InferenceResponse> {
+    const { clock, random } = this.#context;
+    let asked: FormTry = { request };
+    for (let attempt = 1; ; attempt++) {
+      call.signal.throwIfAborted();
+      try {
+        const response = await this.#engine.infer(asked.request, call.signal);
+        if (!response.reused) call.addUsage(response.usage);
+        return acceptAnswers(asked, response, this.#promptSet);
+      } catch (thrown) {
+        const error = asSluiceError(thrown);
+        const isLast = attempt >= this.#job.retries.maxAttempts;
+        if (error.scope !== "row" || !error.retryable || isLast) throw error;
+        if (error instanceof InvalidAnswers) {
+          asked = nextTry(request, asked.request, error, this.#promptSet);
+        } else {
+          await sleep(
+            clock,
+            backoffMs(attempt, random, undefined, error.retryAfterMs),
+            call.signal,
+          );
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,298 @@
+import type { InputRow } from "../../data/row.ts";
+import { readRows, scanSlices } from "../../data/slices.ts";
+import type { Engine } from "../../engines/engine.ts";
+import { describeEngine } from "../../engines/registry.ts";
+import { type Clock, sleep } from "../../foundation/clock.ts";
+import { asSluiceError, locatedError, SluiceError } from "../../foundation/errors.ts";
+import { type ExactRow, inCode } from "../../foundation/exact-json.ts";
+import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import { limits } from "../../foundation/limits.ts";
+import { type Random, seededRandom } from "../../foundation/random.ts";
+import { backoffMs } from "../../foundation/retry.ts";
+import type { PromptSet } from "../../prompt/prompt-set.ts";
+import type { RunDependencies } from "../dependencies.ts";
+import type { JobSpec } from "../job/schema.ts";
+import { promptSetOf } from "../plan/askable.ts";
+import { drawSample, findInput } from "../plan/create-plan.ts";
+import { readOptionsFor } from "../plan/plan.ts";
+import { resultText, writtenNumbers } from "./row-job.ts";
+
+export interface StreamOptions {
+  engine: Engine;
+  dependencies: Pick<RunDependencies, "clock" | "random" | "inputs">;
+  seed: number;
+  /** Rows that are asked ahead of the reader, at most; default: what the engine holds, twice. */
+  ahead?(): number;
+  signal: AbortSignal;
+}
+
+/** What came of a row: a result, and its JSON text, which has every digit. */
+export interface StreamedRow {
+  value: ExactRow;
+  text(): string;
+}
+
+/**
+ * What the rows of a job become, in input order, with no run: nothing is kept on storage. No more
+ * is asked than the reader needs soon.
+ *
+ * @throws SluiceError the failure of the first row that fails, with its place.
+ */
+export async function* streamRows(
+  job: JobSpec,
+  options: StreamOptions,
+): AsyncGenerator<StreamedRow> {
+  const stream = new RowStream(job, options);
+  try {
+    yield* stream.results();
+  } finally {
+    stream.stop();
+  }
+}
+
+/** The rows of a job's input, as far as it takes them, in arrays of bounded size. */
+export async function* inputRows(
+  job: JobSpec,
+  { inputs }: Pick<RunDependencies, "inputs">,
+  seed: number,
+): AsyncGenerator<InputRow[]> {
+  const { files, openFile } = await findInput(job, inputs);
+  const { limit, sample } = job;
+  const reading = readOptionsFor(job);
+  const cut = {
+    ...reading,
+    rowsPerTask: limits.maxReadAheadRows,
+    ...(limit !== undefined && { limit }),
+    openFile,
+  };
+  const chosen =
+    sample === undefined ? undefined : await chosenRows(scanSlices(files, cut), sample, seed);
+  for await (const { slices, firstRow } of scanSlices(files, cut)) {
+    for await (const rows of readRows(slices, firstRow, openFile, { ...reading, parse: true })) {
+      yield chosen === undefined ? rows : rows.filter(({ index }) => chosen.has(index));
+    }
+  }
+}
+
+async function chosenRows(
+  scan: AsyncIterable<{ rows: number }>,
+  sample: number,
+  seed: number,
+): Promise<ReadonlySet<number>> {
+  let count = 0;
+  for await (const { rows } of scan) count += rows;
+  return new Set(drawSample(count, sample, seededRandom(seed)));
+}
+
+/** Rows in the groups that are asked as one. */
+async function* inGroups(
+  batches: AsyncIterable<InputRow[]>,
+  size: number,
+): AsyncGenerator<InputRow[][]> {
+  let group: InputRow[] = [];
+  for await (const rows of batches) {
+    const whole: InputRow[][] = [];
+    for (const row of rows) {
+      const [first = row] = group;
+      if (Math.floor(first.index / size) !== Math.floor(row.index / size)) {
+        whole.push(group);
+        group = [];
+      }
+      group.push(row);
+      if (row.index % size !== size - 1) continue;
+      whole.push(group);
+      group = [];
+    }
+    if (whole.length > 0) yield whole;
+  }
+  if (group.length > 0) yield [group];
+}
+
+/** Rows that were asked as one, mostly a single one: what they became once they did. */
+interface AskedRow {
+  settled?: { rows: readonly StreamedRow[] } | { error: SluiceError };
+}
+
+class RowStream {
+  readonly #options: StreamOptions;
+  readonly #job: JobSpec;
+  readonly #promptSet: PromptSet;
+  readonly #rowsTogether: number;
+  readonly #clock: Clock;
+  readonly #random: Random;
+  readonly #stopping = new AbortController();
+  readonly #signal: AbortSignal;
+  /** In input order. */
+  readonly #asked: AskedRow[] = [];
+  #inFlight = 0;
+  /** Rows that were with an engine that ended: each is asked alone, and no others meanwhile. */
+  #suspects = 0;
+  #lastAlone: Promise<unknown> = Promise.resolve();
+  #returned = Promise.withResolvers<void>();
+  #wake: () => void = () => {};
+
+  constructor(job: JobSpec, options: StreamOptions) {
+    this.#options = options;
+    this.#job = job;
+    this.#promptSet = promptSetOf(job, options.seed);
+    this.#rowsTogether = describeEngine(job.model).rowsTogether?.(job.model) ?? 1;
+    this.#clock = options.dependencies.clock;
+    this.#random = options.dependencies.random;
+    this.#signal = AbortSignal.any([options.signal, this.#stopping.signal]);
+  }
+
+  async *results(): AsyncGenerator<StreamedRow> {
+    const { engine, dependencies, seed } = this.#options;
+    const input = inputRows(this.#job, dependencies, seed);
+    const rows = inGroups(input, this.#rowsTogether)[Symbol.asyncIterator]();
+    let read: InputRow[][] = [];
+    let at = 0;
+    try {
+      for (let hasEnded = false; ; ) {
+        const isLow = this.#isLow;
+        while (isLow && !hasEnded && this.#hasRoom()) {
+          // No wait between rows that are there: what is asked in one go is one batch.
+          if (at < read.length) {
+            this.#take(read[at++]!);
+            continue;
+          }
+          const { done, value } = await rows.next();
+          if (done) hasEnded = true;
+          else [read, at] = [value, 0];
+        }
+        const first = this.#asked[0];
+        if (first === undefined) return;
+        if (first.settled === undefined) {
+          // Nothing more is asked before something comes.
+          if (hasEnded || this.#inFlight < engine.capacity) engine.flush?.();
+          await this.#something();
+          continue;
+        }
+        this.#asked.shift();
+        if ("error" in first.settled) throw first.settled.error;
+        yield* first.settled.rows;
+      }
+    } finally {
+      await rows.return?.(undefined);
+    }
+  }
+
+  stop(): void {
+    this.#stopping.abort(new SluiceError("RUN_CANCELED"));
+  }
+
+  #hasRoom(): boolean {
+    if (this.#suspects > 0) return false;
+    return this.#inFlight < this.#options.engine.capacity && this.#asked.length < this.#mostAsked;
+  }
+
+  get #mostAsked(): number {
+    const { engine, ahead } = this.#options;
+    const wanted = ahead?.();
+    if (wanted === undefined) return 2 * engine.capacity;
+    return Math.max(1, Math.ceil(wanted / this.#rowsTogether));
+  }
+
+  /** The reader waits, or soon will: rows asked one by one as it takes some make small batches. */
+  get #isLow(): boolean {
+    return this.#asked[0]?.settled === undefined || this.#asked.length <= this.#mostAsked / 2;
+  }
+
+  /** Resolves when a row that was asked has come back, or all was given up. */
+  #something(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const abort = () => reject(this.#signal.reason);
+      if (this.#signal.aborted) return abort();
+      this.#signal.addEventListener("abort", abort, { once: true });
+      this.#wake = () => {
+        this.#signal.removeEventListener("abort", abort);
+        resolve();
+      };
+    });
+  }
+
+  #take(rows: readonly InputRow[]): void {
+    const asked: AskedRow = {};
+    this.#asked.push(asked);
+    this.#inFlight++;
+    this.#rowsOf(rows)
+      .then(
+        (rows) => {
+          asked.settled = { rows };
+        },
+        (thrown: unknown) => {
+          asked.settled = { error: locatedError(asSluiceError(thrown), rows[0]!) };
+        },
+      )
+      .finally(() => {
+        this.#inFlight--;
+        this.#noteReturn();
+        this.#wake();
+      });
+  }
+
+  /** What rows become that are asked as one. */
+  async #rowsOf(rows: readonly InputRow[]): Promise<readonly StreamedRow[]> {
+    for (const { error } of rows) if (error) throw error;
+    const [row] = rows as readonly [InputRow];
+    const requests = rows.map(
+      (each) => this.#promptSet.requests(each.value!, each.index, each.dataset, each.raw)[0]!,
+    );
+    const [only] = requests;
+    const request =
+      rows.length === 1 ? only : { ...only!, rows: requests.map((each) => each.row!) };
+    const numbers = rows.length === 1 ? writtenNumbers(row, requests) : undefined;
+    let isSuspect = false;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const response = await (isSuspect ? this.#askAlone(request!) : this.#ask(request!));
+        for (const [at, error] of response.failures ?? []) {
+          throw locatedError(asSluiceError(error), rows[at]!);
+        }
+        return (response.rows ?? []).map((value) => ({
+          value: inCode(value) as ExactRow,
+          text: () => resultText(value, numbers),
+        }));
+      } catch (thrown) {
+        this.#signal.throwIfAborted();
+        const { retryable, retryAfterMs, scope } = asSluiceError(thrown);
+        if (!retryable || attempt >= this.#job.retries.maxAttempts) throw thrown;
+        isSuspect = scope === "engine";
+        const delayMs = backoffMs(attempt, this.#random, undefined, retryAfterMs);
+        await sleep(this.#clock, delayMs, this.#signal);
+      }
+    }
+  }
+
+  #ask(request: InferenceRequest): Promise<InferenceResponse> {
+    return this.#options.engine.infer(request, this.#signal);
+  }
+
+  /** Asks with nothing else in flight, so that whose fault the end of an engine is gets known. */
+  async #askAlone(request: InferenceRequest): Promise<InferenceResponse> {
+    this.#suspects++;
+    this.#noteReturn();
+    const earlier = this.#lastAlone;
+    const asked = Promise.withResolvers<void>();
+    this.#lastAlone = asked.promise;
+    try {
+      await earlier;
+      while (this.#inFlight > this.#suspects) {
+        this.#options.engine.flush?.();
+        await this.#returned.promise;
+      }
+      this.#signal.throwIfAborted();
+      const response = this.#ask(request);
+      this.#options.engine.flush?.();
+      return await response;
+    } finally {
+      this.#suspects--;
+      asked.resolve();
+    }
+  }
+
+  #noteReturn(): void {
+    this.#returned.resolve();
+    this.#returned = Promise.withResolvers<void>();
+  }
+}

@@ -1,0 +1,40 @@
+import type { Engine, StageState } from "../../engines/engine.ts";
+import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import type { Json } from "../../foundation/json.ts";
+
+/** An engine that is another one in all but how it answers a request. */
+export abstract class WrappedEngine implements Engine {
+  readonly tokenize: Engine["tokenize"];
+  protected readonly inner: Engine;
+
+  constructor(inner: Engine) {
+    this.inner = inner;
+    this.tokenize = inner.tokenize?.bind(inner);
+  }
+
+  get name(): string {
+    return this.inner.name;
+  }
+
+  get capacity(): number {
+    return this.inner.capacity;
+  }
+
+  get choices(): Readonly<Record<string, Json>> {
+    return this.inner.choices ?? {};
+  }
+
+  get stages(): readonly StageState[] | undefined {
+    return this.inner.stages;
+  }
+
+  flush(): void {
+    this.inner.flush?.();
+  }
+
+  abstract infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse>;
+
+  close(): Promise<void> {
+    return this.inner.close();
+  }
+}

@@ -1,0 +1,160 @@
+import { answeredApis, describeEngine, unsupportedOptions } from "../../engines/registry.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import type { GenerationParameters } from "../../foundation/inference.ts";
+import { limits } from "../../foundation/limits.ts";
+import { DatasetPromptSet } from "../../prompt/datasets/dataset-prompt-set.ts";
+import { BatchPromptSet } from "../../prompt/openai-batch/batch-prompt-set.ts";
+import { withResponseBodies } from "../../prompt/openai-batch/response-body.ts";
+import { compilePromptSet, type PromptSet } from "../../prompt/prompt-set.ts";
+import { rowPromptSet, withRows } from "../../prompt/row-prompt-set.ts";
+import { withStrippedAnswers } from "../../prompt/stripped-answers.ts";
+import { generationParameters } from "../job/generation.ts";
+import type { JobSpec } from "../job/schema.ts";
+import { assertBatchOutput, isBatchInput, writesBatchLines } from "../openai-batch/batch-lines.ts";
+import { assertReportable } from "../report/reportable.ts";
+
+/** The prompts of a job, ready to be rendered, with the seed that its run has. */
+export function promptSetOf(job: JobSpec, seed: number): PromptSet {
+  const promptSet = askedPromptSet(job, parametersOf(job, seed));
+  const stripped = job.output.stripWhitespace ? withStrippedAnswers(promptSet) : promptSet;
+  return writesBatchLines(job) ? withResponseBodies(stripped, job.model.name) : stripped;
+}
+
+function askedPromptSet(job: JobSpec, parameters: GenerationParameters): PromptSet {
+  if (!describeEngine(job.model).takesRows) {
+    if (job.longNumbers === undefined) return wordedPromptSet(job, parameters);
+    const detail = `it has no effect with ${job.model.engine}, which reads prompts alone`;
+    throw new SluiceError("JOB_INVALID", detail, { field: "longNumbers" });
+  }
+  const { longNumbers } = job;
+  return hasPrompts(job)
+    ? withRows(wordedPromptSet(job, parameters), longNumbers)
+    : rowPromptSet(parameters, longNumbers);
+}
+
+function wordedPromptSet(job: JobSpec, parameters: GenerationParameters): PromptSet {
+  if (isBatchInput(job)) return batchPromptSet(job, parameters);
+  const { dataset, prompt, prompts, schema, truncateFeatures } = job;
+  const { returnFullText } = job.generation;
+  const common = { schema, generation: { ...parameters, returnFullText } };
+  const emptied = <Options extends Emptied>(options: Options): Options =>
+    withEmptied(options, truncateFeatures);
+  if (dataset !== undefined) return new DatasetPromptSet(dataset.map(emptied), common);
+  if (prompt !== undefined) return compilePromptSet({ ...common, prompt: emptied(prompt) });
+  const named = Object.entries(prompts ?? {}).map(([name, it]) => [name, emptied(it)] as const);
+  return compilePromptSet({ ...common, prompts: Object.fromEntries(named) });
+}
+
+/** False for a job whose engine is given rows without words. */
+function hasPrompts(job: JobSpec): boolean {
+  return isBatchInput(job) || [job.dataset, job.prompt, job.prompts].some((each) => each);
+}
+
+interface Emptied {
+  truncateFeatures?: string[] | undefined;
+}
+
+function withEmptied<Options extends Emptied>(options: Options, features: string[] = []): Options {
+  if (features.length === 0) return options;
+  const { truncateFeatures = [] } = options;
+  return { ...options, truncateFeatures: [...new Set([...truncateFeatures, ...features])] };
+}
+
+/** What each request of a job has, but for those that set parameters of their own. */
+export function parametersOf(
+  { generation, sequenceLen, model }: JobSpec,
+  seed: number,
+): GenerationParameters {
+  // What a server is not sent is still counted with, as by limits on tokens a minute.
+  const maxNewTokens = describeEngine(model).maxNewTokens ?? limits.maxNewTokens;
+  const parameters = generationParameters(generation, seed, maxNewTokens);
+  if (sequenceLen === undefined) return parameters;
+  const { maxLength = sequenceLen } = parameters;
+  return { ...parameters, maxLength: Math.min(maxLength, sequenceLen) };
+}
+
+function batchPromptSet({ input, model }: JobSpec, parameters: GenerationParameters): PromptSet {
+  return new BatchPromptSet({
+    parameters,
+    models: [model.name, ...input.flatMap(({ servedModelName = [] }) => servedModelName)],
+    embeds: answeredApis(model).embedding,
+    callsTools: describeEngine(model).callsTools === true,
+    unsupportedBy: (asked) => unsupportedOptions(model, asked, []).map(({ option }) => option),
+  });
+}
+
+/**
+ * Refuses, before anything is planned, what could not be asked: templates that are not valid, and
+ * options that the engine would have to drop.
+ *
+ * @throws SluiceError `TEMPLATE_INVALID`, `JOB_INVALID`, `UNSUPPORTED`.
+ */
+export function assertAskable(job: JobSpec): void {
+  assertReportable(job);
+  assertBatchOutput(job);
+  assertLogprobsKept(job);
+  assertKeepable(job, promptSetOf(job, 0));
+  const { prompt, prompts = {}, dataset } = job;
+  const asked = dataset ?? (prompt === undefined ? Object.values(prompts) : [prompt]);
+  assertAnswerable(
+    job,
+    asked.map(({ api }) => api),
+  );
+  assertImagesSeen(job);
+  const policies = asked.map(({ onTooLong }) => onTooLong);
+  const unsupported = unsupportedOptions(job.model, parametersOf(job, 0), policies);
+  if (unsupported.length === 0) return;
+  // A job that has no maxLength gives its engine one by sequenceLen.
+  const isByLength = job.sequenceLen !== undefined && job.generation.maxLength === undefined;
+  const options = unsupported
+    .map(({ option }) => (isByLength && option === "generation.maxLength" ? "sequenceLen" : option))
+    .join(", ");
+  const hint = unsupported.map(({ hint }) => hint).join("; ");
+  const message = `engine ${job.model.engine} cannot do ${options}`;
+  throw new SluiceError("UNSUPPORTED", message, { hint });
+}
+
+/** Refuses vectors and transcripts of an engine that makes none. */
+function assertAnswerable({ model }: JobSpec, apis: readonly (string | undefined)[]): void {
+  const made: Readonly<Record<string, boolean>> = answeredApis(model);
+  const refused = apis.find((api) => api !== undefined && made[api] === false);
+  if (refused === undefined) return;
+  throw new SluiceError("UNSUPPORTED", `engine ${model.engine} cannot do api: ${refused}`, {
+    hint: `take an engine that does, such as openai: see docs/engines.md`,
+  });
+}
+
+/** Refuses images in prompts of an engine that has no eyes. */
+function assertImagesSeen({ model, prompt, prompts = {} }: JobSpec): void {
+  const isShown = [prompt, ...Object.values(prompts)].some((asked) => asked?.image !== undefined);
+  if (!isShown || describeEngine(model).seesImages) return;
+  throw new SluiceError("UNSUPPORTED", `engine ${model.engine} takes no images in prompts`, {
+    hint: "ask a server that does with engine openai, or give rows that name them to a predictor",
+  });
+}
+
+function assertKeepable({ preparedDir }: JobSpec, { keeper }: PromptSet): void {
+  if (preparedDir === undefined || keeper !== undefined) return;
+  throw new SluiceError("JOB_INVALID", "the rows are asked as they are: nothing is rendered", {
+    field: "preparedDir",
+    hint: "leave it out",
+  });
+}
+
+function assertLogprobsKept(job: JobSpec): void {
+  const isAsked = (job.generation.logprobs ?? 0) > 0;
+  const isKept = job.output.include.includes("logprobs");
+  if (isAsked && !isKept && !writesBatchLines(job)) {
+    throw new SluiceError("JOB_INVALID", "generation.logprobs has no place in the results", {
+      field: "generation.logprobs",
+      hint: "add output.include: [logprobs]",
+    });
+  }
+  // Rows that are requests may ask for them one by one.
+  if (isKept && !isAsked && !isBatchInput(job)) {
+    throw new SluiceError("JOB_INVALID", "output.include has logprobs, which nothing asks for", {
+      field: "output.include",
+      hint: "set generation.logprobs to the number of likeliest tokens to report",
+    });
+  }
+}

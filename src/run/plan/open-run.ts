@@ -1,0 +1,341 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import { errorTable } from "../../foundation/error-table.ts";
+import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import { digestOf } from "../../foundation/hashing.ts";
+import { runIdAt, sortableId } from "../../foundation/ids.ts";
+import { randomInteger } from "../../foundation/random.ts";
+import { type RunDependencies, runContext } from "../dependencies.ts";
+import { planPath, stdinPrefix } from "../directory/layout.ts";
+import { locateRun, type RunLocation } from "../directory/locate.ts";
+import { createOnce, readJson } from "../directory/records.ts";
+import { type RunStorage, runStorage } from "../directory/run-storage.ts";
+import { assertStagesAskable } from "../execute/row-model.ts";
+import { differingAnswers } from "../job/kinds.ts";
+import { suffixed } from "../job/paths.ts";
+import type { JobSpec } from "../job/schema.ts";
+import { storedJob } from "../job/worker-variables.ts";
+import { errorFileOf } from "../openai-batch/error-file.ts";
+import { planOutputs } from "../output/plan-outputs.ts";
+import { plannedColumns } from "../output/planned-columns.ts";
+import { assertUnchanged } from "../retry/rescan.ts";
+import type { RunContext } from "../run-context.ts";
+import { readSeals } from "../seal/seals.ts";
+import { standingPlan } from "../seal/standing-plan.ts";
+import type { RunEvent } from "../status/events.ts";
+import { assertAskable } from "./askable.ts";
+import { reachOf } from "./asked-files.ts";
+import { assertSameInput, findInput, plannedOrder, scanInput, shardRows } from "./create-plan.ts";
+import { effectiveJob } from "./effective-job.ts";
+import { identifiedJob } from "./identified-job.ts";
+import { type Plan, planBytes } from "./plan.ts";
+import { assertBegunSo, probeStore } from "./probe.ts";
+import { assertPromptsFit } from "./prompt-fit.ts";
+import { finishReplacement, replaceRun, standingOutputs } from "./replace-run.ts";
+import { cameToNothing, holdsOutcomes, runDiffers } from "./standing-run.ts";
+
+export interface OpenRunOptions {
+  /** Replace the run that is there. */
+  overwrite: boolean;
+  /** Write beside the run that is there, if it is another one. */
+  fork: boolean;
+  /** Workers the run will have, for a number of rows. */
+  workersFor(job: JobSpec, rows: number): number | Promise<number>;
+  onEvent(event: RunEvent): void;
+  /** The input may have grown since it was planned: it is compared when that is processed. */
+  isExtended?: boolean;
+  /** Called before a new run is planned; what it throws prevents that. */
+  beforePlan?(job: JobSpec): Promise<void>;
+}
+
+/** A run, found or newly planned. */
+export interface OpenedRun {
+  context: RunContext;
+  location: RunLocation;
+  /** The job as it is to be carried out: answers and layout as planned, operation as asked now. */
+  job: JobSpec;
+}
+
+/**
+ * Finds the run that the job's output holds, or plans a new one.
+ *
+ * @throws SluiceError `RUN_DIFFERS`, `OUTPUT_OCCUPIED`, `INPUT_CHANGED`, and what planning throws.
+ */
+export async function openOrPlan(
+  given: JobSpec,
+  dependencies: RunDependencies,
+  options: OpenRunOptions,
+): Promise<OpenedRun> {
+  assertAskable(given);
+  assertStagesAskable(given);
+  const job = await identifiedJob(given);
+  const worker = sortableId(dependencies.clock, dependencies.random);
+  for (let copy = 1; ; copy++) {
+    const wanted = copy === 1 ? job : { ...job, output: forkedOutput(job.output, copy) };
+    const location = locateRun(wanted.output.path);
+    let storage = runStorage(dependencies.openStorage(location.directory));
+    let plan = await atOutput(wanted, storage, () => readJson<Plan>(storage, planPath));
+    const replaces = plan && (await isReplaced(wanted, plan, dependencies, options, storage));
+    if (!plan || replaces) await options.beforePlan?.(wanted);
+    if (!plan || replaces) {
+      const place: Place = { location, storage, standing: plan };
+      const planned = await atOutput(wanted, storage, () =>
+        planInPlace(wanted, place, dependencies, options),
+      );
+      ({ plan, storage } = planned);
+      // Somebody else planned at the same moment: their plan stands, if it is the same job.
+      const isSame =
+        planned.isOurs || (await matches(wanted, plan, dependencies, options, storage));
+      if (!isSame) continue;
+    } else {
+      assertBegunSo(storage, plan.job);
+      if (!(await matches(wanted, plan, dependencies, options, storage))) continue;
+    }
+    await finishReplacement(dependencies, location, storage);
+    const effective = effectiveJob(plan, wanted);
+    const whole = { ...plan, job: effective };
+    const context = runContext(location, whole, dependencies, worker, storage);
+    return { context, location, job: effective };
+  }
+}
+
+/** What the store refuses before a run is there is told as a fault of the job's output. */
+async function atOutput<T>(
+  { output }: JobSpec,
+  { location }: Storage,
+  action: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await action();
+  } catch (thrown) {
+    const error = asSluiceError(thrown);
+    const { file } = error.place;
+    const isOfOutput = ["NOT_FOUND", "STORE_FAILED"].includes(error.code);
+    if (!isOfOutput || !file?.startsWith(`${location}/`)) throw thrown;
+    const said = error.cause instanceof Error ? error.cause.message : error.message;
+    // A fault with a hint of its own, as of credentials, would be the same in another folder.
+    const hasOwnHint = error.hint !== errorTable[error.code].hint;
+    const reason = hasOwnHint ? said : said.split(", ")[0];
+    throw new SluiceError("STORE_FAILED", `no run can be kept there: ${reason}`, {
+      file: output.path,
+      field: "output.path",
+      hint: hasOwnHint
+        ? error.hint
+        : "name another --output: a folder that is there, or that can be made",
+      cause: error,
+    });
+  }
+}
+
+/** By `--overwrite`, or where a run of another job came to nothing, as with a mistyped model. */
+async function isReplaced(
+  job: JobSpec,
+  plan: Plan,
+  dependencies: RunDependencies,
+  { overwrite, fork, onEvent }: OpenRunOptions,
+  storage: Storage,
+): Promise<boolean> {
+  if (overwrite || fork) return overwrite;
+  const differing = differingAnswers(plan.job, job);
+  if (differing.length === 0 || !(await cameToNothing(storage, dependencies))) return false;
+  const keys = namedFor(job, differing);
+  const message = `run ${plan.runId} is replaced: it answered nothing, and this job has other ${keys}`;
+  onEvent({ type: "notice", message });
+  return true;
+}
+
+// Somebody may have gone on with the run before this process had the rule over it.
+async function assertNoOutcome(storage: Storage): Promise<void> {
+  if (!(await holdsOutcomes(storage))) return;
+  throw new SluiceError("RUN_DIFFERS", "another process resumed it meanwhile", {
+    file: storage.location,
+  });
+}
+
+function forkedOutput(output: JobSpec["output"], copy: number): JobSpec["output"] {
+  const { path, errorFile } = output;
+  return {
+    ...output,
+    path: forkedPath(path, copy),
+    ...(errorFile && { errorFile: forkedPath(errorFile, copy) }),
+  };
+}
+
+function forkedPath(path: string, copy: number): string {
+  const bare = path.replace(/(?<=.)\/+$/, "");
+  return suffixed(bare, `-${copy}`);
+}
+
+async function matches(
+  job: JobSpec,
+  plan: Plan,
+  dependencies: RunDependencies,
+  options: OpenRunOptions,
+  storage: Storage,
+): Promise<boolean> {
+  const differing = differingAnswers(plan.job, job);
+  if (differing.length > 0) {
+    if (options.fork) return false;
+    throw await runDiffers(storage, plan, namedFor(job, differing));
+  }
+  if (options.isExtended) return true;
+  const { sealed } = await readSeals(storage, plan);
+  const run = await standingPlan(storage, sealed?.standing);
+  const scan = {
+    storage,
+    job,
+    seed: plan.seed,
+    workers: 1,
+    uniqueId: sortableId(dependencies.clock, dependencies.random),
+    openFile: dependencies.inputs.within(reachOf(job)).open,
+    onEvent: options.onEvent,
+  };
+  try {
+    const found = await findInput(job, dependencies.inputs);
+    // Rows that were appended were cut for themselves.
+    if (run.whole) await assertUnchanged(storage, run, found, scan);
+    else await assertSameInput(run, found, scan);
+    return true;
+  } catch (error) {
+    if (asSluiceError(error).code !== "INPUT_CHANGED") throw error;
+    if (options.fork) return false;
+    throw sealed ? ofSealedRun(error as SluiceError, storage) : error;
+  }
+}
+
+/** A sealed run can take over what changed in its input. */
+function ofSealedRun({ message, place, cause }: SluiceError, storage: Storage): SluiceError {
+  const error = new SluiceError("INPUT_CHANGED", "", {
+    ...place,
+    cause,
+    hint:
+      "rows were appended: add --extend; rows that had failed were mended: " +
+      `sluice retry ${storage.location} --reread; else restore the input, or start a new run with ` +
+      "--fork or --overwrite",
+  });
+  error.message = message;
+  return error;
+}
+
+/** Keys as their author knows them: nobody named the file that standard input was put into. */
+function namedFor(job: JobSpec, keys: readonly string[]): string {
+  const isSpooled = (path: string) => path.includes(`/${stdinPrefix}`);
+  const spooled = job.input.map(({ path }, at) => (isSpooled(path) ? `input.${at}.path` : ""));
+  return keys.map((key) => (spooled.includes(key) ? "standard input" : key)).join(", ");
+}
+
+/** @throws SluiceError `OUTPUT_OCCUPIED` when the place of a new run holds something else. */
+export async function assertFree(
+  storage: Storage,
+  outside: Storage,
+  location: RunLocation,
+  errorFile: string | null = null,
+): Promise<void> {
+  for (const name of [location.mergedFile, errorFile]) await assertNoFile(outside, location, name);
+  for await (const { path } of storage.list("")) {
+    // What an interrupted planner, or the spool of standard input, left is ours.
+    if (path.startsWith("_sluice/")) continue;
+    throw new SluiceError("OUTPUT_OCCUPIED", `it holds ${path}`, { file: location.directory });
+  }
+}
+
+async function assertNoFile(outside: Storage, location: RunLocation, name: string | null) {
+  if (name === null || !(await outside.stat(name))) return;
+  const file = `${location.outside}/${name}`;
+  throw new SluiceError("OUTPUT_OCCUPIED", "the file exists", { file });
+}
+
+/** Where a new run is to lie. */
+interface Place {
+  location: RunLocation;
+  storage: RunStorage;
+  /** The run whose place it takes. */
+  standing: Plan | undefined;
+  /** Called right before the plan is there. */
+  assertReplaces?(): Promise<void>;
+}
+
+/** Plans a run where none is, or in the place of the one that stands. */
+async function planInPlace(
+  job: JobSpec,
+  place: Place,
+  dependencies: RunDependencies,
+  options: OpenRunOptions,
+): Promise<{ plan: Plan; isOurs: boolean; storage: RunStorage }> {
+  const { location, storage, standing } = place;
+  const outside = dependencies.openStorage(location.outside);
+  const errorFile = errorFileOf(job, location);
+  if (!standing) {
+    await assertFree(storage, outside, location, errorFile);
+    return { ...(await planRun(job, place, dependencies, options)), storage };
+  }
+  // A mistyped path must not cost the results that are there.
+  await findInput(job, dependencies.inputs);
+  if (errorFile !== standing.errorFile) await assertNoFile(outside, location, errorFile);
+  return await replaceRun(dependencies, location, storage, standing, {
+    ...(!options.overwrite && { assertRemovable: () => assertNoOutcome(storage) }),
+    planIn: (next, assertReplaces) =>
+      planRun(job, { ...place, storage: next, assertReplaces }, dependencies, options),
+  });
+}
+
+/** The run's id: its start, with the run's number where others had the directory before. */
+async function newRunId(nowMs: number, storage: RunStorage): Promise<string> {
+  const number = await storage.number;
+  return number === 1 ? runIdAt(nowMs) : `${runIdAt(nowMs)}-${number}`;
+}
+
+async function planRun(
+  job: JobSpec,
+  { location, storage, standing, assertReplaces }: Place,
+  dependencies: RunDependencies,
+  options: OpenRunOptions,
+): Promise<{ plan: Plan; isOurs: boolean }> {
+  const { clock, random, software, inputs } = dependencies;
+  const uniqueId = sortableId(clock, random);
+  // The probe waits for the disk, the scan for the processor.
+  const probing = probeStore(storage, uniqueId);
+  probing.catch(() => {});
+  const found = await findInput(job, inputs);
+  const { openFile } = found;
+  await assertPromptsFit(found.files, job, openFile);
+  const outside = dependencies.openStorage(location.outside);
+  const { openStorage } = dependencies;
+  const place = { location, storage, outside, openStorage };
+  const made =
+    standing && (await standingOutputs(storage.of((await storage.number) - 1), standing));
+  const outputs = await planOutputs(found.files, {
+    ...{ job, ...place, openFile, uniqueId },
+    ...(made && { standing: made }),
+  });
+  const seed = job.generation.seed ?? randomInteger(random, 2 ** 31);
+  const errorFile = errorFileOf(job, location);
+  const workers = await options.workersFor(job, Math.ceil(found.bytes / 100));
+  const { onEvent } = options;
+  const scan = { storage, job, seed, workers, uniqueId, openFile, onEvent };
+  const order = await plannedOrder(found, job, openFile);
+  const { rowsPerTask, longerTasks } = await shardRows(found, job, workers, order, openFile);
+  const { tasks, input } = await scanInput(found, scan, rowsPerTask, longerTasks);
+  const columns = await plannedColumns(found.files, job, openFile);
+  await probing;
+  const plan: Plan = {
+    format: 1,
+    runId: await newRunId(clock.now(), storage),
+    generation: 1,
+    software,
+    createdAt: new Date(clock.now()).toISOString(),
+    job: storedJob(job),
+    seed,
+    tasks: { count: tasks.count, file: tasks.file, index: tasks.index },
+    rows: tasks.rows,
+    input,
+    order,
+    mergedFile: location.mergedFile,
+    ...(columns && { columns }),
+    ...(outputs && { outputs }),
+    ...(errorFile === null ? {} : { errorFile }),
+  };
+  planBytes(plan);
+  await assertReplaces?.();
+  const { won, record } = await createOnce(storage, planPath, plan, digestOf);
+  return { plan: record, isOurs: won };
+}

@@ -1,0 +1,332 @@
+import type { Column } from "../../data/columns.ts";
+import type { Slice } from "../../data/row.ts";
+import type { LongerTasks, ReadOptions } from "../../data/slices.ts";
+import type { RandomReader, Storage, Writer } from "../../data/storage/storage.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { sha256Hex, sha256Stream } from "../../foundation/hashing.ts";
+import { limits } from "../../foundation/limits.ts";
+import { type Generation, partWidth, planPathOf, tasksPathOf } from "../directory/layout.ts";
+import { linesOf } from "../directory/lines.ts";
+import { readJson } from "../directory/records.ts";
+import type { JobSpec } from "../job/schema.ts";
+import type { RequestCounts } from "../status/request-counts.ts";
+import type { RowOrder } from "./prefix-order.ts";
+
+/** Unit of scheduling and commit: a contiguous range of input rows. */
+export interface Task {
+  task: number;
+  /** Stable index of its first row. */
+  firstRow: number;
+  /** Rows in its slices. */
+  rows: number;
+  slices: Slice[];
+  /** Only these rows of the range, as an index set: a sample, or what a retry asks again. */
+  only?: string;
+  /** How many rows `only` names. */
+  onlyRows?: number;
+  /** In a retry: the task of the run whose rows these are. */
+  of?: number;
+  /**
+   * In a retry: the requests of its rows as the run counts them so far, which those of the retry
+   * replace; `same` for rows that were answered, and keep their count.
+   */
+  replaces?: RequestCounts | "same";
+  /** Hashes of its rows, where those of its commit are not the last word. */
+  rowHashes?: PlannedFile;
+}
+
+/** A file as the plan refers to it. */
+export interface PlannedFile {
+  path: string;
+  sha256: string;
+  bytes: number;
+}
+
+/** What will be done: frozen, hashed, serializable. One a generation. */
+export interface Plan extends Generation {
+  format: 1;
+  /** Version of Sluice that made it. */
+  software: string;
+  /** ISO 8601. */
+  createdAt: string;
+  /** The job as it was when planned; paths absolute, no secrets. */
+  job: JobSpec;
+  /** In a retry: which rows it asks again. */
+  where?: string;
+  /** In a retry: where rows are read anew, the input itself or a file of mended rows. */
+  reread?: "input" | { file: string };
+  /** Seed of sampling, given or drawn. */
+  seed: number;
+  tasks: { count: number; file: PlannedFile; index: PlannedFile };
+  /** Rows that will get an outcome. */
+  rows: number;
+  input: InputSummary;
+  /** The order in which the rows of a task are asked. */
+  order: RowOrder;
+  /** Where one merged file is asked for: its name, beside the run directory. */
+  mergedFile: string | null;
+  /** Where results go to files of their own, by input or by row. */
+  outputs?: PlannedOutputs;
+  /** What the input says of the columns of results, where these are written as tables. */
+  columns?: readonly Column[];
+  /** Where failed rows are to be in a file of their own: its name, beside the run directory. */
+  errorFile?: string;
+  /**
+   * Of a retry that found the input changed: all tasks of the run as they lie from now on. `input`,
+   * `outputs` and `columns` are those of this input then.
+   */
+  whole?: WholeRun;
+}
+
+/** All tasks of a run, by the plan of a retry. */
+export interface WholeRun {
+  tasks: Plan["tasks"];
+  rows: number;
+  /** Digits in the names of parts, which stay as the run's own plan had them. */
+  partDigits: number;
+}
+
+/** The result files of a run, one for each input file or for each row. */
+export interface PlannedOutputs {
+  /** `OutputFile`s, a line for each input file, in the order of the input. */
+  list: PlannedFile;
+  files: number;
+  /** What their paths start from: the run directory, the folder beside it, or another place. */
+  base: "run" | "outside" | (string & {});
+  /** True where each row has a file of its own. */
+  isPerRow: boolean;
+  /** True where some are tables, of which each has all columns. */
+  needsColumns: boolean;
+}
+
+/** The input as it was planned. */
+export interface InputSummary {
+  files: number;
+  bytes: number;
+  rows: number;
+  /** Rows that a task was to have. */
+  rowsPerTask: number;
+  /** Of tasks that were counted, the first were to have one row, or batch, more. */
+  longerTasks?: LongerTasks;
+  /** Rows of the largest task, where that has more: what cannot be cut lies in one. */
+  largestTaskRows?: number;
+  /** Files that are compressed as a whole; each is one shard. */
+  compressedFiles?: number;
+  /** Files of text whose lines are rows because of their ending, not because the job says so. */
+  lineFiles?: number;
+  /** Files of folders that are left out: their endings tell no format. */
+  leftOutFiles?: number;
+  /** Files of globs and folders that are left out: runs made them. */
+  leftOutResults?: number;
+  /** Digest of paths and sizes. */
+  digest: string;
+  /** Digest of modification times: only a hint that a checksum is worth the reading. */
+  modifiedDigest: string;
+}
+
+/** Tasks on storage, as lines with a table of their offsets. */
+export interface StoredTasks {
+  count: number;
+  rows: number;
+  file: PlannedFile;
+  index: PlannedFile;
+}
+
+const pendingPath = "_sluice/tasks.pending";
+
+/**
+ * Writes the tasks of a plan: one JSON line each, and beside them a table of 8-byte little-endian
+ * offsets, so that any task is found by one read. Memory stays flat.
+ */
+export async function storeTasks(
+  storage: Storage,
+  generation: number,
+  uniqueId: string,
+  tasks: AsyncIterable<Task> | Iterable<Task>,
+): Promise<StoredTasks> {
+  const draft = new TasksDraft(storage, `${pendingPath}-${uniqueId}`);
+  const digest = sha256Stream();
+  const offsets: number[] = [];
+  let bytes = 0;
+  let rows = 0;
+  try {
+    for await (const task of tasks) {
+      const line = Buffer.from(`${JSON.stringify(task)}\n`);
+      offsets.push(bytes);
+      bytes += line.length;
+      rows += task.onlyRows ?? task.rows;
+      digest.update(line);
+      await draft.write(line);
+    }
+  } catch (error) {
+    await draft.abort();
+    throw error;
+  }
+  const sha256 = digest.digest("hex");
+  const path = tasksPathOf(generation, sha256);
+  const table = Buffer.alloc(offsets.length * 8);
+  for (const [at, offset] of offsets.entries()) table.writeBigUInt64LE(BigInt(offset), at * 8);
+  const indexPath = `${path}.offsets`;
+  await Promise.all([draft.become(path), storage.replace(indexPath, table)]);
+  return {
+    count: offsets.length,
+    rows,
+    file: { path, sha256, bytes },
+    index: { path: indexPath, sha256: sha256Hex(table), bytes: table.length },
+  };
+}
+
+/** Tasks whose file has no name yet, for it has their checksum: few are held, many are written. */
+class TasksDraft {
+  readonly #storage: Storage;
+  readonly #path: string;
+  #writer: Writer | undefined;
+  #held: Buffer[] = [];
+  #heldBytes = 0;
+
+  constructor(storage: Storage, path: string) {
+    this.#storage = storage;
+    this.#path = path;
+  }
+
+  async write(line: Buffer): Promise<void> {
+    this.#held.push(line);
+    this.#heldBytes += line.length;
+    if (this.#heldBytes <= limits.maxWholeTasksBytes) return;
+    this.#writer ??= await this.#storage.writer(this.#path);
+    await this.#writer.write(this.#taken());
+  }
+
+  /** Makes it the file at `path`. */
+  async become(path: string): Promise<void> {
+    if (!this.#writer) return await this.#storage.replace(path, this.#taken());
+    try {
+      await this.#writer.write(this.#taken());
+      await this.#writer.close();
+    } catch (error) {
+      await this.abort();
+      throw error;
+    }
+    await this.#storage.publish(this.#path, path);
+    await this.#storage.remove(this.#path);
+  }
+
+  async abort(): Promise<void> {
+    await this.#writer?.abort();
+  }
+
+  #taken(): Buffer {
+    const lines = Buffer.concat(this.#held);
+    this.#held = [];
+    this.#heldBytes = 0;
+    return lines;
+  }
+}
+
+/** Reads the plan of a generation. `NOT_A_RUN` where the directory holds none. */
+export async function readPlan(storage: Storage, generation = 1): Promise<Plan> {
+  const plan = await readJson<Plan>(storage, planPathOf(generation));
+  if (!plan) throw new SluiceError("NOT_A_RUN", storage.location);
+  if (plan.format !== 1) {
+    throw new SluiceError("NOT_A_RUN", `${storage.location} has plan format ${plan.format}`);
+  }
+  return plan;
+}
+
+/** Digits in the names of a run's parts. */
+export function partDigits({ whole, tasks }: Pick<Plan, "whole" | "tasks">): number {
+  return whole?.partDigits ?? partWidth(tasks.count);
+}
+
+/** The plan as bytes. */
+export function planBytes(plan: Plan): Buffer {
+  const bytes = Buffer.from(`${JSON.stringify(plan, null, 2)}\n`);
+  if (bytes.length > limits.maxPlanBytes) {
+    throw new SluiceError(
+      "PLAN_TOO_LARGE",
+      `${bytes.length} bytes, ${limits.maxPlanBytes} allowed`,
+    );
+  }
+  return bytes;
+}
+
+/** How the rows of a plan's tasks are read. */
+export function readOptionsOf(plan: Plan): ReadOptions {
+  return readOptionsFor(plan.job);
+}
+
+/** How the rows of a job's input are read. */
+export function readOptionsFor({ input }: JobSpec): ReadOptions {
+  return { maxLineBytes: Math.max(...input.map((source) => source.maxLineBytes)), sources: input };
+}
+
+/** Finds any task of a plan by one small read. */
+export class TaskTable {
+  readonly #plan: Plan;
+  readonly #storage: Storage;
+  #readers: Promise<[RandomReader, RandomReader]> | undefined;
+
+  constructor(storage: Storage, plan: Plan) {
+    this.#plan = plan;
+    this.#storage = storage;
+  }
+
+  /** Task number `task` of the plan. */
+  async task(task: number): Promise<Task> {
+    const { file, count } = this.#plan.tasks;
+    if (task < 0 || task >= count) throw new SluiceError("USAGE", `there is no task ${task}`);
+    const [lines, table] = await this.#opened();
+    const entry = Buffer.from(await table.read(task * 8, 16));
+    const start = Number(entry.readBigUInt64LE(0));
+    const end = entry.length >= 16 ? Number(entry.readBigUInt64LE(8)) : file.bytes;
+    return JSON.parse(Buffer.from(await lines.read(start, end - start)).toString()) as Task;
+  }
+
+  /** Every task in order, read as one stream. */
+  async *all(): AsyncGenerator<Task> {
+    const [lines] = await this.#opened();
+    for await (const { text } of linesOf(lines)) yield JSON.parse(text) as Task;
+  }
+
+  async close(): Promise<void> {
+    const readers = await this.#readers;
+    this.#readers = undefined;
+    await Promise.all(readers?.map((reader) => reader.close()) ?? []);
+  }
+
+  #opened(): Promise<[RandomReader, RandomReader]> {
+    this.#readers ??= this.#open();
+    return this.#readers;
+  }
+
+  async #open(): Promise<[RandomReader, RandomReader]> {
+    const { file, index } = this.#plan.tasks;
+    const [lines, table] = await Promise.allSettled([this.#reader(file), this.#reader(index)]);
+    if (lines.status === "fulfilled" && table.status === "fulfilled") {
+      return [lines.value, table.value];
+    }
+    for (const it of [lines, table]) if (it.status === "fulfilled") await it.value.close();
+    throw lines.status === "rejected" ? lines.reason : (table as PromiseRejectedResult).reason;
+  }
+
+  /** Of a small file all is read at once: each read may be a round trip. */
+  async #reader({ path, bytes }: PlannedFile): Promise<RandomReader> {
+    if (bytes > limits.maxWholeTasksBytes) return await this.#storage.open(path);
+    const content = await this.#storage.read(path);
+    return {
+      bytes: content.length,
+      read: async (offset, length) => content.subarray(offset, offset + length),
+      close: async () => {},
+    };
+  }
+}
+
+/** All tasks of a run, in order. */
+export async function allTasks(storage: Storage, run: Plan): Promise<Task[]> {
+  const table = new TaskTable(storage, run);
+  try {
+    return await Array.fromAsync(table.all());
+  } finally {
+    await table.close();
+  }
+}

@@ -1,0 +1,232 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { sortableId } from "../../foundation/ids.ts";
+import { Coordinator } from "../coordinate/coordinator.ts";
+import { lookAtLives } from "../coordinate/lives.ts";
+import { asMender } from "../coordinate/menders.ts";
+import type { RunDependencies } from "../dependencies.ts";
+import {
+  coordinatorPrefix,
+  deadLetterPath,
+  generationPrefix,
+  menderPrefix,
+  partPath,
+  planPath,
+  reportPath,
+  statePrefix,
+  stdinPrefix,
+  successPath,
+} from "../directory/layout.ts";
+import type { RunLocation } from "../directory/locate.ts";
+import { readJson } from "../directory/records.ts";
+import type { RunStorage } from "../directory/run-storage.ts";
+import { madeOutputs } from "../output/made-outputs.ts";
+import { outputStorage } from "../output/plan-outputs.ts";
+import { publishedForm } from "../output/published-form.ts";
+import { standingPlan } from "../seal/standing-plan.ts";
+import { type Plan, partDigits, readPlan } from "./plan.ts";
+
+/** Files that are removed at once. */
+const removalsAtOnce = 32;
+
+/** How a run takes the place of another. */
+export interface Replacement {
+  /** What this throws, when nobody else can work on the old run any more, prevents it. */
+  assertRemovable?(): Promise<void>;
+  /**
+   * Plans the new run in its own storage; true in `isOurs` where it is the one that stands.
+   *
+   * @param assertReplaces called right before the plan is there; throws to prevent it.
+   */
+  planIn(
+    storage: RunStorage,
+    assertReplaces: () => Promise<void>,
+  ): Promise<{ plan: Plan; isOurs: boolean }>;
+}
+
+/**
+ * Puts a new run in the place of one that is there: plans it under the next number, and removes
+ * what the old one has: only files that its plan and its commits name, and its state. Nobody else
+ * can rule the old run meanwhile. Whoever works on the new run first finishes a removal that was
+ * interrupted.
+ *
+ * @throws SluiceError `COORDINATOR_LIVES` while a coordinator or a worker is at work on the run,
+ *   `COORDINATOR_LOST` when another one replaced it meanwhile, `OUTPUT_OCCUPIED` when the directory
+ *   holds something else as well, and what `planIn` throws; nothing is removed then.
+ */
+export async function replaceRun(
+  dependencies: RunDependencies,
+  location: RunLocation,
+  storage: RunStorage,
+  plan: Plan,
+  { assertRemovable, planIn }: Replacement,
+): Promise<{ plan: Plan; isOurs: boolean; storage: RunStorage }> {
+  const { clock, random, processes } = dependencies;
+  await assertOnlyOurs(storage, plan);
+  const id = sortableId(clock, random);
+  const coordinator = await Coordinator.rule({ storage, clock, processes, id, job: plan.job });
+  try {
+    await assertNoWorkers(storage, dependencies);
+    await assertRemovable?.();
+    const next = storage.of((await storage.number) + 1);
+    const planned = await planIn(next, async () => {
+      await coordinator.assertRules();
+      await assertRemovable?.();
+    });
+    if (planned.isOurs) await finishReplacement(dependencies, location, next);
+    return { ...planned, storage: next };
+  } finally {
+    await coordinator.end();
+  }
+}
+
+/**
+ * Removes what runs have left in whose place this one came, as far as that is not done. Whoever is
+ * to work on a run calls it before.
+ *
+ * Results of both have the same names: one that pauses here may wake when this run has some.
+ */
+export async function finishReplacement(
+  dependencies: RunDependencies,
+  location: RunLocation,
+  storage: RunStorage,
+): Promise<void> {
+  if ((await storage.oldestLeft()) === undefined) return;
+  await asMender(storage, dependencies, async () => {
+    const oldest = await storage.oldestLeft();
+    if (oldest !== undefined) await removeRuns(dependencies, location, storage, oldest);
+  });
+}
+
+/** @param oldest number of the first run to remove. */
+async function removeRuns(
+  dependencies: RunDependencies,
+  location: RunLocation,
+  storage: RunStorage,
+  oldest: number,
+): Promise<void> {
+  const number = await storage.number;
+  const { job } = await readPlan(storage);
+  const kept = job.input.map(({ path }) => path);
+  for (let old = oldest; old < number; old++) {
+    await removeRun(dependencies, location, storage.of(old), kept);
+  }
+  await storage.noteCleared();
+}
+
+/**
+ * Removes what is there of a run that was replaced, save its plan and who ruled it, which tell a
+ * process of that run that wakes late that it is over, and who may still be mending.
+ *
+ * @param kept paths of inputs that stay: what the new run reads.
+ */
+async function removeRun(
+  { openStorage }: RunDependencies,
+  location: RunLocation,
+  storage: RunStorage,
+  kept: readonly string[],
+): Promise<void> {
+  const plan = await readPlan(storage);
+  const whole = await wholePlan(storage, plan);
+  const outside = openStorage(location.outside);
+  const published = await resultPaths(storage, whole);
+  await removeAll(storage, [successPath, ...published]);
+  const files = [plan.mergedFile, plan.errorFile].filter((name) => typeof name === "string");
+  await removeAll(outside, files);
+  if (whole.outputs) {
+    const target = outputStorage(whole.outputs.base, { storage, outside, openStorage });
+    await removeAll(target, await madeOutputs(storage, whole));
+  }
+  const state = await pathsUnder(storage, statePrefix);
+  const stays = (path: string) =>
+    path === planPath || path.startsWith(coordinatorPrefix) || path.startsWith(menderPrefix);
+  await removeAll(
+    storage,
+    state.filter((path) => !stays(path)),
+  );
+  const spools = spooledInputs(plan, location).filter(
+    (path) => !kept.includes(`${location.directory}/${path}`),
+  );
+  await removeAll(storage, spools);
+  // What processes of that run published while its files were there yet.
+  await removeAll(storage, published);
+}
+
+async function removeAll(storage: Storage, paths: readonly string[]): Promise<void> {
+  for (let at = 0; at < paths.length; at += removalsAtOnce) {
+    await Promise.all(paths.slice(at, at + removalsAtOnce).map((path) => storage.remove(path)));
+  }
+}
+
+// Workers that a scheduler started have no coordinator; what they write would come back.
+async function assertNoWorkers(
+  storage: Storage,
+  { clock, processes }: RunDependencies,
+): Promise<void> {
+  const { workers } = await lookAtLives(storage, { clock, processes });
+  const living = workers.find(({ lives }) => lives);
+  if (!living) return;
+  const { pid, host } = living.record;
+  throw new SluiceError("COORDINATOR_LIVES", `worker process ${pid} on ${host}`);
+}
+
+async function resultPaths(storage: Storage, plan: Plan): Promise<string[]> {
+  const paths = [...(await pathsUnder(storage, "_manifest")), reportPath];
+  const width = partDigits(plan);
+  const { ending } = publishedForm(plan);
+  for (let task = 0; task < plan.tasks.count; task++) {
+    paths.push(partPath(task, width, ending), deadLetterPath(task, width));
+  }
+  return paths;
+}
+
+/** The plan with all tasks that the run has, or that a retry of it began to add. */
+async function wholePlan(storage: Storage, plan: Plan): Promise<Plan> {
+  let standing = plan;
+  for (const path of await pathsUnder(storage, generationPrefix)) {
+    if (!path.endsWith("/plan.json")) continue;
+    const { whole, generation } = (await readJson<Plan>(storage, path)) ?? plan;
+    if (whole && whole.tasks.count >= standing.tasks.count) {
+      standing = await standingPlan(storage, generation);
+    }
+  }
+  return standing;
+}
+
+async function pathsUnder(storage: Storage, prefix: string): Promise<string[]> {
+  const paths: string[] = [];
+  for await (const { path } of storage.list(prefix)) paths.push(path);
+  return paths;
+}
+
+// The new run could not lie beside it, and the old one would be gone for nothing.
+async function assertOnlyOurs(storage: Storage, first: Plan): Promise<void> {
+  const plan = await wholePlan(storage, first);
+  const width = partDigits(plan);
+  const { ending } = publishedForm(plan);
+  const outputs = new Set(plan.outputs?.base === "run" ? await madeOutputs(storage, plan) : []);
+  for await (const { path } of storage.list("")) {
+    if (outputs.has(path)) continue;
+    const task = Number(/part-(\d+)\./.exec(path)?.[1] ?? plan.tasks.count);
+    const isResult =
+      task < plan.tasks.count &&
+      (path === partPath(task, width, ending) || path === deadLetterPath(task, width));
+    if (isResult || /^(_sluice\/|_manifest(\.g\d+)?\.json$|_report\.json$|_SUCCESS$)/.test(path))
+      continue;
+    throw new SluiceError("OUTPUT_OCCUPIED", `it holds ${path} beside the run`, {
+      file: storage.location,
+    });
+  }
+}
+
+/** Paths of result files that a run may have made, from where those start. */
+export async function standingOutputs(storage: Storage, plan: Plan): Promise<Set<string>> {
+  return new Set(await madeOutputs(storage, await wholePlan(storage, plan)));
+}
+
+/** Standard input of a run, as files of its own directory. */
+export function spooledInputs({ job }: Plan, { directory }: RunLocation): string[] {
+  return job.input.flatMap(({ path }) =>
+    path.startsWith(`${directory}/${stdinPrefix}`) ? path.slice(directory.length + 1) : [],
+  );
+}

@@ -1,0 +1,166 @@
+import { dirname, join } from "node:path";
+import type { InputFile } from "../../data/inputs.ts";
+import { isBelow } from "../../data/sources/beside-file.ts";
+import { entriesOf } from "../../data/sources/glob.ts";
+import type { InputStores } from "../../data/sources/open.ts";
+import { schemeOf } from "../../data/storage/open.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
+import { planPath } from "../directory/layout.ts";
+import { locateRun } from "../directory/locate.ts";
+import { readJson } from "../directory/records.ts";
+import { madeOutputs } from "../output/made-outputs.ts";
+import type { Plan } from "./plan.ts";
+
+/** How the directory of a run ends that stands beside its results. */
+const besideEnding = ".sluice";
+
+/**
+ * The files without those that runs made: what lies in a run directory, and results beside one. A
+ * run whose output lies in its own input would change it, and another one would take it for data.
+ * Files and folders that are named as such are taken; they are left out below globs and folders.
+ *
+ * @param output where this call writes: nothing there is input, whether it stands there yet or not.
+ * @throws SluiceError `INPUT_MISSING` where nothing else is there.
+ */
+export async function withoutRuns(
+  files: readonly InputFile[],
+  output: OwnOutput,
+  inputs: Pick<InputStores, "list" | "open">,
+): Promise<{ files: InputFile[]; leftOut: number }> {
+  const search = new RunSearch(output, inputs);
+  const kept: InputFile[] = [];
+  for (const file of files) if (!(await search.isOfRun(file))) kept.push(file);
+  const [first] = files;
+  if (first !== undefined && kept.length === 0) {
+    const detail = `all ${files.length} files are results of runs, as ${first.path}`;
+    const hint = `name the folder of the run, as ${dirname(first.path)}/, to read what it made`;
+    throw new SluiceError("INPUT_MISSING", detail, { hint });
+  }
+  return { files: kept, leftOut: files.length - kept.length };
+}
+
+interface OwnOutput {
+  path: string;
+  errorFile?: string | undefined;
+}
+
+/** Schemes of the stores that runs are written to. */
+const runStores: ReadonlySet<string | undefined> = new Set(["s3", "r2", "gs"]);
+
+/** What runs made, in the folders that were looked at. */
+class RunSearch {
+  readonly #own: readonly string[];
+  readonly #ownFolder: string;
+  readonly #inputs: Pick<InputStores, "list" | "open">;
+  readonly #folders = new Map<string, Promise<{ isRun: boolean; made: ReadonlySet<string> }>>();
+  readonly #storesBelow = new Map<string, Promise<{ runs: string[]; made: ReadonlySet<string> }>>();
+
+  constructor({ path, errorFile }: OwnOutput, inputs: Pick<InputStores, "list" | "open">) {
+    this.#inputs = inputs;
+    const { directory, outside, mergedFile } = locateRun(path);
+    this.#ownFolder = directory;
+    const merged = mergedFile === null ? [] : [`${outside}/${mergedFile}`];
+    this.#own = [...merged, ...(errorFile ? [errorFile] : [])];
+  }
+
+  /** Files of a run directory that is named itself are what it made, and wanted. */
+  async isOfRun({ path, below }: InputFile): Promise<boolean> {
+    if (below === undefined) return false;
+    const isNamed = below === this.#ownFolder || isBelow(below, this.#ownFolder);
+    if (this.#own.includes(path) || (!isNamed && isBelow(path, this.#ownFolder))) return true;
+    const scheme = schemeOf(path);
+    if (scheme !== undefined) return runStores.has(scheme) && (await this.#isInStore(path, below));
+    for (let folder = dirname(path); isBelow(`${folder}/x`, below); folder = dirname(folder)) {
+      const { isRun, made } = await this.#lookInto(folder);
+      if (made.has(path) || (isRun && folder !== below)) return true;
+      if (folder === "/") break;
+    }
+    return false;
+  }
+
+  async #isInStore(path: string, below: string): Promise<boolean> {
+    const known = this.#storesBelow.get(below) ?? this.#runsListed(below);
+    this.#storesBelow.set(below, known);
+    const { runs, made } = await known;
+    return made.has(path) || runs.some((run) => run !== below && isBelow(path, run));
+  }
+
+  /** There each look into a folder is a request: one listing finds the runs of all of them. */
+  async #runsListed(below: string) {
+    const runs: string[] = [];
+    for await (const { path } of this.#inputs.list(below)) {
+      if (path.endsWith(`/${planPath}`)) runs.push(path.slice(0, -planPath.length - 1));
+    }
+    const made = new Set<string>();
+    for (const run of runs) for (const path of await this.#madeBy(run)) made.add(path);
+    return { runs, made };
+  }
+
+  #lookInto(folder: string) {
+    const known = this.#folders.get(folder) ?? this.#contentOf(folder);
+    this.#folders.set(folder, known);
+    return known;
+  }
+
+  async #contentOf(folder: string) {
+    const entries = (await entriesOf(folder)).filter((entry) => entry.isDirectory());
+    const names = entries.map(({ name }) => name);
+    const isRun = names.includes(dirname(planPath)) && (await this.#planIn(folder)) !== undefined;
+    const made = new Set<string>();
+    for (const run of await runsBeside(folder, names)) {
+      for (const path of await this.#madeBy(run)) made.add(path);
+    }
+    return { isRun, made };
+  }
+
+  /** Files that a run made beside its directory. */
+  async #madeBy(directory: string): Promise<string[]> {
+    const plan = await this.#planIn(directory);
+    if (plan === undefined) return [];
+    const { outside } = locateRun(directory);
+    const { mergedFile, errorFile, outputs } = plan;
+    const beside = [mergedFile, errorFile].filter((name) => typeof name === "string");
+    const made = await madeOutputs(this.#at(directory), plan).catch(() => []);
+    const base = outputs === undefined || outputs.base === "outside" ? outside : outputs.base;
+    return [
+      ...beside.map((name) => `${outside}/${name}`),
+      ...made.map((path) => `${base}/${path}`),
+    ];
+  }
+
+  async #planIn(directory: string): Promise<Plan | undefined> {
+    const read = async (path: string) => {
+      const reader = await this.#at(directory).open(path);
+      try {
+        return await reader.read(0, limits.maxPlanBytes);
+      } finally {
+        await reader.close();
+      }
+    };
+    return await readJson<Plan>({ read }, planPath).catch(() => undefined);
+  }
+
+  #at(directory: string) {
+    return { open: (path: string) => this.#inputs.open(`${directory}/${path}`) };
+  }
+}
+
+/** Run directories in a folder, also those of patterns such as `{dir}/{stem}.csv`. */
+async function runsBeside(folder: string, names: readonly string[]): Promise<string[]> {
+  const found: string[] = [];
+  for (const name of names) {
+    const path = join(folder, name);
+    if (name.endsWith(besideEnding)) found.push(path);
+    else if (/\{\w+\}/.test(name)) {
+      const inner = (await entriesOf(path)).filter((entry) => entry.isDirectory());
+      found.push(
+        ...(await runsBeside(
+          path,
+          inner.map((entry) => entry.name),
+        )),
+      );
+    }
+  }
+  return found;
+}

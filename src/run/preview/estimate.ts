@@ -1,0 +1,280 @@
+import { describeEngine } from "../../engines/registry.ts";
+import { asSluiceError } from "../../foundation/errors.ts";
+import type { InferenceRequest, Usage } from "../../foundation/inference.ts";
+import type { PromptOptions } from "../../prompt/prompt-options.ts";
+import type { PromptSet } from "../../prompt/prompt-set.ts";
+import {
+  exactly,
+  type Interval,
+  intervalOf,
+  productOf,
+  scaled,
+  unitsOf,
+} from "../bill/interval.ts";
+import { type Prices, usdOf } from "../bill/prices.ts";
+import type { JobSpec } from "../job/schema.ts";
+import { parametersOf, promptSetOf } from "../plan/askable.ts";
+import { RowFiles } from "../plan/asked-files.ts";
+import type { Plan } from "../plan/plan.ts";
+import type { RunContext } from "../run-context.ts";
+import { type SampledRow, spreadRows } from "./sample-rows.ts";
+
+/** What a run will ask and cost in all, estimated from some of its rows. */
+export interface Estimate {
+  /** `planned` is null where lists decide it: then it is estimated. */
+  requests: { planned: number | null } & Interval;
+  tokens: {
+    prompt: Interval;
+    /** From characters alone it is anything up to the limit of every answer. */
+    completion: Interval;
+    /**
+     * Where the limit of answers comes from: the job or its rows, the engine's default, or nowhere,
+     * as with servers that decide.
+     */
+    limitedBy: "job" | "engine" | "nothing";
+    /** Tokens that an answer is taken to have at most where nobody wrote a limit. */
+    defaultLimit: number;
+    charactersPerToken: number;
+  };
+  /** US dollars; null where the job names no prices. */
+  usd: Interval | null;
+  /** How long it will take from its start; null where nothing was asked. */
+  seconds: Interval | null;
+  /**
+   * What tokens are estimated from: characters of prompts, requests that were asked for it, or what
+   * the run at the output has cost so far.
+   */
+  basis: "characters" | "measured" | "run";
+  /** Rows that were asked, for `measured` and `run`. */
+  measuredRows: number;
+}
+
+/** A row with the requests that it becomes, or why it becomes none. */
+export interface AskedRow extends SampledRow {
+  requests: readonly InferenceRequest[];
+}
+
+/** What an estimate is of, and the rows that were rendered for it. */
+export interface EstimateFacts {
+  job: JobSpec;
+  plan: Plan;
+  sampled: readonly AskedRow[];
+}
+
+/** What one row cost to ask. */
+export interface RowCost {
+  task: number;
+  usage: Usage;
+  /** From asking to answering, of all its requests together. */
+  seconds: number;
+  /** Of its prompts; undefined where nobody counted. */
+  characters?: number;
+}
+
+export const maxSampledRows = 200;
+const charactersPerToken = 4;
+
+/** Renders rows that are spread evenly over the input, at most `maxSampledRows`. */
+export async function sampleRequests(context: RunContext): Promise<AskedRow[]> {
+  const { job, seed } = context.plan;
+  const [promptSet, rowFiles] = [promptSetOf(job, seed), new RowFiles(job)];
+  const rows = await spreadRows(context, maxSampledRows);
+  return rows.map((row) => askedRow(promptSet, rowFiles, row));
+}
+
+/** The requests of one row. */
+export function askedRow(promptSet: PromptSet, rowFiles: RowFiles, row: SampledRow): AskedRow {
+  if (row.error) return { ...row, requests: [] };
+  try {
+    const requests = promptSet.requests(row.value!, row.index, row.dataset, row.raw);
+    return { ...row, requests: rowFiles.whole(requests, row.file) };
+  } catch (error) {
+    return { ...row, error: asSluiceError(error), requests: [] };
+  }
+}
+
+/** What asking every row of the plan means, going by the characters of the sampled ones. */
+export function estimateFrom(job: JobSpec, plan: Plan, sampled: readonly AskedRow[]): Estimate {
+  const requests = estimatedRequests(job, plan, sampled);
+  const prompt = scaled(estimatedCharacters(plan, sampled), 1 / charactersPerToken);
+  const asked: Limited[] = sampled.flatMap((row) => row.requests);
+  // Lines of a batch file set their own limits.
+  const parameters = parametersOf(job, plan.seed);
+  if (asked.length === 0) asked.push({ parameters });
+  const mostTokens = asked.reduce((all, request) => all + mostTokensOf(request), 0) / asked.length;
+  const most = requests.high * mostTokens;
+  const completion = { estimated: requests.estimated * mostTokens, low: 0, high: most };
+  return {
+    requests,
+    tokens: {
+      prompt: whole(prompt),
+      completion: whole(completion),
+      limitedBy: limitOf(job, asked),
+      defaultLimit: parameters.maxNewTokens,
+      charactersPerToken,
+    },
+    usd: priced(prompt, 0, completion, job.prices),
+    seconds: null,
+    basis: "characters",
+    measuredRows: 0,
+  };
+}
+
+/** How fast rows were answered. */
+export interface Pace {
+  /** Seconds before the first row was asked. */
+  startSeconds: number;
+  /** Requests that are answered beside one another: likely, at most, at least. */
+  together: Interval;
+}
+
+/**
+ * A better estimate, from what some rows really cost: each number is scaled up from the rows, that
+ * of prompt tokens by the ratio of tokens to characters, which varies less.
+ */
+export function estimateFromCosts(
+  byCharacters: Estimate,
+  facts: EstimateFacts,
+  costs: readonly RowCost[],
+  pace: Pace | undefined,
+  basis: "measured" | "run",
+): Estimate {
+  const { job, plan, sampled } = facts;
+  const perRow = (numberOf: (cost: RowCost) => number) =>
+    intervalOf(
+      unitsOf(costs.map((cost) => ({ task: cost.task, size: 1, value: numberOf(cost) }))),
+      plan.rows,
+    );
+  const prompt =
+    byRatio(costs, estimatedCharacters(plan, sampled)) ?? perRow((it) => it.usage.promptTokens);
+  const completion = perRow((it) => it.usage.completionTokens);
+  const sum = (key: keyof Usage) => costs.reduce((all, { usage }) => all + usage[key], 0);
+  const [read, cached] = [sum("promptTokens"), sum("cachedTokens")];
+  const characters = costs.reduce((all, cost) => all + (cost.characters ?? 0), 0);
+  const perToken = characters > 0 && read > 0 ? characters / read : charactersPerToken;
+  return {
+    ...byCharacters,
+    tokens: {
+      ...byCharacters.tokens,
+      prompt: whole(prompt),
+      completion: whole(completion),
+      charactersPerToken: Math.round(perToken * 100) / 100,
+    },
+    usd: priced(prompt, read === 0 ? 0 : cached / read, completion, job.prices),
+    seconds: pace
+      ? timeOf(
+          perRow((it) => it.seconds),
+          pace,
+        )
+      : null,
+    basis,
+    measuredRows: costs.length,
+  };
+}
+
+function timeOf(busy: Interval, { startSeconds, together }: Pace): Interval {
+  return {
+    estimated: startSeconds + busy.estimated / together.estimated,
+    low: startSeconds + busy.low / together.high,
+    high: startSeconds + busy.high / together.low,
+  };
+}
+
+/** Undefined where characters were not counted. */
+function byRatio(costs: readonly RowCost[], characters: Interval): Interval | undefined {
+  const counted = costs.flatMap(({ task, usage, characters: size = 0 }) =>
+    size > 0 ? [{ task, size, value: usage.promptTokens }] : [],
+  );
+  if (counted.length < 2 || characters.estimated === 0) return undefined;
+  const ratio = scaled(
+    intervalOf(unitsOf(counted), characters.estimated),
+    1 / characters.estimated,
+  );
+  return productOf(ratio, characters);
+}
+
+function estimatedRequests(
+  job: JobSpec,
+  plan: Plan,
+  sampled: readonly AskedRow[],
+): Estimate["requests"] {
+  const prompts = promptsOfRow(job);
+  if (!prompts.some(asksList)) {
+    const planned = plan.rows * prompts.length;
+    return { planned, ...exactly(planned) };
+  }
+  const fine = sampled.filter(({ error }) => !error);
+  const rows = fine.map(({ task, requests }) => ({ task, size: 1, value: requests.length }));
+  // Rows that are broken count as others: a sample tells too little of them.
+  const share = sampled.length === 0 ? 1 : fine.length / sampled.length;
+  const found = intervalOf(unitsOf(rows), Math.round(plan.rows * share));
+  return { planned: null, ...whole(scaled(found, share === 0 ? 1 : 1 / share)) };
+}
+
+function estimatedCharacters(plan: Plan, sampled: readonly AskedRow[]): Interval {
+  const rows = sampled.map((row) => ({ task: row.task, size: 1, value: charactersOf(row) }));
+  return intervalOf(unitsOf(rows), plan.rows);
+}
+
+/** Characters of all prompts of a row; one that is broken asks nothing. */
+export function charactersOf({ requests }: AskedRow): number {
+  return requests.reduce((all, request) => all + lengthOf(request), 0);
+}
+
+function lengthOf({ prompt = "", messages = [] }: InferenceRequest): number {
+  return messages.reduce((length, { content }) => length + content.length, prompt.length);
+}
+
+type Limited = Pick<InferenceRequest, "embed" | "file" | "parameters">;
+
+function limitOf({ model }: JobSpec, asked: readonly Limited[]): Estimate["tokens"]["limitedBy"] {
+  const isWritten = (request: Limited) =>
+    mostTokensOf(request) === 0 ||
+    ["maxNewTokens", "maxLength"].some((key) => request.parameters.explicit?.includes(key)) ||
+    request.parameters.maxLength !== undefined;
+  if (asked.every(isWritten)) return "job";
+  return describeEngine(model).maxNewTokens === null ? "nothing" : "engine";
+}
+
+function mostTokensOf({ embed, file, parameters }: Limited): number {
+  const { maxNewTokens, numReturnSequences = 1 } = parameters;
+  return embed || file !== undefined ? 0 : numReturnSequences * maxNewTokens;
+}
+
+// Bounds of both together are further apart than need be: both would have to be wrong at once.
+function priced(
+  prompt: Interval,
+  cachedShare: number,
+  completion: Interval,
+  prices: Prices,
+): Interval | null {
+  if (!prices) return null;
+  const at = (bound: keyof Interval) => {
+    const [promptTokens, completionTokens] = [prompt[bound], completion[bound]];
+    const cachedTokens = promptTokens * cachedShare;
+    return usdOf({ promptTokens, cachedTokens, completionTokens }, prices) ?? 0;
+  };
+  return { estimated: at("estimated"), low: at("low"), high: at("high") };
+}
+
+function whole({ estimated, low, high }: Interval): Interval {
+  if (low === high) return exactly(Math.round(estimated));
+  return {
+    estimated: Math.round(estimated),
+    low: Math.floor(low),
+    high: Math.ceil(high - 1e-6),
+  };
+}
+
+/** The prompts that are asked of a row; of datasets, which have one each, any that asks a list. */
+export function promptsOfRow({ dataset, prompt, prompts }: JobSpec): (ListPrompt | undefined)[] {
+  if (dataset) return [dataset.find(asksList) ?? dataset[0]];
+  return Object.values(prompts ?? { prompt });
+}
+
+type ListPrompt = Partial<Pick<PromptOptions, "forEach" | "turns">>;
+
+/** True where a row's own data say how often it is asked. */
+export function asksList(prompt: ListPrompt | undefined): boolean {
+  return prompt?.forEach !== undefined || prompt?.turns === "every";
+}

@@ -1,0 +1,156 @@
+import type { Engine } from "../../engines/engine.ts";
+import type { Clock } from "../../foundation/clock.ts";
+import { asSluiceError } from "../../foundation/errors.ts";
+import {
+  addUsage,
+  type InferenceRequest,
+  type InferenceResponse,
+  noUsage,
+  type Usage,
+} from "../../foundation/inference.ts";
+import type { PromptSet } from "../../prompt/prompt-set.ts";
+import { acceptAnswers, type FormTry, InvalidAnswers, nextTry } from "../execute/form-tries.ts";
+import { type AskedRow, charactersOf, type Pace, type RowCost } from "./estimate.ts";
+
+export interface MeasureOptions {
+  promptSet: PromptSet;
+  clock: Clock;
+  /** Tries of one request, where its answer is wrong or does not come. */
+  maxAttempts: number;
+  signal: AbortSignal;
+}
+
+/** What asking some rows has shown. */
+export interface Measured {
+  costs: RowCost[];
+  /** Requests that were with the engine at once, on the average. */
+  together: number;
+  /** Seconds that all of it took. */
+  seconds: number;
+}
+
+/** Rows that are measured where nobody says how many: twice what the engine holds, within these. */
+const leastRows = 20;
+const mostRows = 100;
+
+/** Rows to be asked for a measurement, spread evenly over the sampled ones. */
+export function rowsToMeasure(
+  sampled: readonly AskedRow[],
+  capacity: number,
+  asked?: number,
+): AskedRow[] {
+  const wanted = asked ?? Math.min(mostRows, Math.max(leastRows, 2 * capacity));
+  const count = Math.min(wanted, sampled.length);
+  return Array.from(
+    { length: count },
+    (_, at) => sampled[Math.floor((at * sampled.length) / count)]!,
+  );
+}
+
+/**
+ * Asks rows as a run would, as many at once as the engine can hold, and keeps what they cost.
+ * Answers are checked, asked again where they are wrong, and dropped.
+ *
+ * @throws SluiceError what would stop a run: of scope `run` or `engine`, and the signal's reason.
+ */
+export async function measureRows(
+  engine: Engine,
+  rows: readonly AskedRow[],
+  options: MeasureOptions,
+): Promise<Measured> {
+  const { clock } = options;
+  const stop = new AbortController();
+  const signal = AbortSignal.any([options.signal, stop.signal]);
+  const costs: RowCost[] = [];
+  const startedMs = clock.monotonic();
+  const waiting = rows.values();
+  const asked = new Promise<void>((resolve, reject) => {
+    let inFlight = 0;
+    // What the engine can hold may rise while it answers.
+    const fill = () => {
+      while (inFlight < engine.capacity) {
+        const { value: row } = waiting.next();
+        if (row === undefined) break;
+        inFlight++;
+        costOf(engine, row, { ...options, signal }).then((cost) => {
+          costs.push(cost);
+          inFlight--;
+          fill();
+        }, reject);
+      }
+      if (inFlight === 0) resolve();
+      else if (inFlight < engine.capacity) engine.flush?.();
+    };
+    fill();
+  });
+  try {
+    await asked;
+  } finally {
+    stop.abort();
+  }
+  const seconds = (clock.monotonic() - startedMs) / 1000;
+  const busy = costs.reduce((sum, cost) => sum + cost.seconds, 0);
+  return { costs, seconds, together: seconds > 0 ? busy / seconds : 0 };
+}
+
+/**
+ * How fast a run will be. Requests measured together are what is likely; fewer were on the average,
+ * since the last ones were alone; more will be where the engines of all workers hold more.
+ *
+ * @param capacity requests that the engines of all workers hold.
+ * @param workers those that have an engine of their own.
+ */
+export function paceOf(
+  { costs, together }: Measured,
+  startSeconds: number,
+  capacity: number,
+  workers: number,
+): Pace {
+  const most = capacity * workers;
+  const likely = Math.max(1, Math.min(capacity, costs.length)) * workers;
+  const least = together > 0 ? Math.min(together, likely) : likely;
+  return { startSeconds, together: { estimated: likely, low: least, high: most } };
+}
+
+async function costOf(engine: Engine, row: AskedRow, options: MeasureOptions): Promise<RowCost> {
+  const { clock, promptSet } = options;
+  const { task, requests } = row;
+  const responses: (InferenceResponse | undefined)[] = [];
+  const cost = { task, usage: noUsage, seconds: 0, characters: charactersOf(row) };
+  for (let at = 0; at < requests.length; at++) {
+    const startedMs = clock.monotonic();
+    const request = promptSet.ready(requests, responses, at);
+    const { usage, response } = await answerTo(engine, request, options);
+    cost.usage = addUsage(cost.usage, usage);
+    cost.seconds += (clock.monotonic() - startedMs) / 1000;
+    // The row is a dead letter then: nothing more is asked for it.
+    if (!response) break;
+    responses[at] = response;
+  }
+  return cost;
+}
+
+async function answerTo(
+  engine: Engine,
+  request: InferenceRequest,
+  { promptSet, maxAttempts, signal }: MeasureOptions,
+): Promise<{ usage: Usage; response?: InferenceResponse }> {
+  let usage: Usage = noUsage;
+  let asked: FormTry = { request };
+  for (let attempt = 1; ; attempt++) {
+    signal.throwIfAborted();
+    try {
+      const response = await engine.infer(asked.request, signal);
+      usage = addUsage(usage, response.usage);
+      return { usage, response: acceptAnswers(asked, response, promptSet) };
+    } catch (thrown) {
+      signal.throwIfAborted();
+      const error = asSluiceError(thrown);
+      if (error.scope !== "row") throw error;
+      if (!error.retryable || attempt >= maxAttempts) return { usage };
+      if (error instanceof InvalidAnswers) {
+        asked = nextTry(request, asked.request, error, promptSet);
+      }
+    }
+  }
+}

@@ -1,0 +1,76 @@
+import type { InputRow } from "../../data/row.ts";
+import { readRows } from "../../data/slices.ts";
+import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
+import { readOptionsOf, TaskTable } from "../plan/plan.ts";
+import type { RunContext } from "../run-context.ts";
+
+/** A row as it stands in the input, read ahead of a run. */
+export interface SampledRow
+  extends Pick<InputRow, "index" | "file" | "line" | "raw" | "value" | "error" | "dataset"> {
+  /** Its task: rows of one task lie together, and may be alike. */
+  task: number;
+}
+
+/** Tasks that a sample is taken from. */
+const maxSampledTasks = 10;
+
+/** The first rows that a plan will ask. */
+export async function firstRows(context: RunContext, count: number): Promise<SampledRow[]> {
+  const found: SampledRow[] = [];
+  const tasks = Array(context.plan.tasks.count).keys();
+  await eachTask(context, tasks, async (rowsOf) => {
+    found.push(...(await rowsOf(count - found.length)));
+    return found.length < count;
+  });
+  return found;
+}
+
+/** At most `count` rows, from the starts of tasks that are spread evenly over the input. */
+export async function spreadRows(context: RunContext, count: number): Promise<SampledRow[]> {
+  const total = context.plan.tasks.count;
+  // Small inputs are read whole.
+  const size = context.plan.rows <= count ? total : Math.min(maxSampledTasks, total);
+  const tasks = Array.from({ length: size }, (_, at) => Math.floor((at * total) / size));
+  const found: SampledRow[] = [];
+  await eachTask(context, tasks, async (rowsOf) => {
+    found.push(...(await rowsOf(Math.ceil(count / size))));
+    return true;
+  });
+  return found.slice(0, count);
+}
+
+async function eachTask(
+  context: RunContext,
+  tasks: Iterable<number>,
+  visit: (rowsOf: (count: number) => Promise<SampledRow[]>) => Promise<boolean>,
+): Promise<void> {
+  const table = new TaskTable(context.storage, context.plan);
+  try {
+    for (const task of tasks) {
+      const goesOn = await visit((count) => startOf(context, table, task, count));
+      if (!goesOn) return;
+    }
+  } finally {
+    await table.close();
+  }
+}
+
+async function startOf(
+  { plan, openFile }: RunContext,
+  table: TaskTable,
+  task: number,
+  count: number,
+): Promise<SampledRow[]> {
+  const { slices, firstRow, only } = await table.task(task);
+  const wanted = only === undefined ? undefined : new Set(eachIndex(parseIndexSet(only)));
+  const found: SampledRow[] = [];
+  const options = readOptionsOf(plan);
+  for await (const rows of readRows(slices, firstRow, openFile, options)) {
+    for (const row of rows) {
+      if (found.length >= count) return found;
+      if (wanted && !wanted.has(row.index)) continue;
+      found.push({ ...row, task });
+    }
+  }
+  return found;
+}

@@ -1,0 +1,79 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
+import { isCut, type JournalLine, rowsOfLine } from "../attempt/journal-line.ts";
+import { addRequests } from "../attempt/replay.ts";
+import { journaledAttempts } from "../bill/journaled.ts";
+import { GrowingLines } from "../directory/growing-lines.ts";
+import { attemptPaths } from "../directory/layout.ts";
+import type { Plan } from "../plan/plan.ts";
+
+const paid = /^\{"index":\d+,"outcome":"(answered|filtered|failed|invalid)"/;
+
+/** What stands in journals alone. */
+export interface JournaledCounts {
+  /** Answered rows. */
+  rows: number;
+  /** Those of them with an answer that ended at its limit of tokens. */
+  cut: number;
+  /** Their requests. */
+  responses: number;
+  usage: Usage;
+}
+
+const none: JournaledCounts = { rows: 0, cut: 0, responses: 0, usage: noUsage };
+
+interface SeenJournal extends JournaledCounts {
+  lines: GrowingLines;
+}
+
+/**
+ * Counts answers of tasks without a commit, which stand in journals alone; asked again, it reads
+ * only what is new.
+ */
+export class JournaledRows {
+  readonly #storage: Storage;
+  #journals = new Map<string, SeenJournal>();
+
+  constructor(storage: Storage) {
+    this.#storage = storage;
+  }
+
+  /** Answered rows of such tasks together, and what they cost. */
+  async count(plan: Plan, tasks: Iterable<number>): Promise<JournaledCounts> {
+    const known = this.#journals;
+    // Journals of tasks that were committed meanwhile are forgotten.
+    this.#journals = new Map();
+    const sum = { ...none };
+    for (const task of tasks) {
+      const attempts = await journaledAttempts({ storage: this.#storage, plan }, task);
+      let most = none;
+      for (const attempt of attempts.get(task) ?? []) {
+        const { journal } = attemptPaths(task, plan, attempt);
+        const seen = known.get(journal) ?? {
+          lines: new GrowingLines(this.#storage, journal),
+          ...none,
+          usage: { ...noUsage },
+        };
+        this.#journals.set(journal, seen);
+        for await (const line of seen.lines.fresh()) note(seen, line);
+        // An attempt takes over what those before it answered: they hold the same rows.
+        if (seen.rows >= most.rows) most = seen;
+      }
+      for (const key of ["rows", "cut", "responses"] as const) sum[key] += most[key];
+      sum.usage = addUsage(sum.usage, most.usage);
+    }
+    return sum;
+  }
+}
+
+function note(seen: SeenJournal, line: string): void {
+  if (!paid.test(line)) return;
+  const parsed = JSON.parse(line) as JournalLine;
+  if (parsed.outcome === "invalid") seen.usage = addUsage(seen.usage, parsed.usage);
+  else if ("requests" in parsed) addRequests(seen.usage, parsed.requests);
+  if (parsed.outcome === "answered" || parsed.outcome === "filtered") {
+    seen.rows += rowsOfLine(parsed).length;
+    seen.responses += parsed.requests.length;
+    if (isCut(parsed.requests)) seen.cut++;
+  }
+}

@@ -1,0 +1,254 @@
+import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
+import { addErrors, type ErrorCounts } from "../attempt/commit.ts";
+import type { Budget, Spending } from "../bill/spending.ts";
+import type { RunEvent } from "./events.ts";
+
+/** What is known of one open task. */
+interface OpenTask {
+  worker: string;
+  rows: number;
+  /** Rows that were done before this attempt, and what these cost. */
+  resumed: number;
+  resumedUsage: Usage;
+  done: number;
+  failed: number;
+  cut: number;
+  errors: ErrorCounts;
+  inFlight: number;
+  usage: Usage;
+}
+
+interface WorkerLine {
+  /** Short, for people: its place among those that were started, from 1. */
+  number: number;
+  pid: number;
+  capacity: number;
+  /** Rows this worker has finished in this call, in tasks that have ended. */
+  finished: number;
+}
+
+/** All that progress shows, as a value: each event gives the next. */
+export interface ProgressState {
+  /** Monotonic milliseconds of the first event. */
+  readonly startedAt: number;
+  readonly planned: { rows: number; bytes: number; totalBytes: number } | undefined;
+  readonly run: { id: string; output: string; rows: number; tasks: number } | undefined;
+  /** Rows and tasks that earlier calls finished, partly done tasks included. */
+  readonly resumedRows: number;
+  readonly resumedTasks: number;
+  /** Of tasks that ended in this call. */
+  readonly ended: {
+    tasks: number;
+    rows: number;
+    failed: number;
+    cut: number;
+    errors: ErrorCounts;
+    usage: Usage;
+  };
+  readonly open: ReadonlyMap<number, OpenTask>;
+  readonly workers: ReadonlyMap<string, WorkerLine>;
+  /** Workers that were started in this call, those that ended included. */
+  readonly startedWorkers: number;
+  /** What open tasks had when they were begun first in this call. */
+  readonly begun: ReadonlyMap<number, Pick<OpenTask, "resumed" | "resumedUsage">>;
+  /** What goes on before the first row, and how much of it is done. */
+  readonly step?: { text: string; share?: number | undefined };
+  /** What all calls spent of the job's budget, as it was told last. */
+  readonly budget?: { spent: Spending; budget: Budget };
+  readonly sealed: boolean;
+  /** Rows done at times past, oldest first: what the present rate is taken from. */
+  readonly samples: readonly { at: number; rows: number; usage: Usage }[];
+}
+
+/** A task whose start was not told. */
+const unknownTask = { rows: 0, resumed: 0, resumedUsage: noUsage };
+
+/** The rate is that of the last half minute. */
+const rateWindowMs = 30_000;
+const sampleIntervalMs = 500;
+
+/** Nothing has happened; `now` is monotonic milliseconds. */
+export function initialProgress(now: number): ProgressState {
+  return {
+    startedAt: now,
+    planned: undefined,
+    run: undefined,
+    resumedRows: 0,
+    resumedTasks: 0,
+    ended: { tasks: 0, rows: 0, failed: 0, cut: 0, errors: {}, usage: noUsage },
+    open: new Map(),
+    workers: new Map(),
+    startedWorkers: 0,
+    begun: new Map(),
+    sealed: false,
+    samples: [],
+  };
+}
+
+/** The state after an event that happened at `now` (monotonic milliseconds). */
+export function reduceProgress(state: ProgressState, event: RunEvent, now: number): ProgressState {
+  return sampled(reduce(state, event), now);
+}
+
+function reduce(state: ProgressState, event: RunEvent): ProgressState {
+  switch (event.type) {
+    case "plan-progress":
+      return { ...state, planned: event };
+    case "run-start": {
+      const { runId, output, rows, tasks, resumedRows, resumedTasks } = event;
+      return { ...state, run: { id: runId, output, rows, tasks }, resumedRows, resumedTasks };
+    }
+    case "worker-start": {
+      const { pid, capacity } = event;
+      const number = state.startedWorkers + 1;
+      const started = { ...state, startedWorkers: number };
+      return withWorker(started, event.worker, { number, pid, capacity, finished: 0 });
+    }
+    case "worker-end":
+      return withoutWorker(state, event.worker);
+    case "task-start":
+    case "task-progress":
+      return withTask(state, event);
+    case "task-end":
+      return withoutTask(state, event);
+    case "budget-progress":
+      return { ...state, budget: event };
+    case "run-seal":
+      return { ...state, sealed: true };
+    // What failed is in the counts of its task, which a lost attempt takes along.
+    case "row-error":
+    case "run-stop":
+    case "notice":
+      return state;
+  }
+}
+
+function withWorker(state: ProgressState, name: string, worker: WorkerLine): ProgressState {
+  return { ...state, workers: new Map(state.workers).set(name, worker) };
+}
+
+function withoutWorker(state: ProgressState, name: string): ProgressState {
+  const workers = new Map(state.workers);
+  workers.delete(name);
+  // What a dead worker held is asked again; its journal says later what was done.
+  const open = new Map([...state.open].filter(([, task]) => task.worker !== name));
+  return { ...state, workers, open };
+}
+
+function withTask(
+  state: ProgressState,
+  event: RunEvent & { type: "task-start" | "task-progress" },
+): ProgressState {
+  const open = new Map(state.open);
+  if (event.type === "task-start") {
+    const { task, worker, rows, resumed: done, resumedUsage: usage } = event;
+    // What an earlier attempt of this call answered was answered in this call.
+    const first = state.begun.get(task) ?? { resumed: done, resumedUsage: usage };
+    open.set(task, {
+      worker,
+      rows,
+      ...first,
+      done,
+      failed: 0,
+      cut: 0,
+      errors: {},
+      inFlight: 0,
+      usage,
+    });
+    return { ...state, open, begun: new Map(state.begun).set(task, first) };
+  } else {
+    const { worker, done, failed, cut = 0, errors, inFlight, usage } = event;
+    const known = open.get(event.task) ?? unknownTask;
+    open.set(event.task, { ...known, worker, done, failed, cut, errors, inFlight, usage });
+  }
+  return { ...state, open };
+}
+
+function withoutTask(state: ProgressState, event: RunEvent & { type: "task-end" }): ProgressState {
+  const open = new Map(state.open);
+  const known = open.get(event.task) ?? unknownTask;
+  const { resumed, resumedUsage } = known;
+  open.delete(event.task);
+  if (event.outcome === "canceled") {
+    // Its journal stays, for this call or a later one; nobody works on it any more.
+    const { done, failed, cut = 0, errors, usage } = event;
+    open.set(event.task, { ...known, worker: "", inFlight: 0, done, failed, cut, errors, usage });
+  }
+  // A task that failed is begun again, and tells then what its journals hold.
+  if (event.outcome === "canceled" || event.outcome === "failed") return { ...state, open };
+  const fresh = Math.max(0, event.done - resumed);
+  const { ended } = state;
+  const begun = new Map(state.begun);
+  begun.delete(event.task);
+  const next = {
+    ...state,
+    open,
+    begun,
+    resumedRows: state.resumedRows + resumed,
+    ended: {
+      tasks: ended.tasks + 1,
+      rows: ended.rows + fresh,
+      failed: ended.failed + event.failed,
+      cut: ended.cut + (event.cut ?? 0),
+      errors: addErrors(ended.errors, event.errors),
+      usage: addUsage(ended.usage, costSince(event.usage, resumedUsage)),
+    },
+  };
+  const worker = state.workers.get(event.worker);
+  if (!worker) return next;
+  return withWorker(next, event.worker, { ...worker, finished: worker.finished + fresh });
+}
+
+/** Sums over the tasks that have ended and those that are open. */
+export interface ProgressTotals {
+  /** Rows with an outcome, those of earlier calls included. */
+  done: number;
+  /** Of these, rows of this call. */
+  fresh: number;
+  failed: number;
+  /** Rows with an answer that ended at its limit of tokens. */
+  cut: number;
+  /** Failed rows by code, with the first message of each. */
+  errors: ErrorCounts;
+  inFlight: number;
+  /** Of this call. */
+  usage: Usage;
+}
+
+/** What all tasks have done together. */
+export function totalsOf(state: ProgressState): ProgressTotals {
+  let { rows: fresh, failed, cut, errors, usage } = state.ended;
+  let done = state.resumedRows + fresh;
+  let inFlight = 0;
+  for (const task of state.open.values()) {
+    done += task.done;
+    fresh += Math.max(0, task.done - task.resumed);
+    failed += task.failed;
+    cut += task.cut;
+    errors = addErrors(errors, task.errors);
+    inFlight += task.inFlight;
+    usage = addUsage(usage, costSince(task.usage, task.resumedUsage));
+  }
+  return { done, fresh, failed, cut, errors, inFlight, usage };
+}
+
+/** What came to `usage` since it was `before`. */
+function costSince(usage: Usage, before: Usage): Usage {
+  const since = (key: keyof Usage) => Math.max(0, usage[key] - before[key]);
+  return {
+    promptTokens: since("promptTokens"),
+    cachedTokens: since("cachedTokens"),
+    completionTokens: since("completionTokens"),
+  };
+}
+
+function sampled(state: ProgressState, now: number): ProgressState {
+  const last = state.samples.at(-1);
+  if (!state.run || (last && now - last.at < sampleIntervalMs)) return state;
+  const { fresh, usage } = totalsOf(state);
+  // The time that a model takes to load is no part of a rate.
+  const isWaiting =
+    fresh === 0 && state.workers.size > 0 && state.samples.every(({ rows }) => rows === 0);
+  const recent = isWaiting ? [] : state.samples.filter(({ at }) => now - at <= rateWindowMs);
+  return { ...state, samples: [...recent, { at: now, rows: fresh, usage }] };
+}

@@ -1,0 +1,475 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import type { ErrorRecord } from "../../foundation/errors.ts";
+import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
+import { shownPath } from "../../foundation/shown-path.ts";
+import { type AttemptCounts, addCounts, type Commit, type ErrorCounts } from "../attempt/commit.ts";
+import { journaledAnswers, journaledAttempts } from "../bill/journaled.ts";
+import { type EarlierCost, earlierCost } from "../bill/open-budget.ts";
+import { tokensOf, usdOf } from "../bill/prices.ts";
+import type { Budget, Spending } from "../bill/spending.ts";
+import { type LookOptions, lookAtLives, type RunLives } from "../coordinate/lives.ts";
+import { cancelPrefix, taskAttemptsPrefix } from "../directory/layout.ts";
+import { readJson } from "../directory/records.ts";
+import { openTaskSet } from "../dispatch/open-tasks.ts";
+import type { JobSpec } from "../job/schema.ts";
+import { type Plan, readPlan } from "../plan/plan.ts";
+import { answeredNothing, openRetry } from "../retry/abandon-retry.ts";
+import { failedRowsAllowed, withinBudget } from "../run-job.ts";
+import { committedTasks, readCommits } from "../seal/commits.ts";
+import type { Manifest } from "../seal/manifest.ts";
+import { readManifest, readSeals } from "../seal/seals.ts";
+import { cutRetryOf } from "./cut-answers.ts";
+import { EventTrace, type TaskTrace } from "./event-trace.ts";
+import { type JournaledCounts, JournaledRows } from "./journaled-rows.ts";
+import type { StateWord } from "./state-words.ts";
+
+/** How far a run is. */
+export interface RunStatus {
+  name: string | null;
+  runId: string;
+  /** 1, or the number of the retry that is meant. */
+  generation: number;
+  /** Retries that are sealed, and rows that were appended. */
+  retries: number;
+  /** A retry that is begun and not sealed: counts of tasks and rows are its own. */
+  openRetry: { where: string; rows: number } | null;
+  state: StateWord;
+  /** Why it is so, in a few words; null where the state says all. */
+  reason: string | null;
+  /** ISO 8601; when it was planned, and when it was sealed. */
+  createdAt: string;
+  sealedAt: string | null;
+  /** From when it was planned until it was sealed, or until now. */
+  ageSeconds: number;
+  /** Where it lies. */
+  location: string;
+  tasks: Record<StateWord | "total", number>;
+  /** Outcomes of committed tasks; `journaled` are answered rows of the others. */
+  rows: { total: number; answered: number; filtered: number; failed: number; journaled: number };
+  /** Requests of committed tasks; `journaled` are those of answered rows of the others. */
+  requests: { planned: number; answered: number; journaled: number };
+  /** Answered rows with an answer that was cut at its limit of tokens; null = not known. */
+  cut: number | null;
+  /** The command that asks cut rows again with more tokens; null where none helps. */
+  cutRetry: string | null;
+  /** Dead letters by code. */
+  errors: ErrorCounts;
+  usage: AttemptCounts["usage"];
+  /** Tokens of answers in tasks without a commit. */
+  openUsage: Usage;
+  /** What was spent, by the job's prices; null without them. */
+  usd: number | null;
+  /** Which model answers. */
+  model: { engine: string; name: string | null };
+  /** Stages are functions of a program, which alone can go on with the run. */
+  needsProgram: boolean;
+  /** What is read. */
+  input: { paths: string[]; files: number; bytes: number };
+  /** Rows a second: of the call that goes on, or of all calls of a sealed run; null = not known. */
+  rowsPerSecond: number | null;
+  /** Until all rows are done, at that rate; null unless it runs. */
+  etaSeconds: number | null;
+  /** Rows that repeat an id, once it is sealed; null where the job names no id field. */
+  duplicateIds: number | null;
+  /** What was spent of the job's budget so far, in tasks without a commit as well. */
+  budget: { spent: Spending; budget: Budget } | null;
+  /** Tasks without a commit, as an index set: empty once all are committed. */
+  openTasks: string;
+}
+
+/** How far one task is. */
+export interface TaskStatus {
+  task: number;
+  /** The attempt that counts: the committed one, else the latest. */
+  id: string | null;
+  state: StateWord;
+  /** `0` once it is committed; the code of what stopped it, where that is known. */
+  code: string | null;
+  rows: number | null;
+  failed: number | null;
+  worker: string | null;
+}
+
+/** How far one worker is. */
+export interface WorkerStatus {
+  id: string;
+  state: StateWord;
+  host: string;
+  pid: number;
+  engine: string;
+  device: string;
+}
+
+export interface StatusReport {
+  run: RunStatus;
+  tasks: TaskStatus[];
+  workers: WorkerStatus[];
+}
+
+/** Everything that was read of a run at one moment. */
+interface Seen {
+  plan: Plan;
+  /** The newest seal. */
+  manifest: Manifest | undefined;
+  /** The same, where it is that of `plan`. */
+  sealed: Manifest | undefined;
+  lives: RunLives;
+  committed: ReadonlySet<number>;
+  /** Latest attempt at each task without a commit. */
+  attempts: ReadonlyMap<number, string>;
+  /** What the log of the ruling coordinator says of them. */
+  traces: ReadonlyMap<number, TaskTrace>;
+  /** What the last coordinator said when it stopped before a seal. */
+  stopped: ErrorRecord | undefined;
+  /** Answers of tasks without a commit. */
+  journaled: JournaledCounts;
+  begun: EventTrace["begun"];
+  /** Ids of the workers that live, the oldest first. */
+  atWork: readonly string[];
+  /** Where the job has a budget: what was spent of it beside commits, and the time of all calls. */
+  uncommitted: EarlierCost | undefined;
+}
+
+const listsAtOnce = 32;
+
+/** Reads how far a run is; asked again, it reads only what is new. */
+export class StatusReader {
+  readonly #storage: Storage;
+  readonly #options: LookOptions;
+  readonly #trace: EventTrace;
+  readonly #journaled: JournaledRows;
+  /** Commits never change, so that each is read once. */
+  readonly #commits = new Map<number, Commit>();
+  #counts: AttemptCounts | undefined;
+  #generation = 0;
+
+  constructor(storage: Storage, options: LookOptions) {
+    this.#storage = storage;
+    this.#options = options;
+    this.#trace = new EventTrace(storage);
+    this.#journaled = new JournaledRows(storage);
+  }
+
+  /** @throws SluiceError `NOT_A_RUN`, `RUN_DAMAGED`. */
+  async read(options: { tasks?: boolean } = {}): Promise<StatusReport> {
+    const seen = await this.#look();
+    const { plan, sealed, committed } = seen;
+    if (this.#generation !== plan.generation) this.#forget(plan.generation);
+    // A seal holds the sums already.
+    if (!sealed) await this.#readCommits(plan, committed);
+    const failedRows = sealed?.rows.failed ?? this.#counts?.rows.failed ?? 0;
+    const verdict = await verdictOf(this.#storage, seen, failedRows);
+    const tasks = options.tasks ? await this.#tasksOf(seen, verdict) : [];
+    return {
+      run: this.#runOf(seen, verdict),
+      tasks,
+      workers: seen.lives.workers.map(workerStatus),
+    };
+  }
+
+  async #look(): Promise<Seen> {
+    const lives = await lookAtLives(this.#storage, this.#options);
+    const plan = await latestPlan(this.#storage, lives);
+    // Read after the processes: what ends in between is then seen as sealed, not as died.
+    const manifest = await readManifest(this.#storage);
+    const sealed = manifest?.generation === plan.generation ? manifest : undefined;
+    const committed = sealed
+      ? new Set(sealed.tasks.keys())
+      : await committedTasks(this.#storage, plan);
+    const attempts = sealed ? new Map() : await latestAttempts(this.#storage, plan, committed);
+    return {
+      plan,
+      manifest,
+      sealed,
+      lives,
+      committed,
+      traces: sealed ? new Map() : await this.#trace.read(lives.coordinator?.record.number ?? 0),
+      stopped: this.#trace.stopped,
+      begun: this.#trace.begun,
+      attempts,
+      journaled: await this.#journaled.count(plan, attempts.keys()),
+      atWork: lives.workers
+        .filter((worker) => worker.lives)
+        .map(({ record }) => record.worker)
+        .sort(),
+      uncommitted:
+        jobOf(plan, lives).budget && (await uncommittedCost(this.#storage, plan, attempts)),
+    };
+  }
+
+  #forget(generation: number): void {
+    this.#generation = generation;
+    this.#commits.clear();
+    this.#counts = undefined;
+  }
+
+  async #readCommits(plan: Plan, committed: ReadonlySet<number>): Promise<void> {
+    const fresh = [...committed].filter((task) => !this.#commits.has(task));
+    for await (const commit of readCommits(this.#storage, plan, fresh)) {
+      this.#commits.set(commit.task, commit);
+      this.#counts = this.#counts ? addCounts(this.#counts, commit) : commit;
+    }
+  }
+
+  #runOf(seen: Seen, verdict: Verdict): RunStatus {
+    const { plan, manifest, sealed, committed, lives } = seen;
+    const { rows: journaled, usage: openUsage, responses, cut: openCut } = seen.journaled;
+    const counts = sealed ?? this.#counts;
+    const { answered = 0, filtered = 0, failed = 0 } = counts?.rows ?? {};
+    const tasks = { failed: 0, canceled: 0, successful: 0, running: 0, pending: 0, total: 0 };
+    tasks.total = sealed?.tasks.length ?? plan.tasks.count;
+    for (let task = 0; task < tasks.total; task++) tasks[stateOfTask(task, seen, verdict)]++;
+    const now = this.#options.clock.now();
+    const endMs = sealed ? Date.parse(sealed.sealedAt) : now;
+    const usage = counts?.usage ?? noUsage;
+    const total = sealed?.rows.total ?? plan.rows;
+    const done = answered + filtered + failed + journaled;
+    const rowsPerSecond = rateOf(seen, verdict, done, now);
+    const isRunning = verdict.state === "running";
+    return {
+      name: plan.job.name ?? null,
+      runId: plan.runId,
+      generation: plan.generation,
+      retries: manifest?.retries?.length ?? 0,
+      openRetry:
+        plan.generation > 1 && !sealed ? { where: plan.where ?? "failed", rows: plan.rows } : null,
+      state: verdict.state,
+      reason: verdict.reason,
+      createdAt: plan.createdAt,
+      sealedAt: sealed?.sealedAt ?? null,
+      ageSeconds: Math.max(0, (endMs - Date.parse(plan.createdAt)) / 1000),
+      location: this.#storage.location,
+      tasks,
+      rows: { total, answered, filtered, failed, journaled },
+      requests: {
+        planned: counts?.requests.planned ?? 0,
+        answered: counts?.requests.answered ?? 0,
+        journaled: responses,
+      },
+      cut: counts && counts.cut === undefined ? null : (counts?.cut ?? 0) + openCut,
+      cutRetry: sealed ? (cutRetryOf(jobOf(plan, lives), this.#storage.location) ?? null) : null,
+      errors: counts?.errors ?? {},
+      usage,
+      openUsage,
+      usd: sealed?.bill?.usd ?? usdOf(addUsage(usage, openUsage), jobOf(plan, lives).prices),
+      model: modelOf(jobOf(plan, lives)),
+      needsProgram: isOfProgram(plan.job),
+      input: { paths: pathsOf(plan.job), files: plan.input.files, bytes: plan.input.bytes },
+      rowsPerSecond,
+      etaSeconds: isRunning && rowsPerSecond ? (total - done) / rowsPerSecond : null,
+      duplicateIds: manifest?.duplicateIds?.count ?? null,
+      budget: spentOfBudget(seen, usage),
+      openTasks: sealed ? "" : openTaskSet(plan, committed),
+    };
+  }
+
+  async #tasksOf(seen: Seen, verdict: Verdict): Promise<TaskStatus[]> {
+    if (seen.sealed) return await sealedTasks(this.#storage, seen.sealed);
+    return Array.from({ length: seen.plan.tasks.count }, (_, task) => {
+      const commit = this.#commits.get(task);
+      const state = stateOfTask(task, seen, verdict);
+      return {
+        task,
+        id: commit?.attempt ?? seen.attempts.get(task) ?? null,
+        state,
+        code: commit ? "0" : (seen.traces.get(task)?.error?.code ?? null),
+        rows: commit?.rows.total ?? null,
+        failed: commit?.rows.failed ?? null,
+        worker: commit?.worker ?? seen.traces.get(task)?.worker ?? null,
+      };
+    });
+  }
+}
+
+/** Rows a second; null where nobody knows when they were begun. */
+function rateOf(
+  { sealed, begun }: Seen,
+  { state }: Verdict,
+  done: number,
+  now: number,
+): number | null {
+  if (sealed) {
+    const { wallSeconds = 0 } = sealed.bill ?? {};
+    return wallSeconds > 0 ? sealed.rows.total / wallSeconds : null;
+  }
+  if (state !== "running" || !begun || !(now > begun.atMs)) return null;
+  return Math.max(0, done - begun.rows) / ((now - begun.atMs) / 1000);
+}
+
+const isOfProgram = ({ model }: JobSpec) =>
+  model.engine === "pipeline" && model.stages.some(({ closure }) => closure !== undefined);
+
+function modelOf({ model }: JobSpec): RunStatus["model"] {
+  const named = model as { name?: unknown; module?: unknown };
+  const name = [named.name, named.module].find((value) => typeof value === "string");
+  return { engine: model.engine, name: name === undefined ? null : String(name) };
+}
+
+const pathsOf = ({ input, dataset }: JobSpec) =>
+  (dataset?.map(({ path }) => path) ?? input.map(({ path }) => path)).map(shownPath);
+
+async function sealedTasks(storage: Storage, { tasks }: Manifest): Promise<TaskStatus[]> {
+  const found: TaskStatus[] = [];
+  for (const { task, attempt: id, rows, failed, commit } of tasks) {
+    const worker = (await readJson<Commit>(storage, commit.path))?.worker ?? null;
+    found.push({ task, id, state: "successful", code: "0", rows, failed, worker });
+  }
+  return found;
+}
+
+/** The job as it is carried out, or was last. */
+function jobOf(plan: Plan, { coordinator }: RunLives): JobSpec {
+  return coordinator?.record.job ?? plan.job;
+}
+
+/** What earlier generations cost, and tasks without a commit. */
+async function uncommittedCost(
+  storage: Storage,
+  plan: Plan,
+  attempts: ReadonlyMap<number, string>,
+): Promise<EarlierCost> {
+  const { usage, seconds } = await earlierCost(storage, plan);
+  const run = { storage, plan };
+  let sum = usage;
+  for (const task of attempts.keys()) {
+    const ids = (await journaledAttempts(run, task)).get(task) ?? [];
+    sum = addUsage(sum, await journaledAnswers(run, task, ids));
+  }
+  return { usage: sum, seconds };
+}
+
+function spentOfBudget(
+  { plan, lives, sealed, uncommitted }: Seen,
+  usage: Usage,
+): RunStatus["budget"] {
+  const { budget, prices } = jobOf(plan, lives);
+  if (!budget || !uncommitted || Object.keys(budget).length === 0) return null;
+  // A seal holds the sums of all generations.
+  const paid = sealed?.bill ?? addUsage(uncommitted.usage, usage);
+  const minutes = uncommitted.seconds / 60;
+  return { budget, spent: { tokens: tokensOf(paid), usd: usdOf(paid, prices), minutes } };
+}
+
+/**
+ * The plan that is being worked on: of the latest retry, else of the run. A retry that has come to
+ * nothing, and that nobody works on, is in nobody's way and says nothing of the run.
+ */
+async function latestPlan(storage: Storage, { coordinator, workers }: RunLives): Promise<Plan> {
+  const first = await readPlan(storage);
+  const { sealed } = await readSeals(storage, first);
+  if (!sealed) return first;
+  const retry = await openRetry(storage, first);
+  const isWorkedOn = coordinator?.lives || workers.some(({ lives }) => lives);
+  if (retry && (isWorkedOn || !(await answeredNothing(storage, retry)))) return retry;
+  return await readPlan(storage, sealed.generation);
+}
+
+async function latestAttempts(
+  storage: Storage,
+  plan: Plan,
+  committed: ReadonlySet<number>,
+): Promise<Map<number, string>> {
+  const latest = new Map<number, string>();
+  const look = async (task: number) => {
+    const prefix = taskAttemptsPrefix(task, plan);
+    for await (const { path } of storage.list(prefix)) {
+      // Ids sort by time, and so does the listing.
+      latest.set(task, path.slice(prefix.length).split("/", 1)[0]!);
+    }
+  };
+  let together: Promise<void>[] = [];
+  for (let task = 0; task < plan.tasks.count; task++) {
+    if (!committed.has(task)) together.push(look(task));
+    if (together.length < listsAtOnce) continue;
+    await Promise.all(together);
+    together = [];
+  }
+  await Promise.all(together);
+  return latest;
+}
+
+/** What is known of a run as a whole. */
+interface Verdict {
+  state: StateWord;
+  reason: string | null;
+}
+
+async function verdictOf(storage: Storage, seen: Seen, failedRows: number): Promise<Verdict> {
+  const { plan, sealed, lives, atWork } = seen;
+  const { coordinator, workers } = lives;
+  if (sealed) {
+    const isWithin = withinBudget(jobOf(plan, lives), { rows: sealed.rows.total }, failedRows);
+    const state = isWithin ? "successful" : "failed";
+    return { state, reason: failedRows === 0 ? "sealed" : `sealed, failed rows: ${failedRows}` };
+  }
+  if (coordinator?.lives) {
+    const { host, pid } = coordinator.record;
+    return { state: "running", reason: `by process ${pid} on ${host}` };
+  }
+  if (atWork.length > 0) {
+    const noun = atWork.length === 1 ? "worker" : "workers";
+    return { state: "running", reason: `by ${atWork.length} ${noun}` };
+  }
+  if (coordinator) {
+    const wasCanceled = (await lastCancel(storage)) > coordinator.record.id;
+    if (wasCanceled) return { state: "canceled", reason: "by sluice cancel" };
+    return verdictOfStopped(seen, coordinator, failedRows);
+  }
+  const newest =
+    workers
+      .map(({ record }) => record.worker)
+      .sort()
+      .at(-1) ?? "";
+  if ((await lastCancel(storage)) > newest)
+    return { state: "canceled", reason: "by sluice cancel" };
+  const hasDied = workers.some(({ hasEnded }) => !hasEnded);
+  if (hasDied) return { state: "failed", reason: "a worker died" };
+  return { state: "pending", reason: null };
+}
+
+/** Why a coordinator that nobody called off left before the end. */
+function verdictOfStopped(
+  { plan, manifest, traces, committed, stopped }: Seen,
+  { record, hasEnded }: NonNullable<RunLives["coordinator"]>,
+  committedFailures: number,
+): Verdict {
+  if (stopped?.code === "BUDGET_SPENT") return { state: "canceled", reason: stopped.message };
+  if (stopped && stopped.code !== "RUN_CANCELED") {
+    return { state: "failed", reason: `${stopped.code}: ${stopped.message}` };
+  }
+  const ends = [...traces].filter(([task]) => !committed.has(task)).map(([, trace]) => trace);
+  const error = ends.findLast((trace) => trace.error)?.error;
+  if (error) return { state: "failed", reason: `${error.code}: ${error.message}` };
+  if (!hasEnded) return { state: "failed", reason: "its process died" };
+  const failed = ends.reduce((sum, { failedRows }) => sum + failedRows, committedFailures);
+  // A share is of all rows of the run, of which a retry processes some.
+  const allowed = failedRowsAllowed(record.job, { rows: manifest?.rows.total ?? plan.rows });
+  if (allowed === undefined || failed <= allowed) return { state: "canceled", reason: "stopped" };
+  const reason = `TOO_MANY_FAILED_ROWS: ${failed} failed, ${allowed} allowed`;
+  return { state: "failed", reason };
+}
+
+/** Id of the last request to cancel; ids sort by time. */
+async function lastCancel(storage: Storage): Promise<string> {
+  let last = "";
+  for await (const { path } of storage.list(cancelPrefix)) {
+    last = (await readJson<{ id: string }>(storage, path))?.id ?? last;
+  }
+  return last;
+}
+
+function stateOfTask(task: number, { committed, attempts, atWork }: Seen, run: Verdict): StateWord {
+  if (committed.has(task)) return "successful";
+  const attempt = attempts.get(task);
+  if (run.state === "canceled") return "canceled";
+  if (run.state === "failed") return attempt ? "failed" : "pending";
+  // An attempt that is older than every worker that lives was left by one that died.
+  const [oldest] = atWork;
+  return attempt && oldest !== undefined && oldest < attempt ? "running" : "pending";
+}
+
+function workerStatus({ record, lives, hasEnded }: RunLives["workers"][number]): WorkerStatus {
+  const { worker, host, pid, engine, device } = record;
+  const state = lives ? "running" : hasEnded ? "successful" : "failed";
+  return { id: worker, state, host, pid, engine, device };
+}

@@ -1,0 +1,51 @@
+import type { AttemptCounts } from "../attempt/commit.ts";
+import { asksList, promptsOfRow, sampleRequests } from "../preview/estimate.ts";
+import type { RunContext } from "../run-context.ts";
+import type { OpenCounts } from "./stopped-counts.ts";
+
+/** The requests of a run that stopped before its end. */
+export interface StoppedRequests {
+  /** Of all its rows. */
+  planned: number;
+  /** Those that were answered: all that commits and journals hold. */
+  answered: number;
+}
+
+/**
+ * Counts the requests of a run that stopped. Where lists decide how many a row takes, rows that no
+ * commit has counted are rendered to know how many were planned: each of them in a small run, in a
+ * large one those of a sample, from which the others are estimated.
+ *
+ * @param committed counts of the tasks that are committed.
+ * @param open what became of the others.
+ */
+export async function requestsOfStopped(
+  context: RunContext,
+  { rows, requests }: Pick<AttemptCounts, "rows" | "requests">,
+  open: Pick<OpenCounts, "answered" | "responses">,
+): Promise<StoppedRequests> {
+  const { responses = open.answered * promptsOfRow(context.plan.job).length } = open;
+  const answered = requests.answered + responses;
+  const planned = await plannedRequests(context, { rows, requests });
+  return { planned: Math.max(planned, answered), answered };
+}
+
+async function plannedRequests(
+  context: RunContext,
+  { rows, requests }: Pick<AttemptCounts, "rows" | "requests">,
+): Promise<number> {
+  const { plan } = context;
+  const prompts = promptsOfRow(plan.job);
+  const perRow = prompts.length;
+  if (!prompts.some(asksList)) {
+    return plan.rows * perRow;
+  }
+  // The run may have stopped because its input is gone: then each list counts as one element.
+  const sampled = await sampleRequests(context).catch(() => []);
+  const counts = sampled.map((row) => (row.error ? perRow : row.requests.length));
+  const asked = counts.reduce((sum, count) => sum + count, 0);
+  const mean = sampled.length === 0 ? perRow : asked / sampled.length;
+  const isWhole = sampled.length === plan.rows;
+  const uncommitted = Math.round((plan.rows - rows.total) * mean);
+  return isWhole ? asked : requests.planned + uncommitted;
+}

@@ -1,0 +1,90 @@
+import type { ErrorCounts } from "../attempt/commit.ts";
+import type { Manifest } from "../seal/manifest.ts";
+import type { RunSummary } from "./events.ts";
+
+interface CallFacts {
+  runTimeSec: number;
+  /** Rows that earlier calls had answered. */
+  resumedRows: number;
+  /** Tokens that this call generated. */
+  generatedTokens: number;
+  /** Absolute path of what was written. */
+  output: string;
+  /** Absolute path of the manifest. */
+  manifestPath: string;
+}
+
+/** The summary of a sealed run: counts are of the whole run, seconds and rates of this call. */
+export function sealedSummary(
+  manifest: Manifest,
+  facts: CallFacts,
+  isSuccess: boolean,
+): RunSummary {
+  const { rows, requests, usage, errors, bill, prepared } = manifest;
+  return {
+    status: isSuccess ? "SUCCESS" : "FAILED",
+    run_id: manifest.runId,
+    request_count: requests.planned,
+    response_count: requests.answered,
+    ...(requests.reused !== undefined && { reused_count: requests.reused }),
+    ...finishReasons(rows.answered, manifest.cut),
+    ...(prepared && { prepared }),
+    run_time_sec: rounded(facts.runTimeSec),
+    prompt_tokens: usage.promptTokens,
+    total_tokens_generated: usage.completionTokens,
+    tokens_per_sec: rate(facts.generatedTokens, facts.runTimeSec),
+    ...(typeof bill?.usd === "number" && { usd: bill.usd }),
+    seed: manifest.seed,
+    rows: {
+      total: rows.total,
+      answered: rows.answered,
+      failed: rows.failed,
+      resumed: facts.resumedRows,
+      ...(manifest.engine?.name === "pipeline" && {
+        filtered: rows.filtered,
+        results: rows.results,
+      }),
+    },
+    ...summaryErrors(errors),
+    output: facts.output,
+    manifest: facts.manifestPath,
+    sealed: true,
+  };
+}
+
+/** Answered rows by how their answers ended, as the summary has them. */
+export function finishReasons(
+  answered: number,
+  cut: number | undefined,
+): Pick<RunSummary, "finish_reasons"> {
+  if (cut === undefined) return {};
+  return { finish_reasons: { stop: Math.max(0, answered - cut), length: cut } };
+}
+
+/** What a person should know of ids that do not tell rows apart; undefined where all do. */
+export function duplicatesNotice({ duplicateIds }: Pick<Manifest, "duplicateIds">) {
+  if (!duplicateIds || duplicateIds.count === 0) return undefined;
+  const { count, examples } = duplicateIds;
+  const repeating = count === 1 ? "1 row repeats" : `${count} rows repeat`;
+  const [first] = examples;
+  const where = first ? `: row ${first.rows[1]} that of row ${first.rows[0]}, from 0` : "";
+  return `${repeating} the id of an earlier one${where}`;
+}
+
+/** Failures as the summary has them. */
+export function summaryErrors(errors: ErrorCounts): Pick<RunSummary, "errors" | "error_messages"> {
+  const entries = Object.entries(errors) as [string, { count: number; message: string }][];
+  return {
+    errors: Object.fromEntries(entries.map(([code, { count }]) => [code, count])),
+    error_messages: Object.fromEntries(entries.map(([code, { message }]) => [code, message])),
+  };
+}
+
+export function rounded(value: number): number {
+  return Math.round(value * 1000) / 1000;
+}
+
+/** Something a second, to three digits. */
+export function rate(count: number, seconds: number): number {
+  return seconds > 0 ? rounded(count / seconds) : 0;
+}

@@ -1,0 +1,43 @@
+import { describe, expect, it } from "vitest";
+import type { JobInput } from "../../../src/run/job/schema.ts";
+import { hostedNotice } from "../../../src/run/plan/hosted-notice.ts";
+import { plannedRun } from "../run-fixture.ts";
+
+const noticeFor = async (baseUrl: string, changes: Partial<JobInput> = {}) => {
+  const rows = Array.from({ length: 30 }, (_, index) => `{"text":"row ${index}"}`);
+  const model: JobInput["model"] = { engine: "openai", name: "m", baseUrl };
+  const { context } = await plannedRun(rows, { model, ...changes });
+  return hostedNotice(context);
+};
+
+describe("hostedNotice", () => {
+  it("estimates what a server of others will be asked", async () => {
+    const notice = await noticeFor("https://api.example.com/v1", {
+      generation: { maxNewTokens: 100 },
+    });
+    expect(notice).toMatch(/^api\.example\.com is about to be asked 30 requests: about \d+ prompt/);
+    expect(notice).toContain("at most 3,000 new ones");
+  });
+
+  it.each(["http://127.0.0.1:8000/v1", "http://localhost/v1", "http://10.0.0.7:80/v1"])(
+    "is silent for %s",
+    async (baseUrl) => {
+      expect(await noticeFor(baseUrl)).toBeUndefined();
+    },
+  );
+
+  it("says of a pipeline which server a stage asks, and for how many rows at most", async () => {
+    const server = { engine: "openai", name: "m", baseUrl: "https://api.example.com/v1" };
+    const stages = [{ kind: "generate" as const, model: server, prompt: "{{ text }}" }];
+    const notice = await noticeFor("", {
+      model: { engine: "pipeline", stages },
+      prompt: undefined,
+    });
+    expect(notice).toMatch(/^a stage is about to ask api\.example\.com, for 30 rows/);
+  });
+
+  it("is silent where the job has a budget, and for other engines", async () => {
+    expect(await noticeFor("https://api.example.com/v1", { budget: {} })).toBeUndefined();
+    expect(await noticeFor("", { model: { engine: "fake" } })).toBeUndefined();
+  });
+});
