@@ -242,9 +242,6 @@ export const limits = Object.freeze({
   maxTranscribedBytes: 1024 * 1024 * 1024,
   /** Largest image that a chat shows: it stands in the request's text. */
   maxImageBytes: 20 * 1024 * 1024,
-  /** Latencies of requests from which the slowest are told, and how many there must be. */
-  keptLatencies: 512,
-  leastLatencies: 20,
   /** Requests at once to one server where that is found out: at first, and at most. */
   startInFlight: 16,
   maxFoundInFlight: 2048,

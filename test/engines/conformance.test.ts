@@ -87,12 +87,11 @@ describe("openai", () => {
   );
 
   engineConformance(
-    "openai, over two addresses, hedged",
+    "openai, over two addresses",
     async ({ isSlow }) => {
       const { baseUrl } = isSlow ? slow : fast;
       const endpoints = [{ baseUrl }, { baseUrl: baseUrl.replace("127.0.0.1", "localhost") }];
-      const hedge = { afterQuantile: 0.5, maxShare: 0.5 };
-      const model = { engine: "openai", name: "any", endpoints, hedge, maxInFlight: 3 };
+      const model = { engine: "openai", name: "any", endpoints, maxInFlight: 3 };
       return {
         engine: await openEngine(modelOptions.parse(model), engineContext()),
         isDeterministic: true,

@@ -1,12 +1,8 @@
-import type { Clock } from "../../foundation/clock.ts";
 import type { SluiceError } from "../../foundation/errors.ts";
 import type { Usage } from "../../foundation/inference.ts";
-import { AbortWatch } from "../abort-watch.ts";
 import type { Call } from "./call.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { Fleet, Wish } from "./fleet.ts";
-import { HedgedRace, type RaceContext } from "./hedged-race.ts";
-import type { Hedging } from "./hedging.ts";
 
 /**
  * Asks a request of one endpoint after the other until there is an answer, or a failure that is the
@@ -14,15 +10,12 @@ import type { Hedging } from "./hedging.ts";
  */
 export class Asker {
   readonly #fleet: Fleet;
-  readonly #race: RaceContext | undefined;
   /** Where requests failed that may be asked again, by what stands for them. */
   readonly #failedAt = new WeakMap<object, Set<Endpoint>>();
   #closedBy: SluiceError | undefined;
 
-  /** @param hedging asks the slowest requests twice; undefined: none. */
-  constructor(fleet: Fleet, clock: Clock, hedging: Hedging | undefined) {
+  constructor(fleet: Fleet) {
     this.#fleet = fleet;
-    this.#race = hedging && { fleet, clock, hedging, watch: new AbortWatch() };
   }
 
   /**
@@ -46,9 +39,7 @@ export class Asker {
       if (signal.aborted) throw signal.reason;
       if (this.#closedBy) throw this.#closedBy;
       const lease = this.#fleet.tryTake(wish) ?? (await this.#fleet.take(wish, signal));
-      const outcome = await (this.#race === undefined
-        ? lease.endpoint.ask(call, lease, signal)
-        : new HedgedRace(this.#race, call, wish, signal).run(lease));
+      const outcome = await lease.endpoint.ask(call, lease, signal);
       if (outcome.of === "answer") return outcome.value;
       if (outcome.of === "endpoint") {
         if (outcome.down) throw outcome.down;

@@ -7,7 +7,6 @@ import type { Engine, EngineContext } from "../engine.ts";
 import { Asker } from "./asker.ts";
 import { Fleet } from "./fleet.ts";
 import { GenerationCall } from "./generation-call.ts";
-import { Hedging } from "./hedging.ts";
 import { imageAddress } from "./image.ts";
 import type { OpenaiModelOptions } from "./options.ts";
 import { leastTokens } from "./prompt-size.ts";
@@ -48,11 +47,11 @@ class OpenaiEngine implements Engine {
   #closedBy: SluiceError | undefined;
 
   constructor(options: OpenaiModelOptions, context: EngineContext) {
-    const { name, structuredOutput, hedge } = options;
+    const { name, structuredOutput } = options;
     this.#options = options;
     this.#context = context;
     this.#fleet = new Fleet(options, context);
-    this.#asker = new Asker(this.#fleet, context.clock, hedge && new Hedging(hedge));
+    this.#asker = new Asker(this.#fleet);
     this.#prefixKeys = this.#fleet.hasSeveral ? new PrefixKeys() : undefined;
     const extraBody = options.extraBody as JsonObject | undefined;
     const writer = (isItself: boolean) =>

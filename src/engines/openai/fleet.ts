@@ -31,8 +31,6 @@ export class Fleet implements EndpointsBeside {
   readonly #clock: EngineContext["clock"];
   readonly #logger: EngineContext["logger"];
   readonly #line = new Set<Waiter>();
-  /** Those that go before the line. */
-  readonly #first = new Set<Waiter>();
   /** Those that an endpoint refused, and wait for a while in which others go. */
   readonly #held = new Set<Held>();
   readonly #watch = new AbortWatch();
@@ -100,12 +98,18 @@ export class Fleet implements EndpointsBeside {
    * @throws SluiceError `ENDPOINT_DOWN` when all were down for too long; the signal's reason.
    */
   take(wish: Wish, signal: AbortSignal): Promise<Lease> {
-    return this.#wait(this.#line, wish, signal);
-  }
-
-  /** The same before all others. @throws as `take`. */
-  takeFirst(wish: Wish, signal: AbortSignal): Promise<Lease> {
-    return this.#wait(this.#first, wish, signal);
+    const { promise, resolve, reject } = Promise.withResolvers<Lease>();
+    const waiter: Waiter = {
+      ...{ wish, signal, resolve, reject },
+      abort: (reason) => {
+        this.#line.delete(waiter);
+        reject(reason);
+      },
+    };
+    this.#line.add(waiter);
+    this.#watch.add(signal, waiter);
+    this.onRoom();
+    return promise;
   }
 
   /** Has a request wait, in whose place others go. @throws as `take`. */
@@ -126,21 +130,6 @@ export class Fleet implements EndpointsBeside {
     };
     this.#held.add(held);
     this.#watch.add(signal, held);
-    return promise;
-  }
-
-  #wait(line: Set<Waiter>, wish: Wish, signal: AbortSignal): Promise<Lease> {
-    const { promise, resolve, reject } = Promise.withResolvers<Lease>();
-    const waiter: Waiter = {
-      ...{ wish, signal, resolve, reject },
-      abort: (reason) => {
-        line.delete(waiter);
-        reject(reason);
-      },
-    };
-    line.add(waiter);
-    this.#watch.add(signal, waiter);
-    this.onRoom();
     return promise;
   }
 
@@ -168,11 +157,10 @@ export class Fleet implements EndpointsBeside {
   }
 
   onRoom(): void {
-    while (this.#first.size + this.#line.size > 0) {
-      const granted = this.#firstWithRoom() ?? this.#nextOfLine();
+    for (;;) {
+      const granted = this.#nextOfLine();
       if (granted === undefined) return;
       const [waiter, lease] = granted;
-      this.#first.delete(waiter);
       this.#line.delete(waiter);
       this.#watch.remove(waiter.signal, waiter);
       waiter.resolve(lease);
@@ -180,7 +168,7 @@ export class Fleet implements EndpointsBeside {
   }
 
   onDown(error: SluiceError): void {
-    for (const waiter of [...this.#first, ...this.#line, ...this.#held]) {
+    for (const waiter of [...this.#line, ...this.#held]) {
       this.#watch.remove(waiter.signal, waiter);
       waiter.abort(error);
     }
@@ -215,14 +203,6 @@ export class Fleet implements EndpointsBeside {
     for (const waiter of this.#line) {
       if (left-- === 0) return undefined;
       const lease = leaseOfHolder(waiter.wish, open);
-      if (lease !== undefined) return [waiter, lease];
-    }
-    return undefined;
-  }
-
-  #firstWithRoom(): [Waiter, Lease] | undefined {
-    for (const waiter of this.#first) {
-      const lease = this.#leaseFor(waiter.wish);
       if (lease !== undefined) return [waiter, lease];
     }
     return undefined;

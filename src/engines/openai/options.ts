@@ -71,21 +71,6 @@ const extraBody = z.record(z.string(), z.json()).superRefine((fields, context) =
   }
 });
 
-const hedge = z.strictObject({
-  afterQuantile: z
-    .number()
-    .gt(0)
-    .lt(1)
-    .default(0.95)
-    .describe("A request that takes longer than this share of those before it is asked twice"),
-  maxShare: z
-    .number()
-    .gt(0)
-    .max(1)
-    .default(0.05)
-    .describe("Most requests that are asked twice, as a share of all"),
-});
-
 /** `model` of a job with engine `openai`. */
 export const openaiModel = z
   .strictObject({
@@ -125,11 +110,6 @@ export const openaiModel = z
       "operation",
       `Texts of one request for vectors; default ${limits.defaultEmbeddedTexts}`,
       count.max(limits.maxEmbeddedTexts).optional(),
-    ),
-    hedge: setting(
-      "operation",
-      "Ask the slowest requests a second time, and take what comes first; default: never",
-      hedge.optional(),
     ),
     extraBody: extraBody
       .optional()

@@ -7,6 +7,7 @@ import { formOf, formsOf, type SchemaNode, schemaTree, stepInto } from "./schema
 /** Keys that a job no longer has, and why. They count for nothing in the plans of earlier runs. */
 export const goneKeys: Readonly<Record<string, string>> = {
   "model.repack": "is gone: weights are computed as their file has them; leave it out",
+  "model.hedge": "is gone: each request is sent once; leave it out",
 };
 
 /** One value of a job, with what changing it does to a run that already has answers. */

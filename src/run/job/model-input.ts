@@ -51,8 +51,6 @@ export interface JobModelOpenai {
   tokensPerMinute?: number | undefined;
   /** Texts of one request for vectors; default 32. */
   maxBatchRows?: number | undefined;
-  /** Ask the slowest requests a second time, and take what comes first; default: never. */
-  hedge?: JobModelOpenaiHedge | undefined;
   /** Fields that each request has besides those of Sluice, by the server's names. */
   extraBody?: Record<string, Json> | undefined;
   /** Time one request may take. Default: `600000`. */
@@ -80,16 +78,6 @@ export interface JobModelOpenaiEndpoints {
   weight?: number | undefined;
   /** Environment variable that holds its API key; default: model.apiKeyEnv. */
   apiKeyEnv?: string | undefined;
-}
-
-/** Ask the slowest requests a second time, and take what comes first; default: never. */
-export interface JobModelOpenaiHedge {
-  /**
-   * A request that takes longer than this share of those before it is asked twice. Default: `0.95`.
-   */
-  afterQuantile?: number | undefined;
-  /** Most requests that are asked twice, as a share of all. Default: `0.05`. */
-  maxShare?: number | undefined;
 }
 
 export interface JobModelLlamaServer {

@@ -66,7 +66,10 @@ describe("differingAnswers", () => {
 
   it("passes over keys that earlier versions had", async () => {
     const { job } = await load(text);
-    const stored = { ...job, model: Object.assign({}, job.model, { repack: "off" }) };
+    const stored = {
+      ...job,
+      model: Object.assign({}, job.model, { repack: "off", hedge: { maxShare: 0.1 } }),
+    };
     expect(differingAnswers(stored, job)).toEqual([]);
     expect(await changedJob(stored, {}, [])).toEqual(job);
   });
