@@ -1,6 +1,6 @@
 /**
  * Sluice for programs: run a job, look at a run, and the types and errors around both. See
- * docs/typescript.md. Engines and storages of your own are tested with `sluice/testing`.
+ * docs/typescript.md. `sluice/testing` has fakes for tests of programs that use it.
  *
  * @packageDocumentation
  */

@@ -1,6 +1,6 @@
 /**
- * What an error ends: one row (it becomes a dead letter), the whole run, the engine (it is started
- * again and its rows are asked again), or the command that was typed.
+ * What an error ends: one row (it becomes a dead letter), the engine (it is restarted and its rows
+ * are sent again), or the whole run and with it the command.
  */
 export type ErrorScope = "row" | "run" | "engine";
 

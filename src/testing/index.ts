@@ -1,6 +1,6 @@
 /**
- * `sluice/testing`: what Sluice tests its own parts with, for those who write a storage, a format
- * or an engine of their own, and for tests of programs that use Sluice.
+ * `sluice/testing`: fakes for tests of programs that use Sluice, and the suites that its own
+ * storages, formats and engines pass.
  */
 export {
   conformanceRequest,

@@ -173,6 +173,8 @@ describe("the packed package", () => {
     ];
     writeFileSync(join(user, "use.mjs"), program.join("\n"));
     expect(await succeed(process.execPath, ["use.mjs"])).toBe("true true\n");
+    const required = 'console.log(typeof require("sluice").run)';
+    expect(await succeed(process.execPath, ["--eval", required])).toBe("function\n");
   });
 
   it("brings its types", async (context) => {
