@@ -168,16 +168,16 @@ export class ObservedStorage implements Storage {
     if (before !== undefined && before !== sha256Hex(data)) this.#watch.report(`${path} changed`);
     const commit = JSON.parse(Buffer.from(data).toString()) as Commit;
     const { part, published, columns, deadLetters, ids, run } = commit;
-    // A worker that hung may commit for a run that was replaced: nobody reads that any more.
     const own = runStorage(this.#inner);
-    const plan = await readJson<Plan>(own, planPath);
-    if (plan?.runId !== run) return;
+    const broken: string[] = [];
     for (const file of [part, published, columns, deadLetters, ids]) {
       if (!file) continue;
       const found = await own.read(file.path).then(sha256Hex, () => "missing");
-      if (found !== file.sha256)
-        this.#watch.report(`${path} names ${file.path}, which is not whole`);
+      if (found !== file.sha256) broken.push(file.path);
     }
+    // A worker that hung may commit for a run that was replaced: nobody reads that any more.
+    if (broken.length === 0 || (await this.#isReplaced(run))) return;
+    for (const file of broken) this.#watch.report(`${path} names ${file}, which is not whole`);
   }
 
   async #notePart(path: string, from = ""): Promise<void> {
@@ -195,14 +195,19 @@ export class ObservedStorage implements Storage {
   async #checkOrigin(path: string, task: number, from: string): Promise<void> {
     const [, run] = attemptFile.exec(from) ?? [];
     const commit = `commits/${task}.${run}.json`;
+    if (await this.#isReplaced(run)) {
+      return this.#watch.reportView(`${path} is of a run that was replaced`);
+    }
     // Of a store that loses replies, nobody may have heard of it.
     const isKnown = [...this.#seen.commits.keys()].some((known) => known.endsWith(commit));
     if (!isKnown && !(await runStorage(this.#inner).stat(`_sluice/${commit}`))) {
       this.#watch.report(`${path} appeared before the commit of its task`);
     }
+  }
+
+  async #isReplaced(run: string | undefined): Promise<boolean> {
     const plan = await readJson<Plan>(runStorage(this.#inner), planPath);
-    if (plan?.runId.toLowerCase() === run) return;
-    this.#watch.reportView(`${path} is of a run that was replaced`);
+    return plan?.runId.toLowerCase() !== run?.toLowerCase();
   }
 
   async #digestOf(path: string): Promise<string> {

@@ -26,7 +26,8 @@ export async function play(world: World): Promise<void> {
     if (!isThrough) continue;
     const before = found;
     found = await checkSealedRun(world);
-    if (chapter.kind === "retry" && before) {
+    const isSameRun = before?.generations[0]?.runId === found.generations[0]?.runId;
+    if (chapter.kind === "retry" && before && isSameRun) {
       checkRetriedRows(world, before, found, chapter.where);
     }
   }
@@ -97,7 +98,13 @@ type CallCommand = (host: string, stopMs?: number) => Promise<CallEnd>;
 /** The command of a chapter, to be called until it is through. */
 async function callOf(world: World, chapter: Chapter): Promise<CallCommand> {
   const before = await world.standing();
-  if (chapter.kind === "clean") return (host) => callClean(world, host);
+  if (chapter.kind === "clean") {
+    return async (host) => {
+      const end = await callClean(world, host);
+      if ("error" in end && end.error.code === "RUN_OPEN") await finishReplaced(world);
+      return end;
+    };
+  }
   if (chapter.kind === "retry") {
     let { job, where } = chapter;
     return async (host, stopMs) => {
@@ -115,6 +122,7 @@ async function callOf(world: World, chapter: Chapter): Promise<CallCommand> {
         ({ job } = begun);
         where = begun.where as RetryWhere;
       }
+      if ("error" in end && end.error.code === "RUN_OPEN") await finishReplaced(world);
       return end;
     };
   }
