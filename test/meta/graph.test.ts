@@ -16,7 +16,6 @@ const entryPoints = [
 
 /** Computed imports, which neither this test nor the compiler can follow, each with its reason. */
 const computedImports: Record<string, string> = {
-  "src/engines/host/open.ts": "the user's or a test's own engine module, by its address",
   "src/engines/pipeline/load-code.ts": "the module with the user's own stage",
   "src/engines/predictor/load-module.ts": "the module with the user's own predictor",
   "src/engines/llama/node-llama-cpp.ts": "an engine package, which lies outside of this one",

@@ -1,6 +1,6 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import { isJsonObject, type Json } from "../../foundation/json.ts";
-import type { HostedEngine, HostedKind, OpenHosted } from "./protocol.ts";
+import type { Json } from "../../foundation/json.ts";
+import type { HostedEngine, HostedKind } from "./protocol.ts";
 
 /** Opens the implementation of `kind` in this process, which is an engine host. */
 export async function openHosted(kind: HostedKind, options: Json): Promise<HostedEngine> {
@@ -20,17 +20,5 @@ export async function openHosted(kind: HostedKind, options: Json): Promise<Hoste
     const { openHostedTransformers } = await import("../transformers/hosted-transformers.ts");
     return openHostedTransformers(options);
   }
-  if (kind === "module") return openModule(options);
   throw new SluiceError("PROTOCOL", `unknown kind of engine: ${String(kind)}`);
-}
-
-async function openModule(options: Json): Promise<HostedEngine> {
-  if (!isJsonObject(options) || typeof options.module !== "string") {
-    throw new SluiceError("PROTOCOL", "a hosted module needs its address in options.module");
-  }
-  const exports = (await import(options.module)) as { openHosted?: OpenHosted };
-  if (typeof exports.openHosted !== "function") {
-    throw new SluiceError("ENGINE_START_FAILED", `${options.module} does not export openHosted`);
-  }
-  return exports.openHosted(options);
 }

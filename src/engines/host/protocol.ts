@@ -6,8 +6,8 @@ import type { PromptWords, TokenizedPrompts } from "../engine.ts";
 /** Version of the messages below; both ends must speak the same one. */
 export const hostProtocol = 3;
 
-/** Which implementation a host runs; `module` is one that is named by its address. */
-export type HostedKind = "llama" | "predictor" | "stages" | "transformers" | "module";
+/** Which implementation a host runs. */
+export type HostedKind = "llama" | "predictor" | "stages" | "transformers";
 
 /** What a worker tells its engine host. */
 export type ToHost =
@@ -52,6 +52,3 @@ export interface HostedEngine extends HostedFacts {
   tokenize?(prompts: readonly PromptWords[]): Promise<TokenizedPrompts>;
   close(): Promise<void>;
 }
-
-/** What a module of hosted kind `module` exports as `openHosted`. */
-export type OpenHosted = (options: Json) => Promise<HostedEngine>;

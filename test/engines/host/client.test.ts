@@ -4,12 +4,11 @@ import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Engine } from "../../../src/engines/engine.ts";
 import { openHostedEngine } from "../../../src/engines/host/client.ts";
-import { entryCommand } from "../../../src/entry.ts";
 import { systemClock } from "../../../src/foundation/clock.ts";
 import { greedyParameters, type InferenceRequest } from "../../../src/foundation/inference.ts";
 import type { Json } from "../../../src/foundation/json.ts";
+import { echoHostCommand } from "./echo-host.ts";
 
-const module = new URL("./hosted-echo.ts", import.meta.url).href;
 const never = new AbortController().signal;
 const opened: Engine[] = [];
 
@@ -24,13 +23,13 @@ const context = {
   random: { next: () => 0 },
   logger: { log: (_level: string, message: string) => void lines.push(message) },
   environment: process.env,
-  hostCommand: entryCommand("engines/host/main", process.execPath),
+  hostCommand: echoHostCommand,
 };
 
 async function open(options: Record<string, Json> = {}): Promise<Engine> {
   const engine = await openHostedEngine({
-    kind: "module",
-    options: { module, ...options },
+    kind: "predictor",
+    options,
     context,
   });
   opened.push(engine);

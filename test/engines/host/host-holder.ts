@@ -1,22 +1,22 @@
 import { openHostedEngine } from "../../../src/engines/host/client.ts";
-import { entryCommand } from "../../../src/entry.ts";
 import { systemClock } from "../../../src/foundation/clock.ts";
 import { greedyParameters } from "../../../src/foundation/inference.ts";
 import { silentLogger } from "../../../src/foundation/logger.ts";
 import { systemRandom } from "../../../src/foundation/random.ts";
+import { echoHostCommand } from "./echo-host.ts";
 
 // Stands for a worker: hosts an engine, prints the host's pid, asks once a moment later: what the
 // command line says, or something harmless.
 
 const engine = await openHostedEngine({
-  kind: "module",
-  options: { module: new URL("./hosted-echo.ts", import.meta.url).href },
+  kind: "predictor",
+  options: {},
   context: {
     clock: systemClock,
     random: systemRandom,
     logger: silentLogger,
     environment: process.env,
-    hostCommand: entryCommand("engines/host/main", process.execPath),
+    hostCommand: echoHostCommand,
   },
 });
 process.stdout.write(`${engine.choices?.pid}\n`);

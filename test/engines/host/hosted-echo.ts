@@ -1,10 +1,22 @@
 import { appendFileSync } from "node:fs";
-import type { OpenHosted } from "../../../src/engines/host/protocol.ts";
+import { registerHooks } from "node:module";
+import type { HostedEngine } from "../../../src/engines/host/protocol.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 
+// Loaded before the program of a host, this stands in for the engine of kind `predictor`.
+registerHooks({
+  resolve: (specifier, context, next) =>
+    specifier.endsWith("/hosted-predictor.ts")
+      ? { url: import.meta.url, shortCircuit: true }
+      : next(specifier, context),
+});
+
 /** An engine for host tests: it does what the prompt says. */
-export const openHosted: OpenHosted = async (options) => {
-  const { mode, startFile } = options as { mode?: string; startFile?: string };
+export async function openHostedPredictor(options: {
+  mode?: string;
+  startFile?: string;
+}): Promise<HostedEngine> {
+  const { mode, startFile } = options;
   if (startFile) appendFileSync(startFile, `${process.pid}\n`);
   if (mode === "refuse") throw new SluiceError("MODEL_CORRUPT", "not this one");
   if (mode === "crash") {
@@ -42,4 +54,4 @@ export const openHosted: OpenHosted = async (options) => {
     },
     async close() {},
   };
-};
+}

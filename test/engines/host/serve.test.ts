@@ -42,7 +42,7 @@ function serve() {
   return { worker, heard, fatal, isClosed: () => closed };
 }
 
-const open: ToHost = { type: "host-open", protocol: hostProtocol, kind: "module", options: {} };
+const open: ToHost = { type: "host-open", protocol: hostProtocol, kind: "predictor", options: {} };
 const ask = (id: number, prompt: string): ToHost => ({
   type: "infer",
   id,
