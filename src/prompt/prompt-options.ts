@@ -176,4 +176,3 @@ export const promptOptions = z.union([
 /** One prompt, validated, with defaults filled in. */
 export type PromptOptions = z.output<typeof promptOptions>;
 export type AnswerOptions = z.output<typeof answerOptions>;
-export type SlotOptions = z.output<typeof slotOptions>;

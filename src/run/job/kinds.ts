@@ -51,18 +51,9 @@ function visit(
 
 /** The part of a job that decides the answers: another value makes it another run. */
 export function answersOf(job: JobSpec): JsonObject {
-  return pick(job, "answers");
-}
-
-/** The part of a job that decides how its run lies on storage; taken from the stored plan. */
-export function layoutOf(job: JobSpec): JsonObject {
-  return pick(job, "layout");
-}
-
-function pick(job: JobSpec, kind: SettingKind): JsonObject {
   const picked: JsonObject = {};
-  for (const { path, value, kind: own } of settingKinds(job)) {
-    if (own !== kind) continue;
+  for (const { path, value, kind } of settingKinds(job)) {
+    if (kind !== "answers") continue;
     let target = picked;
     for (const key of path.slice(0, -1)) {
       target[key] ??= {};

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { changedJob } from "../../../src/run/job/change.ts";
-import { answersOf, differingAnswers, layoutOf, settingKinds } from "../../../src/run/job/kinds.ts";
+import { answersOf, differingAnswers, settingKinds } from "../../../src/run/job/kinds.ts";
 import { jobFolder, small } from "./job-folder.ts";
 
 const { load } = jobFolder();
@@ -25,15 +25,14 @@ describe("kinds of settings", () => {
     });
   });
 
-  it("split a job into parts", async () => {
+  it("tell what decides the answers", async () => {
     const { job } = await load(text);
-    const { path } = job.output;
-    expect(layoutOf(job)).toEqual({ shard: { rows: 10 }, order: "auto", output: { path } });
     expect(answersOf(job)).toMatchObject({
       model: { engine: "fake", name: "fake", seed: 0 },
       generation: { topP: 0.5 },
     });
     expect(answersOf(job)).not.toHaveProperty("workers");
+    expect(answersOf(job)).not.toHaveProperty("shard");
   });
 });
 

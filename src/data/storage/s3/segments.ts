@@ -4,12 +4,6 @@ import type { RandomReader } from "../storage.ts";
 import { segmentOf, segmentPrefix } from "./segment-names.ts";
 import type { Spool } from "./spool.ts";
 
-/** The segments of one path: those in the store, and those that only this machine has. */
-export interface FoundSegments {
-  stored: ObjectFacts[];
-  spooled: number[];
-}
-
 /** Finds and reads what appenders wrote. */
 export class Segments {
   readonly #bucket: S3Bucket;
