@@ -11,7 +11,18 @@ export {
   status,
   verify,
 } from "./api/inspect.ts";
+export {
+  abandonRetry,
+  type CancelOptions,
+  cancel,
+  clean,
+  type ResumeOptions,
+  type RetryOptions,
+  resume,
+  retry,
+} from "./api/manage.ts";
 export { type PlanOptions, plan, type RunOptions, run } from "./api/run.ts";
+export { type FoundRun, runs } from "./api/runs.ts";
 export type { StoreOptions } from "./data/s3/store-options.ts";
 export { localStorage } from "./data/storage/local.ts";
 export { memoryStorage } from "./data/storage/memory.ts";
@@ -101,10 +112,13 @@ export type {
 export type { Json, JsonObject } from "./foundation/json.ts";
 export type { Logger, LogLevel } from "./foundation/logger.ts";
 export { shares } from "./foundation/shares.ts";
+export type { CancelEnd } from "./run/cancel.ts";
+export type { Cleaning } from "./run/clean.ts";
 export type { JobInput, JobSpec } from "./run/job/schema.ts";
 export type { RunPreview } from "./run/preview/preview.ts";
 export type { RunResult } from "./run/run-job.ts";
 export type { Manifest } from "./run/seal/manifest.ts";
 export type { Damage, Verification } from "./run/seal/verify.ts";
+export type { MendedVerification } from "./run/seal/verify-and-mend.ts";
 export type { RunEvent, RunSummary } from "./run/status/events.ts";
 export type { RunStatus, StatusReport, TaskStatus, WorkerStatus } from "./run/status/status.ts";

@@ -93,7 +93,7 @@ export async function* resultLines(
   yield* linesOfChunks(resultChunks(storage, outside, options));
 }
 
-function dependenciesFor({ store }: PlaceOptions): RunDependencies {
+export function dependenciesFor({ store }: PlaceOptions): RunDependencies {
   const surroundings = thisProcess();
   const stores = { ...storeFromEnvironment(surroundings.environment), ...store };
   return runDependencies(surroundings, silentLogger, stores);

@@ -16,11 +16,12 @@ import type { JobInput, JobSpec } from "../run/job/schema.ts";
 import { type MeasureRequest, previewJob, type RunPreview } from "../run/preview/preview.ts";
 import type { RunResult } from "../run/run-job.ts";
 import type { RunEvent } from "../run/status/events.ts";
+import { openProgress } from "../terminal/progress.ts";
 import { programError, programEvent, programText } from "./program-words.ts";
 import { engineContext, runDependencies } from "./run-dependencies.ts";
 import { engineSteps, type StartOptions, startRun } from "./start-run.ts";
 import type { Surroundings } from "./surroundings.ts";
-import { thisProcess } from "./this-process.ts";
+import { ownTerminal, thisProcess } from "./this-process.ts";
 
 /** How a program runs a job. Everything has a default. */
 export interface RunOptions {
@@ -34,6 +35,8 @@ export interface RunOptions {
   install?: boolean;
   /** Told what happens, as it happens. */
   onEvent?(event: RunEvent): void;
+  /** Show progress on stderr, as `sluice run` does; default false. */
+  progress?: boolean;
   /** Abort it to stop cleanly: no more rows are asked, and the same call goes on later. */
   signal?: AbortSignal;
   /** Gets log lines, those of workers too; default: dropped. */
@@ -82,12 +85,12 @@ export async function runWith(
   backend.startAhead();
   try {
     const spec = await jobOf(job, surroundings);
-    const start = { kind: "job", job: spec, overwrite, fork, extend } as const;
-    const result = await startRun(
-      start,
-      startOptionsOf(options, surroundings, backend, spec.store),
-    );
-    return told(result);
+    const own = startOptionsOf(options, surroundings, backend, spec.store);
+    try {
+      return told(await startRun({ kind: "job", job: spec, overwrite, fork, extend }, own));
+    } finally {
+      own.close();
+    }
   } catch (error) {
     throw programError(error);
   } finally {
@@ -95,20 +98,28 @@ export async function runWith(
   }
 }
 
-/** What a program's call gives to a run. */
+/** What a program's call gives to a run; `close` ends what is shown of it. */
 export function startOptionsOf(
-  options: Pick<RunOptions, "install" | "logger" | "onEvent" | "signal">,
+  options: Pick<RunOptions, "install" | "logger" | "onEvent" | "progress" | "signal">,
   surroundings: Surroundings,
   backend: OpenBackend,
   store?: StoreOptions,
-): StartOptions {
-  const { install = true, logger = silentLogger, onEvent } = options;
+): StartOptions & { close(): void } {
+  const { install = true, onEvent } = options;
+  const shown = options.progress ? openProgress({}, ownTerminal()) : undefined;
+  const logger = options.logger ?? shown?.logger ?? silentLogger;
   return {
     ...{ surroundings, backend, install },
     dependencies: runDependencies(surroundings, logger, store),
     logger: tellingLogger(logger, onEvent),
-    onEvent: (event) => onEvent?.(programEvent(event)),
+    onEvent: (event) => {
+      const inProgramWords = programEvent(event);
+      shown?.onEvent(inProgramWords);
+      onEvent?.(inProgramWords);
+    },
+    ...(shown && { onStep: shown.onStep }),
     signal: options.signal ?? new AbortController().signal,
+    close: () => shown?.close(),
   };
 }
 

@@ -1,6 +1,7 @@
 import { homedir } from "node:os";
 import { systemClock } from "../foundation/clock.ts";
 import { systemRandom } from "../foundation/random.ts";
+import type { Terminal } from "../terminal/terminal.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 /** The process that this runs in: a program of yours has no command line to hand it down. */
@@ -17,5 +18,17 @@ export function thisProcess(): Surroundings {
       userDirectory: homedir(),
       kill: () => void process.kill(process.pid, "SIGKILL"),
     },
+  };
+}
+
+/** Where a program's stderr is shown. */
+export function ownTerminal(): Terminal {
+  const { stderr, env: environment } = process;
+  return {
+    stderr,
+    isTerminal: stderr.isTTY === true,
+    columns: () => stderr.columns ?? 80,
+    clock: systemClock,
+    environment,
   };
 }
