@@ -10,7 +10,7 @@ export interface BenchResult {
   ratio: number;
   /** The ratio that is aimed at. */
   goal?: number;
-  /** The most that `value` may be, where the goal is no ratio. */
+  /** The most that `value` may be, if the goal is not a ratio. */
   atMost?: number;
 }
 

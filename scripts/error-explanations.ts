@@ -35,7 +35,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   TEMPLATE_INVALID:
     "A prompt, `system`, `forEach` or `copyFrom` is not valid Jinja. The message gives its place.",
   JSON_INVALID:
-    "One line of a JSONL file, one element of a JSON array, or a JSON file that is no array, is not JSON. The row keeps its index and becomes a dead letter; the others are answered.",
+    "One line of a JSONL file, one element of a JSON array, or a JSON file that is not an array, is not JSON. The row keeps its index and becomes a dead letter; the others are answered.",
   CSV_INVALID:
     "A record of a CSV or TSV file has more or fewer fields than the header, or text behind a closing quote. The row keeps its index and becomes a dead letter; the others are answered. `field` is the first column that is missing.",
   ROW_SCHEMA:
@@ -56,7 +56,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   LANGUAGE_UNKNOWN:
     "The row names a language by a code that the model does not have. M2M100 has codes like `fr`, NLLB codes like `fra_Latn`; the hint lists those of this model.",
   AUDIO_INVALID:
-    "The recording is not there, or is no WAV file of whole numbers (8, 16, 24, 32 bits) or 32-bit floats. `ffmpeg -i FILE -ac 1 -ar 16000 -c:a pcm_s16le FILE.wav` makes one of nearly anything.",
+    "The recording is not there, or is not a WAV file of whole numbers (8, 16, 24, 32 bits) or 32-bit floats. `ffmpeg -i FILE -ac 1 -ar 16000 -c:a pcm_s16le FILE.wav` makes one of nearly anything.",
   FIELD_TYPE:
     "A filter or test got a value it cannot work on, such as `join` on a number. The message names the field.",
   TEMPLATE_FAILED: "The template is valid and failed with this row's values.",
@@ -89,14 +89,14 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "The answer did not have the form that `answer` or `schema` asks for, in all its tries. The message says what was wrong with the last one, whose text is in `lastAnswer` of the dead letter.",
   ANSWER_EMPTY: "The server replied with success and an empty list of choices.",
   RESPONSE_MALFORMED:
-    "The server replied with success and something that is no valid answer: broken JSON, a wrong type, a body that ends early.",
+    "The server replied with success, but its reply is not a valid answer: broken JSON, a wrong type, a body that ends early.",
   SERVER_ERROR: "The server answered with a 5xx code, in all tries.",
   TIMEOUT: "No answer came within `model.timeoutMs`, in all tries.",
   CONNECTION_LOST: "The connection broke after the request was sent, in all tries.",
   PREDICTION_FAILED:
     "The program or module that predicts threw, or returned an error, for this row; the message is its own. A batch that fails as a whole is halved until such a row is alone, so that its neighbours are answered.",
   STAGE_FAILED:
-    "The function or class of a stage of a pipeline threw, or returned an error or what is no row, for this row; the message names the stage and is otherwise its own. A batch that fails as a whole is halved until such a row is alone.",
+    "The function or class of a stage of a pipeline threw for this row, or returned an error or something other than rows; the message names the stage and is otherwise its own. A batch that fails as a whole is halved until such a row is alone.",
   OUT_OF_MEMORY:
     "A batch did not fit into memory, was halved until one row was left, and that row does not fit either. Larger batches are not tried again in this process. The library's own message follows.",
   QUEUE_FULL:
@@ -133,7 +133,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   AUTHENTICATION_FAILED:
     "The server answered 401 or 403, at its list of models or to a row. Every further request would be refused too, so the run stops.",
   MODEL_UNKNOWN:
-    "The name is in no catalog, is no path that exists, or the server does not know it.",
+    "The name is in no catalog and no file has it as its path, or the server does not know it.",
   MODEL_MISSING: "The model is known and not on this machine, and may not be fetched now.",
   MODEL_CORRUPT:
     "The file's digest is not the pinned one, or the file does not begin as GGUF files do.",

@@ -18,8 +18,8 @@ export function entryUrl(name: EntryName): URL {
 }
 
 /**
- * Where a file of this package lies that is no program, by its path from the package's root. The
- * build keeps this module one folder below the root, where it is in the sources.
+ * The place of a file of this package that is not a program, by its path from the root of the
+ * package. The build keeps this module one folder below the root, where it is in the sources.
  */
 export function packageFile(path: "package.json" | "schema/job.json" | "python"): URL {
   return new URL(`../${path}`, import.meta.url);

@@ -7,7 +7,7 @@ import { dataset, generate, type StageModel } from "sluice";
 const model: StageModel =
   process.env.TEXT_MODEL === "fake" ? { engine: "fake" } : "smollm2-135m-instruct";
 
-// A value that is no object becomes a row {data: value}.
+// A value that is not an object becomes a row {data: value}.
 const prompts = dataset.from(["Complete this: for a moment,", "Complete this: once upon a time,"]);
 
 const answers = prompts.pipe(

@@ -22,7 +22,7 @@ export interface PlaceOptions {
 export interface ResultsOptions extends PlaceOptions {
   /** Dead letters instead of results. */
   failed?: boolean;
-  /** What numbers are whose digits a double does not hold; default `bigint`. */
+  /** How code gets numbers that JavaScript would round; default `bigint`. */
   longNumbers?: LongNumbers;
   /** Wait for tasks that are not done yet, until all are; default: end at the first of them. */
   follow?: boolean;
@@ -67,8 +67,8 @@ export async function verify(
  * The results of a run in input order, also while it goes on: rows of tasks that are committed, up
  * to the first task that is not.
  *
- * Whole numbers beyond ±(2^53 − 1) are `bigint`. With `longNumbers: "text"` all numbers whose
- * digits a double does not hold, decimals too, are text.
+ * Whole numbers beyond ±(2^53 − 1) are `bigint`. With `longNumbers: "text"` all numbers that
+ * JavaScript would round, decimals too, are text.
  *
  * @throws SluiceError `NOT_A_RUN`, `RUN_DAMAGED`.
  * @example

@@ -39,7 +39,7 @@ export async function inputColumns(
 ): Promise<Column[] | undefined> {
   const surroundings = surroundingsOf(options);
   const job = await jobOf(input, surroundings);
-  // What a schema makes of values is no matter of the file.
+  // A schema changes what values become, which the file does not know.
   if (job.input.some(({ schema }) => schema !== undefined)) return undefined;
   const { inputs } = runDependencies(surroundings, silentLogger, job.store);
   const { files, openFile } = await findInput(job, inputs);

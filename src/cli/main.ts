@@ -29,7 +29,7 @@ function processIo(): CliIo {
       setExitCode,
     });
   });
-  // Progress nobody reads is no reason to stop a run.
+  // A run does not stop because nobody reads its progress.
   process.stderr.on("error", () => {});
   return {
     // Touching stdin opens it, which a command that does not read it must not do.

@@ -17,7 +17,7 @@ const maxLabelWidth = 24;
  * the terminal: so that a person sees at a glance whether they make sense.
  *
  * @param output the run directory, or the results file.
- * @param rows how many; what is no positive number counts as 3.
+ * @param rows how many; anything but a positive number counts as 3.
  */
 export async function showAnswers(
   output: string,

@@ -50,7 +50,7 @@ type TextType = Extract<
 function fitsText(type: TextType, text: string): boolean {
   switch (type.kind) {
     case "string":
-      // Half a surrogate pair is no UTF-8.
+      // Half a surrogate pair is not UTF-8.
       return text.isWellFormed();
     case "bytes":
       return fitsBytes(type.length, text);
@@ -126,7 +126,7 @@ function fitsFields(fields: readonly Column[], value: { [key: string]: ExactJson
   return Object.keys(value).length === present;
 }
 
-/** True for an object that is no array. */
+/** True for an object that is not an array. */
 export function isObject(value: ExactJson): value is { [key: string]: ExactJson } {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -47,7 +47,7 @@ export interface IntegerType {
   kind: "integer";
   bits: 8 | 16 | 32 | 64;
   isSigned: boolean;
-  /** Some lie beyond ±(2^53 − 1), where a double would lose digits. */
+  /** Some lie beyond ±(2^53 − 1), where a 64-bit float would lose digits. */
   isWide?: boolean;
 }
 

@@ -34,7 +34,7 @@ export function timestampText(since: bigint, unit: TimeUnit, isUtc: boolean): st
 }
 
 /**
- * What `timestampText` made its text of; undefined where the text is no such time, says more than
+ * What `timestampText` made its text of; undefined if the text is not such a time, says more than
  * the unit can hold, or lies beyond 64 bits of it.
  */
 export function timestampOf(text: string, unit: TimeUnit, isUtc: boolean): bigint | undefined {
@@ -65,7 +65,7 @@ export function dateOf(text: string): number | undefined {
   return dateText(days) === text ? days : undefined;
 }
 
-/** `13:05:00.250` of the units since midnight; undefined where that is no time of a day. */
+/** `13:05:00.250` of the units since midnight; undefined if that is not a time of day. */
 export function timeText(since: bigint, unit: TimeUnit): string | undefined {
   const { seconds, fraction } = split(since, unit);
   if (seconds < 0n || seconds >= secondsPerDay) return undefined;

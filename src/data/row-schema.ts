@@ -10,7 +10,7 @@ export type RowCheck = (row: InputRow) => SluiceError | undefined;
 /**
  * Makes the check of rows against a JSON Schema. Whole numbers may have any size.
  *
- * @throws Error where it is no schema, saying why.
+ * @throws Error if it is not a schema, saying why.
  * @example
  * rowCheck({ required: ["id"] })({ index: 0, file: "a.csv", line: 2, raw: "{}", value: {} })?.code;
  * // "ROW_SCHEMA"
@@ -58,7 +58,7 @@ function told(issue: z.core.$ZodIssue): string {
   return issue.message.replace(/^Invalid (input|option): /, "");
 }
 
-/** Why a value is no JSON Schema of rows, or undefined where it is one. */
+/** Why a value is not a JSON Schema of rows; undefined if it is one. */
 export function schemaFault(schema: JsonObject): string | undefined {
   try {
     rowCheck(schema);

@@ -403,7 +403,7 @@ type WriteOptions = Omit<RunDatasetOptions, "output">;
 
 function whole(call: string, value: number, least: number): number {
   if (Number.isSafeInteger(value) && value >= least) return value;
-  throw new SluiceError("USAGE", `${call}: ${value} is no whole number from ${least} up`, {
+  throw new SluiceError("USAGE", `${call}: ${value} is not a whole number of ${least} or more`, {
     hint: `give ${call} a whole number`,
   });
 }

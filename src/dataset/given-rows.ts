@@ -4,8 +4,8 @@ import { typedResult } from "../foundation/json-result.ts";
 import { isTyped, toWire } from "../foundation/typed-json.ts";
 
 /**
- * Values of the program as rows: what is no object becomes `{data: value}`. They are copies: what
- * the program does to its own afterwards does not change them. Dates and typed arrays are as
+ * Values of the program as rows; a value that is not an object becomes `{data: value}`. They are
+ * copies: later changes of the program's own values do not reach them. Dates and typed arrays are as
  * `toWire` has them.
  *
  * @throws SluiceError `USAGE`, naming the row and the place in it, where JSON has no such value.

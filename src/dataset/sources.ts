@@ -38,8 +38,8 @@ export interface TextRow {
  */
 export const dataset = Object.freeze({
   /**
-   * Rows of this program; a value that is no object becomes `{data: value}`. They hold what JSON
-   * has, dates, `bigint` and typed arrays.
+   * Rows of this program; a value that is not an object becomes `{data: value}`. Rows hold what
+   * JSON has, dates, `bigint` and typed arrays.
    *
    * @throws SluiceError `USAGE` for any other value, as a `Map` or a function.
    */

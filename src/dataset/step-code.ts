@@ -10,7 +10,7 @@ import type { Closure } from "./types.ts";
  * The code of a stage, and what tells it from other code.
  *
  * @param call the call that it was given to, for messages.
- * @throws SluiceError `USAGE` where it is no code, or one that nothing tells from other code.
+ * @throws SluiceError `USAGE` if it is not code, or cannot be told from other code.
  */
 export function stepCodeOf(call: string, code: unknown, closure: Closure | undefined): StepCode {
   if (typeof code === "function") {

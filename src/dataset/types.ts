@@ -50,7 +50,7 @@ export type CodeOptions<
 /** A row of which nothing is known: what a module makes, where nobody says its type. */
 export type UntypedRow = Record<string, unknown>;
 
-/** What a row may be: an object that is no list, `Map` or `Set`. */
+/** What a row may be: an object, but not a list, `Map` or `Set`. */
 export type RowLike = object & { readonly [Symbol.iterator]?: never };
 
 /** Names in any of the rows of a union. */

@@ -65,7 +65,7 @@ function deviceOf(line: string): Device[] {
 
 /**
  * Those of the devices that `CUDA_VISIBLE_DEVICES` shows, in its order; all of them where it is not
- * set. As CUDA does, it stops at the first entry that is no device.
+ * set. As CUDA does, it stops at the first entry that is not a device.
  */
 export function shownDevices(devices: readonly Device[], environment: Environment): Device[] {
   const shown = environment[visibilityVariables[0]];

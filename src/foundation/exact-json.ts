@@ -3,7 +3,7 @@ import { memberTexts } from "./json-members.ts";
 
 /**
  * A JSON value whose whole numbers beyond ±(2^53 − 1) are `bigint`, so that no digit is lost, and
- * numbers that no double reaches, as `1e400`, their text.
+ * numbers too large for JavaScript, such as `1e400`, their text.
  */
 export type ExactJson =
   | null
@@ -18,8 +18,8 @@ export type ExactJson =
 export type ExactRow = { [key: string]: ExactJson };
 
 /**
- * What becomes of numbers whose digits a double does not hold: whole ones are `bigint` and others
- * the nearest double, or all of them the text in which they are written.
+ * What becomes of numbers that JavaScript would round: whole ones are `bigint` and others the
+ * nearest `number`, or all of them the text in which they are written.
  */
 export type LongNumbers = "bigint" | "text";
 
@@ -71,7 +71,7 @@ export class WrittenNumber extends Number {
     this.text = text;
   }
 
-  /** The number as code gets it: a whole number that no double holds is a `bigint`. */
+  /** The number as code gets it: a whole number that no `number` holds is a `bigint`. */
   get exact(): number | bigint {
     const value = this.valueOf();
     return isLongWhole(this.text, value) ? BigInt(this.text) : value;
@@ -105,29 +105,29 @@ export type WrittenJson =
 /** A row with the texts of its numbers. */
 export type WrittenRow = { [key: string]: WrittenJson };
 
-/** In every JSON text with a whole number that no double holds, or a number beyond them all. */
+/** In every JSON text with a whole number that no `number` holds, or one too large for it. */
 const longWhole = /(?<![.\d])\d{16}|\d[eE]\+?\d{3}/;
-/** In every JSON text with a number whose digits a double may not hold. */
+/** In every JSON text with digits that a `number` may not hold. */
 const longNumber = /\d(?:\.?\d){15}|\d[eE]/;
 /** In every JSON text with a number that JavaScript writes in another way. */
 const oddNumber = /\d(?:\.?\d){15}|\d[eE]|\.\d*0(?!\d)|-0(?!\.)|\.0{6}/;
 /**
- * The same, quicker on rows of many doubles: of decimals of up to 17 digits, which a double gives
- * back as they are or as its own shortest text, it takes no notice.
+ * The same, quicker on rows of many floats: it ignores decimals of up to 17 digits, which a
+ * `number` gives back as they are or as its own shortest text.
  */
 const oddInRow =
   /[:,[-]\s*\d{16}|\d\.\d{18}|[1-9]\.\d{16}|\.\d*0(?!\d)|\d[eE][-+\d]|-0(?![.\d])|\.0{6}/;
 /** Up to so many fields are looked at one by one. */
 const fewNames = 8;
 const wholeNumber = /^-?\d+$/;
-/** Texts below this length have fewer digits than a double always holds. */
+/** Texts below this length have fewer digits than a `number` always holds. */
 const shortNumber = 16;
 
 /**
- * What `JSON.parse` gives, but whole numbers that a double cannot hold as `bigint`. A number
- * written with a point or an exponent stays a double, where it is not beyond all of them.
+ * What `JSON.parse` gives, but whole numbers that a `number` cannot hold as `bigint`. A number
+ * written with a point or an exponent stays a `number`, unless it is too large for one.
  *
- * @param longNumbers `text`: all numbers whose digits a double does not hold are their text.
+ * @param longNumbers `text`: all numbers that JavaScript would round are their text.
  * @throws SyntaxError as `JSON.parse` does.
  * @example
  * parseExactly('{"id":9007199254740993,"x":1e20}'); // { id: 9007199254740993n, x: 1e20 }
@@ -200,7 +200,7 @@ export function inCode(value: WrittenJson): ExactJson {
   return changedNumbers(value, (number) => number.exact) as ExactJson;
 }
 
-/** A value whose numbers that a double does not hold are their text. */
+/** A value in which numbers that JavaScript would round are their text. */
 export function withTexts(value: WrittenJson): WrittenJson {
   const change = (number: WrittenNumber) =>
     number.isSpecial || isHeld(number.text, number.valueOf()) ? number : number.text;
@@ -260,7 +260,7 @@ function changedMembers(
 
 /**
  * What `JSON.parse` gives of JSON as programs write it to one another, without line breaks; whole
- * numbers that no double holds, NaN and infinities are `WrittenNumber`, which `JSON.stringify`
+ * numbers that no `number` holds, NaN and infinities are `WrittenNumber`, which `JSON.stringify`
  * writes again.
  *
  * @throws SyntaxError as `JSON.parse` does.
@@ -284,7 +284,7 @@ export function messageText(message: unknown): string {
 /** With an exponent, for without it a long whole number would be read as one with all digits. */
 function numberText(value: number): string {
   if (Object.is(value, -0)) return "-0";
-  return isLongDouble(value) ? value.toExponential() : JSON.stringify(value);
+  return isLongFloat(value) ? value.toExponential() : JSON.stringify(value);
 }
 
 /** A number that comes from code, which JSON is to have with all its digits. */
@@ -293,7 +293,7 @@ export function writtenOf(value: number | bigint): number | WrittenNumber {
     const isShort = BigInt.asIntN(54, value) === value && Number.isSafeInteger(Number(value));
     return isShort ? Number(value) : new WrittenNumber(String(value));
   }
-  return isLongDouble(value) ? new WrittenNumber(numberText(value)) : value;
+  return isLongFloat(value) ? new WrittenNumber(numberText(value)) : value;
 }
 
 /** Node's own, which tells a reviver the text of each number; the types do not know yet. */
@@ -305,14 +305,14 @@ const parse = JSON.parse as (
 /** Node's own as well: what `JSON.stringify` writes as this text. */
 const { rawJSON: rawJson } = JSON as unknown as { rawJSON(text: string): unknown };
 
-/** Whether a number has its text and all its digits as a double. */
+/** Whether a number, written again, has the same text and all its digits. */
 function isPlain(value: number, text: string): boolean {
-  // Short texts are compared by what may be odd about them: to write a double takes longer.
+  // Short texts are compared by what may be odd about them: to write a number takes longer.
   if (text.length < shortNumber && !oddNumber.test(text)) return true;
   return String(value) === text && !isLongWhole(text, value);
 }
 
-function isLongDouble(value: number): boolean {
+function isLongFloat(value: number): boolean {
   return Number.isInteger(value) && !Number.isSafeInteger(value);
 }
 
@@ -320,7 +320,7 @@ function isLongWhole(text: string, value: number): boolean {
   return !Number.isSafeInteger(value) && wholeNumber.test(text);
 }
 
-/** Whether a double is the number that a text writes, to the last digit. */
+/** Whether a value is the number that a text writes, to the last digit. */
 function isHeld(text: string, value: number): boolean {
   if (!Number.isFinite(value)) return false;
   if (wholeNumber.test(text)) return BigInt(text) === BigInt(value);

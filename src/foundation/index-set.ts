@@ -10,7 +10,7 @@ export interface IndexRange {
  * Reads an index set such as `1,3-5,7`, the text form that Slurm, Kubernetes and IBM fleets share.
  * Ranges come back sorted and merged.
  *
- * @throws SluiceError `USAGE` when the text is no index set.
+ * @throws SluiceError `USAGE` if the text is not an index set.
  * @example
  * parseIndexSet("7,1,3-5"); // [{first: 1, last: 1}, {first: 3, last: 5}, {first: 7, last: 7}]
  */

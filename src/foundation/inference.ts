@@ -176,7 +176,7 @@ export interface InferenceRequest {
   structure?: AnswerStructure;
   /** Of a chat: `tools` and `tool_choice`, as a server takes them; the answer may call them. */
   tools?: JsonObject;
-  /** What is wanted is no answer but the vector of `prompt`: an array of numbers as `value`. */
+  /** Asks for the vector of `prompt`, an array of numbers as `value`, in place of an answer. */
   embed?: boolean;
   /**
    * Path of a file of sound, in place of words: the answer is what is said in it. Beside

@@ -10,7 +10,7 @@ export interface Reach {
   privateNetworks: boolean;
 }
 
-/** What a place of the network is, where it is no public one. */
+/** The kind of an address that is not public. */
 type Refused = "link-local" | "private";
 
 const linkLocal = blockList([

@@ -8,7 +8,7 @@ import type { IndexRange } from "./index-set.ts";
  *
  * @param total how many there are, 0 or more.
  * @param takers how many share them, 1 or more; where they are more than `total`, the last get 0.
- * @throws SluiceError `USAGE` where one of them is no such whole number.
+ * @throws SluiceError `USAGE` if one of them is not such a whole number.
  * @example
  * shares(200, 16); // [13, 13, 13, 13, 13, 13, 13, 13, 12, 12, 12, 12, 12, 12, 12, 12]
  */
@@ -39,7 +39,7 @@ export function shareOf(total: number, index: number, takers: number): IndexRang
 /**
  * Reads which share is meant, as the third of sixteen is written `2/16`.
  *
- * @throws SluiceError `USAGE` where the text is no share.
+ * @throws SluiceError `USAGE` if the text is not a share.
  */
 export function parseShare(text: string): { index: number; takers: number } {
   const match = /^(\d+)\/(\d+)$/.exec(text);

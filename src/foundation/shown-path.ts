@@ -40,6 +40,6 @@ function shownParameter(all: string, mark: string, name: string, is: string, val
   // A signature may stand there without a name.
   if (is === "") return plainValue.test(name) ? all : `${mark}[redacted]`;
   if (value === "" || (plainValue.test(value) && !secretName.test(name))) return all;
-  // What closes a sentence is no part of the value.
+  // Punctuation at the end does not belong to the value.
   return `${mark}${name}=[redacted]${/[)\].,]*$/.exec(value)![0]}`;
 }

@@ -35,7 +35,7 @@ const statements = new Set(["If", "For", "Set", "Macro", "CallStatement", "Filte
 /**
  * Compiles what stands inside `{{ }}` in a template, such as `directions | sentences`.
  *
- * @throws SluiceError `TEMPLATE_INVALID` when it is no single expression.
+ * @throws SluiceError `TEMPLATE_INVALID` if it is not a single expression.
  * @example
  * const steps = compileExpression("directions | sentences", { name: "prompts.steps.forEach" });
  * steps.evaluate({ directions: "Mix. Bake." }); // ["Mix.", "Bake."]

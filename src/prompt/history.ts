@@ -14,7 +14,7 @@ const turnForms = "{user, bot}, {role, content} or [user, bot]";
 
 /**
  * The messages of a conversation so far. Each turn of the list is `{user, bot}`, with or without an
- * answer, `{role, content}`, or a pair of texts; null is no history.
+ * answer, `{role, content}`, or a pair of texts; null means no history.
  *
  * @param name of the key, for messages: `prompt.history`.
  * @throws SluiceError `FIELD_TYPE`, naming the turn: `prompt.history[2]`.

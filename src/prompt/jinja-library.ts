@@ -136,7 +136,7 @@ function converted(value: unknown): RuntimeValue {
 /**
  * The JSON value that the library holds.
  *
- * @throws Error for what is no data: functions, undefined.
+ * @throws Error for values that are not data: functions, undefined.
  */
 export function fromRuntime({ type, value }: RuntimeValue): WrittenJson {
   if (type === "NullValue") return null;

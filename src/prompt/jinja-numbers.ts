@@ -40,9 +40,9 @@ function digitsOf(number: bigint): number {
 }
 
 const comparisons: Readonly<Record<string, (a: Exact, b: Exact) => boolean>> = {
-  // biome-ignore lint/suspicious/noDoubleEquals: a bigint equals the double of its value.
+  // biome-ignore lint/suspicious/noDoubleEquals: a bigint equals the number of its value.
   "==": (a, b) => a == b,
-  // biome-ignore lint/suspicious/noDoubleEquals: a bigint equals the double of its value.
+  // biome-ignore lint/suspicious/noDoubleEquals: a bigint equals the number of its value.
   "!=": (a, b) => a != b,
   "<": (a, b) => a < b,
   ">": (a, b) => a > b,
@@ -58,7 +58,7 @@ const wholeOperations: Readonly<Record<string, (a: bigint, b: bigint) => bigint>
   "%": (a, b) => a % b,
 };
 
-/** Whether a double would lose digits of a number or of what is computed. */
+/** Whether a `number` would lose digits of an operand or of the result. */
 function isLong(compute: (a: bigint, b: bigint) => bigint, a: Exact, b: Exact): boolean {
   if (typeof a === "bigint" || typeof b === "bigint") return true;
   const isSafe = Number.isSafeInteger(a) && Number.isSafeInteger(b);
@@ -74,7 +74,7 @@ function membership(
 ): RuntimeValue | undefined {
   const number = exactNumber(left);
   if (number === undefined || !Array.isArray(right.value)) return undefined;
-  // biome-ignore lint/suspicious/noDoubleEquals: a bigint equals the double of its value.
+  // biome-ignore lint/suspicious/noDoubleEquals: a bigint equals the number of its value.
   const isIn = right.value.some((element: RuntimeValue) => exactNumber(element) == number);
   return toRuntime(isIn === (operator === "in"));
 }

@@ -53,7 +53,7 @@ export const answerSchema = z
   .meta({ additionalProperties: true }) as unknown as z.ZodType<JsonObject, JsonObject | z.ZodType>;
 
 const messageOptions = z.strictObject({
-  role: z.enum(["system", "user", "assistant"]).describe("Who says it"),
+  role: z.enum(["system", "user", "assistant"]).describe("The speaker"),
   content: z.string().describe("Jinja template"),
 });
 

@@ -180,7 +180,7 @@ function groupby(input: WrittenJson, given: FilterArguments): WrittenJson {
   return [...groups.values()].sort(([a], [b]) => (isBefore(a, b) ? -1 : isBefore(b, a) ? 1 : 0));
 }
 
-/** As Python: toward zero, every digit of a long number; `default` for a text that is no number. */
+/** As Python: toward zero, each digit of a long number; `default` if a text is not a number. */
 function whole(input: WrittenJson, given: FilterArguments): WrittenJson {
   if (typeof input === "boolean") return Number(input);
   const text = textOf("int", input).trim();
@@ -195,7 +195,7 @@ function shortest(value: bigint): number | bigint {
   return Number.isSafeInteger(Number(value)) ? Number(value) : value;
 }
 
-/** Rounds as Python does: halves to the even neighbour, and what is no whole number stays none. */
+/** Rounds as Python does: halves to the even neighbour; a decimal stays one, such as `2.0`. */
 function round(input: WrittenJson, given: FilterArguments): WrittenJson {
   if (!isNumber(input)) throw new Error(`round takes a number, not ${kindOf(input)}`);
   if (/^-?\d+$/.test(String(input))) return input;
@@ -214,7 +214,7 @@ function round(input: WrittenJson, given: FilterArguments): WrittenJson {
   return Number.isInteger(rounded) ? new WrittenNumber(`${rounded}.0`) : rounded;
 }
 
-/** Digits that tell whether a double lies half way between two others of fewer digits. */
+/** Digits that tell whether a number lies half way between two others of fewer digits. */
 const digitsBehindHalf = 40;
 
 function roundedToEven(value: number, precision: number): number {

@@ -316,8 +316,8 @@ function faultsOf({ answers, usage, seconds }: InferenceResponse): string[] {
   const checks: [boolean, string][] = [
     [answers.length > 0, "no answer"],
     [answers.every(({ text }) => typeof text === "string"), "an answer without text"],
-    [answers.every(({ tokens }) => isCount(tokens)), "tokens that are no count"],
-    [Object.values(usage).every(isCount), "usage that is no count"],
+    [answers.every(({ tokens }) => isCount(tokens)), "tokens that are not a count"],
+    [Object.values(usage).every(isCount), "usage that is not a count"],
     [usage.promptTokens > 0, "no prompt tokens"],
     [usage.cachedTokens <= usage.promptTokens, "more cached tokens than prompt tokens"],
     [usage.completionTokens >= answered, "fewer tokens paid for than answered"],

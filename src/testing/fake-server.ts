@@ -11,7 +11,7 @@ export interface ReceivedRequest {
   path: string;
   headers: Readonly<Record<string, string | string[] | undefined>>;
   body: string;
-  /** The body as JSON; undefined when it is no JSON object. */
+  /** The body as JSON; undefined if it is not a JSON object. */
   json: JsonObject | undefined;
   /** Place of this request among all, from 0. */
   number: number;

@@ -218,6 +218,6 @@ describe("a dataset that is read", () => {
     expect((await rejection(wrong.take(1))).code).toBe("TEMPLATE_INVALID");
     const misspelt = { batchsize: 4 } as object;
     expect(() => rows.mapBatches((batch) => batch, misspelt)).toThrow("did you mean batchSize?");
-    expect(() => rows.limit(0.5)).toThrow("limit: 0.5 is no whole number from 0 up");
+    expect(() => rows.limit(0.5)).toThrow("limit: 0.5 is not a whole number of 0 or more");
   });
 });

@@ -25,7 +25,7 @@ async function runOver(name: string, content: Buffer) {
 }
 
 describe("a file whose counts disagree", () => {
-  it("is no empty input: Parquet whose row groups say 0 rows", async () => {
+  it("is not an empty input: Parquet whose row groups say 0 rows", async () => {
     const whole = readFileSync(join(golden, "parquet/pyarrow-v1-zstd.parquet"));
     const content = withFooter(whole, ({ row_groups }) => {
       for (const group of row_groups) group.num_rows = 0n;
@@ -37,7 +37,7 @@ describe("a file whose counts disagree", () => {
     expect(code).toBe(65);
   });
 
-  it("is no empty input: Arrow whose footer leaves out the record batches", async () => {
+  it("is not an empty input: Arrow whose footer leaves out the record batches", async () => {
     const content = readFileSync(join(golden, "arrow/types.arrow"));
     const footer = content.subarray(content.length - 10 - content.readInt32LE(content.length - 10));
     // The count of the list of record batches, slot 10 of the footer's table.

@@ -58,7 +58,7 @@ async function results(run: string, options: ResultsFlags, io: CliIo): Promise<v
       clock: io.clock,
       signal,
       keepsSpecials: format.name === "parquet",
-      // What cannot be seen of others is no reason to stop.
+      // Reading goes on if the state of other processes cannot be seen.
       onWait: (task) => void tellIfIdle(task, storage, dependencies, io, signal).catch(() => {}),
     });
     end = yield* read;
@@ -89,7 +89,7 @@ async function* inputRows(letters: AsyncIterable<Uint8Array>): AsyncGenerator<Ui
   for await (const letter of linesOfChunks(letters)) {
     const { row, rowBase64 } = JSON.parse(letter) as DeadLetter;
     if (rowBase64 !== undefined) yield Buffer.from(rowBase64, "base64");
-    // What is no object could not be read as one, and stands there as text.
+    // A row that could not be read as an object stands there as text.
     else yield Buffer.from(typeof row === "string" ? row : memberTexts(letter).get("row")!);
     yield Buffer.from("\n");
   }

@@ -16,7 +16,7 @@ type Field = string | null;
  * text is `""`.
  *
  * @param delimiter a tab for TSV.
- * @throws of `add`: where a row has a field that is no column.
+ * @throws of `add`: if a row has a field that is not a column.
  */
 export function csvEncoder({ columns }: EncoderOptions, delimiter = ","): RowEncoder {
   const names = columns.map(({ name }) => name);

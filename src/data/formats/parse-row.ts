@@ -33,7 +33,7 @@ export function parseRow(raw: string, index: number, file: string, line: number)
 }
 
 /**
- * The row of a record whose bytes are at fault: it holds a NUL byte, is no UTF-8, or, where it is
+ * The row of a record whose bytes are at fault: it holds a NUL byte, is not UTF-8, or, where it is
  * not `isWhole`, exceeds `maxLineBytes`; `bytes` are its first ones then.
  */
 export function faultyRow(
@@ -63,7 +63,7 @@ export function faultyRow(
   return isUtf8(bytes) ? row : { ...row, rawBase64: bytes.toString("base64") };
 }
 
-/** The place of the first byte that is no UTF-8. */
+/** The place of the first byte that is not UTF-8. */
 function invalidByte(bytes: Buffer): number {
   const text = bytes.toString();
   for (let at = text.indexOf("\uFFFD"); at >= 0; at = text.indexOf("\uFFFD", at + 1)) {

@@ -10,7 +10,7 @@ export function selecting(format: RowFormat): RowFormat {
     async *read(reader, slice, firstIndex, options) {
       const { columns } = options;
       if (columns === undefined) return yield* format.read(reader, slice, firstIndex, options);
-      // What is no JSON has no columns: their texts are looked for in what was parsed only.
+      // A row that is not JSON has no columns: only parsed rows are searched for their texts.
       const parsed = { ...options, parse: true };
       for await (const rows of format.read(reader, slice, firstIndex, parsed)) {
         yield rows.map((row) => selected(row, columns));

@@ -66,7 +66,7 @@ function setField(row: JsonObject, name: string, value: Json): void {
   else Object.defineProperty(row, name, { value, enumerable: true, writable: true });
 }
 
-/** A row one of whose texts is no UTF-8; the text is kept as bytes. */
+/** A row with a text that is not UTF-8, which is kept as bytes. */
 function brokenRow({ bytes }: BrokenText, field: string, place: RecordPlace): InputRow {
   const error = new SluiceError("UTF8_INVALID", "", { ...place, field });
   const value: { [name: string]: Json } = { [field]: Buffer.from(bytes).toString() };

@@ -53,8 +53,8 @@ export function numberWriter(bits: 16 | 32 | 64): ValueWriter {
 }
 
 /**
- * NaN and infinities stand as `specialText` has them. With an exponent, a whole number that no
- * double counts stays a double.
+ * NaN and infinities stand as `specialText` has them. A whole number too large for a 64-bit float
+ * to count is written with an exponent, so that it stays a float.
  */
 export function numberText(value: number): string {
   if (!Number.isFinite(value)) return specialText(value);

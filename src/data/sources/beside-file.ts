@@ -11,7 +11,7 @@ import { schemeOf } from "../storage/open.ts";
 export function besideFile(file: string, path: string): string {
   if (schemeOf(path) !== undefined || path.startsWith("/")) return path;
   if (schemeOf(file) === undefined) return resolve(dirname(file), path);
-  // The query of a web address is no part of the folder.
+  // The query of a web address does not belong to the folder.
   const [, root, folder] = /^([^:]+:\/\/[^/]+)\/?(.*?)[^/]*$/s.exec(shownPath(file))!;
   return root! + resolve("/", folder!, path);
 }

@@ -26,7 +26,7 @@ export class HttpFiles {
   /** For servers in private networks too, and for all others. */
   readonly #dispatchers = new Map<boolean, Dispatcher>();
 
-  /** @param reach default: all that is no metadata of a cloud, for the user names the address. */
+  /** @param reach default: all but the metadata of clouds, since the user names the address. */
   constructor(context: SourceContext, budget: ReadAheadBudget, reach?: Reach) {
     this.#context = context;
     this.#budget = budget;
@@ -131,13 +131,13 @@ function missing(path: string, cause: SluiceError): SluiceError {
   return new SluiceError("INPUT_MISSING", shownPath(path), { hint, cause });
 }
 
-/** @throws SluiceError `INPUT_UNREADABLE` for what is no address. */
+/** @throws SluiceError `INPUT_UNREADABLE` if it is not an address. */
 function parsedAddress(path: string): URL {
   if (URL.canParse(path)) return new URL(path);
   throw new SluiceError("INPUT_UNREADABLE", "it is not an address", { file: path });
 }
 
-/** @throws SluiceError `INPUT_UNREADABLE` for what is no address, or holds a password. */
+/** @throws SluiceError `INPUT_UNREADABLE` if it is not an address, or holds a password. */
 function assertAddress(path: string): void {
   const url = parsedAddress(path);
   if (url.username === "" && url.password === "") return;

@@ -176,7 +176,10 @@ class Hub {
     if (code === "GatedRepo") {
       const then = this.#token ? "" : ", and set HF_TOKEN to a token of it";
       const hint = `ask for access at ${page} with ${account}${then}`;
-      return new SluiceError("INPUT_UNREADABLE", "the hub gives it to who asked", { file, hint });
+      return new SluiceError("INPUT_UNREADABLE", "the hub gives it only to accounts with access", {
+        file,
+        hint,
+      });
     }
     if (code === "RevisionNotFound") {
       const hint = `see its branches and tags at ${page}`;

@@ -17,7 +17,7 @@ export interface SourceFile {
   etag?: string;
 }
 
-/** Told of what is no file, and so not among the files of a folder. */
+/** Told of each entry of a folder that is left out because it is not a file. */
 export type LeaveOut = (path: string, what: string) => void;
 
 /** A place that input files lie in: one implementation a scheme. */

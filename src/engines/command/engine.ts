@@ -20,7 +20,7 @@ import { ProgramModel } from "./program-model.ts";
  *
  * @throws SluiceError `PROGRAM_MISSING`; `ENGINE_START_FAILED` where the program ends, or does not
  *   get ready; `JOB_INVALID` where there are more replicas than GPUs, or
- *   `workingDirectory` is no folder.
+ *   `workingDirectory` is not a folder.
  */
 export async function openCommand(
   options: CommandModelOptions,

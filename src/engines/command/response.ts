@@ -26,7 +26,7 @@ export function failureOf({ message, code }: ReportedError): SluiceError {
  * What the result of one item answers: `{value}`, `{text}` or `{answers: […]}` of these.
  *
  * @param seconds the time of its batch.
- * @returns an error where the program reported one, or gave what is no result.
+ * @returns an error if the program reported one, or gave something other than a result.
  */
 export function responseOf(
   result: unknown,

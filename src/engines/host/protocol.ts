@@ -44,7 +44,7 @@ interface HostedFacts {
 
 /** An engine as it lives inside a host. It may batch; the host hands it every request at once. */
 export interface HostedEngine extends HostedFacts {
-  /** As `Engine.infer`; a failure that is no `SluiceError` ends the host. */
+  /** As `Engine.infer`; a failure that is not a `SluiceError` ends the host. */
   infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse>;
   /** Computes a batch, where the worker forms batches; failures as those of `infer`. */
   runBatch?(items: readonly Json[], signal: AbortSignal): Promise<readonly BatchReply[]>;

@@ -26,7 +26,7 @@ export class ChatTemplate {
   readonly #template: Template;
   readonly #tokens: TemplateTokens;
 
-  /** @throws SluiceError `MODEL_TEMPLATE_UNUSABLE` when it is no Jinja that we know. */
+  /** @throws SluiceError `MODEL_TEMPLATE_UNUSABLE` if it is not Jinja that we know. */
   constructor(source: string, tokens: TemplateTokens) {
     this.#tokens = tokens;
     try {

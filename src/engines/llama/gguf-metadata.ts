@@ -13,7 +13,7 @@ const firstReadBytes = 4 * 1024 * 1024;
  * The architecture and the whole numbers that the header of a GGUF file holds, in objects by their
  * keys.
  *
- * @throws SluiceError `MODEL_CORRUPT` where it is no little-endian GGUF of version 2 or 3, is cut
+ * @throws SluiceError `MODEL_CORRUPT` if it is not a little-endian GGUF of version 2 or 3, is cut
  *   off, or has a header longer than `limits.maxModelHeaderBytes`.
  */
 export async function readGgufMetadata(path: string): Promise<GgufMetadata> {

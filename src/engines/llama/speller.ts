@@ -115,7 +115,7 @@ export class Speller {
     const bytes = Uint8Array.from(this.#automaton.closing(state));
     const tokens = this.#tokenize(new TextDecoder().decode(bytes));
     const written = Buffer.concat(tokens.map((token) => this.#vocabulary.bytes(token)));
-    // An end that begins inside a character is no text; it is written byte by byte.
+    // An end that begins inside a character is not valid text; it is written byte by byte.
     return written.equals(bytes) ? tokens : Array.from(bytes, (byte) => this.#byteToken(byte));
   }
 
@@ -171,7 +171,7 @@ export class Speller {
     if (text === "") return [];
     const tokens = [...this.#tokenize(text)];
     const bytes = Buffer.concat(tokens.map((token) => this.#vocabulary.bytes(token)));
-    // A run that begins inside a character is no text; it is written byte by byte.
+    // A run that begins inside a character is not valid text; it is written byte by byte.
     if (!bytes.equals(forced.subarray(0, bytes.length))) return [];
     const isWhole = bytes.length === forced.length && reached.isEnd && reached.frames.length === 0;
     if (!isWhole && /[\p{L}\p{N}\s]$/u.test(text)) tokens.pop();

@@ -86,7 +86,7 @@ const parallelFlags = [
 /**
  * GPUs that one vLLM takes, by its arguments.
  *
- * @throws SluiceError `JOB_INVALID` where one of them is no number.
+ * @throws SluiceError `JOB_INVALID` if one of them is not a number.
  */
 export function gpusOfVllm(options: ManagedModelOptions): number {
   let gpus = 1;

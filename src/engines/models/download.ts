@@ -123,7 +123,7 @@ async function downloadStep(
 
 const end = (outcome: FetchOutcome): Step => ({ next: "end", outcome });
 
-/** Headers that ask for the rest of a file; none for all of it; undefined if the part is no use. */
+/** Headers that ask for the rest of a file; none for all of it; undefined for a useless part. */
 async function resumeHeaders(
   part: PartFile,
   url: string,

@@ -84,7 +84,7 @@ function decoded(pathname: string): string {
   }
 }
 
-/** One part of several is no model, and nothing here would fetch the others. */
+/** One part of several is not a model, and nothing here would fetch the others. */
 function refuseSplit(file: string): void {
   const split = splitPartOf(file);
   if (!split) return;

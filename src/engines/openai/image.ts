@@ -17,7 +17,7 @@ const mediaTypes: Readonly<Record<string, string>> = {
  * chat shows one.
  *
  * @param file a path, or such an address, which is left as it is.
- * @throws SluiceError `FILE_UNREADABLE` where it is not there, is no image by its ending, or has
+ * @throws SluiceError `FILE_UNREADABLE` if it is not there, is not an image by its ending, or has
  *   more than `limits.maxImageBytes`.
  */
 export async function imageAddress(file: string): Promise<string> {

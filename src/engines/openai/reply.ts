@@ -33,7 +33,7 @@ const finishReasons: Record<string, FinishReason> = {
  * several answers servers count tokens only in sum: those of each are its log-probabilities, or a
  * share of the sum by the length of its text.
  *
- * @throws SluiceError `RESPONSE_MALFORMED` when it is no such reply or holds less than was asked
+ * @throws SluiceError `RESPONSE_MALFORMED` if it is not such a reply or holds less than was asked
  *   for, `ANSWER_EMPTY` when it holds no choice, or a choice without text.
  * @param redact takes secrets out of what is quoted from the body.
  */
@@ -119,7 +119,7 @@ function withTokens(answers: readonly Answer[], completionTokens: number): Answe
   });
 }
 
-/** The body of a reply. @throws SluiceError `RESPONSE_MALFORMED` where it is no JSON object. */
+/** The body of a reply. @throws SluiceError `RESPONSE_MALFORMED` if it is not a JSON object. */
 export function parseReply(
   { text, headers }: HttpReply,
   redact: (text: string) => string,

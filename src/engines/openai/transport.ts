@@ -22,7 +22,7 @@ export class TransportError extends Error {
   override readonly name = "TransportError";
   /**
    * `unreachable`: the request was not sent. `timeout`, `lost`: it was, and no whole reply came.
-   * `garbled`: what came is no HTTP, or too much.
+   * `garbled`: what came is not HTTP, or is too long.
    */
   readonly kind: "unreachable" | "timeout" | "lost" | "garbled";
   /** The system's or undici's code, such as ECONNREFUSED. */
@@ -304,7 +304,7 @@ class Exchange implements Dispatcher.DispatchHandler, Abortable, Incoming {
     const bytes = this.#rest ? Buffer.concat(this.#rest) : this.#first;
     this.#settle();
     const text = bytes?.toString() ?? "";
-    // What is no UTF-8 becomes U+FFFD, which an answer may also hold. Faults are read as they are.
+    // Bytes that are not UTF-8 become U+FFFD, which answers may hold too. Faults stay as they are.
     if (this.#status < 300 && text.includes("\uFFFD") && !isUtf8(bytes!)) {
       this.#reject(new TransportError("garbled", "the reply is not UTF-8 text"));
     } else this.#resolve({ status: this.#status, headers: this.#headers, text });

@@ -63,7 +63,7 @@ function readVectors(
     const isVector = Array.isArray(embedding) && embedding.length > 0;
     if (!isVector) throw malformed(`data[${at}].embedding is ${kindOf(embedding)}`);
     const stray = embedding.findIndex((each) => !Number.isFinite(each));
-    if (stray >= 0) throw malformed(`data[${at}].embedding[${stray}] is no finite number`);
+    if (stray >= 0) throw malformed(`data[${at}].embedding[${stray}] is not a finite number`);
     if (typeof index !== "number" || vectors[index] !== null) {
       throw malformed(`data[${at}].index is ${typeof index === "number" ? index : kindOf(index)}`);
     }

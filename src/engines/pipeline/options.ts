@@ -17,7 +17,7 @@ const stageKinds = [
 
 export type StageKind = (typeof stageKinds)[number];
 
-/** A function of the program that made the job, which is no part of any file. */
+/** A function of the program that made the job, which is not in any file. */
 const closure = z.strictObject({
   at: z.int().min(0).describe("Its place among the functions of the program"),
   name: z.string().describe("Its name, or none"),

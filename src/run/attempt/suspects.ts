@@ -62,7 +62,7 @@ export class SuspectSearch {
     this.#ends = ends;
   }
 
-  /** Takes a line of the journal of `attempt` that is no answer. Oldest attempt first. */
+  /** Takes a line of the journal of `attempt` other than an answer. Oldest attempt first. */
   read(line: JournalLine, attempt: string): void {
     const { index } = line;
     if (line.outcome === "asked") {

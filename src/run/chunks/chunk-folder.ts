@@ -62,7 +62,7 @@ export function* filesOf({ chunks, ending, workers }: ChunkRecord): Generator<st
 /**
  * What stands in the folder, if it was made by `writeChunks`.
  *
- * @throws SluiceError `RUN_DAMAGED` where the record is no JSON.
+ * @throws SluiceError `RUN_DAMAGED` if the record is not JSON.
  */
 export async function readRecord(storage: Storage): Promise<ChunkRecord | undefined> {
   return await readJson<ChunkRecord>(storage, recordPath);

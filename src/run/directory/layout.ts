@@ -10,7 +10,7 @@ export interface Generation {
   generation: number;
 }
 
-/** Everything of a run that is no result. */
+/** Everything of a run but its results. */
 export const statePrefix = "_sluice/";
 /** The plan, which a run begins with. Of a run that replaced another it is `replacingPlanPath`. */
 export const planPath = "_sluice/plan.json";
@@ -112,7 +112,7 @@ export function commitPath(task: number, of: Generation): string {
   return `${commitPrefix}${task}.${of.runId.toLowerCase()}${suffix}.json`;
 }
 
-/** The task that a commit's path names, or undefined when it is no commit of this generation. */
+/** The task that a commit's path names, or undefined if it is not a commit of this generation. */
 export function taskOfCommit(path: string, of: Generation): number | undefined {
   const task = Number(path.slice(commitPrefix.length).split(".", 1)[0]);
   return Number.isSafeInteger(task) && path === commitPath(task, of) ? task : undefined;

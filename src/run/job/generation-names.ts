@@ -71,7 +71,7 @@ export class GenerationNames {
  * Reads `temperature=0.5,top_k=20`. Values have the type that the schema wants. Several `stop` are
  * a list; any other key may come once.
  *
- * @returns undefined where the text is no such list.
+ * @returns undefined if the text is not such a list.
  */
 function valuesOf(text: string): JsonObject | undefined {
   const read: JsonObject = {};

@@ -23,7 +23,7 @@ export interface JobFile {
  * Reads a job file, YAML or JSON, and fills in `${NAME}` from the environment. Messages name the
  * file as it is given.
  *
- * @throws SluiceError `JOB_INVALID` where the file cannot be read, is no YAML or is no mapping.
+ * @throws SluiceError `JOB_INVALID` if the file cannot be read, or is not a mapping in YAML.
  */
 export async function readJobFile(
   file: string,

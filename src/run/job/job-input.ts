@@ -26,7 +26,7 @@ export interface JobInput {
   sequenceLen?: number | undefined;
   /** Fields that are emptied before any prompt is rendered: a list, or names with commas. */
   truncateFeatures?: string | string[] | undefined;
-  /** Numbers in your code that a double does not hold: bigint for whole ones, or text for all. */
+  /** Numbers in your code that JavaScript would round: bigint for whole ones, or text for all. */
   longNumbers?: "bigint" | "text" | undefined;
   /** Take only the first rows; 0 takes none. */
   limit?: number | undefined;
@@ -321,7 +321,7 @@ export interface JobPrompt {
 }
 
 export interface JobPromptMessages {
-  /** Who says it. */
+  /** The speaker. */
   role: "system" | "user" | "assistant";
   /** Jinja template. */
   content: string;

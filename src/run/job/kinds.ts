@@ -18,7 +18,7 @@ export interface KindedValue {
 }
 
 /**
- * Every value of a job that is no object (a list counts as one value where the schema does not
+ * Every value of a job that is not an object (a list counts as one value where the schema does not
  * look into it), with its kind. A key that the schema does not mark has the kind of what is
  * around it.
  */

@@ -11,7 +11,7 @@ const pair = /\s*([\w.]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^,]*?)\s*(?:,|$)/y;
 /**
  * Reads `name=Sample,path=rows.jsonl`. A value in double quotes may hold commas.
  *
- * @returns undefined where the text is no such list.
+ * @returns undefined if the text is not such a list.
  */
 export function readPairs(text: string): Pair[] | undefined {
   const read: Pair[] = [];

@@ -39,7 +39,7 @@ class PlainCopy {
       return value as Json | undefined;
     }
     if (typeof value === "bigint") return this.#wholeNumber(value, path);
-    if (typeof value !== "object") throw this.#invalid(`a ${typeof value} is no JSON`, path);
+    if (typeof value !== "object") throw this.#invalid(`a ${typeof value} is not JSON`, path);
     try {
       return this.#compound(value, path);
     } catch (cause) {

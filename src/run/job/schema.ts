@@ -239,7 +239,7 @@ const plainJob = z.strictObject({
   ),
   longNumbers: setting(
     "answers",
-    "Numbers in your code that a double does not hold: bigint for whole ones, or text for all",
+    "Numbers in your code that JavaScript would round: bigint for whole ones, or text for all",
     z.enum(["bigint", "text"]).optional(),
   ),
   limit: setting("answers", "Take only the first rows; 0 takes none", z.int().min(0).optional()),

@@ -20,7 +20,7 @@ const untruth = /^(false|False|FALSE)$/;
  * YAML if its keys are known; `{{ … }}` and `{% … %}` are templates and stay text. `null` takes a
  * value back.
  *
- * @throws SluiceError `USAGE` where the text is no YAML and the place takes no text.
+ * @throws SluiceError `USAGE` if the text is not YAML and the place takes no text.
  */
 export async function valueFromText(text: string, nodes: readonly SchemaNode[]): Promise<Json> {
   const isFlow = /^(\[|\{(?![{%]))/.test(text.trim());
@@ -31,7 +31,7 @@ export async function valueFromText(text: string, nodes: readonly SchemaNode[]):
   return scalarFromText(text, nodes);
 }
 
-/** The same of a text that is no list and no object. */
+/** The same of a text that is neither a list nor an object. */
 export function scalarFromText(text: string, nodes: readonly SchemaNode[]): Json {
   if (text === "null" && !takesOnlyString(nodes)) return null;
   const trimmed = text.trim();

@@ -134,7 +134,7 @@ function assertDifferent(
   }
 }
 
-/** What begins with `_` is no result in the eyes of whoever reads the directory. */
+/** Readers of the directory do not take files that begin with `_` for results. */
 function assertResultNames(files: readonly OutputFile[]): void {
   const hidden = files.find(({ path }) => /^[_.]/.test(path));
   if (!hidden) return;

@@ -4,7 +4,7 @@ import { canonicalJson } from "../../foundation/json.ts";
 
 /**
  * True where asking the same again would give the same: nothing is sampled, or it is under a seed
- * that somebody wrote down. (A seed that was drawn is no wish that equal rows get equal answers.)
+ * that somebody wrote down. (A seed that was drawn does not ask for equal answers to equal rows.)
  */
 export function isRepeatable({ parameters, file, rows }: InferenceRequest): boolean {
   if (rows !== undefined) return false;

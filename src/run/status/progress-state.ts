@@ -246,7 +246,7 @@ function sampled(state: ProgressState, now: number): ProgressState {
   const last = state.samples.at(-1);
   if (!state.run || (last && now - last.at < sampleIntervalMs)) return state;
   const { fresh, usage } = totalsOf(state);
-  // The time that a model takes to load is no part of a rate.
+  // The time that a model takes to load does not count in a rate.
   const isWaiting =
     fresh === 0 && state.workers.size > 0 && state.samples.every(({ rows }) => rows === 0);
   const recent = isWaiting ? [] : state.samples.filter(({ at }) => now - at <= rateWindowMs);

@@ -10,7 +10,7 @@ export type RunOpen = Extract<ToWorker, { type: "run-open" }>;
  * run. What comes after it goes to whoever listens to `rest`.
  *
  * @returns undefined when the channel closed before anything came.
- * @throws SluiceError `PROTOCOL` when something else comes first, or what is no message.
+ * @throws SluiceError `PROTOCOL` if another message comes first, or something that is not one.
  */
 export function untilRunOpen(
   channel: Channel<FromWorker, ToWorker>,

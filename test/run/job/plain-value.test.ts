@@ -26,8 +26,8 @@ describe("plainValue", () => {
 
   it.each([
     [{ a: { b: 10n ** 20n } }, "beyond 2^53", "a.b"],
-    [{ a: () => 1 }, "a function is no JSON", "a"],
-    [{ a: [Symbol("s")] }, "a symbol is no JSON", "a.0"],
+    [{ a: () => 1 }, "a function is not JSON", "a"],
+    [{ a: [Symbol("s")] }, "a symbol is not JSON", "a.0"],
     [{ a: Object.defineProperty({}, "b", { get: trap, enumerable: true }) }, "a trap", "a"],
     [{ a: new Proxy({}, { ownKeys: trap }) }, "a trap", "a"],
     [{ a: "\0" }, "NUL", "a"],

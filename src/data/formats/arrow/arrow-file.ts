@@ -145,7 +145,7 @@ async function checkGaps(
   let at = startBytes;
   for (const place of [...places.toSorted((a, b) => a.start - b.start), end]) {
     while (at < place.start) {
-      // Whatever else lies there, as padding, is no message.
+      // Padding, or whatever else lies there, is not a message.
       const message = await readMessage(reader, file, at, place.start).catch(() => undefined);
       if (!message) break;
       if (message.kind === "dictionary" || (message.rows ?? 0) > 0) {
@@ -196,7 +196,7 @@ async function openStream(reader: RandomReader, file: string): Promise<ArrowFile
       if (message === undefined) return await assertEnd(reader, file, at);
       at = message.end;
       if (message.kind !== "batch" && message.kind !== "dictionary") {
-        throw unreadable(file, `the message at byte ${message.start} is no batch: it is damaged`);
+        throw unreadable(file, `damaged: the message at byte ${message.start} is not a batch`);
       }
       if (message.kind === "batch" && message.start < start) continue;
       if (message.kind === "batch" || hasDictionaries) yield message;

@@ -62,7 +62,7 @@ export class WrittenColumns {
   /**
    * Adds the value of the only column.
    *
-   * @returns false where the text is no JSON.
+   * @returns false if the text is not JSON.
    * @throws ColumnMisfit
    */
   addValue(text: string): boolean {

@@ -54,7 +54,7 @@ export class RefusalCeiling {
   #answers = 0;
   /** Answers since the last refusal. */
   #calm = 0;
-  /** A rise is under way, or was the last thing that happened: a refusal is no surprise. */
+  /** A rise is under way, or was the last thing that happened: a refusal is expected. */
   #isTrying = false;
   /** What the next rise adds, and what is left of the last one. */
   #step = 1;

@@ -162,7 +162,7 @@ class Best {
   addAll(logProbabilities: Logits, beam: number, sofar: number): void {
     for (let token = 0; token < logProbabilities.length; token++) {
       const score = sofar + logProbabilities[token]!;
-      // What is impossible is no candidate, also where there are too few others.
+      // An impossible token is never a candidate, even if there are too few others.
       if (score > this.#worst) this.#add({ score, beam, token });
     }
   }

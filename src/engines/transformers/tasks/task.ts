@@ -36,7 +36,7 @@ export interface Task<Item> {
   close(): Promise<void>;
 }
 
-/** An answer that is no text but a value. */
+/** An answer that is a value, not a text. */
 export function valueAnswer(value: Json): Answer {
   return { text: JSON.stringify(value), value, finishReason: "stop", tokens: 0 };
 }
