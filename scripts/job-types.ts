@@ -6,7 +6,7 @@ import { formsOf, type SchemaNode } from "../src/run/job/schema-tree.ts";
 const columns = 100;
 const notice = "// Written by npm run docs from the job's schema: edit that, not this.";
 const anyNotice =
-  "// biome-ignore-all lint/suspicious/noExplicitAny: schemas of zod are no records.";
+  "// biome-ignore-all lint/suspicious/noExplicitAny: schemas of zod are not records.";
 
 interface NamedType {
   name: string;

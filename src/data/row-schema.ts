@@ -68,7 +68,7 @@ export function schemaFault(schema: JsonObject): string | undefined {
   }
 }
 
-/** Keywords whose values are no schemas. */
+/** Keywords whose values are not schemas. */
 const plainValues = new Set(["enum", "const", "default", "examples"]);
 
 /** The schema with whole numbers beyond 2^53 allowed: rows keep their digits as text. */

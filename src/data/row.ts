@@ -14,7 +14,7 @@ export interface InputRow {
    * For formats that are not JSON, the JSON text of `value`.
    */
   raw: string;
-  /** Its bytes in base64, where `raw` cannot be them: they are no UTF-8. */
+  /** Its bytes in base64, if `raw` cannot be them because they are not UTF-8. */
   rawBase64?: string;
   value?: JsonObject;
   error?: SluiceError;

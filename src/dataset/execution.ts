@@ -98,7 +98,7 @@ export async function runDataset(
   return { ...result, exitCode, stages: tally.stages(), before, resumed };
 }
 
-/** Results of an earlier call are no surprise to whoever asked for them, and a trap for others. */
+/** Results of an earlier call are a trap for callers who did not ask for them. */
 function tellResumed(rows: number, output: string, { onEvent }: RunDatasetOptions): void {
   const count = rows === 1 ? "1 row was" : `${rows} rows were`;
   const message = `${count} computed by an earlier call and not again (fresh: true does): ${output}`;

@@ -5,8 +5,8 @@ import { isTyped, toWire } from "../foundation/typed-json.ts";
 
 /**
  * Values of the program as rows; a value that is not an object becomes `{data: value}`. They are
- * copies: later changes of the program's own values do not reach them. Dates and typed arrays are as
- * `toWire` has them.
+ * copies: later changes of the program's own values do not reach them. Dates and typed arrays are
+ * as `toWire` has them.
  *
  * @throws SluiceError `USAGE`, naming the row and the place in it, where JSON has no such value.
  */

@@ -28,7 +28,7 @@ type FirstStep<Path> = Path extends `${infer Name}.${string}`
 /** What a name does not hold. */
 type Other = " " | "\n" | "(" | ")" | "'" | '"' | "+" | "-" | "*" | "/" | "~" | "%" | "=" | "{";
 
-/** Names that are no column's. */
+/** Names that no column can have. */
 type Word = "" | `${number}` | "true" | "false" | "none" | "True" | "False" | "None";
 
 type NameIn<Text> = Text extends Word | `${string}${Other}${string}` ? never : Text;

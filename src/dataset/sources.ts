@@ -100,7 +100,7 @@ export const dataset = Object.freeze({
 export interface TableOptions<Schema extends z.ZodType<object>, Name extends string> {
   /** Columns that are read, in this order; default: all of them. */
   columns?: readonly Name[];
-  /** Gives rows their type, and is checked. Columns that are not read are no part of it. */
+  /** Gives rows their type, and is checked. It leaves out columns that are not read. */
   schema?: Schema;
 }
 

@@ -113,8 +113,8 @@ export interface EngineContext {
    */
   hostCommand: readonly string[];
   /**
-   * Opens the model that a stage of a pipeline names. Prompts are no matter of engines, so that
-   * whoever has both hands it down; absent where there are no pipelines.
+   * Opens the model that a stage of a pipeline names. Engines know nothing of prompts, so that the
+   * caller that has both hands it down; absent where there are no pipelines.
    *
    * @param stage as the job has it: `model`, `prompt`, `field` and what else goes with them.
    */

@@ -19,8 +19,8 @@ export interface Channel<Outgoing, Incoming> {
 }
 
 /**
- * A channel of JSON lines over two byte streams. Lines that are no JSON object end the channel with
- * `PROTOCOL`, as do lines beyond `limits.maxMessageBytes`.
+ * A channel of JSON lines over two byte streams. A line that is not a JSON object ends the channel
+ * with `PROTOCOL`, as does one beyond `limits.maxMessageBytes`.
  *
  * @example
  * const channel = jsonLinesChannel(process.stdin, process.stdout);

@@ -265,7 +265,7 @@ export const limits = Object.freeze({
   maxHostOutputLines: 40,
   /** Characters of a line of a program of engine `command` that are kept. */
   maxProgramLineChars: 1000,
-  /** Lines on its stdout that are no protocol, of which the log tells. */
+  /** Lines on its stdout beside the protocol that the log shows. */
   maxStrayLines: 20,
   /** Last lines of a program that an error about its start shows. */
   maxShownStartLines: 8,

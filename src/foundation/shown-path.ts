@@ -21,7 +21,7 @@ const plainValue = /^([a-z]{0,16}|[\d.:,-]{0,16})$/i;
 
 /**
  * A text without what is secret in the addresses that it holds: user and password, and values of
- * the query that are no plain words or numbers, whatever their names are.
+ * the query other than plain words and numbers, whatever their names are.
  *
  * @example
  * shownText("see https://me:pw@h/a?page=2&x=Zm9v1");

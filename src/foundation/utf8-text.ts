@@ -5,7 +5,7 @@ import { SluiceError } from "./errors.ts";
 /**
  * The text of a file that a person wrote.
  *
- * @param code of the error, and `file` its place, where the bytes are no UTF-8.
+ * @param code of the error, and `file` its place, if the bytes are not UTF-8.
  */
 export function utf8Text(bytes: Buffer, code: ErrorCode, file: string): string {
   if (isUtf8(bytes)) return bytes.toString();

@@ -23,7 +23,7 @@ export interface Template {
 
 /**
  * Compiles a Jinja template. Fields of the row are variables, and `row` is the row itself, for
- * fields whose names are no words: `{{ row["Cooking time"] }}`. Null is a value, printed as
+ * fields whose names are not words: `{{ row["Cooking time"] }}`. Null is a value, printed as
  * nothing.
  *
  * A template of text and fields only (`{{ a }}`, `{{ a.b[0] }}`) is joined without an interpreter.

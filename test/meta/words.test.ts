@@ -10,7 +10,7 @@ interface Stumble {
 
 const everywhere: readonly Stumble[] = [
   {
-    pattern: /(?<!\bthere\s+)\bis\s+no\b(?!\s+(?:longer|more|less)\b)/gi,
+    pattern: /(?<!\bthere\s+)\b(?:are|is)\s+no\b(?!\s+(?:fewer|less|longer|more)\b)/gi,
     instead: '"is not a …", "means no …", or another verb; "there is no …" is fine',
   },
   { pattern: /(?:^|[.;:!?]\s+)of\s+which\b/gim, instead: "begin with the subject" },

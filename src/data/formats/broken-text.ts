@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 
-/** Bytes that should be text and are no UTF-8. */
+/** Bytes that should be text and are not UTF-8. */
 export class BrokenText {
   readonly bytes: Uint8Array;
 

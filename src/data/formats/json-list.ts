@@ -98,7 +98,7 @@ class ListSearch {
   }
 
   #inString(code: number): void {
-    // Of strings that are no keys on the way the first characters are enough.
+    // The first characters are enough, unless the string is a key on the way.
     if (this.#string!.length < 1000) this.#string!.push(code);
     if (this.#isEscaped) this.#isEscaped = false;
     else if (code === backslash) this.#isEscaped = true;

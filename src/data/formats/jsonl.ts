@@ -9,7 +9,7 @@ import { selecting } from "./selecting.ts";
 const scanChunkBytes = 4 * limits.readChunkBytes;
 
 /**
- * JSON Lines: one object a line. Blank lines are no rows; a byte order mark, CRLF and a missing
+ * JSON Lines: one object a line. Blank lines do not count; a byte order mark, CRLF and a missing
  * last line end are fine.
  *
  * @param chunkBytes bytes per read; only tests name it.

@@ -8,7 +8,7 @@ import { jsonFaultAt } from "./json-fault.ts";
 /** Bytes that a row keeps of a record too long to be read. */
 export const keptPrefixBytes = 1024;
 
-/** What decoding puts in the place of bytes that are no UTF-8; a text may hold it as well. */
+/** What decoding puts in the place of bytes that are not UTF-8; a text may hold it as well. */
 const replacement = Buffer.from("\uFFFD");
 
 /** Where a record lies: what every row has. */

@@ -22,7 +22,7 @@ export interface TransferCounts {
   differentFiles: number;
   /** Files that could not be moved, for what is the matter with each of them alone. */
   failedFiles: number;
-  /** Names of the folder that are no files: links to folders or nowhere, pipes. */
+  /** Entries of the folder that are not files: links to folders or nowhere, pipes. */
   leftOut: number;
 }
 

@@ -357,7 +357,7 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
     const [only, ...others] = batch;
     const isMemory = isOutOfMemory(error);
     if (isWhole) {
-      // A process that computed as many rows before has leaked; smaller batches are no help then.
+      // A process that computed as many rows before has leaked; smaller batches do not help then.
       const isLarger = batch.length > (this.#proven.get(model) ?? 0);
       const hasDied = diedOfMemory(error);
       if (hasDied && others.length === 0) this.#size.exceededAlone(only!.cost, true);

@@ -62,9 +62,9 @@ export class RunningProgram {
   readonly #process: LeashedProcess;
   readonly #redact: (text: string) => string;
   readonly #becomesReady = Promise.withResolvers<ReadyLine>();
-  /** The last lines that it wrote and that are no protocol. */
+  /** The last lines that it wrote beside the protocol. */
   readonly #lines: string[] = [];
-  /** Lines on stdout that are no protocol. */
+  /** Lines on stdout that do not belong to the protocol. */
   #strayLines = 0;
   #asked: Asked | undefined;
   #hasEnded = false;

@@ -88,7 +88,7 @@ function readTranscript(reply: HttpReply, redact: (text: string) => string): Tra
   };
 }
 
-/** Transcripts count `input_tokens` and `output_tokens`, or seconds, which are no tokens. */
+/** Transcripts count `input_tokens` and `output_tokens`, or seconds, which are not tokens. */
 function tokensOf(usage: Json | undefined): Usage {
   if (!isJsonObject(usage)) return usageOf(undefined);
   const { input_tokens: input = usage.prompt_tokens ?? 0 } = usage;

@@ -123,7 +123,7 @@ function llamaLockFor({ platform, architecture, hardware }: Machine): EngineLock
 
 /**
  * Of what the package asks for only ONNX Runtime: its own file holds the other parts that are used,
- * and images, for which it loads `sharp` (19 MB), are no task of ours.
+ * and nothing here needs images, for which it loads `sharp` (19 MB).
  */
 function transformersLockFor({ platform, architecture }: Machine): EngineLock | undefined {
   const place = `${platform}-${architecture}`;

@@ -28,7 +28,7 @@ export function complement(set: CharacterSet): CharacterSet {
   return rest;
 }
 
-/** Characters that stand for themselves in a JSON string; halves of a pair are no characters. */
+/** Characters that stand for themselves in a JSON string; halves of a pair do not. */
 const unescaped: CharacterSet = [
   [0x20, 0x21],
   [0x23, 0x5b],

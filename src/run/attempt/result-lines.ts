@@ -16,7 +16,7 @@ import type { JournalLine, RequestRecord } from "./journal-line.ts";
 export interface DeadLetter {
   /** The row, or the text that could not be read as one. */
   row: unknown;
-  /** Its bytes in base64, where they are no UTF-8: `row` has U+FFFD in the place of some. */
+  /** Its bytes in base64, if they are not UTF-8: `row` has U+FFFD in the place of some. */
   rowBase64?: string;
   index: number;
   file: string;

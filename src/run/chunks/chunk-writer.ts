@@ -125,7 +125,7 @@ async function openChunk(storage: Storage, path: string, form: ChunkForm): Promi
   return { add, close, abort };
 }
 
-/** Lines as they stand in the input, bytes that are no UTF-8 among them. */
+/** Lines as they stand in the input, bytes that are not UTF-8 among them. */
 class CopiedLines implements OpenChunk {
   readonly #file: HashedFile;
 

@@ -63,7 +63,7 @@ export interface WrittenChunks {
   /** The list of the chunks. */
   metadata: string;
   inputFiles: number;
-  /** Files below globs and folders that runs, or this very cut, made: they are no input. */
+  /** Files below globs and folders that runs, or this very cut, made: they are not input. */
   leftOutResults: number;
   rows: number;
   bytes: number;

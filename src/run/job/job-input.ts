@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noExplicitAny: schemas of zod are no records.
+// biome-ignore-all lint/suspicious/noExplicitAny: schemas of zod are not records.
 // Written by npm run docs from the job's schema: edit that, not this.
 import type {
   JobModelCommand,

@@ -11,7 +11,7 @@ import { formsOf, namesBelow, nodesAt, type SchemaNode } from "./schema-tree.ts"
 import { valueFromText } from "./value-text.ts";
 import { asLiteral } from "./worker-variables.ts";
 
-/** Variables of Sluice that are no key of the job. */
+/** Variables of Sluice that are not keys of the job. */
 export const reservedVariables: readonly string[] = Object.freeze([
   "SLUICE_HOME",
   "SLUICE_CONFIG",

@@ -24,7 +24,7 @@ export async function openRetry(
   return sealed && (await readJson<Plan>(storage, planPathOf(last + 1)));
 }
 
-/** True of a retry that has answered nothing; its dead letters are no loss. */
+/** True of a retry that has answered nothing: with its dead letters nothing is lost. */
 export async function answeredNothing(storage: Storage, retry: Plan): Promise<boolean> {
   const committed = await committedTasks(storage, retry);
   for await (const { rows } of readCommits(storage, retry, committed)) {

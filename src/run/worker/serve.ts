@@ -52,7 +52,7 @@ export interface WorkerRecord extends ProcessIdentity {
  * leaves when it is told to or when the channel closes. An engine that cannot start is reported as
  * `worker-failed`.
  *
- * @returns that error, or `PROTOCOL` when a line of the channel was no message; undefined when it
+ * @returns that error, or `PROTOCOL` if a line of the channel was not a message; undefined if it
  * left in order.
  */
 export async function serveWorker(options: ServeOptions): Promise<SluiceError | undefined> {

@@ -17,8 +17,8 @@ export interface RecordListener {
 type State = "record" | "field" | "unquoted" | "quoted" | "after-quote" | "after-return";
 
 /**
- * Finds the borders of the records of delimited text: a line's end within quotes is none. Lines
- * without a character are no records. Bytes are looked at only; what is between them may be broken.
+ * Finds the borders of the records of delimited text: a line's end within quotes is not one.
+ * Empty lines are skipped. Only single bytes are looked at; what is between them may be broken.
  */
 export class RecordScanner {
   readonly #file: string;
