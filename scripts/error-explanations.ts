@@ -84,7 +84,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   FILE_REFUSED:
     "Rows and lists come from strangers as often as from friends, so they do not reach everything that Sluice can read. A file of this machine that a row names has to lie below the folder of its input, or below a folder in `allow.folders`; links are followed first. An address in a row or list, and each that it redirects to, has to be of the public network unless `allow.privateNetworks` is true; metadata services of clouds and link-local addresses are never asked. Servers that the job itself names are not concerned. See docs/security.md.",
   STRUCTURE_REFUSED:
-    "The server does not know the field by which it is asked to keep to a `schema`, or cannot use the schema in it; its message says which. `model.structuredOutput` names another field, or `none`: then answers are checked and asked again, and the server knows of no schema. Of a schema whose fields copy from each row, one row may be refused alone, as `REQUEST_REFUSED`.",
+    "The server does not know the field by which it is asked to keep to a `schema`, or cannot use the schema in it; its message says which. `model.structuredOutput` names another field, or `none`: then answers are checked and asked again, and the server knows of no schema. If fields of the schema copy from each row, one row may be refused alone, as `REQUEST_REFUSED`.",
   ANSWER_INVALID:
     "The answer did not have the form that `answer` or `schema` asks for, in all its tries. The message says what was wrong with the last one, whose text is in `lastAnswer` of the dead letter.",
   ANSWER_EMPTY: "The server replied with success and an empty list of choices.",

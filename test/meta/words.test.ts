@@ -6,9 +6,11 @@ import { lineAt, parseSource, type SourceFile, sourceFiles, walk } from "./sourc
 interface Stumble {
   pattern: RegExp;
   instead: string;
+  /** Where it must not stand; default: anywhere. */
+  places?: readonly Passage["place"][];
 }
 
-const everywhere: readonly Stumble[] = [
+const list: readonly Stumble[] = [
   {
     pattern: /(?<!\bthere\s+)\b(?:are|is)\s+no\b(?!\s+(?:fewer|less|longer|more)\b)/gi,
     instead: '"is not a …", "means no …", or another verb; "there is no …" is fine',
@@ -19,13 +21,15 @@ const everywhere: readonly Stumble[] = [
       /\b(?:a|all|are|as|beyond|code sees|many|nearest|no|of|other|the|to)\s+doubles?\b(?!\s+quotes?)/gi,
     instead: '"a number", "what JavaScript would round", "a 64-bit float"; or "duplicates"',
   },
-];
-
-/** Besides, in texts that the program itself shows. */
-const inMessages: readonly Stumble[] = [
+  {
+    pattern: /(?:^|[.;:!?|]\s+)Of\s+(?!course\b)/gm,
+    instead: 'begin with the subject, or with "if", "for", "with"',
+    places: ["document", "message"],
+  },
   {
     pattern: /(?:^|[.,:;(]\s*|\b(?:by|for|from|of|to)\s+)who\b/gi,
     instead: 'a noun: "a process that …", "whoever …"',
+    places: ["message"],
   },
 ];
 
@@ -36,17 +40,17 @@ interface Passage {
   path: string;
   line: number;
   text: string;
-  isMessage: boolean;
+  place: "document" | "message" | "comment";
 }
 
 /** Comments and texts of a program; a text with values in it, up to the first and between them. */
 function passagesOf(file: SourceFile): Passage[] {
   const { path } = file;
-  const isMessage = path.startsWith("src/");
-  const found = file.comments.map(({ start, end }) => {
+  const place = path.startsWith("src/") ? "message" : "comment";
+  const found = file.comments.map(({ start, end }): Passage => {
     // The margin does not belong to a sentence.
     const text = file.text.slice(start, end).replace(/\n[ \t]*\*?/g, "\n");
-    return { path, line: lineAt(file, start), text, isMessage: false };
+    return { path, line: lineAt(file, start), text, place: "comment" };
   });
   walk(file.program, (node) => {
     const { value } = node as { value?: unknown };
@@ -56,13 +60,14 @@ function passagesOf(file: SourceFile): Passage[] {
         : node.type === "TemplateElement"
           ? ((value as { cooked?: string }).cooked ?? "")
           : undefined;
-    if (text) found.push({ path, line: lineAt(file, node.start), text, isMessage });
+    if (text) found.push({ path, line: lineAt(file, node.start), text, place });
   });
   return found;
 }
 
-function stumbles({ path, line, text, isMessage }: Passage): string[] {
-  return [...everywhere, ...(isMessage ? inMessages : [])].flatMap(({ pattern, instead }) =>
+function stumbles({ path, line, text, place }: Passage): string[] {
+  const meant = list.filter(({ places }) => places?.includes(place) ?? true);
+  return meant.flatMap(({ pattern, instead }) =>
     [...text.matchAll(pattern)].map(({ index, 0: found }) => {
       const at = line + text.slice(0, index).split("\n").length - 1;
       return `${path}:${at}: "${found.replace(/\s+/g, " ").trim()}": ${instead}`;
@@ -72,9 +77,9 @@ function stumbles({ path, line, text, isMessage }: Passage): string[] {
 
 describe("plain words", () => {
   it("stand in documents", () => {
-    const passages = documents().map(({ path, text }) => ({
-      ...{ path, text, line: 1, isMessage: false },
-    }));
+    const passages = documents().map(
+      ({ path, text }): Passage => ({ path, text, line: 1, place: "document" }),
+    );
     expect(passages.length).toBeGreaterThanOrEqual(10);
     expect(passages.flatMap(stumbles)).toEqual([]);
   });
@@ -94,6 +99,7 @@ describe("plain words", () => {
       'throw new Error("the hub gives it to who asked: check who may read it");',
       // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a program
       "throw new Error(`${value} is no number`);",
+      'throw new Error("Of two rows one");',
     ].join("\n");
     const found = passagesOf(parseSource("src/a.ts", text)).flatMap(stumbles);
     expect(found.map((each) => each.split(": ").slice(0, 2).join(" "))).toEqual([
@@ -102,6 +108,7 @@ describe("plain words", () => {
       'src/a.ts:3 "are doubles"',
       'src/a.ts:4 "to who"',
       'src/a.ts:5 "is no"',
+      'src/a.ts:6 "Of"',
     ]);
   });
 });

@@ -45,7 +45,7 @@ const batchesShape = {
     .describe("mapBatches: `any` = a batch may become any number of rows; default: one for each"),
   batchRows: count
     .optional()
-    .describe("Of `rows: any`: the batch size that decides results, which Sluice fills in"),
+    .describe("For `rows: any`: the batch size that decides results, which Sluice fills in"),
   batchFormat: z.enum(["rows", "columns"]).optional().describe("mapBatches: form of a batch"),
   constructorArgs: z.array(z.any()).optional().describe("mapBatches: what a class is made with"),
   concurrency: setting(

@@ -58,7 +58,7 @@ const shape = z.strictObject({
   numBeams: optional(count.max(limits.maxBeams), "Beams of a beam search; 1 = none", 1),
   lengthPenalty: optional(
     z.number().min(-10).max(10),
-    "Of a beam search, above 0: longer answers; default: as the model says, or 1",
+    "For a beam search, above 0: longer answers; default: as the model says, or 1",
   ),
   earlyStopping: optional(
     z.union([z.boolean(), z.literal("never")]),

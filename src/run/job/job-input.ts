@@ -126,11 +126,11 @@ export interface JobInputSource {
     | "files"
     | "openai-batch"
     | undefined;
-  /** Of `csv`: what stands between fields, as `;`, `|` or `tab`; default: a comma. */
+  /** For `csv`: what stands between fields, as `;`, `|` or `tab`; default: a comma. */
   delimiter?: string | undefined;
-  /** Of text, as windows-1252 or utf-16; such a file is one shard. Default: UTF-8. */
+  /** For text, as windows-1252 or utf-16; such a file is one shard. Default: UTF-8. */
   encoding?: string | undefined;
-  /** Of `json`: key of the list of rows in an object, as `examples` or `data.items`. */
+  /** For `json`: key of the list of rows in an object, as `examples` or `data.items`. */
   records?: string | undefined;
   /** Fields that rows keep, in this order: a list, or names with commas; default: all. */
   columns?: string | string[] | undefined;
@@ -415,7 +415,7 @@ export interface JobGeneration {
   numReturnSequences?: number | undefined;
   /** Beams of a beam search; 1 = none. Default: `1`. */
   numBeams?: number | undefined;
-  /** Of a beam search, above 0: longer answers; default: as the model says, or 1. */
+  /** For a beam search, above 0: longer answers; default: as the model says, or 1. */
   lengthPenalty?: number | undefined;
   /**
    * Whether a beam search ends with as many answers as beams; default: as the model says, or false.
@@ -450,8 +450,8 @@ export interface JobOutput {
    */
   format?: "jsonl" | "json" | "csv" | "tsv" | "parquet" | "openai-batch" | undefined;
   /**
-   * Of whole files of text; default: by the ending of path, else none. Of Parquet, within the file:
-   * snappy (default), gzip, zstd, none.
+   * For whole files of text; default: by the ending of path, else none. For Parquet, within the
+   * file: snappy (default), gzip, zstd, none.
    */
   compression?: "none" | "gzip" | "zstd" | "brotli" | "snappy" | undefined;
   /** A file for each input file, of its name: part_0.jsonl gives PATH/part_0.jsonl. */

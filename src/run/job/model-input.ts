@@ -387,7 +387,7 @@ export interface JobModelPipelineStages {
   batchSize?: number | undefined;
   /** mapBatches: `any` = a batch may become any number of rows; default: one for each. */
   rows?: "same" | "any" | undefined;
-  /** Of `rows: any`: the batch size that decides results, which Sluice fills in. */
+  /** For `rows: any`: the batch size that decides results, which Sluice fills in. */
   batchRows?: number | undefined;
   /** mapBatches: form of a batch. */
   batchFormat?: "rows" | "columns" | undefined;

@@ -40,7 +40,7 @@ const inputSource = z.strictObject({
     .transform((text) => (/^(tab|\\t)$/i.test(text) ? "\t" : text))
     .refine((text) => /^[\t !#-~]$/.test(text), "must be one character of ASCII, as ;, or tab")
     .optional()
-    .describe("Of `csv`: what stands between fields, as `;`, `|` or `tab`; default: a comma"),
+    .describe("For `csv`: what stands between fields, as `;`, `|` or `tab`; default: a comma"),
   encoding: z
     .string()
     .refine(
@@ -48,12 +48,12 @@ const inputSource = z.strictObject({
       "is not an encoding: windows-1252, iso-8859-15, utf-16, shift_jis and so on",
     )
     .optional()
-    .describe("Of text, as windows-1252 or utf-16; such a file is one shard. Default: UTF-8"),
+    .describe("For text, as windows-1252 or utf-16; such a file is one shard. Default: UTF-8"),
   records: z
     .string()
     .min(1)
     .optional()
-    .describe("Of `json`: key of the list of rows in an object, as `examples` or `data.items`"),
+    .describe("For `json`: key of the list of rows in an object, as `examples` or `data.items`"),
   columns: z
     .union([
       z.string().transform((names) => names.split(",").map((name) => name.trim())),
@@ -112,8 +112,8 @@ const output = z.strictObject({
     .enum(["none", "gzip", "zstd", "brotli", "snappy"])
     .optional()
     .describe(
-      "Of whole files of text; default: by the ending of path, else none. Of Parquet, within the " +
-        "file: snappy (default), gzip, zstd, none",
+      "For whole files of text; default: by the ending of path, else none. For Parquet, within " +
+        "the file: snappy (default), gzip, zstd, none",
     ),
   perInputFile: z
     .boolean()
