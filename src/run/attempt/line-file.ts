@@ -1,7 +1,6 @@
-import type { Hash } from "node:crypto";
-import type { Storage, Writer } from "../../data/storage/storage.ts";
+import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { sha256Stream } from "../../foundation/hashing.ts";
+import { HashedFile } from "../output/hashed-file.ts";
 import type { PlannedFile } from "../plan/plan.ts";
 
 /** Little enough that lines die young: each lives as several objects until it is written. */
@@ -23,14 +22,13 @@ export class LineFile {
   readonly #storage: Storage;
   readonly #path: string;
   readonly #listener: LineFileListener;
-  readonly #digest: Hash = sha256Stream();
-  #writer: Writer | undefined;
+  #file: HashedFile | undefined;
   #writing: Promise<void> | undefined;
   /** For the bytes of one write: memory of its own for each would wait for the collector. */
   #memory: Buffer = Buffer.alloc(0);
   #lines: string[] = [];
   #chars = 0;
-  #bytes = 0;
+  #isBegun = false;
   #failure: unknown;
 
   constructor(storage: Storage, path: string, listener: LineFileListener) {
@@ -41,7 +39,7 @@ export class LineFile {
 
   /** True where nothing was added; of a file that was given up nobody can tell. */
   get isEmpty(): boolean {
-    return this.#failure === undefined && this.#bytes === 0 && this.#lines.length === 0;
+    return this.#failure === undefined && !this.#isBegun && this.#lines.length === 0;
   }
 
   /** True while a write goes on and as much again waits for it. */
@@ -67,12 +65,11 @@ export class LineFile {
    */
   async close(): Promise<PlannedFile> {
     while (this.#writing) await this.#writing;
-    this.#writer ??= await this.#storage.writer(this.#path);
+    this.#file ??= await HashedFile.open(this.#storage, this.#path);
     this.#startWrite();
     await this.#writing;
     if (this.#failure !== undefined) throw this.#failure;
-    await this.#writer.close();
-    return { path: this.#path, sha256: this.#digest.digest("hex"), bytes: this.#bytes };
+    return await this.#file.close();
   }
 
   /** Gives up: nothing appears, whoever is about to close it. */
@@ -81,7 +78,7 @@ export class LineFile {
     this.#lines = [];
     this.#chars = 0;
     while (this.#writing) await this.#writing;
-    await this.#writer?.abort();
+    await this.#file?.abort();
   }
 
   #startWrite(): void {
@@ -89,8 +86,7 @@ export class LineFile {
     const data = this.#encoded(`${this.#lines.join("\n")}\n`);
     this.#lines = [];
     this.#chars = 0;
-    this.#bytes += data.length;
-    this.#digest.update(data);
+    this.#isBegun = true;
     this.#writing = this.#write(data).finally(() => {
       this.#writing = undefined;
       if (this.#chars >= flushChars) this.#startWrite();
@@ -109,8 +105,8 @@ export class LineFile {
 
   async #write(data: Uint8Array): Promise<void> {
     try {
-      this.#writer ??= await this.#storage.writer(this.#path);
-      await this.#writer.write(data);
+      this.#file ??= await HashedFile.open(this.#storage, this.#path);
+      await this.#file.write(data);
     } catch (error) {
       this.#failure = error;
       this.#listener.onFailure(error);

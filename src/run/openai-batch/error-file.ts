@@ -4,8 +4,9 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { readLines } from "../directory/lines.ts";
 import type { RunLocation } from "../directory/locate.ts";
 import type { JobSpec } from "../job/schema.ts";
+import { writeWhole } from "../output/encoded-file.ts";
+import { HashedFile } from "../output/hashed-file.ts";
 import type { PlannedFile } from "../plan/plan.ts";
-import { LineSink } from "../retry/merge-task.ts";
 import type { RunContext } from "../run-context.ts";
 import type { ManifestTask } from "../seal/manifest.ts";
 import { lettersPath } from "../seal/task-files.ts";
@@ -36,18 +37,11 @@ export async function writeErrorFile(
   tasks: Iterable<ManifestTask>,
 ): Promise<PlannedFile> {
   const lines = new BatchLines(plan);
-  const sink = await LineSink.open(target, name);
-  try {
+  return writeWhole(await HashedFile.open(target, name), async (file) => {
     for (const task of tasks) {
       const path = await lettersPath(storage, task);
       if (path === undefined) continue;
-      for await (const letter of readLines(storage, path)) {
-        await sink.add(lines.failed(letter));
-      }
+      for await (const letter of readLines(storage, path)) await file.add(lines.failed(letter));
     }
-    return await sink.end();
-  } catch (error) {
-    await sink.abort();
-    throw error;
-  }
+  });
 }

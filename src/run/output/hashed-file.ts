@@ -3,12 +3,17 @@ import type { Storage, Writer } from "../../data/storage/storage.ts";
 import { sha256Stream } from "../../foundation/hashing.ts";
 import type { PlannedFile } from "../plan/plan.ts";
 
+/** Lines are held until they are this many characters. */
+const flushChars = 256 * 1024;
+
 /** A file that is hashed while it is written; it appears, whole, when it is closed. */
 export class HashedFile {
   readonly #path: string;
   readonly #writer: Writer;
   readonly #digest: Hash = sha256Stream();
   #bytes = 0;
+  /** Lines that wait to be written. */
+  #text = "";
 
   private constructor(path: string, writer: Writer) {
     this.#path = path;
@@ -26,7 +31,14 @@ export class HashedFile {
     await this.#writer.write(data);
   }
 
+  /** Adds a line; lines are written many at a time. */
+  async add(line: string): Promise<void> {
+    this.#text += `${line}\n`;
+    if (this.#text.length >= flushChars) await this.#flush();
+  }
+
   async close(): Promise<PlannedFile> {
+    await this.#flush();
     await this.#writer.close();
     return { path: this.#path, sha256: this.#digest.digest("hex"), bytes: this.#bytes };
   }
@@ -34,5 +46,11 @@ export class HashedFile {
   /** Gives up: nothing appears. */
   async abort(): Promise<void> {
     await this.#writer.abort();
+  }
+
+  async #flush(): Promise<void> {
+    const text = this.#text;
+    this.#text = "";
+    await this.write(Buffer.from(text));
   }
 }

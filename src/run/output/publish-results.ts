@@ -1,6 +1,5 @@
 import type { Column } from "../../data/columns.ts";
 import type { Storage } from "../../data/storage/storage.ts";
-import { sha256Stream } from "../../foundation/hashing.ts";
 import type { Commit } from "../attempt/commit.ts";
 import { attemptPaths, partPath, partWidth } from "../directory/layout.ts";
 import { fileChunks, readLineBatches } from "../directory/lines.ts";
@@ -9,6 +8,7 @@ import type { RunContext } from "../run-context.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
 import { type AllColumns, allColumns } from "./all-columns.ts";
 import { EncodedFile, type Encoding, encodeFile, writeWhole } from "./encoded-file.ts";
+import { HashedFile } from "./hashed-file.ts";
 import { isSameTable } from "./own-columns.ts";
 import { answerColumn } from "./planned-columns.ts";
 import { publishedForm } from "./published-form.ts";
@@ -109,25 +109,13 @@ export async function mergeParts(
   path: string,
   { tasks, assertRules }: Omit<MergedSource, "encoding">,
 ): Promise<PlannedFile> {
-  const writer = await target.writer(path);
-  const digest = sha256Stream();
-  let bytes = 0;
-  try {
+  return await writeWhole(await HashedFile.open(target, path), async (file) => {
     for (const { source } of tasks) {
-      for await (const chunk of fileChunks(storage, source!.path)) {
-        digest.update(chunk);
-        bytes += chunk.length;
-        await writer.write(chunk);
-      }
+      for await (const chunk of fileChunks(storage, source!.path)) await file.write(chunk);
     }
     // Others may have ruled meanwhile, and a retry changed the file.
     await assertRules();
-    await writer.close();
-  } catch (error) {
-    await writer.abort();
-    throw error;
-  }
-  return { path, sha256: digest.digest("hex"), bytes };
+  });
 }
 
 /** Writes the rows of all tasks, in order, into one file of another format. */

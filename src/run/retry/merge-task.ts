@@ -1,12 +1,12 @@
-import type { Hash } from "node:crypto";
-import type { Storage, Writer } from "../../data/storage/storage.ts";
+import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { sha256Stream } from "../../foundation/hashing.ts";
 import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
 import type { Commit } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
 import { readLines } from "../directory/lines.ts";
 import { readJson } from "../directory/records.ts";
+import { writeWhole } from "../output/encoded-file.ts";
+import { HashedFile } from "../output/hashed-file.ts";
 import type { PlannedFile, Task } from "../plan/plan.ts";
 
 /** One task of the run before a retry, and what the retry made of it. */
@@ -49,7 +49,7 @@ export interface MergePaths {
 export async function mergeTask(
   storage: Storage,
   source: MergeSource,
-  results: Pick<LineSink, "add">,
+  results: Pick<HashedFile, "add">,
   paths: MergePaths,
 ): Promise<MergedTask> {
   const { task, retried, resultsHoldFailed } = source;
@@ -132,50 +132,7 @@ async function deadLettersOf(
 }
 
 async function writeLines(storage: Storage, path: string, lines: string[]): Promise<PlannedFile> {
-  const sink = await LineSink.open(storage, path);
-  for (const line of lines) await sink.add(line);
-  return sink.end();
-}
-
-const flushChars = 256 * 1024;
-
-/** A file of lines that is hashed while it is written. */
-export class LineSink {
-  readonly #path: string;
-  readonly #writer: Writer;
-  readonly #digest: Hash = sha256Stream();
-  #text = "";
-  #bytes = 0;
-
-  private constructor(path: string, writer: Writer) {
-    this.#path = path;
-    this.#writer = writer;
-  }
-
-  static async open(storage: Storage, path: string): Promise<LineSink> {
-    return new LineSink(path, await storage.writer(path));
-  }
-
-  async add(line: string): Promise<void> {
-    this.#text += `${line}\n`;
-    if (this.#text.length >= flushChars) await this.#flush();
-  }
-
-  async end(): Promise<PlannedFile> {
-    await this.#flush();
-    await this.#writer.close();
-    return { path: this.#path, sha256: this.#digest.digest("hex"), bytes: this.#bytes };
-  }
-
-  async abort(): Promise<void> {
-    await this.#writer.abort();
-  }
-
-  async #flush(): Promise<void> {
-    const data = Buffer.from(this.#text);
-    this.#text = "";
-    this.#bytes += data.length;
-    this.#digest.update(data);
-    if (data.length > 0) await this.#writer.write(data);
-  }
+  return writeWhole(await HashedFile.open(storage, path), async (file) => {
+    for (const line of lines) await file.add(line);
+  });
 }

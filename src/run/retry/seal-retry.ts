@@ -18,6 +18,7 @@ import { readLines } from "../directory/lines.ts";
 import { readJson, recordBytes } from "../directory/records.ts";
 import { resultsHoldFailed } from "../openai-batch/batch-lines.ts";
 import { writeErrorFile } from "../openai-batch/error-file.ts";
+import { HashedFile } from "../output/hashed-file.ts";
 import { publishedForm } from "../output/published-form.ts";
 import { writeOutputs } from "../output/write-outputs.ts";
 import { type Plan, type PlannedFile, partDigits, type Task, TaskTable } from "../plan/plan.ts";
@@ -31,7 +32,7 @@ import { standingPlan } from "../seal/standing-plan.ts";
 import { letterLines, lettersPath, linesPath, mergedLines } from "../seal/task-files.ts";
 import { addRequestCounts, type RequestCounts } from "../status/request-counts.ts";
 import { knownCutRows } from "./cut-rows.ts";
-import { LineSink, type MergedTask, type MergePaths, mergeTask } from "./merge-task.ts";
+import { type MergedTask, type MergePaths, mergeTask } from "./merge-task.ts";
 import { type RemadeResults, remakeResults } from "./remake-results.ts";
 
 /** The retry's part in one task of the run. */
@@ -138,13 +139,13 @@ async function mergeIntoParts(
       const { lineCounts } = entry;
       const deadLetters = await lettersOf(storage, entry);
       const results = readLines(storage, (await linesPath(storage, entry))!);
-      const sink = await LineSink.open(storage, paths.part(of));
+      const sink = await HashedFile.open(storage, paths.part(of));
       const task = await table.task(of);
       const standing = { task, results, deadLetters, lineCounts };
       const source = { ...standing, retried: changed, resultsHoldFailed: holds };
       const merged = await mergeTask(storage, source, sink, besideOf(paths, of));
       await results.return(undefined);
-      merge.tasks[of] = { ...merged, part: await sink.end() };
+      merge.tasks[of] = { ...merged, part: await sink.close() };
     }
   } finally {
     await table.close();
@@ -173,7 +174,7 @@ async function mergeIntoFile(
 ): Promise<Merge> {
   const paths = retryPaths(plan.generation, worker);
   const results = mergedLines(storage, outside, base);
-  const sink = await LineSink.open(storage, paths.merged);
+  const sink = await HashedFile.open(storage, paths.merged);
   const table = new TaskTable(storage, run);
   const merge: Merge = { tasks: {}, merged: null };
   const holds = resultsHoldFailed(run.job);
@@ -204,7 +205,7 @@ async function mergeIntoFile(
     await results.return(undefined);
     await table.close();
   }
-  return { ...merge, merged: await sink.end() };
+  return { ...merge, merged: await sink.close() };
 }
 
 function besideOf(paths: ReturnType<typeof retryPaths>, task: number): MergePaths {
@@ -213,7 +214,7 @@ function besideOf(paths: ReturnType<typeof retryPaths>, task: number): MergePath
 
 async function copyLines(
   lines: AsyncIterator<string>,
-  sink: LineSink,
+  sink: HashedFile,
   count: number,
 ): Promise<void> {
   for (let line = 0; line < count; line++) await sink.add((await lines.next()).value!);

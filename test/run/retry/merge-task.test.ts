@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
 import type { Commit } from "../../../src/run/attempt/commit.ts";
+import { HashedFile } from "../../../src/run/output/hashed-file.ts";
 import type { Task } from "../../../src/run/plan/plan.ts";
-import { LineSink, mergeTask } from "../../../src/run/retry/merge-task.ts";
+import { mergeTask } from "../../../src/run/retry/merge-task.ts";
 import { linesOf } from "../run-fixture.ts";
 
 interface Situation {
@@ -43,7 +44,7 @@ async function merge(situation: Situation) {
     deadLetters: await lettersOf("again-letters", failedAgain, "again"),
     ...(await countsOf("again-counts", situation.countsAgain)),
   } as Commit;
-  const sink = await LineSink.open(storage, "merged");
+  const sink = await HashedFile.open(storage, "merged");
   async function* lines() {
     yield* results;
   }
@@ -59,7 +60,7 @@ async function merge(situation: Situation) {
     deadLetters: "merged-letters",
     lineCounts: "merged-counts",
   });
-  const { bytes } = await sink.end();
+  const { bytes } = await sink.close();
   const text = Buffer.from(await storage.read("merged")).toString();
   expect(bytes).toBe(text.length);
   const left = merged.deadLetters && Buffer.from(await storage.read("merged-letters")).toString();
