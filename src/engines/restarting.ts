@@ -9,14 +9,27 @@ interface RestartingOptions<Live> {
   /** What it is, for messages. */
   name: string;
   /**
-   * Starts it once.
+   * Starts it once. Only after a failure that is `EndedEarly` is it tried again.
    *
    * @param signal aborted when nobody wants it any more.
    */
   start: (signal: AbortSignal) => Promise<Live>;
-  /** Whether a start that failed may do better the next time. */
-  isWorthAnother: (error: unknown) => boolean;
   context: { clock: Clock; random: Random; logger: Logger };
+}
+
+/** A process ended before it was ready, which may go better another time. */
+export class EndedEarly extends SluiceError {
+  /** @param lines what it wrote; the last of them are shown. */
+  constructor(detail: string, lines: readonly string[], hint?: string) {
+    const options = hint === undefined ? {} : { hint };
+    super("ENGINE_START_FAILED", `${detail}${afterWriting(lines)}`, options);
+  }
+}
+
+/** What a process wrote last, to stand behind what became of it. */
+export function afterWriting(lines: readonly string[]): string {
+  const tail = lines.slice(-limits.maxShownStartLines).join("\n  ");
+  return tail === "" ? "" : `, after writing\n  ${tail}`;
 }
 
 /**
@@ -83,7 +96,7 @@ export class Restarting<Live> {
   }
 
   async #startAgain(): Promise<Live> {
-    const { name, isWorthAnother, context } = this.#options;
+    const { name, context } = this.#options;
     const { clock, random, logger } = context;
     if (this.#deaths > limits.maxEngineDeaths) {
       const detail = `it starts, but died ${this.#deaths} times in a row without an answer`;
@@ -96,9 +109,8 @@ export class Restarting<Live> {
         return await this.#start();
       } catch (error) {
         const isLast = this.#failedStarts >= limits.maxEngineStarts;
-        if (isLast || !isWorthAnother(error)) throw error;
-        const { message } = error as Error;
-        logger.log("warn", `${name} did not start, trying again: ${message}`);
+        if (isLast || !(error instanceof EndedEarly)) throw error;
+        logger.log("warn", `${name} did not start, trying again: ${error.message}`);
       }
     }
   }

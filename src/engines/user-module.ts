@@ -1,4 +1,46 @@
 import { basename } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { SluiceError } from "../foundation/errors.ts";
+import { nearest } from "../foundation/suggest.ts";
+
+/** What a module of the user's exports. */
+export type ModuleExports = Record<string, unknown>;
+
+/** Says what is wrong with the module at a path. */
+type Unusable = (path: string, problem: string, cause?: unknown) => SluiceError;
+
+/** Loads a module of the user's. @throws what `unusable` makes of its failure. */
+export async function importedModule(path: string, unusable: Unusable): Promise<ModuleExports> {
+  try {
+    return (await import(pathToFileURL(path).href)) as ModuleExports;
+  } catch (thrown) {
+    throw unusable(path, `it does not load: ${explained(thrown, path)}`, thrown);
+  }
+}
+
+/**
+ * The export that a job names.
+ *
+ * @param key where the job names it.
+ * @throws what `unusable` makes of its absence, with the nearest name.
+ */
+export function namedExport(
+  exports: ModuleExports,
+  name: string,
+  { path, key, unusable }: { path: string; key: string; unusable: Unusable },
+): unknown {
+  if (exports[name] !== undefined) return exports[name];
+  const names = Object.keys(exports);
+  const meant = nearest(name, names);
+  const instead =
+    meant === undefined ? `it exports ${names.join(", ") || "nothing"}` : `did you mean ${meant}?`;
+  throw unusable(path, `it has no export ${name} (${key}); ${instead}`);
+}
+
+/** True for what is made with `new`. */
+export function isClass(value: unknown): boolean {
+  return typeof value === "function" && Function.prototype.toString.call(value).startsWith("class");
+}
 
 /**
  * What was thrown, in words, with the line of the module that it came from where it says so.

@@ -80,7 +80,7 @@ function readJsonLines(
       pending = "";
       start = end + 1;
       if (line.trim() === "") continue;
-      const message = parseObject(line);
+      const message = objectOfLine(line);
       if (message) deliver(message);
       else fail(new SluiceError("PROTOCOL", `no JSON object: ${line.slice(0, 200)}`));
     }
@@ -92,7 +92,8 @@ function readJsonLines(
   });
 }
 
-function parseObject(line: string): JsonObject | undefined {
+/** The object that a line of JSON holds; undefined for any other line. */
+export function objectOfLine(line: string): JsonObject | undefined {
   try {
     const value = parseMessage(line);
     return isJsonObject(value) ? value : undefined;

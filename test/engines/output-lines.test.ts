@@ -1,7 +1,7 @@
 import { PassThrough } from "node:stream";
 import { finished } from "node:stream/promises";
 import { describe, expect, it } from "vitest";
-import { readOutputLines } from "../../../src/engines/command/output-lines.ts";
+import { readOutputLines } from "../../src/engines/output-lines.ts";
 
 async function read(chunks: readonly string[], maxChars = 100, noticesLong = false) {
   const stream = new PassThrough();

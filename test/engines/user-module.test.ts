@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { explained } from "../../../src/engines/predictor/explained.ts";
+import { explained } from "../../src/engines/user-module.ts";
 
 it("says what was thrown, and where in the module", () => {
   const error = new TypeError("no such field");

@@ -34,8 +34,6 @@ const namers = /\/(registry|model-options|open|main)\.ts$|^src\/index\.ts$|^src\
 const namerExceptions: Record<string, string> = {
   "src/engines/managed/description.ts": "a managed server can do what engine openai can",
   "src/engines/managed/options.ts": "a managed server is asked as engine openai asks any",
-  "src/engines/pipeline/load-code.ts": "what a module throws is explained as engine predictor does",
-  "src/engines/pipeline/stage-code.ts": "what a stage gives is read as engine predictor reads it",
 };
 
 /** Folders that are one implementation each, and what it needs: an engine, a backend. */

@@ -16,8 +16,7 @@ const entryPoints = [
 
 /** Computed imports, which neither this test nor the compiler can follow, each with its reason. */
 const computedImports: Record<string, string> = {
-  "src/engines/pipeline/load-code.ts": "the module with the user's own stage",
-  "src/engines/predictor/load-module.ts": "the module with the user's own predictor",
+  "src/engines/user-module.ts": "the module with the user's own predictor or stage",
   "src/engines/llama/node-llama-cpp.ts": "an engine package, which lies outside of this one",
   "src/engines/transformers/transformers-js.ts": "an engine package, as above",
 };

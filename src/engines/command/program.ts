@@ -2,12 +2,7 @@ import type { JsonObject } from "../../foundation/json.ts";
 import type { Random } from "../../foundation/random.ts";
 import { Restarting } from "../restarting.ts";
 import type { CommandItem, ReadyLine, ReplyLine } from "./protocol.ts";
-import {
-  EndedEarly,
-  type ProgramContext,
-  type ProgramOptions,
-  RunningProgram,
-} from "./running-program.ts";
+import { type ProgramContext, type ProgramOptions, RunningProgram } from "./running-program.ts";
 
 /** What a program said as it got ready. */
 export type OpenedProgram = ReadyLine & { pid: number | undefined };
@@ -28,7 +23,6 @@ export class Program {
     this.#lives = new Restarting({
       name: "the program",
       start: (closing) => this.#start(closing),
-      isWorthAnother: (error) => error instanceof EndedEarly,
       context,
     });
   }

@@ -1,4 +1,4 @@
-import { parseMessage } from "../../foundation/exact-json.ts";
+import { objectOfLine } from "../../foundation/channel.ts";
 import type { ChatMessage } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 
@@ -60,7 +60,7 @@ export interface ReportedError {
  * readProgramLine('{"ready": 1, "name": "m"}'); // { type: "ready", protocol: 1, name: "m" }
  */
 export function readProgramLine(line: string): ReadyLine | ReplyLine | undefined {
-  const message = parsedObject(line);
+  const message = objectOfLine(line);
   if (message === undefined) return undefined;
   if (typeof message.ready === "number") return readyLine(message, message.ready);
   const { batch } = message;
@@ -89,13 +89,4 @@ export function reportedError(reported: Json): ReportedError {
     message: typeof message === "string" ? message : JSON.stringify(reported),
     ...(typeof code === "string" && { code }),
   };
-}
-
-function parsedObject(line: string): JsonObject | undefined {
-  try {
-    const value = parseMessage(line);
-    return isJsonObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }

@@ -10,8 +10,9 @@ import {
 import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { Spawn } from "../../foundation/subprocess.ts";
+import { readOutputLines } from "../output-lines.ts";
+import { afterWriting, EndedEarly } from "../restarting.ts";
 import { redactor } from "../secrets.ts";
-import { readOutputLines } from "./output-lines.ts";
 import {
   type BatchLine,
   commandProtocol,
@@ -206,8 +207,7 @@ export class RunningProgram {
 
   #startFailure(how: string, { code }: LeashEnd): SluiceError {
     const { command, workingDirectory } = this.#options;
-    const tail = this.#lines.slice(-limits.maxShownStartLines).join("\n  ");
-    const written = tail === "" ? "" : `, after writing\n  ${tail}`;
+    const written = afterWriting(this.#lines);
     const from = workingDirectory === undefined ? "" : `; paths start from ${workingDirectory}`;
     if (code === shellNotFound) {
       const hint = `install it, or give its path in model.command${from}`;
@@ -220,7 +220,7 @@ export class RunningProgram {
     const hint =
       'it has to write {"ready": 1} and to answer batches until its stdin ends; ' +
       "see docs/engine-command.md";
-    return new EndedEarly(`${command}: ${how}, before it was ready${written}`, { hint });
+    return new EndedEarly(`${command}: ${how}, before it was ready`, this.#lines, hint);
   }
 }
 
@@ -236,13 +236,6 @@ function lastDrawn(line: string): string {
 /** Exit codes by which a shell says that there is no such program, or that it cannot be run. */
 const shellNotFound = 127;
 const shellNotExecutable = 126;
-
-/** The program ended before it was ready, which may go better another time. */
-export class EndedEarly extends SluiceError {
-  constructor(detail: string, options: { hint: string }) {
-    super("ENGINE_START_FAILED", detail, options);
-  }
-}
 
 /** U+2028 and U+2029 are escaped: `node:readline`, which a program may use, ends lines there. */
 function lineText(line: BatchLine): string {

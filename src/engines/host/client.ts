@@ -4,7 +4,7 @@ import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Spawn } from "../../foundation/subprocess.ts";
 import type { Engine, EngineContext, PromptWords, TokenizedPrompts } from "../engine.ts";
-import { Restarting } from "../restarting.ts";
+import { EndedEarly, Restarting } from "../restarting.ts";
 import { type HostEnd, type HostProcess, startHostProcess } from "./process.ts";
 import {
   type BatchReply,
@@ -90,7 +90,6 @@ class HostedEngineClient implements HostedClient {
     this.#lives = new Restarting({
       name: "engine host",
       start: () => this.#start(),
-      isWorthAnother: isEndedEarly,
       context: options.context,
     });
   }
@@ -296,16 +295,4 @@ function lateStart(
   const detail = [`not loaded after ${timeoutMs / 1000} s${key}`, ...lastWords(lines)].join("; ");
   const hint = "raise loadTimeoutMs, or find out what its loading waits for";
   return new SluiceError("ENGINE_START_FAILED", detail, given === undefined ? {} : { hint });
-}
-
-/** The host's process ended before it was ready. */
-class EndedEarly extends SluiceError {
-  constructor(how: string, lines: readonly string[]) {
-    const tail = lines.slice(-8).join("\n  ");
-    super("ENGINE_START_FAILED", tail === "" ? how : `${how}, after writing\n  ${tail}`);
-  }
-}
-
-function isEndedEarly(error: unknown): error is EndedEarly {
-  return error instanceof EndedEarly;
 }

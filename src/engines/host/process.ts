@@ -5,6 +5,7 @@ import type { Clock } from "../../foundation/clock.ts";
 import { leashChannelDescriptor, startLeashed } from "../../foundation/leashed-process.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Spawn } from "../../foundation/subprocess.ts";
+import { readOutputLines } from "../output-lines.ts";
 import type { FromHost, ToHost } from "./protocol.ts";
 
 /** A running engine host, seen from its worker. */
@@ -61,8 +62,9 @@ export function startHostProcess(options: HostProcessOptions): HostProcess {
     if (lines.length > limits.maxHostOutputLines) lines.shift();
     options.onLine(line);
   };
-  readLines(started.stdout, keep);
-  readLines(started.stderr, keep);
+  for (const stream of [started.stdout, started.stderr]) {
+    readOutputLines(stream, limits.readChunkBytes, { onLine: keep });
+  }
   return {
     pid: started.pid,
     channel: jsonLinesChannel(started.socket, started.socket),
@@ -127,17 +129,4 @@ function startBeside(
     ended,
     kill: () => void child.kill("SIGKILL"),
   };
-}
-
-function readLines(stream: Readable, onLine: (line: string) => void): void {
-  let pending = "";
-  stream.setEncoding("utf8");
-  stream.on("data", (text: string) => {
-    const lines = (pending + text).split(/\r?\n/);
-    pending = lines.pop()!.slice(-limits.readChunkBytes);
-    for (const line of lines) if (line.trim() !== "") onLine(line);
-  });
-  stream.on("end", () => {
-    if (pending.trim() !== "") onLine(pending);
-  });
 }

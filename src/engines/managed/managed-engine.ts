@@ -7,7 +7,7 @@ import { Restarting } from "../restarting.ts";
 import { redactor } from "../secrets.ts";
 import { freePort, serverHost } from "./free-port.ts";
 import { LiveServer } from "./live-server.ts";
-import { EndedEarly, untilReady } from "./readiness.ts";
+import { ServerEndedEarly, untilReady } from "./readiness.ts";
 import { ServerClient } from "./server-client.ts";
 import type { ServerFacts, ServerLaunch } from "./server-launch.ts";
 import { startServerProcess } from "./server-process.ts";
@@ -60,7 +60,6 @@ class ManagedEngine implements Engine {
     this.#lives = new Restarting({
       name: this.name,
       start: () => this.#start(),
-      isWorthAnother: (error) => error instanceof EndedEarly,
       context: options.context,
     });
   }
@@ -102,7 +101,7 @@ class ManagedEngine implements Engine {
       try {
         return await this.#startAt(await (this.#options.choosePort ?? freePort)());
       } catch (error) {
-        const isTaken = error instanceof EndedEarly && error.isPortTaken;
+        const isTaken = error instanceof ServerEndedEarly && error.isPortTaken;
         if (!isTaken || ports >= limits.maxServerPorts) throw error;
       }
     }

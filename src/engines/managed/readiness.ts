@@ -2,6 +2,7 @@ import { type Clock, sleep } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
+import { EndedEarly } from "../restarting.ts";
 import type { ServerClient } from "./server-client.ts";
 import type { ServerFacts, ServerLaunch } from "./server-launch.ts";
 import type { ServerProcess } from "./server-process.ts";
@@ -17,17 +18,13 @@ export interface LoadingServer {
   signal: AbortSignal;
 }
 
-/** The server ended before it was ready; another port, or another moment, may do. */
-export class EndedEarly extends SluiceError {
+/** Another port may do, or another moment. */
+export class ServerEndedEarly extends EndedEarly {
   /** Whether something else has its port. */
   readonly isPortTaken: boolean;
 
   constructor(name: string, how: string, lines: readonly string[]) {
-    const tail = lines.slice(-8).join("\n  ");
-    const detail = `${name}: ${how}`;
-    super("ENGINE_START_FAILED", tail === "" ? detail : `${detail}, after writing\n  ${tail}`, {
-      hint: "look at its last lines, and at model.args",
-    });
+    super(`${name}: ${how}`, lines, "look at its last lines, and at model.args");
     this.isPortTaken = lines.some((line) => portTaken.test(line));
   }
 }
@@ -38,7 +35,8 @@ const portTaken = /address already in use|EADDRINUSE|couldn't bind|could not bin
  * Waits until a server answers, showing its last line now and then, and gives what it says of
  * itself.
  *
- * @throws EndedEarly; SluiceError `ENGINE_START_FAILED` after `loadTimeoutMs`; the signal's reason.
+ * @throws ServerEndedEarly; SluiceError `ENGINE_START_FAILED` after `loadTimeoutMs`; the signal's
+ *   reason.
  */
 export async function untilReady(server: LoadingServer): Promise<ServerFacts> {
   const { launch, process, client, clock, logger, signal } = server;
@@ -48,7 +46,7 @@ export async function untilReady(server: LoadingServer): Promise<ServerFacts> {
     signal.throwIfAborted();
     if (!process.isRunning) {
       const { how } = await process.ended;
-      throw new EndedEarly(launch.name, how, process.lines);
+      throw new ServerEndedEarly(launch.name, how, process.lines);
     }
     const facts = (await client.health()) === "well" ? await launch.readFacts(client) : undefined;
     // Whoever answered on this port, it was not ours if that has ended meanwhile.

@@ -1,10 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { basename } from "node:path";
-import { pathToFileURL } from "node:url";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
-import { nearest } from "../../foundation/suggest.ts";
-import { explained } from "../predictor/explained.ts";
+import { importedModule, namedExport } from "../user-module.ts";
 import type { StageOptions } from "./options.ts";
 
 /**
@@ -18,13 +16,8 @@ export async function loadStageCode(stage: StageOptions): Promise<unknown> {
   if (moduleSha256 !== undefined && moduleSha256 !== (await moduleDigest(module))) {
     throw unusable(module, "it is not the one that the run was planned with");
   }
-  const exports = await imported(module);
-  if (exports[name] !== undefined) return exports[name];
-  const names = Object.keys(exports);
-  const meant = nearest(name, names);
-  const instead =
-    meant === undefined ? `it exports ${names.join(", ") || "nothing"}` : `did you mean ${meant}?`;
-  throw unusable(module, `it has no export ${name}; ${instead}`);
+  const exports = await importedModule(module, unusable);
+  return namedExport(exports, name, { path: module, key: "export", unusable });
 }
 
 /** SHA-256 of a module's file. @throws SluiceError `STAGE_UNUSABLE` where it cannot be read. */
@@ -33,14 +26,6 @@ export async function moduleDigest(module: string): Promise<string> {
     return sha256Hex(await readFile(module));
   } catch (thrown) {
     throw unusable(module, (thrown as Error).message, thrown);
-  }
-}
-
-async function imported(module: string): Promise<Record<string, unknown>> {
-  try {
-    return (await import(pathToFileURL(module).href)) as Record<string, unknown>;
-  } catch (thrown) {
-    throw unusable(module, `it does not load: ${explained(thrown, module)}`, thrown);
   }
 }
 

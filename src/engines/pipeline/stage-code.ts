@@ -6,7 +6,7 @@ import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.
 import { specialsIn, typedResult } from "../../foundation/json-result.ts";
 import { miscounted } from "../batching/miscounted.ts";
 import { isOutOfMemory } from "../batching/out-of-memory.ts";
-import { explained } from "../predictor/explained.ts";
+import { explained, isClass } from "../user-module.ts";
 import { givesAnyRows, type StageOptions } from "./options.ts";
 
 /** What one row becomes at a stage; none = it is filtered. */
@@ -201,11 +201,6 @@ function namesOf(row: JsonObject): string {
 
 function isIterable(value: unknown): value is Iterable<unknown> {
   return typeof value === "object" && value !== null && Symbol.iterator in value;
-}
-
-/** True for what is made with `new`. */
-export function isClass(value: unknown): boolean {
-  return typeof value === "function" && Function.prototype.toString.call(value).startsWith("class");
 }
 
 function kindOf(value: unknown): string {

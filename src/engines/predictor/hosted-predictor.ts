@@ -10,7 +10,7 @@ import { jsonResult } from "../../foundation/json-result.ts";
 import { miscounted } from "../batching/miscounted.ts";
 import { isOutOfMemory } from "../batching/out-of-memory.ts";
 import type { BatchReply, HostedEngine } from "../host/protocol.ts";
-import { explained } from "./explained.ts";
+import { explained } from "../user-module.ts";
 import { loadPredictorModule } from "./load-module.ts";
 import type { Predictor, PredictorContext, PredictorItem } from "./predictor.ts";
 

@@ -1,8 +1,7 @@
 import { basename } from "node:path";
-import { pathToFileURL } from "node:url";
 import { SluiceError } from "../../foundation/errors.ts";
 import { editDistance, nearest } from "../../foundation/suggest.ts";
-import { explained } from "./explained.ts";
+import { explained, importedModule, isClass, namedExport } from "../user-module.ts";
 import type { Predictor } from "./predictor.ts";
 import { handlerPredictor, type TorchServeHandler } from "./torchserve.ts";
 
@@ -23,7 +22,7 @@ const neededNames = ["predict", "handle", "preprocess", "inference", "postproces
  * @throws SluiceError `PREDICTOR_UNUSABLE`, naming the file and what is wrong with it.
  */
 export async function loadPredictorModule(path: string, exportName?: string): Promise<Predictor> {
-  const exports = await imported(path);
+  const exports = await importedModule(path, unusable);
   const functions = functionsOf(chosenExport(exports, exportName, path), path);
   if (namesIn(functions, neededNames).length === 0) {
     throw missingFunction(functions, path);
@@ -35,22 +34,9 @@ export async function loadPredictorModule(path: string, exportName?: string): Pr
     : handlerPredictor(bound<TorchServeHandler>(functions, handlerNames));
 }
 
-async function imported(path: string): Promise<Functions> {
-  try {
-    return (await import(pathToFileURL(path).href)) as Functions;
-  } catch (thrown) {
-    throw unusable(path, `it does not load: ${explained(thrown, path)}`, thrown);
-  }
-}
-
 function chosenExport(exports: Functions, name: string | undefined, path: string): unknown {
   if (name === undefined) return defaultExport(exports, path) ?? exports;
-  if (exports[name] !== undefined) return exports[name];
-  const names = Object.keys(exports);
-  const meant = nearest(name, names);
-  const instead =
-    meant === undefined ? `it exports ${names.join(", ") || "nothing"}` : `did you mean ${meant}?`;
-  throw unusable(path, `it has no export ${name} (model.export); ${instead}`);
+  return namedExport(exports, name, { path, key: "model.export", unusable });
 }
 
 function defaultExport(exports: Functions, path: string): unknown {
@@ -82,10 +68,6 @@ function functionsOf(chosen: unknown, path: string): Functions {
   }
   if (typeof chosen === "object" && chosen !== null) return chosen as Functions;
   throw unusable(path, `its export is ${chosen === null ? "null" : `a ${typeof chosen}`}`);
-}
-
-function isClass(value: object): boolean {
-  return Function.prototype.toString.call(value).startsWith("class");
 }
 
 function bound<Shape extends object>(functions: Functions, names: readonly string[]): Shape {

@@ -1,4 +1,4 @@
-import { mkdir, readdir, stat, writeFile } from "node:fs/promises";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { hubEndpoint, isHubOffline } from "../../foundation/hub.ts";
 import type { Engine, EngineContext } from "../engine.ts";
@@ -8,7 +8,7 @@ import { hubCache, markOf } from "../models/hub-cache.ts";
 import { keptSha256 } from "../models/kept-digest.ts";
 import { locateEnginePackage } from "../packages/packages.ts";
 import type { HostedTransformersOptions } from "./hosted-transformers.ts";
-import { assertOnnxFolder, parseOnnxModelName } from "./model-place.ts";
+import { assertOnnxFolder, exists, parseOnnxModelName } from "./model-place.ts";
 import type { TransformersModelOptions } from "./options.ts";
 
 /** What opening needs of the outside world. */
@@ -49,7 +49,7 @@ export async function openTransformersFrom(
       { modulePath, options, model, ...placesOf(context), cacheDirectory: directory },
       context,
     );
-  if (isHubOffline(environment) || (await isThere(mark))) return host();
+  if (isHubOffline(environment) || (await exists(mark))) return host();
   // One process fetches the files, the others wait for them.
   await mkdir(directory, { recursive: true });
   const { clock, random } = context;
@@ -67,7 +67,7 @@ export async function isModelHere(
 ): Promise<boolean> {
   const model = parseOnnxModelName(options.name);
   if (model.kind === "folder") return true;
-  return isThere(hubCache(homeDirectory, model, variantOf(options)).mark);
+  return exists(hubCache(homeDirectory, model, variantOf(options)).mark);
 }
 
 /** What decides which files of a repository are needed. */
@@ -100,13 +100,4 @@ async function filesOf(folder: string): Promise<string[]> {
   const paths = files.map((entry) => join(entry.parentPath, entry.name));
   // A clone of a repository has the history of its files beside them.
   return paths.filter((path) => !/[\\/]\./.test(path.slice(folder.length))).sort();
-}
-
-async function isThere(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -66,7 +66,8 @@ export async function assertOnnxFolder(path: string): Promise<void> {
   });
 }
 
-async function exists(path: string): Promise<boolean> {
+/** Whether anything is at a path. */
+export async function exists(path: string): Promise<boolean> {
   try {
     await stat(path);
     return true;
