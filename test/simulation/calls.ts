@@ -1,15 +1,15 @@
 import { localBackend } from "../../src/backends/local/local.ts";
-import { sealUnderRule } from "../../src/cli/seal-run.ts";
-import { workOnTasks } from "../../src/cli/static-worker.ts";
 import { sleep } from "../../src/foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../src/foundation/errors.ts";
+import { silentLogger } from "../../src/foundation/logger.ts";
 import { cancelRun } from "../../src/run/cancel.ts";
 import { cleanRun } from "../../src/run/clean.ts";
 import type { JobSpec } from "../../src/run/job/schema.ts";
 import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
 import { runRetry } from "../../src/run/retry/run-retry.ts";
 import { type RunResult, runJob } from "../../src/run/run-job.ts";
-import { stubIo } from "../cli/io-stub.ts";
+import { sealUnderRule } from "../../src/run/seal/seal-under-rule.ts";
+import { workOnTasks } from "../../src/run/worker/fixed-tasks.ts";
 import { type Actor, ends } from "./actor.ts";
 import { type CallEnd, describeEnd } from "./call-end.ts";
 import type { World } from "./world.ts";
@@ -108,8 +108,8 @@ export function startRival(world: World, host: string, generation: number): void
   world.faults.doubts++;
   world.note(`rival ${actor.pid} on ${host}`);
   const serving = { ...world.servingOf(actor), generation };
-  const { io } = stubIo({ clock: actor.process.clock, random: world.randomOf(actor) });
-  const program = workOnTasks(serving, { share: "0/1" }, io).then(
+  const quiet = { onEvent() {}, logger: silentLogger, signal: new AbortController().signal };
+  const program = workOnTasks(serving, { share: "0/1", ...quiet }).then(
     () => world.note(`rival ${actor.pid} ends`),
     (error: unknown) => world.note(`rival ${actor.pid} ends: ${asSluiceError(error).message}`),
   );

@@ -13,7 +13,7 @@ export function register(command: Command, given: CliIo): void {
 async function seal(run: string, io: CliIo): Promise<void> {
   const [{ assertAllCommitted }, { sealUnderRule }, { readManifest }] = await Promise.all([
     import("../../run/dispatch/open-tasks.ts"),
-    import("../seal-run.ts"),
+    import("../../run/seal/seal-under-rule.ts"),
     import("../../run/seal/seals.ts"),
   ]);
   const { location, dependencies, storage } = await openTarget(run, io);

@@ -3,6 +3,7 @@ import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
 import { absoluteLocation } from "../../data/storage/open.ts";
 import { redactor } from "../../engines/secrets.ts";
 import { jsonLinesChannel } from "../../foundation/channel.ts";
+import { exitCodes } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { textLogger } from "../../foundation/logger.ts";
 import { locateRun } from "../../run/directory/locate.ts";
@@ -45,10 +46,39 @@ async function work(run: string | undefined, options: WorkerOptions, io: CliIo):
   const at = { dependencies, engineContext: context };
   if (options.stdio) return workOverStdio(output?.path, options, at, io);
   if (!output) throw new SluiceError("USAGE", "name the run: sluice worker RUN …");
-  const { workOnTasks } = await import("../static-worker.ts");
-  const { processOf } = await import("../local-pool.ts");
   const serving = { ...at, ...placeOf(output.path, Number(options.generation)) };
-  return workOnTasks(serving, options, io, processOf(io));
+  return workOnFixedTasks(serving, options, io);
+}
+
+async function workOnFixedTasks(
+  serving: Omit<ServeOptions, "channel">,
+  options: WorkerOptions,
+  io: CliIo,
+): Promise<void> {
+  const [{ workOnTasks }, { processOf }, { openProgress }, { engineSteps }] = await Promise.all([
+    import("../../run/worker/fixed-tasks.ts"),
+    import("../local-pool.ts"),
+    import("../../terminal/progress.ts"),
+    import("../../api/start-run.ts"),
+  ]);
+  const progress = openProgress({}, io);
+  const { logger, onEvent } = progress;
+  const stop = new AbortController();
+  const ignore = io.onSignal(() => stop.abort(new SluiceError("RUN_CANCELED")));
+  const { signal } = stop;
+  const { check } = engineSteps({ surroundings: io, logger, signal, install: false });
+  try {
+    const { tasks, share } = options;
+    const isSuccess = await workOnTasks(serving, {
+      ...(tasks !== undefined && { tasks }),
+      ...(share !== undefined && { share }),
+      ...{ onEvent, logger, signal, check, startWorker: processOf(io) },
+    });
+    if (!isSuccess) io.setExitCode(exitCodes.failedRows);
+  } finally {
+    ignore();
+    progress.close();
+  }
 }
 
 const placeOf = (output: string, generation: number) => ({

@@ -1,15 +1,16 @@
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { runProgram } from "../../src/cli/program.ts";
-import { type StartStaticWorker, workOnTasks } from "../../src/cli/static-worker.ts";
-import { channelPair } from "../../src/foundation/channel.ts";
-import { systemClock } from "../../src/foundation/clock.ts";
-import { noUsage } from "../../src/foundation/inference.ts";
-import { locateRun } from "../../src/run/directory/locate.ts";
-import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
-import { errorOf } from "../run/run-fixture.ts";
-import { dependenciesOf, preparedRun, scratchFolder } from "../run/whole-run.ts";
-import { stubIo } from "./io-stub.ts";
+import { runProgram } from "../../../src/cli/program.ts";
+import { channelPair } from "../../../src/foundation/channel.ts";
+import { systemClock } from "../../../src/foundation/clock.ts";
+import { noUsage } from "../../../src/foundation/inference.ts";
+import { locateRun } from "../../../src/run/directory/locate.ts";
+import { type StartFixedWorker, workOnTasks } from "../../../src/run/worker/fixed-tasks.ts";
+import type { FromWorker, ToWorker } from "../../../src/run/worker/protocol.ts";
+import { openProgress } from "../../../src/terminal/progress.ts";
+import { stubIo } from "../../cli/io-stub.ts";
+import { errorOf } from "../run-fixture.ts";
+import { dependenciesOf, preparedRun, scratchFolder } from "../whole-run.ts";
 
 /** A run that is planned and not begun: five tasks, of which tasks 0, 1, 2 and 4 have a bad row. */
 async function planned(maxFailedRows: number, ...more: string[]) {
@@ -26,13 +27,15 @@ async function planned(maxFailedRows: number, ...more: string[]) {
 function work(
   location: ReturnType<typeof locateRun>,
   tasks: string | { share: string },
-  startWorker?: StartStaticWorker,
+  startWorker?: StartFixedWorker,
 ) {
   // Much time passes between any two looks at the clock.
   let ms = 0;
   const clock = { ...systemClock, monotonic: () => (ms += 60_000) };
   const { io, written } = stubIo({ clock });
-  const dependencies = dependenciesOf();
+  const dependencies = dependenciesOf({ clock });
+  const { onEvent, logger } = openProgress({}, io);
+  const { signal } = new AbortController();
   const engineContext = {
     ...dependencies,
     environment: {},
@@ -42,10 +45,11 @@ function work(
   };
   const options = typeof tasks === "string" ? { tasks } : tasks;
   const serving = { location, generation: 1, dependencies, engineContext };
-  return { ended: workOnTasks(serving, options, io, startWorker), written };
+  const ended = workOnTasks(serving, { ...options, onEvent, logger, signal, startWorker });
+  return { ended, written };
 }
 
-describe("a static worker", () => {
+describe("a worker of fixed tasks", () => {
   it("counts the failed rows of all tasks that are committed, not only of its own", async () => {
     const location = await planned(1);
     for (const task of ["0", "1"]) await work(location, task).ended;
@@ -63,7 +67,7 @@ describe("a static worker", () => {
   it("takes the place on its machine that its part has, for the GPUs there", async () => {
     const location = await planned(9);
     const slots: number[] = [];
-    const startWorker: StartStaticWorker = async (_plan, _directory, _logger, slot) => {
+    const startWorker: StartFixedWorker = async (_plan, _directory, _logger, slot) => {
       slots.push(slot);
       throw new Error("enough");
     };

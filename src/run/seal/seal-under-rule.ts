@@ -1,15 +1,14 @@
-import { asSluiceError } from "../foundation/errors.ts";
-import { sortableId } from "../foundation/ids.ts";
-import { Coordinator, rulingCoordinator } from "../run/coordinate/coordinator.ts";
-import { runContext } from "../run/dependencies.ts";
-import { runStorage } from "../run/directory/run-storage.ts";
-import { readPlan } from "../run/plan/plan.ts";
-import { committedTasks } from "../run/seal/commits.ts";
-import type { Manifest } from "../run/seal/manifest.ts";
-import { sealRun } from "../run/seal/seal.ts";
-import type { ServeOptions } from "../run/worker/serve.ts";
-import type { Progress } from "../terminal/progress.ts";
-import type { CliIo } from "./io.ts";
+import { asSluiceError } from "../../foundation/errors.ts";
+import { sortableId } from "../../foundation/ids.ts";
+import { Coordinator, rulingCoordinator } from "../coordinate/coordinator.ts";
+import { runContext } from "../dependencies.ts";
+import { runStorage } from "../directory/run-storage.ts";
+import { readPlan } from "../plan/plan.ts";
+import type { RunEvent } from "../status/events.ts";
+import type { ServeOptions } from "../worker/serve.ts";
+import { committedTasks } from "./commits.ts";
+import type { Manifest } from "./manifest.ts";
+import { sealRun } from "./seal.ts";
 
 type SealTarget = Pick<ServeOptions, "location" | "dependencies" | "generation">;
 
@@ -43,8 +42,7 @@ export async function sealUnderRule({ location, dependencies }: SealTarget): Pro
  */
 export async function sealIfComplete(
   target: SealTarget,
-  io: CliIo,
-  progress: Progress,
+  onEvent: (event: RunEvent) => void,
 ): Promise<Manifest | undefined> {
   if (target.generation !== 1) return undefined;
   const storage = runStorage(target.dependencies.openStorage(target.location.directory));
@@ -52,20 +50,20 @@ export async function sealIfComplete(
   const committed = await committedTasks(storage, plan);
   if (committed.size < plan.tasks.count) {
     const message = `${committed.size} of ${plan.tasks.count} tasks are committed`;
-    progress.onEvent({ type: "notice", message });
+    onEvent({ type: "notice", message });
     return undefined;
   }
   try {
     const sealed = await sealUnderRule(target);
     const { total, failed } = sealed.rows;
     const manifest = `${target.location.directory}/_manifest.json`;
-    progress.onEvent({ type: "run-seal", manifest, rows: total, failed });
+    onEvent({ type: "run-seal", manifest, rows: total, failed });
     const message = `the run is sealed: ${target.location.directory}`;
-    progress.onEvent({ type: "notice", message });
+    onEvent({ type: "notice", message });
     return sealed;
   } catch (error) {
     if (asSluiceError(error).code !== "COORDINATOR_LIVES") throw error;
-    io.stderr.write("another process is sealing the run\n");
+    onEvent({ type: "notice", message: "another process is sealing the run" });
     return undefined;
   }
 }

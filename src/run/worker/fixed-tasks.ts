@@ -1,0 +1,205 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import { channelPair } from "../../foundation/channel.ts";
+import type { Clock } from "../../foundation/clock.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { Logger } from "../../foundation/logger.ts";
+import { parseShare, shareOf } from "../../foundation/shares.ts";
+import { openBudget } from "../bill/open-budget.ts";
+import { watchCancel } from "../coordinate/coordinator.ts";
+import { runStorage } from "../directory/run-storage.ts";
+import { type DispatchEnd, Dispatcher, type WorkerHandle } from "../dispatch/dispatch.ts";
+import { FailedRows } from "../dispatch/failed-rows.ts";
+import type { JobSpec } from "../job/schema.ts";
+import { type Plan, readPlan, TaskTable } from "../plan/plan.ts";
+import { assertBegunSo } from "../plan/probe.ts";
+import { finishReplacement } from "../plan/replace-run.ts";
+import { failedRowsAllowed, withinBudget } from "../run-job.ts";
+import { committedTasks } from "../seal/commits.ts";
+import { sealIfComplete } from "../seal/seal-under-rule.ts";
+import type { RunEvent } from "../status/events.ts";
+import type { FromWorker, ToWorker } from "./protocol.ts";
+import { type ServeOptions, serveWorker } from "./serve.ts";
+
+/**
+ * Starts the worker that works on the tasks; `index` is which of those on a machine it may be,
+ * from 0.
+ */
+export type StartFixedWorker = (
+  plan: Plan,
+  directory: string,
+  logger: Logger,
+  index: number,
+) => Promise<WorkerHandle>;
+
+/** Which tasks of a run: a set, as `1,3-5`, or one of several balanced parts, as `3/16`. */
+export interface FixedTasks {
+  tasks?: string;
+  share?: string;
+}
+
+export interface FixedTasksOptions extends FixedTasks {
+  onEvent(event: RunEvent): void;
+  /** Gets the log lines of the worker. */
+  logger: Logger;
+  /** Aborted to stop cleanly; its reason, if it is a SluiceError, says why. */
+  signal: AbortSignal;
+  /** Called before the first row is asked, where there is one; what it throws ends the work. */
+  check?(job: JobSpec): Promise<void>;
+  /** Default: a worker inside this process. */
+  startWorker?: StartFixedWorker | undefined;
+}
+
+/**
+ * Works on a fixed set of tasks and leaves: what a scheduler that knows nothing of tasks starts.
+ * Whoever finishes the last task of the run seals it.
+ *
+ * @returns false where the run is sealed here, with more failed rows than it allows.
+ * @throws SluiceError what stops the work, and `UNSUPPORTED` for a store without conditional writes.
+ */
+export async function workOnTasks(
+  serving: Omit<ServeOptions, "channel">,
+  options: FixedTasksOptions,
+): Promise<boolean> {
+  const { location, generation, dependencies } = serving;
+  const { clock } = dependencies;
+  const storage = runStorage(dependencies.openStorage(location.directory));
+  assertCreatesOnce(storage);
+  const plan = await readPlan(storage, generation);
+  assertBegunSo(storage, plan.job);
+  await finishReplacement(dependencies, location, storage);
+  const own = await ownTasks(storage, plan, [...tasksOf(options, plan)]);
+  const stop = new AbortController();
+  const cancel = () => stop.abort(new SluiceError("RUN_CANCELED"));
+  const cancelWatch = await watchCancel(storage, clock, cancel);
+  const { runId } = plan;
+  options.onEvent({ type: "run-start", runId, output: location.directory, ...own.counts });
+  const opened = { context: { storage, plan, clock }, job: plan.job, committed: own.committed };
+  const budget = await openBudget(opened, options.onEvent);
+  const signals = [stop.signal, options.signal, ...(budget ? [budget.signal] : [])];
+  try {
+    if (own.tasks.length > 0) await options.check?.(plan.job);
+    budget?.start();
+    const end = await dispatch(serving, { storage, plan, own }, budget, {
+      ...options,
+      signal: AbortSignal.any(signals),
+    });
+    if (end.error) throw end.error;
+    const sealed = await sealIfComplete(serving, options.onEvent);
+    return !sealed || withinBudget(plan.job, plan, sealed.rows.failed);
+  } finally {
+    // A timer that is left would keep this process alive.
+    cancelWatch();
+    budget?.close();
+  }
+}
+
+async function dispatch(
+  serving: Omit<ServeOptions, "channel">,
+  { storage, plan, own }: { storage: Storage; plan: Plan; own: OwnTasks },
+  budget: Awaited<ReturnType<typeof openBudget>>,
+  options: FixedTasksOptions,
+): Promise<DispatchEnd> {
+  const { location, dependencies } = serving;
+  const { clock, random } = dependencies;
+  const { onEvent, logger, signal, startWorker = async () => inThisProcess(serving) } = options;
+  const maxFailedRows = failedRowsAllowed(plan.job, plan);
+  const failedRows = new FailedRows(storage, plan, (it) => budget?.note(it.task, it.usage));
+  const looksElsewhere = maxFailedRows !== undefined || budget !== undefined;
+  const dispatcher = new Dispatcher({
+    ...{ tasks: own.tasks, rowsOf: own.rowsOf, workers: 1, clock, random, signal },
+    startWorker: () => startWorker(plan, location.directory, logger, indexOf(options)),
+    maxSilenceMs: plan.job.workers.maxSilenceMs,
+    maxTaskRetries: plan.job.tasks.maxRetries,
+    ...(maxFailedRows === undefined ? {} : { maxFailedRows }),
+    failedBefore: maxFailedRows === undefined ? 0 : await failedRows.fresh(),
+    onEvent: (event) => {
+      onEvent(event);
+      budget?.hear(event);
+      if (event.type === "task-end" && looksElsewhere) lookElsewhere();
+    },
+  });
+  const lookElsewhere = atMostEvery(limits.budgetLookIntervalMs, clock, async () =>
+    dispatcher.addFailedElsewhere(await failedRows.fresh(new Set(own.tasks))),
+  );
+  return await dispatcher.run();
+}
+
+/** Parts of one run that were started on one machine take its GPUs in turn. */
+const indexOf = ({ share }: FixedTasks) => Number.parseInt(share ?? "0", 10);
+
+function assertCreatesOnce({ createsOnce }: Storage): void {
+  if (createsOnce !== false) return;
+  throw new SluiceError("UNSUPPORTED", "--tasks and --share with store.conditional: none", {
+    hint: "a store without conditional writes needs one coordinator: sluice run",
+  });
+}
+
+interface OwnTasks {
+  /** Those without a commit. */
+  tasks: number[];
+  rowsOf(task: number): number;
+  /** All tasks of the run that have one. */
+  committed: ReadonlySet<number>;
+  counts: { tasks: number; rows: number; resumedTasks: number; resumedRows: number };
+}
+
+async function ownTasks(storage: Storage, plan: Plan, own: readonly number[]): Promise<OwnTasks> {
+  const committed = await committedTasks(storage, plan);
+  const table = new TaskTable(storage, plan);
+  const open = new Map<number, number>();
+  const counts = { tasks: own.length, rows: 0, resumedTasks: 0, resumedRows: 0 };
+  try {
+    for (const task of own) {
+      const { rows: all, onlyRows } = await table.task(task);
+      const rows = onlyRows ?? all;
+      counts.rows += rows;
+      if (committed.has(task)) counts.resumedTasks++;
+      if (committed.has(task)) counts.resumedRows += rows;
+      else open.set(task, rows);
+    }
+  } finally {
+    await table.close();
+  }
+  return { tasks: [...open.keys()], rowsOf: (task) => open.get(task) ?? 0, committed, counts };
+}
+
+/** Does something now and then, when it is called; never twice at once. */
+function atMostEvery(intervalMs: number, clock: Clock, action: () => Promise<void>): () => void {
+  let lastMs = clock.monotonic();
+  let isBusy = false;
+  return () => {
+    if (isBusy || clock.monotonic() - lastMs < intervalMs) return;
+    isBusy = true;
+    // What could not be read now is read the next time; the seal counts all of it.
+    void action()
+      .catch(() => {})
+      .finally(() => {
+        isBusy = false;
+        lastMs = clock.monotonic();
+      });
+  };
+}
+
+function* tasksOf(options: FixedTasks, plan: Plan): Generator<number> {
+  if (options.tasks !== undefined) {
+    for (const task of eachIndex(parseIndexSet(options.tasks))) {
+      if (task >= plan.tasks.count) {
+        throw new SluiceError("USAGE", `--tasks names task ${task}; there are ${plan.tasks.count}`);
+      }
+      yield task;
+    }
+    return;
+  }
+  const { index, takers } = parseShare(options.share ?? "");
+  const share = shareOf(plan.tasks.count, index, takers);
+  if (share) yield* eachIndex([share]);
+}
+
+/** A worker inside this process, at the end of a channel, as the dispatcher expects one. */
+function inThisProcess(serving: Omit<ServeOptions, "channel">): WorkerHandle {
+  const [near, far] = channelPair<ToWorker, FromWorker>();
+  const ended = serveWorker({ ...serving, channel: far }).then(() => "it left");
+  return { channel: near, kill: () => near.close(), ended };
+}
