@@ -56,7 +56,7 @@ export interface FixedTasksOptions extends FixedTasks {
  * Whoever finishes the last task of the run seals it.
  *
  * @returns false where the run is sealed here, with more failed rows than it allows.
- * @throws SluiceError what stops the work, and `UNSUPPORTED` for a store without conditional writes.
+ * @throws SluiceError what stops the work; `UNSUPPORTED` for a store that creates nothing once.
  */
 export async function workOnTasks(
   serving: Omit<ServeOptions, "channel">,
