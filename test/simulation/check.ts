@@ -36,7 +36,7 @@ export async function checkSealedRun(world: World): Promise<FoundRun> {
   );
   const { damages, manifest, mended } = await verifyAndMend(places, checker);
   for (const { file, problem } of mended) {
-    if (isInFlux || world.scenario.hasZombies || world.faults.removedLate.has(file)) continue;
+    if (isInFlux || world.scenario.hasZombies || world.faults.changedLate.has(file)) continue;
     world.violate(`had to be mended: ${file}: ${problem}`);
   }
   for (const { file, problem } of damages) world.violate(`verify: ${file}: ${problem}`);

@@ -15,8 +15,8 @@ export class Faults {
   isActive = false;
   /** Times that faults began. */
   chapter = 0;
-  /** What was removed after its store had said that it was not: another may stand there by then. */
-  readonly removedLate = new Set<string>();
+  /** What a store changed after it had said that it failed: something else may stand there by then. */
+  readonly changedLate = new Set<string>();
   readonly #world: World;
   readonly #random: Random;
   #disruptions = 0;
@@ -69,7 +69,7 @@ export class Faults {
       this.#note(actor, `${call.method} ${call.path}: ${JSON.stringify(fault)}`);
       visit.fault = fault;
       if (journal) this.#doubtJournal(actor);
-      if (fault.kind === "late" && call.method === "remove") this.removedLate.add(call.path);
+      if (fault.kind === "late") this.changedLate.add(call.path);
     }
     const chance = scenario.disruptionRate * weightOf(call.path);
     if (this.#disruptions > 0 && random.next() < chance) this.#disruptAt(actor, call, visit);

@@ -87,11 +87,19 @@ function killStranded(world: World): void {
 
 /** A paused `run --overwrite` that went on may have replaced what was sealed, and been stopped. */
 async function finishReplaced(world: World): Promise<void> {
-  const runs = world.scenario.chapters.filter((chapter) => chapter.kind === "run");
-  const last = runs.at(-1)!;
+  const last = lastRun(world);
   if (!last.overwrite || (await world.standing()).seals.sealed) return;
   await finish(world, (host) => callRun(world, { ...last, overwrite: false, host }));
 }
+
+/** One call more for the run that one has put in place so. */
+async function goOnWithReplaced(world: World, host: string, end: CallEnd): Promise<void> {
+  const isReplaced = "error" in end && end.error.code === "RUN_OPEN" && lastRun(world).overwrite;
+  if (isReplaced) await callRun(world, { ...lastRun(world), overwrite: false, host });
+}
+
+const lastRun = ({ scenario }: World) =>
+  scenario.chapters.filter((chapter) => chapter.kind === "run").at(-1)!;
 
 type CallCommand = (host: string, stopMs?: number) => Promise<CallEnd>;
 
@@ -101,7 +109,7 @@ async function callOf(world: World, chapter: Chapter): Promise<CallCommand> {
   if (chapter.kind === "clean") {
     return async (host) => {
       const end = await callClean(world, host);
-      if ("error" in end && end.error.code === "RUN_OPEN") await finishReplaced(world);
+      await goOnWithReplaced(world, host, end);
       return end;
     };
   }
@@ -122,7 +130,7 @@ async function callOf(world: World, chapter: Chapter): Promise<CallCommand> {
         ({ job } = begun);
         where = begun.where as RetryWhere;
       }
-      if ("error" in end && end.error.code === "RUN_OPEN") await finishReplaced(world);
+      await goOnWithReplaced(world, host, end);
       return end;
     };
   }

@@ -1,4 +1,5 @@
 import type { Storage } from "../../data/storage/storage.ts";
+import { SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { journaledAnswers, journaledAttempts, journaledLines } from "../bill/journaled.ts";
 import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "../bill/paid-answers.ts";
@@ -7,7 +8,7 @@ import type { RunDependencies } from "../dependencies.ts";
 import { planPathOf } from "../directory/layout.ts";
 import type { RunLocation } from "../directory/locate.ts";
 import { readJson } from "../directory/records.ts";
-import { runStorage } from "../directory/run-storage.ts";
+import { assertStands, runStorage } from "../directory/run-storage.ts";
 import { writeOutputs } from "../output/write-outputs.ts";
 import { type Plan, readPlan } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
@@ -80,7 +81,12 @@ type AbandonContext = Pick<RunContext, "storage" | "outside" | "openStorage" | "
 export async function abandon(context: AbandonContext): Promise<Seal> {
   const { storage, plan, worker: by } = context;
   const { sealed } = await readSeals(storage, plan);
-  const base = await manifestOf(storage, sealed!);
+  if (!sealed) {
+    // Its seals go with a run that is replaced meanwhile.
+    await assertStands(storage);
+    throw new SluiceError("RUN_OPEN", "only a sealed run has a retry to drop");
+  }
+  const base = await manifestOf(storage, sealed);
   const { runId, generation } = plan;
   const seal = await endGeneration(storage, {
     runId,
