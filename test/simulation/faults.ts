@@ -15,7 +15,7 @@ export class Faults {
   isActive = false;
   /** Times that faults began. */
   chapter = 0;
-  /** What a store changed after it had said that it failed: something else may stand there by then. */
+  /** What a store changed after it said that it failed: another file may stand there by then. */
   readonly changedLate = new Set<string>();
   readonly #world: World;
   readonly #random: Random;
