@@ -184,6 +184,12 @@ export const limits = Object.freeze({
   maxEnumeratedSpans: 500,
   /** Whole numbers between two bounds that a grammar names one by one. */
   maxEnumeratedIntegers: 256,
+  /** Schemas within a `schema`, the references to its own parts among them. */
+  maxSchemaParts: 5000,
+  /** How deep they lie within one another, and how many references follow on one another. */
+  maxSchemaDepth: 250,
+  /** Groups within one another, up to which a pattern becomes part of a grammar. */
+  maxPatternDepth: 250,
   /** Digits of a number of a structured answer, before and behind the point. */
   maxNumberDigits: 15,
   /** Elements of an array of a structured answer, where its schema does not say. */

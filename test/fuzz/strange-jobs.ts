@@ -119,6 +119,10 @@ const schemas: readonly unknown[] = [
   { type: "string", pattern: "((a{1000}){1000}){1000}" },
   { type: "string", pattern: "(?:(?:(?:x|y){9}|z){9}|w){9}" },
   { type: "string", pattern: "(" },
+  { type: "string", pattern: `${"(".repeat(5000)}a${")*".repeat(5000)}` },
+  { $defs: chained(20_000, (ref) => ref), $ref: "#/$defs/d0" },
+  { $defs: chained(20_000, (ref) => ({ type: "array", items: ref })), $ref: "#/$defs/d0" },
+  { anyOf: manyKeys().map((key) => ({ type: "string", pattern: key })) },
   { type: "string", minLength: 1e9 },
   { type: "integer", minimum: -1e308, maximum: 1e308, multipleOf: 5e-324 },
   { enum: Array.from({ length: 20_000 }, (_, at) => `value ${at}`) },
@@ -131,6 +135,12 @@ const schemas: readonly unknown[] = [
     properties: Object.fromEntries(manyKeys().map((key) => [key, { type: "null" }])),
   },
 ];
+
+function chained(length: number, next: (ref: unknown) => unknown): Record<string, unknown> {
+  const chain: Record<string, unknown> = { [`d${length}`]: { type: "string" } };
+  for (let at = 0; at < length; at++) chain[`d${at}`] = next({ $ref: `#/$defs/d${at + 1}` });
+  return chain;
+}
 
 function manyKeys(): string[] {
   return Array.from({ length: 3000 }, (_, at) => `key${at}`);

@@ -8,6 +8,10 @@ import type { GgufMetadata } from "./node-llama-cpp.ts";
 
 const versions = [2, 3];
 const firstReadBytes = 4 * 1024 * 1024;
+// Models have some dozens of keys of three or four names. A header of a stranger may have millions.
+const maxKeyBytes = 256;
+const maxKeyNames = 8;
+const maxKeptPairs = 1000;
 
 /**
  * The architecture and the whole numbers that the header of a GGUF file holds, in objects by their
@@ -53,23 +57,25 @@ function parse(cursor: Cursor, path: string): GgufMetadata {
   cursor.skip(8);
   const pairCount = cursor.uint64();
   const metadata: GgufMetadata = {};
+  let room = maxKeptPairs;
   for (let pair = 0; pair < pairCount; pair++) {
-    const key = cursor.string();
+    const keyBytes = cursor.take(cursor.uint64());
     const type = cursor.uint32();
-    if (type === uint32Type) keep(metadata, key, cursor.uint32());
-    else if (key === "general.architecture" && type === stringType) {
-      keep(metadata, key, cursor.string());
-    } else skipValue(cursor, type, path);
+    const names = keyBytes.length > maxKeyBytes ? [] : keyBytes.toString().split(".");
+    const isArchitecture = names.join(".") === "general.architecture" && type === stringType;
+    const isKept = type === uint32Type || isArchitecture;
+    if (!isKept || names.length === 0 || names.length > maxKeyNames || room-- <= 0) {
+      skipValue(cursor, type, path);
+    } else keep(metadata, names, isArchitecture ? cursor.string() : cursor.uint32());
   }
   return metadata;
 }
 
 /** Puts the value of `llama.attention.head_count` into the objects that its key names. */
-function keep(metadata: GgufMetadata, key: string, value: number | string): void {
-  const path = key.split(".");
-  const last = path.pop()!;
+function keep(metadata: GgufMetadata, names: readonly string[], value: number | string): void {
+  const last = names.at(-1)!;
   let place: Record<string, unknown> = metadata;
-  for (const name of path) {
+  for (const name of names.slice(0, -1)) {
     const found = Object.hasOwn(place, name) ? place[name] : undefined;
     const below = typeof found === "object" ? (found as Record<string, unknown>) : {};
     place[name] = below;

@@ -128,10 +128,7 @@ export class GrammarAutomaton {
   }
 
   #stateOf(frames: readonly (Frame | undefined)[]): GrammarState {
-    const leaves = new Set<Leaf>();
-    const seen = new Set<Frame>();
-    let isEnd = false;
-    for (const frame of frames) if (this.#expand(frame, leaves, seen)) isEnd = true;
+    const { leaves, isEnd } = this.#expanded(frames);
     const sorted = [...leaves].sort((a, b) => a.id - b.id);
     const key = `${isEnd} ${sorted.map(({ id }) => id).join(" ")}`;
     let state = this.#states.get(key);
@@ -143,33 +140,52 @@ export class GrammarAutomaton {
     return state;
   }
 
-  /** Adds the frames that begin with a byte; true where nothing has to come any more. */
-  #expand(frame: Frame | undefined, leaves: Set<Leaf>, seen: Set<Frame>): boolean {
-    if (frame === undefined) return true;
-    if (seen.has(frame)) return false;
-    seen.add(frame);
-    const { part, rest } = frame;
-    const then = (next: Frame | undefined) => this.#expand(next, leaves, seen);
+  /**
+   * The frames behind these that begin with a byte, and whether nothing has to come any more. It
+   * keeps a stack of its own: thousands of optional members follow on one another.
+   */
+  #expanded(frames: readonly (Frame | undefined)[]): { leaves: Set<Leaf>; isEnd: boolean } {
+    const leaves = new Set<Leaf>();
+    const seen = new Set<Frame>();
+    let isEnd = false;
+    const open = frames.map((frame) => () => frame).toReversed();
+    for (let next = open.pop(); next !== undefined; next = open.pop()) {
+      const frame = next();
+      if (frame === undefined) isEnd = true;
+      else if (!seen.has(frame)) {
+        seen.add(frame);
+        if (
+          frame.part.kind === "range" ||
+          (frame.part.kind === "text" && frame.part.edges.size > 0)
+        ) {
+          leaves.add(frame as Leaf);
+        }
+        open.push(...this.#inside(frame).toReversed());
+      }
+    }
+    return { leaves, isEnd };
+  }
+
+  /** What a frame may begin with, made when its turn comes. */
+  #inside({ part, rest }: Frame): (() => Frame | undefined)[] {
     switch (part.kind) {
       case "range":
-        leaves.add(frame as Leaf);
-        return false;
+        return [];
       case "text":
-        if (part.edges.size > 0) leaves.add(frame as Leaf);
-        return part.least === 0 && then(rest);
+        return part.least === 0 ? [() => rest] : [];
       case "sequence": {
-        const after = part.rest === undefined ? rest : this.#frame(part.rest, rest);
-        return then(this.#frame(part.first, after));
+        const after = () => (part.rest === undefined ? rest : this.#frame(part.rest, rest));
+        return [() => this.#frame(part.first, after())];
       }
       case "choice":
-        return part.items.map((item) => then(this.#frame(item, rest))).includes(true);
+        return part.items.map((item) => () => this.#frame(item, rest));
       case "repeat": {
-        const mayStop = part.min === 0 && then(rest);
-        if (part.max === 0) return mayStop;
-        return then(this.#frame(part.item, this.#frame(once(part), rest))) || mayStop;
+        const stop = part.min === 0 ? [() => rest] : [];
+        const again = () => this.#frame(part.item, this.#frame(once(part), rest));
+        return part.max === 0 ? stop : [...stop, again];
       }
       case "rule":
-        return then(this.#frame(this.#rules.get(part.name)!, rest));
+        return [() => this.#frame(this.#rules.get(part.name)!, rest)];
     }
   }
 

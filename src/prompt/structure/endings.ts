@@ -1,3 +1,4 @@
+import { limits } from "../../foundation/limits.ts";
 import { jobInvalid } from "../answer-form.ts";
 import type { Shape, Shapes } from "./shape.ts";
 
@@ -8,11 +9,7 @@ import type { Shape, Shapes } from "./shape.ts";
  * @throws SluiceError `JOB_INVALID`.
  */
 export function assertWritable(shapes: Shapes, key: string): void {
-  for (const name of shapes.rules.keys()) {
-    if (isOnlyItself(name, name, shapes, new Set())) {
-      throw jobInvalid(key, `${name} refers to itself with nothing in between`);
-    }
-  }
+  assertSettled(shapes, key);
   const ending = new Set<string>();
   for (let before = -1; before < ending.size; ) {
     before = ending.size;
@@ -24,12 +21,31 @@ export function assertWritable(shapes: Shapes, key: string): void {
   }
 }
 
-function isOnlyItself(name: string, wanted: string, shapes: Shapes, seen: Set<string>): boolean {
-  if (seen.has(name)) return false;
-  seen.add(name);
-  return nextReferences(shapes.rules.get(name)!).some(
-    (next) => next === wanted || isOnlyItself(next, wanted, shapes, seen),
-  );
+/** Takes away the rules that refer to none of those that are left, until none is left. */
+function assertSettled({ rules }: Shapes, key: string): void {
+  let left = new Map([...rules].map(([name, shape]) => [name, nextReferences(shape)] as const));
+  for (let links = 0; left.size > 0; links++) {
+    const rest = new Map([...left].filter(([, next]) => next.some((name) => left.has(name))));
+    if (rest.size === left.size) {
+      throw jobInvalid(key, `${onCircle(left)} refers to itself with nothing in between`);
+    }
+    if (links > limits.maxSchemaDepth) {
+      const most = limits.maxSchemaDepth;
+      throw jobInvalid(key, `it has more than ${most} references that follow on one another`);
+    }
+    left = rest;
+  }
+}
+
+/** Each of the rules refers to another of them: whoever follows comes back somewhere. */
+function onCircle(rules: ReadonlyMap<string, readonly string[]>): string {
+  const seen = new Set<string>();
+  let [name] = rules.keys();
+  while (!seen.has(name!)) {
+    seen.add(name!);
+    name = rules.get(name!)!.find((next) => rules.has(next));
+  }
+  return name!;
 }
 
 /** Rules that a value of the shape may be as a whole. */

@@ -1,4 +1,5 @@
 import type { GrammarNode } from "../../foundation/grammar.ts";
+import { limits } from "../../foundation/limits.ts";
 import {
   anyCharacter,
   type CharacterSet,
@@ -13,7 +14,7 @@ import {
  * and `$` at the ends. Where an end is open, anything may stand there.
  *
  * @returns undefined for whatever a grammar cannot say: look-around, back references, `\b`, `\p`,
- *   anchors elsewhere.
+ *   anchors elsewhere; and for more than `limits.maxPatternDepth` groups within one another.
  * @example
  * patternGrammar("^\\d{4}-\\d\\d$");
  */
@@ -123,7 +124,7 @@ class PatternReader {
         throw beyondGrammar;
       }
     }
-    this.#depth++;
+    if (++this.#depth > limits.maxPatternDepth) throw beyondGrammar;
     const node = this.#alternatives();
     this.#depth--;
     this.#advance();

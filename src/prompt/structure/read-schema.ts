@@ -1,4 +1,5 @@
 import { canonicalJson, isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
 import { jobInvalid } from "../answer-form.ts";
 import { kindOf } from "../value-text.ts";
 import { copyShape, withNullInside } from "./copy-shape.ts";
@@ -23,8 +24,9 @@ import type {
  * these items: what is asked for is never more than what the schema allows.
  *
  * @param key of the job file, for messages: `prompts.recipe.schema`.
- * @throws SluiceError `JOB_INVALID` for whatever is not supported, naming the key;
- *   `TEMPLATE_INVALID` for a `copyFrom`.
+ * @throws SluiceError `JOB_INVALID` for whatever is not supported, and beyond
+ *   `limits.maxSchemaParts` and `maxSchemaDepth`, naming the key; `TEMPLATE_INVALID` for a
+ *   `copyFrom`.
  */
 export function readSchema(schema: JsonObject, key: string): Shapes {
   const reader = new SchemaReader(schema, key);
@@ -41,6 +43,8 @@ class SchemaReader {
   readonly patterns: string[] = [];
   readonly #schema: JsonObject;
   readonly #key: string;
+  #parts = 0;
+  #depth = 0;
 
   constructor(schema: JsonObject, key: string) {
     this.#schema = schema;
@@ -51,8 +55,15 @@ class SchemaReader {
     if (!isJsonObject(given)) {
       throw jobInvalid(key, `it must be a schema (an object), not ${kindOf(given ?? null)}`);
     }
+    if (++this.#parts > limits.maxSchemaParts) {
+      throw jobInvalid(this.#key, `it has more than ${limits.maxSchemaParts} schemas inside`);
+    }
+    if (++this.#depth > limits.maxSchemaDepth) {
+      throw jobInvalid(this.#key, `it goes more than ${limits.maxSchemaDepth} schemas deep`);
+    }
     const schema = withNullInside(given);
     const shape = this.#shapeOf(schema, key);
+    this.#depth--;
     const notes: JsonObject = {};
     for (const name of ["title", "description"]) {
       if (typeof schema[name] === "string") notes[name] = schema[name];
@@ -157,8 +168,8 @@ class SchemaReader {
       const problem = "nothing but the properties is written: leave it out, or set it to false";
       throw jobInvalid(`${key}.additionalProperties`, problem);
     }
-    const required = texts(schema, "required", key);
-    const stray = required.find((name) => !Object.hasOwn(properties, name));
+    const required = new Set(texts(schema, "required", key));
+    const stray = [...required].find((name) => !Object.hasOwn(properties, name));
     if (stray !== undefined) {
       throw jobInvalid(`${key}.required`, `${stray} is none of the properties`);
     }
@@ -167,7 +178,7 @@ class SchemaReader {
       properties: Object.entries(properties).map(([name, inner]) => ({
         name,
         shape: this.read(inner, `${key}.properties.${name}`),
-        isRequired: required.includes(name),
+        isRequired: required.has(name),
       })),
     };
   }

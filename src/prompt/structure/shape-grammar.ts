@@ -89,17 +89,20 @@ class GrammarWriter {
       const value = isRequired ? written : this.#shared(written, shape);
       return { member: sequence(text(`${JSON.stringify(name)}: `), value), isRequired };
     });
-    // What follows member `at`, and what an object may begin with there.
-    let tail: GrammarNode = sequence();
-    let begin: GrammarNode = sequence();
-    for (const { member, isRequired } of members.toReversed()) {
-      const withTail = sequence(member, tail);
-      begin = isRequired ? withTail : choice([withTail, begin]);
+    const firstRequired = members.findIndex(({ isRequired }) => isRequired);
+    const begins: GrammarNode[] = firstRequired < 0 ? [sequence()] : [];
+    // What follows member `at`, the last part first.
+    let tail: GrammarNode[] = [];
+    for (let at = members.length - 1; at >= 0; at--) {
+      const { member, isRequired } = members[at]!;
+      if (firstRequired < 0 || at <= firstRequired) {
+        begins.push(sequence(member, ...tail.toReversed()));
+      }
       const following = sequence(text(", "), member);
-      const own = sequence(isRequired ? following : optional(following), tail);
-      tail = isRequired ? own : this.#rule(own);
+      if (isRequired) tail.push(following);
+      else tail = [this.#rule(sequence(optional(following), ...tail.toReversed()))];
     }
-    return sequence(text("{"), begin, text("}"));
+    return sequence(text("{"), choice(begins.toReversed()), text("}"));
   }
 
   /** Parts that stand at several places become rules: else nesting would multiply them. */

@@ -55,6 +55,15 @@ describe("readGgufMetadata", () => {
     expect(await read(ggufFile(pairs, []))).toEqual({ llama: { block_count: 2 } });
   });
 
+  it("keeps no key that no model has, however many there are", async () => {
+    const deep = pair.uint32(Array(100).fill("a").join("."), 1);
+    const dots = pair.uint32(".".repeat(60_000), 1);
+    const many = Array.from({ length: 20_000 }, (_, at) => pair.uint32(`a.b${at}`, at));
+    const metadata = await read(ggufFile([deep, dots, pair.uint32("a.c", 1), ...many], []));
+    expect(metadata).toMatchObject({ a: { c: 1, b998: 998 } });
+    expect(Object.keys(metadata.a as object)).toHaveLength(1000);
+  });
+
   it.each([
     ["another format", Buffer.from("PK".padEnd(40)), /not GGUF/],
     ["an unknown version", ggufFile([], [], 4), /not GGUF of version 2 or 3/],

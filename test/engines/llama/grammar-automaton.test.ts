@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { GrammarAutomaton } from "../../../src/engines/llama/grammar-automaton.ts";
 import type { Grammar, GrammarNode } from "../../../src/foundation/grammar.ts";
+import { compileStructuredForm } from "../../../src/prompt/structure/structured-form.ts";
 
 const text = (value: string): GrammarNode => ({ kind: "text", text: value });
 const sequence = (...items: GrammarNode[]): GrammarNode => ({ kind: "sequence", items });
@@ -33,6 +34,17 @@ describe("GrammarAutomaton", () => {
     const automaton = automatonOf(root);
     for (const value of taken) expect(takes(automaton, value), value).toBe(true);
     for (const value of refused) expect(takes(automaton, value), value).toBe(false);
+  });
+
+  it("goes on from one of thousands of members that may be left out to any other", () => {
+    const properties = Object.fromEntries(
+      Array.from({ length: 2000 }, (_, at) => [`p${at}`, { type: "boolean" }]),
+    );
+    const { ask } = compileStructuredForm({ type: "object", properties }, "schema");
+    const automaton = new GrammarAutomaton(ask([]).structure!.grammar!);
+    expect(takes(automaton, '{"p0": true, "p1999": false}')).toBe(true);
+    expect(takes(automaton, "{}")).toBe(true);
+    expect(takes(automaton, '{"p1999": true, "p0": false}')).toBe(false);
   });
 
   it("follows rules that refer to themselves", () => {

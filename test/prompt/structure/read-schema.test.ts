@@ -5,12 +5,52 @@ import { readSchema } from "../../../src/prompt/structure/read-schema.ts";
 
 const read = (schema: unknown) => readSchema(schema as JsonObject, "prompts.a.schema");
 
+const words = Array.from({ length: 5000 }, (_, at) => `word${at}`);
+const one = { type: "string" };
+
 describe("readSchema", () => {
   it("keeps the first of equal values, of 100,000 in a moment", () => {
     const few = [1, { a: 1, b: [2] }, "1", { b: [2], a: 1 }, null, 1, "1"];
     expect(read({ enum: few }).root).toMatchObject({ values: [1, { a: 1, b: [2] }, "1", null] });
     const many = Array.from({ length: 100_000 }, (_, at) => `value ${at}`);
     expect(read({ enum: [...many, ...many] }).root).toMatchObject({ values: many });
+  });
+
+  const chain = (next: (ref: JsonObject) => JsonObject, length = 20_000) => {
+    const definitions = Array.from({ length }, (_, at) => [
+      `d${at}`,
+      at === length - 1 ? { type: "string" } : next({ $ref: `#/$defs/d${at + 1}` }),
+    ]);
+    return { $defs: Object.fromEntries(definitions) as JsonObject };
+  };
+  const inside = (ref: JsonObject) => ({ type: "object", properties: { a: ref } });
+  /** Read from its end, so that no schema lies deep in another. */
+  const fromItsEnd = (length: number) => ({
+    type: "object",
+    properties: Object.fromEntries(
+      Array.from({ length }, (_, at) => [`p${at}`, { $ref: `#/$defs/d${length - 1 - at}` }]),
+    ),
+    ...chain((ref) => ref, length),
+  });
+
+  it.each<[string, unknown, string]>([
+    ["references", { ...chain((ref) => ref), $ref: "#/$defs/d0" }, "more than 250 schemas deep"],
+    ["objects", { ...chain(inside), $ref: "#/$defs/d0" }, "more than 250 schemas deep"],
+    ["references from their end", fromItsEnd(2000), "more than 250 references that follow"],
+    [
+      "properties",
+      { type: "object", properties: Object.fromEntries(words.map((word) => [word, one])) },
+      "more than 5000 schemas inside",
+    ],
+    ["alternatives", { anyOf: words.map(() => one) }, "more than 5000 schemas inside"],
+  ])("refuses too many %s", (_name, schema, problem) => {
+    expect(() => read(schema)).toThrow(
+      expect.objectContaining({ code: "JOB_INVALID", message: expect.stringContaining(problem) }),
+    );
+  });
+
+  it("reads references that follow on one another", () => {
+    expect(read(fromItsEnd(200)).rules.size).toBe(200);
   });
 
   const inObject = (property: unknown) => ({ type: "object", properties: { a: property } });
