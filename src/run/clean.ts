@@ -4,6 +4,7 @@ import { sortableId } from "../foundation/ids.ts";
 import type { Commit } from "./attempt/commit.ts";
 import { Coordinator, rulingCoordinator } from "./coordinate/coordinator.ts";
 import { someoneLeft } from "./coordinate/lives.ts";
+import { deadMenders } from "./coordinate/menders.ts";
 import type { ProcessIdentity } from "./coordinate/processes.ts";
 import type { RunDependencies } from "./dependencies.ts";
 import {
@@ -53,7 +54,7 @@ export interface Cleaning {
 
 /**
  * Removes what a sealed run no longer needs: the files of attempts, journals, drafts, heartbeats,
- * standard input that was put beside it and that no retry can ask for,
+ * records of dead menders, standard input that was put beside it and that no retry can ask for,
  * and what killed processes left of files that they were writing.
  * What was published, and everything that a verification reads, stays; so do the few bytes that
  * tell which answers were cut, since a later retry may ask for them. A retry that is begun and has
@@ -114,6 +115,11 @@ export async function cleanRun(
         cleaning.freedBytes += bytes;
         await coordinator?.remove([path]);
       }
+    }
+    for await (const { run, path, bytes } of deadMenders(storage, processes)) {
+      cleaning.files++;
+      cleaning.freedBytes += bytes;
+      await coordinator?.remove([path], run);
     }
     await cleanLeftovers(dependencies, location, plan, coordinator, cleaning);
   } finally {

@@ -1,8 +1,9 @@
 import { mkdirSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { localStorage as openStorage } from "../../src/data/storage/local.ts";
 import { cleanRun } from "../../src/run/clean.ts";
+import { runStorage } from "../../src/run/directory/run-storage.ts";
 import { verifyRun } from "../../src/run/seal/verify.ts";
 import {
   carriedOut,
@@ -23,7 +24,8 @@ async function sealed(output = "out", changes = {}): Promise<WholeRun> {
 }
 
 const damagesOf = async ({ location }: WholeRun) =>
-  (await verifyRun(openStorage(location.directory), openStorage(location.outside))).damages;
+  (await verifyRun(runStorage(openStorage(location.directory)), openStorage(location.outside)))
+    .damages;
 
 const results = (run: WholeRun) => filesOf(run).filter((path) => !path.startsWith("_sluice/"));
 
@@ -156,6 +158,24 @@ describe("cleanRun", () => {
       expect(sources()).toEqual(before);
     },
   );
+
+  it("removes the records of menders that died, also of a run that was replaced", async () => {
+    const run = await sealed();
+    await carriedOut(run, undefined, undefined, true);
+    const menders = ["_sluice/menders/a.json", "_sluice/r2/menders/b.json"];
+    for (const [at, path] of menders.entries()) {
+      mkdirSync(dirname(join(run.location.directory, path)), { recursive: true });
+      putText(run, path, JSON.stringify(processesOf(7 + at).self()));
+    }
+    const clean = (pid: number, dead: Set<number>) =>
+      cleanRun({ ...run.dependencies, processes: processesOf(pid, dead) }, run.location, false);
+    const leftMenders = () => filesOf(run).filter((path) => path.includes("/menders/"));
+    expect(await clean(2, new Set([1, 8]))).toMatchObject({ mayReturn: { pid: 7 } });
+    expect(leftMenders()).toEqual(menders.slice(0, 1));
+    expect(await clean(3, new Set([1, 2, 7, 8]))).not.toHaveProperty("mayReturn");
+    expect(leftMenders()).toEqual([]);
+    expect(await damagesOf(run)).toEqual([]);
+  });
 
   it("removes nothing where a published file is missing or too short for good", async () => {
     for (const output of ["out", "y.jsonl"]) {

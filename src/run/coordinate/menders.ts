@@ -29,18 +29,43 @@ export async function asMender<T>(
   return mended;
 }
 
-/** One that may be changing published files still, of this run or of one whose place it took. */
+/** A record of one that changed published files, and of the run that it lies with. */
+interface MenderRecord {
+  run: RunStorage;
+  path: string;
+  bytes: number;
+  identity: ProcessIdentity;
+}
+
+/** The records of this run, and of those whose place it took. */
+async function* menderRecords(storage: Storage): AsyncGenerator<MenderRecord> {
+  const own: RunStorage = runStorage(storage);
+  for (let number = await own.number; number > 0; number--) {
+    const run = own.of(number);
+    for await (const { path, bytes } of run.list(menderPrefix)) {
+      const identity = await readJson<ProcessIdentity>(run, path);
+      if (identity) yield { run, path, bytes, identity };
+    }
+  }
+}
+
+/** One that may be changing published files still. */
 export async function menderLeft(
   storage: Storage,
   processes: Processes,
 ): Promise<ProcessIdentity | undefined> {
-  const own: RunStorage = runStorage(storage);
-  for (let number = await own.number; number > 0; number--) {
-    const run = own.of(number);
-    for await (const { path } of run.list(menderPrefix)) {
-      const mender = await readJson<ProcessIdentity>(run, path);
-      if (mender && processes.look(mender) !== "dead") return mender;
-    }
+  for await (const { identity } of menderRecords(storage)) {
+    if (processes.look(identity) !== "dead") return identity;
   }
   return undefined;
+}
+
+/** The records of processes that are known to be dead; one of another host may wake. */
+export async function* deadMenders(
+  storage: Storage,
+  processes: Processes,
+): AsyncGenerator<MenderRecord> {
+  for await (const record of menderRecords(storage)) {
+    if (processes.look(record.identity) === "dead") yield record;
+  }
 }

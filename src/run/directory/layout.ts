@@ -31,6 +31,9 @@ export const menderPrefix = "_sluice/menders/";
 export const cancelPrefix = "_sluice/cancel/";
 export const probePrefix = "_sluice/probe/";
 export const sealPrefix = "_sluice/seals/";
+/** Manifests under the names of their writers. */
+export const manifestPrefix = "_sluice/manifests/";
+export const rowHashesPrefix = "_sluice/row-hashes/";
 export const generationPrefix = "_sluice/generations/";
 export const outputsPrefix = "_sluice/outputs-";
 export const attemptPrefix = "_sluice/attempts/";
@@ -87,7 +90,7 @@ export function sealPath(of: Generation): string {
 
 /** Manifests of a run under the names of their writers. */
 export function manifestsPrefix({ runId }: Pick<Generation, "runId">): string {
-  return `_sluice/manifests/${runId.toLowerCase()}.`;
+  return `${manifestPrefix}${runId.toLowerCase()}.`;
 }
 
 /** One of them; it counts once a seal names it. */
@@ -97,7 +100,7 @@ export function writtenManifestPath(of: Generation, writer: string): string {
 
 /** Hashes of the rows of a task that a retry read anew; named by their digest. */
 export function rowHashesPath(sha256: string): string {
-  return `_sluice/row-hashes/${sha256.slice(0, 32)}.bin`;
+  return `${rowHashesPrefix}${sha256.slice(0, 32)}.bin`;
 }
 
 /** Tasks of a plan; named by their digest, so that two planners never overwrite each other. */

@@ -3,9 +3,11 @@ import type { Leftover, Storage } from "../../../src/data/storage/storage.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import { cleanRun } from "../../../src/run/clean.ts";
+import { runStorage } from "../../../src/run/directory/run-storage.ts";
+import { verifyAndMend } from "../../../src/run/seal/verify-and-mend.ts";
 import { memoryRuns, willing } from "../memory-runs.ts";
 import { changedStorage, pathsOf, rowsOf } from "../run-fixture.ts";
-import { scriptedEngine } from "../scripted-engine.ts";
+import { responseOf, scriptedEngine } from "../scripted-engine.ts";
 
 const idle = { stale: limits.staleLeftoverMs, fresh: limits.staleLeftoverMs - 1 };
 
@@ -35,11 +37,22 @@ async function all(storage: Storage, prefix: string) {
 
 const objects = ["part-00000.jsonl", "_sluice+commits+0.json", "_sluice+attempts+a+part.jsonl"];
 
-async function leave(storage: Storage): Promise<void> {
-  for (const object of objects) {
+async function leave(storage: Storage, written = objects): Promise<void> {
+  for (const object of written) {
     await storage.replace(`tmp/stale/${object}`, Buffer.from("torn"));
     await storage.replace(`tmp/fresh/${object}`, Buffer.from("torn"));
   }
+}
+
+/** Adds what is written to the storage, under the names that `leave` takes. */
+function noting(inner: Storage, written: Set<string>): Storage {
+  const note = (path: string) => written.add(path.replaceAll("/", "+"));
+  return changedStorage(inner, (storage) => ({
+    createIfAbsent: (path, ...rest) => note(path) && storage.createIfAbsent(path, ...rest),
+    replace: (path, data) => note(path) && storage.replace(path, data),
+    writer: (path) => note(path) && storage.writer(path),
+    publish: (from, to) => note(to) && storage.publish(from, to),
+  }));
 }
 
 const left = async (storage: Storage) =>
@@ -55,6 +68,39 @@ describe("what dead processes left of files that they were writing", () => {
     await runs.run(willing(), runs.job(), { dependencies: runs.dependenciesOf(open) });
     const stays = [...freshOnes, "stale/_sluice+attempts+a+part.jsonl"];
     expect(await left(runs.store("/runs/out"))).toEqual(stays);
+  });
+
+  it("goes from everywhere that a run, a retry and a mender write to", async () => {
+    const runs = memoryRuns(rowsOf(3), {
+      output: { path: "/runs/all.jsonl" },
+      report: "axolotl",
+    });
+    const inside = runs.store(runs.location().directory);
+    const written = new Set<string>();
+    const open = (location: string) => {
+      const store = runs.store(location);
+      return store === inside ? noting(withLeftovers(store), written) : store;
+    };
+    const answers = scriptedEngine(1, ({ index }) =>
+      index === 1 ? new SluiceError("REQUEST_REFUSED") : responseOf("yes"),
+    );
+    await runs.run(answers);
+    const dependencies = runs.dependenciesOf(open);
+    await runs.run(answers, runs.job(), { dependencies, overwrite: true });
+    await runs.store("/runs").remove("all.jsonl");
+    const [storage, outside] = [runStorage(open(runs.location().directory)), open("/runs")];
+    const places = { storage, outside, openStorage: open };
+    expect((await verifyAndMend(places, runs.dependenciesOf())).mended).toHaveLength(1);
+    runs.writeInput(rowsOf(3).map((row) => row.replace("1", "9")));
+    await runs.retry(answers, "failed", runs.dependenciesOf(open), undefined, { reread: "input" });
+    expect([...written].some((path) => path.includes("+menders+"))).toBe(true);
+    expect(written.size).toBeGreaterThan(20);
+    await leave(inside, [...written]);
+    await runs.retry(willing(), "failed", runs.dependenciesOf(open));
+    // Attempts are many, and what the replaced run left waits for `sluice clean` as well.
+    const ofCleaning = /^stale\/_sluice\+(r2\+attempts|attempts|coordinators)\+/;
+    const stale = (await left(inside)).filter((path) => path.startsWith("stale/"));
+    expect(stale.filter((path) => !ofCleaning.test(path))).toEqual([]);
   });
 
   it("goes with sluice clean, also beside a merged file, and is counted", async () => {
