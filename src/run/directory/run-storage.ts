@@ -81,11 +81,10 @@ export class RunStorage implements Storage {
     await this.#base.createIfAbsent(clearedPath(await this.number), Buffer.from("{}\n"));
   }
 
-  /** @throws SluiceError `COORDINATOR_LOST` when another run has taken this one's place. */
-  async assertStands(): Promise<void> {
+  /** False once another run has taken this one's place. */
+  async stands(): Promise<boolean> {
     const number = await this.number;
-    const { standing } = await readRuns(this.#base);
-    if (standing > number) throw new SluiceError("COORDINATOR_LOST", "the run was replaced");
+    return (await readRuns(this.#base)).standing <= number;
   }
 
   async read(path: string): Promise<Uint8Array> {
@@ -159,7 +158,8 @@ export function runStorage(base: Storage): RunStorage {
 
 /** @throws SluiceError `COORDINATOR_LOST` when another run has taken the place of the storage's. */
 export async function assertStands(storage: Storage): Promise<void> {
-  if (storage instanceof RunStorage) await storage.assertStands();
+  if (!(storage instanceof RunStorage) || (await storage.stands())) return;
+  throw new SluiceError("COORDINATOR_LOST", "the run was replaced");
 }
 
 async function readRuns(base: Storage): Promise<Runs> {

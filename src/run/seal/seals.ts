@@ -74,10 +74,12 @@ async function sealOfSuccess(
   storage: Storage,
   { runId }: Pick<Plan, "runId">,
 ): Promise<Seal | undefined> {
+  const own = runStorage(storage);
   // Of a run that took another's place, a process of that one may have written it late.
-  if ((await runStorage(storage).number) > 1) return undefined;
+  if ((await own.number) > 1) return undefined;
   const success = await readJson<Success>(storage, successPath);
-  if (!success) return undefined;
+  // Where another run took this one's place, it is of that one.
+  if (!success || !(await own.stands())) return undefined;
   const { generation, manifest: path, sha256 } = success;
   const bytes = (await storage.stat(path))?.bytes ?? 0;
   const manifest = { path, sha256, bytes };

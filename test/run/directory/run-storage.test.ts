@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
-import { RunStorage, runStorage } from "../../../src/run/directory/run-storage.ts";
+import { assertStands, RunStorage, runStorage } from "../../../src/run/directory/run-storage.ts";
 import { storageConformance } from "../../../src/testing/storage-conformance.ts";
 import { errorOf, pathsOf } from "../run-fixture.ts";
 
@@ -39,8 +39,8 @@ describe("RunStorage", () => {
     await raw.replace("_sluice/plans/000002.json", bytes);
     expect(await early.number).toBe(1);
     expect(await runStorage(raw).number).toBe(2);
-    expect((await errorOf(early.assertStands())).code).toBe("COORDINATOR_LOST");
-    await runStorage(raw).assertStands();
+    expect((await errorOf(assertStands(early))).code).toBe("COORDINATOR_LOST");
+    await assertStands(runStorage(raw));
   });
 
   it("knows which runs before it may have left something", async () => {

@@ -1,8 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { cleanRun } from "../../../src/run/clean.ts";
+import { type RunStorage, runStorage } from "../../../src/run/directory/run-storage.ts";
 import type { JobSpec } from "../../../src/run/job/schema.ts";
-import { abandonRetry } from "../../../src/run/retry/abandon-retry.ts";
+import { readPlan } from "../../../src/run/plan/plan.ts";
+import { abandon, abandonRetry, openRetry } from "../../../src/run/retry/abandon-retry.ts";
 import { readManifest } from "../../../src/run/seal/seals.ts";
 import { memoryRuns, willing } from "../memory-runs.ts";
 import { errorOf, rowsOf } from "../run-fixture.ts";
@@ -103,6 +105,23 @@ describe("what a retry asks", () => {
     expect(await runs.damages()).toEqual([]);
     // The number of a retry that made way is not used again.
     expect(await runs.store("/runs/out").stat("_manifest.g3.json")).toBeDefined();
+  });
+
+  it("is not dropped where its run has no seal, or was replaced with its seals", async () => {
+    const runs = memoryRuns(rowsOf(4));
+    const openStorage = (location: string) => runs.store(location);
+    const outside = openStorage("/runs");
+    const abandonIn = async (storage: RunStorage) =>
+      abandon({ storage, outside, openStorage, plan: await readPlan(storage), worker: "late" });
+    await runs.run(downAfter(1));
+    const first = runStorage(openStorage("/runs/out"));
+    await expect(abandonIn(first)).rejects.toMatchObject({ code: "RUN_OPEN" });
+    await runs.run(refusing([1, 2]));
+    await runs.retry(downAfter(1));
+    expect(await openRetry(first, await readPlan(first))).toBeDefined();
+    await runs.run(willing(), runs.job(), { overwrite: true });
+    await expect(abandonIn(first)).rejects.toMatchObject({ code: "COORDINATOR_LOST" });
+    expect(await runs.damages()).toEqual([]);
   });
 
   it("is dropped with its answers when it is abandoned", async () => {
