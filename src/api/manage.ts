@@ -1,4 +1,4 @@
-import { openBackend } from "../backends/open.ts";
+import { openBackends } from "../backends/registry.ts";
 import { storeFromEnvironment } from "../data/s3/store-options.ts";
 import { absoluteLocation } from "../data/storage/open.ts";
 import type { Json } from "../foundation/json.ts";
@@ -13,6 +13,7 @@ import { readPlan } from "../run/plan/plan.ts";
 import { abandonRetry as abandonRetryOf } from "../run/retry/abandon-retry.ts";
 import type { RetryWhere } from "../run/retry/plan-retry.ts";
 import type { RunResult } from "../run/run-job.ts";
+import { backendContext } from "./backend-context.ts";
 import { dependenciesFor, type PlaceOptions } from "./inspect.ts";
 import { programError } from "./program-words.ts";
 import { type RunOptions, startOptionsOf, surroundingsOf, told } from "./run.ts";
@@ -71,7 +72,7 @@ export async function retry(
 ): Promise<RunResult | undefined> {
   const { where = "failed", reread: given } = options;
   return await started(output, options, async (location, start) => {
-    const { workingDirectory } = start.surroundings;
+    const { workingDirectory } = surroundingsOf(options);
     const reread =
       typeof given === "object" ? { file: absoluteLocation(workingDirectory, given.file) } : given;
     const asked = { where, change: changeBy(options), ...(reread && { reread }) };
@@ -157,23 +158,23 @@ async function managed<T>(
   }
 }
 
-/** With worker processes of this machine, and the stores that the run's job names. */
+/** With the backend, and the stores that the run's job names. */
 async function started<T>(
   output: string,
   options: ResumeOptions,
   start: (location: RunLocation, options: StartOptions) => Promise<T>,
 ): Promise<T> {
   const surroundings = surroundingsOf(options);
-  const { environment, workingDirectory, process } = surroundings;
+  const { environment, workingDirectory } = surroundings;
   const { logger = silentLogger } = options;
-  const backend = openBackend("local", { executable: process.executable, environment, logger });
+  const backends = openBackends(backendContext(surroundings, logger));
   try {
     const location = locateRun(absoluteLocation(workingDirectory, output));
     const given = Object.entries({ ...storeFromEnvironment(environment), ...options.store });
     const asked = Object.fromEntries(given.filter(([, value]) => value !== undefined));
     const { openStorage } = runDependencies(surroundings, logger, asked);
     const { store } = (await readPlan(runStorage(openStorage(location.directory)))).job;
-    const own = startOptionsOf(options, surroundings, backend, { ...store, ...asked });
+    const own = startOptionsOf(options, surroundings, backends, { ...store, ...asked });
     try {
       return await start(location, own);
     } finally {
@@ -182,7 +183,7 @@ async function started<T>(
   } catch (error) {
     throw programError(error);
   } finally {
-    backend.close();
+    backends.close();
   }
 }
 

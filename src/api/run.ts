@@ -1,15 +1,18 @@
 import { resolve } from "node:path";
+import type { BackendContext } from "../backends/context.ts";
 import {
-  type OpenBackend,
-  openBackend,
-  openInsideBackend,
+  engineSteps,
+  type OpenBackends,
+  openBackends,
+  openInside,
   workerEnvironment,
-} from "../backends/open.ts";
+} from "../backends/registry.ts";
 import type { StoreOptions } from "../data/s3/store-options.ts";
 import { openEngine } from "../engines/registry.ts";
 import { isPackageWhole } from "../entry.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { type Logger, silentLogger, textLogger } from "../foundation/logger.ts";
+import { hasDefaultBackend } from "../run/job/backend-name.ts";
 import { jobFromValue } from "../run/job/from-value.ts";
 import { loadJob } from "../run/job/load.ts";
 import type { JobInput, JobSpec } from "../run/job/schema.ts";
@@ -17,9 +20,10 @@ import { type MeasureRequest, previewJob, type RunPreview } from "../run/preview
 import type { RunResult } from "../run/run-job.ts";
 import type { RunEvent } from "../run/status/events.ts";
 import { openProgress } from "../terminal/progress.ts";
+import { backendContext } from "./backend-context.ts";
 import { programError, programEvent, programText } from "./program-words.ts";
 import { engineContext, runDependencies } from "./run-dependencies.ts";
-import { engineSteps, type StartOptions, startRun } from "./start-run.ts";
+import { type StartOptions, startRun } from "./start-run.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { ownTerminal, thisProcess } from "./this-process.ts";
 
@@ -80,12 +84,13 @@ export async function runWith(
 ): Promise<RunResult> {
   const { overwrite = false, fork = false, extend = false, logger = silentLogger } = options;
   const surroundings = surroundingsOf(options);
-  const backend = backendFor(surroundings, logger, functions);
-  // A worker takes as long to start as a job takes to be read and planned.
-  backend.startAhead();
+  const backends = backendsFor(surroundings, logger, functions);
   try {
+    // A worker takes as long to start as a job takes to be read and planned.
+    if (await isLocal(job, surroundings)) backends.of({ backend: "local" }).startAhead();
     const spec = await jobOf(job, surroundings);
-    const own = startOptionsOf(options, surroundings, backend, spec.store);
+    backends.of(spec).startAhead();
+    const own = startOptionsOf(options, surroundings, backends, spec.store);
     try {
       return told(await startRun({ kind: "job", job: spec, overwrite, fork, extend }, own));
     } finally {
@@ -94,22 +99,28 @@ export async function runWith(
   } catch (error) {
     throw programError(error);
   } finally {
-    backend.close();
+    backends.close();
   }
+}
+
+/** True if a job is known to run on this machine before it is read. */
+async function isLocal(job: JobInput | string, surroundings: Surroundings): Promise<boolean> {
+  if (typeof job === "string") return await hasDefaultBackend({ ...surroundings, file: job });
+  return job.backend === undefined || job.backend === "local";
 }
 
 /** What a program's call gives to a run; `close` ends what is shown of it. */
 export function startOptionsOf(
   options: Pick<RunOptions, "install" | "logger" | "onEvent" | "progress" | "signal">,
   surroundings: Surroundings,
-  backend: OpenBackend,
+  backends: OpenBackends,
   store?: StoreOptions,
 ): StartOptions & { close(): void } {
   const { install = true, onEvent } = options;
   const shown = options.progress ? openProgress({}, ownTerminal()) : undefined;
   const logger = options.logger ?? shown?.logger ?? silentLogger;
   return {
-    ...{ surroundings, backend, install },
+    ...{ backendOf: backends.of, install },
     dependencies: runDependencies(surroundings, logger, store),
     logger: tellingLogger(logger, onEvent),
     onEvent: (event) => {
@@ -138,21 +149,21 @@ export function tellingLogger(logger: Logger, onEvent: RunOptions["onEvent"]): L
   };
 }
 
-function backendFor(
+function backendsFor(
   surroundings: Surroundings,
   logger: Logger,
   functions: readonly unknown[],
-): OpenBackend {
-  const { environment, process } = surroundings;
-  const context = { executable: process.executable, environment, logger };
-  if (functions.length === 0) return openBackend("local", context);
-  return openInsideBackend(context, ({ store, env }) => {
-    const own = { ...surroundings, environment: workerEnvironment(environment, env) };
+): OpenBackends {
+  const context = backendContext(surroundings, logger);
+  if (functions.length === 0) return openBackends(context);
+  const inside = openInside(context, ({ store, env }) => {
+    const own = { ...surroundings, environment: workerEnvironment(context.environment, env) };
     return {
       dependencies: runDependencies(own, logger, store),
       engineContext: { ...engineContext(own, logger), functions },
     };
   });
+  return { of: () => inside, close: () => inside.close() };
 }
 
 /** How a program looks at a job before it runs it. */
@@ -182,15 +193,14 @@ export interface PlanOptions
 export async function plan(job: JobInput | string, options: PlanOptions = {}): Promise<RunPreview> {
   const { shownRows = 2, logger = silentLogger, onEvent } = options;
   const surroundings = surroundingsOf(options);
-  const { environment, process } = surroundings;
-  const backend = openBackend("local", { executable: process.executable, environment, logger });
+  const context = backendContext(surroundings, logger);
   try {
     const spec = await jobOf(job, surroundings);
     const preview = await previewJob(spec, runDependencies(surroundings, logger, spec.store), {
       shownRows,
-      workersFor: (spec, rows) => backend.workersFor(spec, rows),
+      backend: openBackends(context).of(spec),
       onEvent: (event) => onEvent?.(programEvent(event)),
-      ...(options.measure !== undefined && { measure: measureOf(options, surroundings, logger) }),
+      ...(options.measure !== undefined && { measure: measureOf(options, context) }),
     });
     return { ...preview, notices: preview.notices.map(programText) };
   } catch (error) {
@@ -200,8 +210,7 @@ export async function plan(job: JobInput | string, options: PlanOptions = {}): P
 
 function measureOf(
   { measure, install = true, signal }: PlanOptions,
-  surroundings: Surroundings,
-  logger: Logger,
+  context: BackendContext,
 ): MeasureRequest {
   if (typeof measure === "number" && !(Number.isSafeInteger(measure) && measure >= 2)) {
     throw new SluiceError("USAGE", `measure must be a whole number of 2 or more, not ${measure}`);
@@ -210,9 +219,10 @@ function measureOf(
   return {
     ...(typeof measure === "number" && { rows: measure }),
     async openEngine(job) {
-      const steps = engineSteps({ surroundings, logger, install, signal: stop });
-      await steps.prepare(job);
-      return openEngine(job.model, steps.contextOf(job));
+      const steps = engineSteps(context);
+      const preparation = { install, logger: context.logger, signal: stop };
+      await steps.prepare(job, preparation);
+      return openEngine(job.model, await steps.contextOf(job, preparation));
     },
     signal: stop,
   };

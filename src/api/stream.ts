@@ -1,4 +1,4 @@
-import { thisMachine, workerEnvironment } from "../backends/open.ts";
+import { engineSteps, thisMachine, workerEnvironment } from "../backends/registry.ts";
 import type { Column } from "../data/columns.ts";
 import type { StageState } from "../engines/engine.ts";
 import { describeEngine, openEngine } from "../engines/registry.ts";
@@ -11,9 +11,9 @@ import { inputRows, type StreamedRow, streamRows } from "../run/execute/stream-r
 import type { JobInput } from "../run/job/schema.ts";
 import { columnsOfFiles } from "../run/output/file-columns.ts";
 import { findInput } from "../run/plan/create-plan.ts";
+import { backendContext } from "./backend-context.ts";
 import { jobOf, type RunOptions, surroundingsOf, tellingLogger } from "./run.ts";
 import { engineContext, runDependencies } from "./run-dependencies.ts";
-import { engineSteps } from "./start-run.ts";
 
 /** A job that is not asked for results: what is read, and what becomes of it. */
 export type InputJob = Pick<JobInput, "input" | "model" | "limit">;
@@ -87,7 +87,8 @@ export async function* streamJob(
   const signal = options.signal ?? new AbortController().signal;
   const context = { ...engineContext(surroundings, logger), functions, signal };
   const telling = tellingLogger(logger, options.onEvent);
-  await engineSteps({ surroundings: given, logger: telling, install, signal }).prepare(job);
+  const steps = engineSteps(backendContext(given, telling));
+  await steps.prepare(job, { install, logger: telling, signal });
   const { cores, freeMemoryBytes } = thisMachine();
   const known = describeEngine(job.model);
   const model = known.sharedAmong?.(job.model, 1, cores, freeMemoryBytes) ?? job.model;

@@ -34,12 +34,11 @@ export function withCallFlags(command: Command, setDescription: string): Command
 
 /** What every command that carries a run out gives to it. */
 export function startOptions(
-  call: Pick<StartOptions, "backend" | "dependencies" | "signal" | "install">,
-  io: CliIo,
+  call: Pick<StartOptions, "backendOf" | "dependencies" | "signal" | "install">,
   { logger, onEvent, onStep }: Progress,
 ): StartOptions {
-  const { backend, dependencies, signal, install } = call;
-  return { surroundings: io, backend, dependencies, signal, install, logger, onEvent, onStep };
+  const { backendOf, dependencies, signal, install } = call;
+  return { backendOf, dependencies, signal, install, logger, onEvent, onStep };
 }
 
 /**

@@ -9,7 +9,7 @@ import type { RunDependencies } from "../run/dependencies.ts";
 import { planPath, successPath } from "../run/directory/layout.ts";
 import { locateRun, type RunLocation } from "../run/directory/locate.ts";
 import { runStorage } from "../run/directory/run-storage.ts";
-import { readPlan } from "../run/plan/plan.ts";
+import { type Plan, readPlan } from "../run/plan/plan.ts";
 import type { CliIo } from "./io.ts";
 
 /** A run that a command was given. */
@@ -55,13 +55,17 @@ export async function openTarget(run: string, io: CliIo, logger?: Logger): Promi
  * The same run, with object stores as its job has them where neither options nor environment do:
  * its input may lie in one.
  */
-export async function withOwnStores(target: RunTarget, io: CliIo): Promise<RunTarget> {
-  const { store } = (await readPlan(target.storage)).job;
-  if (!store) return target;
+export async function withOwnStores(
+  target: RunTarget,
+  io: CliIo,
+): Promise<RunTarget & { plan: Plan }> {
+  const plan = await readPlan(target.storage);
+  const { store } = plan.job;
+  if (!store) return { ...target, plan };
   const given = Object.entries(storeFromEnvironment(io.environment));
   const own = { ...store, ...Object.fromEntries(given.filter(([, value]) => value !== undefined)) };
   const dependencies = runDependencies(io, target.dependencies.logger, own);
-  return { ...target, dependencies };
+  return { ...target, dependencies, plan };
 }
 
 /** Where a run lies that is named by its output or by its job file. */

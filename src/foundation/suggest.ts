@@ -30,3 +30,21 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
   }
   return best;
 }
+
+/**
+ * Says that a value is none of those that there are, with the one that was most likely meant.
+ *
+ * @example
+ * oneOf("lokal", ["local"]); // 'must be one of local, not "lokal"; did you mean local?'
+ */
+export function oneOf(value: unknown, known: readonly string[]): string {
+  const meant = typeof value === "string" ? nearest(value, known) : undefined;
+  const suggestion = meant === undefined ? "" : `; did you mean ${meant}?`;
+  return `must be one of ${known.join(", ")}, not ${shown(value)}${suggestion}`;
+}
+
+/** A value as errors show it. */
+export function shown(value: unknown): string {
+  const text = JSON.stringify(value) ?? "nothing";
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+}

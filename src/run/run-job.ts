@@ -11,7 +11,12 @@ import type { RunDependencies } from "./dependencies.ts";
 import { manifestPathOf, reportPath } from "./directory/layout.ts";
 import { removeStaleLeftovers } from "./directory/leftovers.ts";
 import type { RunLocation } from "./directory/locate.ts";
-import { type Backend, isCancellation } from "./dispatch/backend.ts";
+import {
+  type Backend,
+  type BackendOf,
+  isCancellation,
+  type Preparation,
+} from "./dispatch/backend.ts";
 import type { DispatchEnd } from "./dispatch/dispatch.ts";
 import { generationNotices } from "./job/generation.ts";
 import type { JobSpec } from "./job/schema.ts";
@@ -43,15 +48,13 @@ import {
 } from "./status/summary.ts";
 
 export interface RunJobOptions {
-  backend: Backend;
+  backendOf: BackendOf;
   /** The input may have grown since it was planned: a sealed run is not compared with it. */
   isExtended?: boolean;
   overwrite: boolean;
   fork: boolean;
-  /** Called before a new run is planned; what it throws prevents that. */
-  beforePlan?(job: JobSpec): Promise<void>;
-  /** Called before workers start, when there is something to do: fetches engine and model. */
-  prepare(job: JobSpec): Promise<void>;
+  /** How engine and model are fetched, before workers start, if there is something to do. */
+  preparation: Preparation;
   onEvent(event: RunEvent): void;
   /** Aborted to stop cleanly; its reason, if it is a SluiceError, says why. */
   signal: AbortSignal;
@@ -84,10 +87,12 @@ export async function runJob(
   options: RunJobOptions,
 ): Promise<OpenedResult> {
   const startedMs = dependencies.clock.monotonic();
-  const { backend, onEvent } = options;
+  const { backendOf, preparation, onEvent } = options;
+  const backend = backendOf(job);
   const opened = await openOrPlan(job, dependencies, {
     ...options,
     workersFor: async (spec, rows) => (await backend.workersFor(spec, rows)).workers,
+    beforePlan: (spec) => backend.check(spec, preparation),
   });
   const { context, location } = opened;
   const seconds = () => (dependencies.clock.monotonic() - startedMs) / 1000;
@@ -105,8 +110,7 @@ export async function runJob(
   const id = context.worker;
   const { storage, clock } = context;
   const { processes } = dependencies;
-  const { workersFor } = backend;
-  const present = await withSharedLimits(opened.job, context.plan.rows, workersFor);
+  const present = await withSharedLimits(opened.job, context.plan.rows, backend);
   const coordinator = await Coordinator.rule({
     ...{ storage, clock, processes, id },
     job: present.job,
@@ -119,7 +123,7 @@ export async function runJob(
       assertRules: () => coordinator.assertRules(),
     });
   try {
-    const run = { ...opened, ...present, totalRows: context.plan.rows, seal };
+    const run = { ...opened, ...present, backend, totalRows: context.plan.rows, seal };
     return { ...(await carryOut(run, coordinator, options, seconds)), opened };
   } catch (error) {
     onEvent({ type: "notice", message: asSluiceError(error).message });
@@ -131,6 +135,7 @@ export async function runJob(
 
 /** A run with what is settled for this call. */
 export interface PresentRun extends OpenedRun {
+  backend: Backend;
   workers: number;
   notices: string[];
   /** Rows of the whole run, of which a share of failed ones is taken; a retry asks only some. */
@@ -146,9 +151,9 @@ export interface PresentRun extends OpenedRun {
 export async function withSharedLimits(
   job: JobSpec,
   rows: number,
-  workersFor: Backend["workersFor"],
+  backend: Pick<Backend, "workersFor">,
 ) {
-  const chosen = await workersFor(job, rows);
+  const chosen = await backend.workersFor(job, rows);
   const { workers, threads, freeMemoryBytes } = chosen;
   const notices = [...generationNotices(job.generation), ...reuseNotices(job), ...chosen.notices];
   const { sharedAmong, notices: noticesOf } = describeEngine(job.model);
@@ -157,7 +162,7 @@ export async function withSharedLimits(
   return { job: { ...job, model }, workers, notices };
 }
 
-type CarryOutOptions = Pick<RunJobOptions, "backend" | "prepare" | "onEvent" | "signal">;
+type CarryOutOptions = Pick<RunJobOptions, "preparation" | "onEvent" | "signal">;
 
 /** Has the backend run what is not committed yet, and seals. */
 export async function carryOut(
@@ -217,9 +222,9 @@ async function dispatch(
   run: PresentRun,
   pending: Pending,
   coordinator: Coordinator,
-  { backend, prepare, onEvent, signal }: CarryOutOptions,
+  { preparation, onEvent, signal }: CarryOutOptions,
 ): Promise<{ end?: DispatchEnd; engine: Manifest["engine"] }> {
-  const { context, job } = run;
+  const { context, job, backend } = run;
   if (pending.tasks.length === 0) return { engine: null };
   const isWeak = context.storage.createsOnce === false;
   const commits = isWeak ? new ProposedCommits(context, coordinator) : undefined;
@@ -234,9 +239,9 @@ async function dispatch(
       for (const message of told) onEvent({ type: "notice", message });
       const notice = await hostedNotice(context);
       if (notice !== undefined) onEvent({ type: "notice", message: notice });
-      await prepare(job);
+      await backend.prepare(job, preparation);
     }
-    const ended = runPending(run, pending, backend, AbortSignal.any(signals), (event) => {
+    const ended = runPending(run, pending, AbortSignal.any(signals), (event) => {
       onEvent(event);
       budget?.hear(event);
       commits?.hear(event);
@@ -259,9 +264,8 @@ async function tellOfFirstRows(
 }
 
 async function runPending(
-  { context, location, job, workers, totalRows }: PresentRun,
+  { context, location, job, backend, workers, totalRows }: PresentRun,
   pending: Pending,
-  backend: Backend,
   signal: AbortSignal,
   onEvent: (event: RunEvent) => void,
 ): Promise<{ end: DispatchEnd; engine: Manifest["engine"] }> {

@@ -1,6 +1,8 @@
 import { type Channel, channelPair } from "../../src/foundation/channel.ts";
 import { noUsage } from "../../src/foundation/inference.ts";
+import { silentLogger } from "../../src/foundation/logger.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
+import type { Preparation } from "../../src/run/dispatch/backend.ts";
 import { Dispatcher, type DispatchOptions } from "../../src/run/dispatch/dispatch.ts";
 import type { RunEvent } from "../../src/run/status/events.ts";
 import { type FromWorker, protocolVersion, type ToWorker } from "../../src/run/worker/protocol.ts";
@@ -130,3 +132,10 @@ export async function untilStarted(
     restartMs,
   );
 }
+
+/** For backends that prepare nothing. */
+export const nothingPrepared: Preparation = {
+  install: false,
+  logger: silentLogger,
+  signal: new AbortController().signal,
+};

@@ -25,6 +25,7 @@ import type { RunEvent } from "../../src/run/status/events.ts";
 import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
 import { serveWorker } from "../../src/run/worker/serve.ts";
 import { type VirtualClock, virtualClock } from "../../src/testing/virtual-clock.ts";
+import { nothingPrepared } from "./dispatching.ts";
 import { linesOf, pathsOf } from "./run-fixture.ts";
 import { responseOf, type ScriptedEngine, scriptedEngine } from "./scripted-engine.ts";
 
@@ -193,12 +194,13 @@ export class MemoryRuns {
 
   #optionsOf(engine: ScriptedEngine, dependencies: RunDependencies) {
     return {
-      backend: localBackend({
-        machine: { cores: 4, memoryBytes: 2 ** 40 },
-        startWorker: async (location, _job, generation) =>
-          workerOf(dependencies, location, generation, engine),
-      }),
-      prepare: async () => {},
+      backendOf: () =>
+        localBackend({
+          machine: { cores: 4, memoryBytes: 2 ** 40 },
+          startWorker: async (location, _job, generation) =>
+            workerOf(dependencies, location, generation, engine),
+        }),
+      preparation: nothingPrepared,
       onEvent: (event: RunEvent) => void this.events.push(event),
       signal: new AbortController().signal,
     };

@@ -27,6 +27,7 @@ import { type RunResult, runJob } from "../../src/run/run-job.ts";
 import type { RunEvent } from "../../src/run/status/events.ts";
 import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
 import { serveWorker } from "../../src/run/worker/serve.ts";
+import { nothingPrepared } from "./dispatching.ts";
 
 /** A process that lives as long as its name is not among the dead. */
 export function processesOf(pid: number, dead: ReadonlySet<number> = new Set()): Processes {
@@ -135,10 +136,10 @@ export function carriedOut(
   overwrite = false,
 ): Promise<RunResult> {
   return runJob(job, dependencies, {
-    backend: backend(dependencies),
+    backendOf: () => backend(dependencies),
     overwrite,
     fork: false,
-    prepare: async () => {},
+    preparation: nothingPrepared,
     onEvent,
     signal,
   });
@@ -157,8 +158,8 @@ export async function retriedWith(
   const result = await runRetry(location, dependencies, {
     where: "failed",
     change: async (job) => jobSchema.parse({ ...job, ...changes }),
-    backend: backend(dependencies),
-    prepare: async () => {},
+    backendOf: () => backend(dependencies),
+    preparation: nothingPrepared,
     onEvent() {},
     signal: new AbortController().signal,
   });

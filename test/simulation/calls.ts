@@ -10,6 +10,7 @@ import { runRetry } from "../../src/run/retry/run-retry.ts";
 import { type RunResult, runJob } from "../../src/run/run-job.ts";
 import { sealUnderRule } from "../../src/run/seal/seal-under-rule.ts";
 import { workOnTasks } from "../../src/run/worker/fixed-tasks.ts";
+import { nothingPrepared } from "../run/dispatching.ts";
 import { type Actor, ends } from "./actor.ts";
 import { type CallEnd, describeEnd } from "./call-end.ts";
 import type { World } from "./world.ts";
@@ -52,11 +53,12 @@ export function callRetry(
 /** What `run` and `retry` take alike. */
 function sharedOptions(world: World, actor: Actor, signal: AbortSignal) {
   return {
-    backend: localBackend({
-      machine: { cores: 4, memoryBytes: 2 ** 40 },
-      startWorker: async (_location, _job, generation) => world.startWorker(actor, generation),
-    }),
-    prepare: async () => {},
+    backendOf: () =>
+      localBackend({
+        machine: { cores: 4, memoryBytes: 2 ** 40 },
+        startWorker: async (_location, _job, generation) => world.startWorker(actor, generation),
+      }),
+    preparation: nothingPrepared,
     onEvent: () => {},
     signal,
   };

@@ -13,7 +13,7 @@ export interface Machine {
   freeMemoryBytes?: number;
 }
 
-export interface LocalBackendOptions {
+export interface LocalBackendOptions extends Partial<Pick<Backend, "check" | "prepare">> {
   machine: Machine;
   /** The GPUs of each worker of a job; default: none are given out. */
   groupsFor?(job: JobSpec): Promise<DeviceGroups>;
@@ -34,8 +34,9 @@ const rowsPerWorker = 100_000;
 /** A pool of worker processes on this machine, with tasks handed out as workers have room. */
 export function localBackend(options: LocalBackendOptions): Backend {
   const { machine, groupsFor, startWorker } = options;
+  const { check = async () => {}, prepare = async () => {} } = options;
   return {
-    name: "local",
+    ...{ name: "local", check, prepare },
     workersFor: async (job, rows) => localWorkers(job, rows, machine, await groupsFor?.(job)),
     run: (run) => dispatchLocally(run, startWorker),
   };

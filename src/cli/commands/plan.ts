@@ -1,5 +1,7 @@
 import type { Command } from "commander";
+import { backendContext } from "../../api/backend-context.ts";
 import { runDependencies } from "../../api/run-dependencies.ts";
+import { engineSteps, openBackends } from "../../backends/registry.ts";
 import type { Engine } from "../../engines/engine.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { Advice, AdviceFacts } from "../../run/advise/advise.ts";
@@ -9,7 +11,6 @@ import { openProgress, type Progress } from "../../terminal/progress.ts";
 import { counted } from "../../terminal/quantities.ts";
 import { type CliIo, write } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
-import { localPool } from "../local-pool.ts";
 import { secondsOf } from "../time-span.ts";
 import { untilSignal } from "../until-signal.ts";
 
@@ -156,12 +157,12 @@ async function preview(
     import("../../run/preview/preview.ts"),
     import("../plan-view.ts"),
   ]);
-  const pool = localPool(io, progress.logger);
+  const backend = openBackends(backendContext(io, progress.logger)).of(job);
   const { shownRows, measuredRows: rows } = options;
   const previewed = (signal?: AbortSignal) =>
     previewJob(job, runDependencies(io, progress.logger, job.store), {
       shownRows,
-      workersFor: (spec, count) => pool.workersFor(spec, count),
+      backend,
       onEvent: progress.onEvent,
       ...(signal && {
         measure: {
@@ -193,14 +194,12 @@ async function openedEngine(
   progress: Progress,
   signal: AbortSignal,
 ): Promise<Engine> {
-  const [{ engineSteps }, { openEngine }] = await Promise.all([
-    import("../../api/start-run.ts"),
-    import("../../engines/registry.ts"),
-  ]);
+  const { openEngine } = await import("../../engines/registry.ts");
   const { logger, onStep } = progress;
-  const steps = engineSteps({ surroundings: io, logger, signal, install, onStep });
-  await steps.prepare(job);
-  return openEngine(job.model, steps.contextOf(job));
+  const steps = engineSteps(backendContext(io, logger));
+  const preparation = { install, logger, signal, onStep };
+  await steps.prepare(job, preparation);
+  return openEngine(job.model, await steps.contextOf(job, preparation));
 }
 
 async function freeze(
@@ -218,12 +217,12 @@ async function freeze(
     ],
   );
   const dependencies = runDependencies(io, progress.logger, asked.store);
-  const pool = localPool(io, progress.logger);
+  const backend = openBackends(backendContext(io, progress.logger)).of(asked);
   const { context, location } = await withStdin(asked, dependencies, io, (job) =>
     openOrPlan(job, dependencies, {
       overwrite: false,
       fork: false,
-      workersFor: async (spec, rows) => (await pool.workersFor(spec, rows)).workers,
+      workersFor: async (spec, rows) => (await backend.workersFor(spec, rows)).workers,
       onEvent: progress.onEvent,
     }),
   );

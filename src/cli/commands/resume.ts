@@ -1,8 +1,10 @@
 import type { Command } from "commander";
+import { backendContext } from "../../api/backend-context.ts";
+import { openBackends } from "../../backends/registry.ts";
+import { rulingCoordinator } from "../../run/coordinate/coordinator.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import { openProgress } from "../../terminal/progress.ts";
 import type { CliIo } from "../io.ts";
-import { localPool } from "../local-pool.ts";
 import { type CallFlags, endCall, startOptions, withCallFlags } from "../run-call.ts";
 import { openTarget, runArgument, withOwnStores } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
@@ -19,13 +21,16 @@ export function register(command: Command, given: CliIo): void {
 
 async function resume(run: string, options: CallFlags, io: CliIo): Promise<void> {
   const progress = openProgress(options, io);
-  const { location, dependencies } = await withOwnStores(
+  const { location, dependencies, storage, plan } = await withOwnStores(
     await openTarget(run, io, progress.logger),
     io,
   );
-  const backend = localPool(io, progress.logger);
-  backend.startAhead();
+  const backends = openBackends(backendContext(io, progress.logger));
   try {
+    // The last call may have gone on elsewhere than the plan says.
+    const stored = (await rulingCoordinator(storage))?.job ?? plan.job;
+    const isChanged = options.set?.some((set) => set.startsWith("backend="));
+    if (!isChanged) backends.of(stored).startAhead();
     const [{ startRun }, { changedJob }] = await Promise.all([
       import("../../api/start-run.ts"),
       import("../../run/job/change.ts"),
@@ -35,13 +40,13 @@ async function resume(run: string, options: CallFlags, io: CliIo): Promise<void>
     const ended = await untilSignal(io, progress.logger, (signal) =>
       startRun(
         { kind: "resume", location, change },
-        startOptions({ ...options, backend, dependencies, signal }, io, progress),
+        startOptions({ ...options, backendOf: backends.of, dependencies, signal }, progress),
       ),
     );
     progress.close();
     await endCall(ended, dependencies, options, io);
   } finally {
     progress.close();
-    backend.close();
+    backends.close();
   }
 }

@@ -1,6 +1,8 @@
 import type { Command } from "commander";
 import { Option } from "commander";
+import { backendContext } from "../../api/backend-context.ts";
 import { startRun } from "../../api/start-run.ts";
+import { openBackends } from "../../backends/registry.ts";
 import { absoluteLocation } from "../../data/storage/open.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { silentLogger } from "../../foundation/logger.ts";
@@ -9,7 +11,6 @@ import type { RetryWhere } from "../../run/retry/plan-retry.ts";
 import { openProgress } from "../../terminal/progress.ts";
 import { counted } from "../../terminal/quantities.ts";
 import { type CliIo, write } from "../io.ts";
-import { localPool } from "../local-pool.ts";
 import { type CallFlags, endCall, startOptions, withCallFlags } from "../run-call.ts";
 import { openTarget, runArgument, withOwnStores } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
@@ -48,7 +49,7 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
     await openTarget(run, io, progress.logger),
     io,
   );
-  const backend = localPool(io, progress.logger);
+  const backends = openBackends(backendContext(io, progress.logger));
   try {
     const { result, exitCode } = await untilSignal(io, progress.logger, (signal) =>
       startRun(
@@ -57,7 +58,7 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
           ...(options.reread && { reread: rereadFrom(options.reread, io) }),
           change: (stored) => changedJob(stored, {}, options.set ?? []),
         },
-        startOptions({ ...options, backend, dependencies, signal }, io, progress),
+        startOptions({ ...options, backendOf: backends.of, dependencies, signal }, progress),
       ),
     );
     progress.close();

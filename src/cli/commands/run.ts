@@ -1,13 +1,15 @@
 import type { Command } from "commander";
+import { backendContext } from "../../api/backend-context.ts";
+import type { StartOptions } from "../../api/start-run.ts";
+import { type OpenBackends, openBackends } from "../../backends/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { RunDependencies } from "../../run/dependencies.ts";
-import type { Backend } from "../../run/dispatch/backend.ts";
+import { hasDefaultBackend } from "../../run/job/backend-name.ts";
 import type { LoadedJob } from "../../run/job/load.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import { openProgress, type Progress } from "../../terminal/progress.ts";
 import type { CliIo } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
-import { localPool } from "../local-pool.ts";
 import { report } from "../report.ts";
 import { type EndedCall, endCall, startOptions } from "../run-call.ts";
 import { untilSignal } from "../until-signal.ts";
@@ -62,15 +64,25 @@ export async function run(
 ): Promise<void> {
   const shownRows = shownRowsOf(options);
   const progress = openProgress(options, io);
-  const backend = localPool(io, progress.logger);
-  // A worker takes as long to start as a job takes to be read and planned: what that needs is
-  // loaded after this, beside the worker's own start.
-  backend.startAhead();
+  const backends = openBackends(backendContext(io, progress.logger));
   try {
-    await runJobOf(options, io, progress, { backend, readJob, shownRows });
+    // A worker takes as long to start as a job takes to be read and planned: what that needs is
+    // loaded after this, beside the worker's own start.
+    if (await isLocal(options, io)) backends.of({ backend: "local" }).startAhead();
+    await runJobOf(options, io, progress, { backends, readJob, shownRows });
   } finally {
-    backend.close();
+    backends.close();
   }
+}
+
+/** True if the job is known to run on this machine before it is read. */
+function isLocal(options: JobOptionValues, io: CliIo): Promise<boolean> {
+  const { environment, workingDirectory } = io;
+  return hasDefaultBackend({
+    ...{ environment, workingDirectory, file: options.config as string | undefined },
+    sets: (options.set as readonly string[] | undefined) ?? [],
+    flags: { backend: options.backend as string | undefined },
+  });
 }
 
 function shownRowsOf({ show }: RunOptions): number {
@@ -86,17 +98,18 @@ async function runJobOf(
   options: RunOptions & JobOptionValues,
   io: CliIo,
   progress: Progress,
-  { backend, readJob, shownRows }: { backend: Backend; readJob: ReadJob; shownRows: number },
+  { backends, readJob, shownRows }: { backends: OpenBackends; readJob: ReadJob; shownRows: number },
 ): Promise<void> {
   const notice = (message: string) => progress.onEvent({ type: "notice", message });
   const { job: asked, originOf } = await readJob(options, io, notice);
+  backends.of(asked).startAhead();
   const { runDependencies } = await import("../../api/run-dependencies.ts");
   const dependencies = runDependencies(io, progress.logger, asked.store);
   let ended: EndedCall;
   try {
     const { withStdin } = await import("../spool.ts");
     ended = await withStdin(asked, dependencies, io, (job) =>
-      carryOut(job, dependencies, { ...options, backend }, io, progress),
+      carryOut(job, dependencies, { ...options, backendOf: backends.of }, io, progress),
     );
   } catch (error) {
     const { withJobLine } = await import("../../run/job/problem.ts");
@@ -122,7 +135,7 @@ async function runJobOf(
 async function carryOut(
   job: JobSpec,
   dependencies: RunDependencies,
-  options: RunOptions & { backend: Backend },
+  options: RunOptions & Pick<StartOptions, "backendOf">,
   io: CliIo,
   progress: Progress,
 ) {
@@ -131,7 +144,7 @@ async function carryOut(
   return untilSignal(io, progress.logger, (signal) =>
     startRun(
       { kind: "job", job, overwrite, fork, extend },
-      startOptions({ ...options, dependencies, signal }, io, progress),
+      startOptions({ ...options, dependencies, signal }, progress),
     ),
   );
 }

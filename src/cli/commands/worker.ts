@@ -55,24 +55,30 @@ async function workOnFixedTasks(
   options: WorkerOptions,
   io: CliIo,
 ): Promise<void> {
-  const [{ workOnTasks }, { processOf }, { openProgress }, { engineSteps }] = await Promise.all([
-    import("../../run/worker/fixed-tasks.ts"),
-    import("../local-pool.ts"),
-    import("../../terminal/progress.ts"),
-    import("../../api/start-run.ts"),
-  ]);
+  const [{ workOnTasks }, { engineSteps, openWorkers }, { openProgress }, { backendContext }] =
+    await Promise.all([
+      import("../../run/worker/fixed-tasks.ts"),
+      import("../../backends/registry.ts"),
+      import("../../terminal/progress.ts"),
+      import("../../api/backend-context.ts"),
+    ]);
   const progress = openProgress({}, io);
   const { logger, onEvent } = progress;
   const stop = new AbortController();
   const ignore = io.onSignal(() => stop.abort(new SluiceError("RUN_CANCELED")));
   const { signal } = stop;
-  const { check } = engineSteps({ surroundings: io, logger, signal, install: false });
+  const context = backendContext(io, logger);
+  const { check } = engineSteps(context);
   try {
     const { tasks, share } = options;
     const isSuccess = await workOnTasks(serving, {
       ...(tasks !== undefined && { tasks }),
       ...(share !== undefined && { share }),
-      ...{ onEvent, logger, signal, check, startWorker: processOf(io) },
+      ...{ onEvent, logger, signal },
+      check: (job) => check(job, { install: false, logger, signal }),
+      // As the pool of sluice run starts its own.
+      startWorker: ({ job, generation }, directory, log, index) =>
+        openWorkers({ ...context, logger: log }).start(directory, job, generation, index),
     });
     if (!isSuccess) io.setExitCode(exitCodes.failedRows);
   } finally {

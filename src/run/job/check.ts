@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
-import { nearest } from "../../foundation/suggest.ts";
+import { nearest, oneOf, shown } from "../../foundation/suggest.ts";
 import type { JobDraft } from "./draft.ts";
 import { goneKeys } from "./kinds.ts";
 import type { Problem } from "./problem.ts";
@@ -85,11 +85,11 @@ function explain(issue: Issue, above: readonly string[], draft: JobDraft): Probl
         at(
           value === undefined
             ? missing(path)
-            : `must be ${article(issue.expected)}, not ${show(value)}`,
+            : `must be ${article(issue.expected)}, not ${shown(value)}`,
         ),
       ];
     case "invalid_value":
-      return [at(value === undefined ? missing(path) : notOneOf(value, issue.values.map(String)))];
+      return [at(value === undefined ? missing(path) : oneOf(value, issue.values.map(String)))];
     case "invalid_union":
       return explainUnion(issue, path, value, draft);
     case "too_small":
@@ -100,8 +100,8 @@ function explain(issue: Issue, above: readonly string[], draft: JobDraft): Probl
       return [
         at(
           issue.format === "url"
-            ? `${show(value)} is not a web address`
-            : `${issue.message}, not ${show(value)}`,
+            ? `${shown(value)} is not a web address`
+            : `${issue.message}, not ${shown(value)}`,
         ),
       ];
     default:
@@ -122,7 +122,7 @@ function explainUnion(
   if (issue.errors.length === 0 && engines.length > 0) {
     const key = isAtEngine ? path : [...path, "engine"];
     const message =
-      value === undefined ? `is missing; one of ${engines.join(", ")}` : notOneOf(value, engines);
+      value === undefined ? `is missing; one of ${engines.join(", ")}` : oneOf(value, engines);
     return [{ code: "JOB_INVALID", path: key, message, origin: draft.originOf(key) }];
   }
   // The form that was meant is the one whose own type fits: its faults lie deeper.
@@ -135,7 +135,7 @@ function explainUnion(
   const message =
     value === undefined
       ? missing(path)
-      : `must be ${[...new Set(expected)].join(" or ")}, not ${show(value)}`;
+      : `must be ${[...new Set(expected)].join(" or ")}, not ${shown(value)}`;
   return [{ code: "JOB_INVALID", path, message, origin: draft.originOf(path) }];
 }
 
@@ -176,12 +176,6 @@ function unknownKey(key: string, path: readonly string[], draft: JobDraft): stri
     : `is not a key here; did you mean ${meant}?`;
 }
 
-function notOneOf(value: unknown, known: readonly string[]): string {
-  const meant = typeof value === "string" ? nearest(value, known) : undefined;
-  const suggestion = meant === undefined ? "" : `; did you mean ${meant}?`;
-  return `must be one of ${known.join(", ")}, not ${show(value)}${suggestion}`;
-}
-
 function bound(
   origin: string,
   side: string,
@@ -206,9 +200,4 @@ function article(type: string): string {
     null: "null",
   };
   return names[type] ?? type;
-}
-
-function show(value: unknown): string {
-  const text = JSON.stringify(value) ?? "nothing";
-  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }

@@ -17,7 +17,7 @@ import { planPath } from "../directory/layout.ts";
 import { locateRun } from "../directory/locate.ts";
 import { readJson } from "../directory/records.ts";
 import { runStorage } from "../directory/run-storage.ts";
-import type { WorkersChoice } from "../dispatch/backend.ts";
+import type { Backend } from "../dispatch/backend.ts";
 import { fetchingFiles } from "../execute/fetching-engine.ts";
 import { answersOf, differingAnswers } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
@@ -53,7 +53,7 @@ import { type StandingSample, standingSample } from "./standing-sample.ts";
 export interface PreviewOptions {
   /** First rows whose requests are shown. */
   shownRows: number;
-  workersFor(job: JobSpec, rows: number): Promise<WorkersChoice>;
+  backend: Pick<Backend, "workersFor">;
   onEvent(event: RunEvent): void;
   /** Really ask some rows, to estimate from what they cost; default: nothing is asked. */
   measure?: MeasureRequest;
@@ -141,11 +141,11 @@ export async function previewJob(
   dependencies: RunDependencies,
   options: PreviewOptions,
 ): Promise<RunPreview> {
-  const { onEvent, workersFor, shownRows } = options;
+  const { backend, onEvent, shownRows } = options;
   const { context } = await openOrPlan(job, withoutStorage(dependencies), {
     overwrite: false,
     fork: false,
-    workersFor: async (spec, rows) => (await workersFor(spec, rows)).workers,
+    workersFor: async (spec, rows) => (await backend.workersFor(spec, rows)).workers,
     onEvent,
   });
   const { plan } = context;
@@ -154,7 +154,7 @@ export async function previewJob(
   const first = (await firstRows(context, shownRows)).map((row) =>
     askedRow(promptSet, new RowFiles(plan.job), row),
   );
-  const { workers, notices } = await withSharedLimits(job, plan.rows, workersFor);
+  const { workers, notices } = await withSharedLimits(job, plan.rows, backend);
   const standing = await standingRun(await identifiedJob(job), context, dependencies);
   const facts = { job, plan, sampled };
   const estimate = options.measure

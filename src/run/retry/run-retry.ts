@@ -21,7 +21,7 @@ import {
 } from "./plan-retry.ts";
 import { sealRetry } from "./seal-retry.ts";
 
-type CarryOutOptions = Pick<RunJobOptions, "backend" | "prepare" | "onEvent" | "signal">;
+type CarryOutOptions = Pick<RunJobOptions, "backendOf" | "preparation" | "onEvent" | "signal">;
 
 export interface RunRetryOptions extends CarryOutOptions {
   where: RetryWhere;
@@ -44,7 +44,13 @@ export async function runRetry(
   options: RunRetryOptions,
 ): Promise<RunResult | undefined> {
   const storage = runStorage(dependencies.openStorage(location.directory));
-  const { job } = await retriedJob(storage, options.change);
+  const { backendOf, preparation } = options;
+  const { job } = await retriedJob(storage, async (stored) => {
+    const changed = await options.change(stored);
+    // Once planned, a retry keeps its model until it is finished.
+    await backendOf(changed).check(changed, preparation);
+    return changed;
+  });
   const { where, reread } = options;
   const request: RetryRequest = { where, job, ...(reread && { reread }) };
   const findTasks = reread && mendedTasks(storage, dependencies, request, options.onEvent);
@@ -85,6 +91,7 @@ export async function runGeneration(
   const outside = openStorage(location.outside);
   const id = sortableId(clock, random);
   const { job } = request;
+  const backend = options.backendOf(job);
   // Led before it is planned: a cleaning would take the tasks of a retry without a plan away.
   const coordinator = await Coordinator.rule({ storage, clock, processes, id, job });
   try {
@@ -95,8 +102,7 @@ export async function runGeneration(
     if (!found) return undefined;
     const context = runContext(location, found.plan, dependencies, id, storage);
     const opened = { context, location, job: found.plan.job };
-    const { workersFor } = options.backend;
-    const present = await withSharedLimits(opened.job, found.plan.rows, workersFor);
+    const present = await withSharedLimits(opened.job, found.plan.rows, backend);
     const seal = (engine: Manifest["engine"]) =>
       sealRetry(context, found.base, {
         engine,
@@ -104,7 +110,7 @@ export async function runGeneration(
         assertRules: () => coordinator.assertRules(),
       });
     const seconds = () => (clock.monotonic() - startedMs) / 1000;
-    const run = { ...opened, ...present, totalRows: rowsAfter(found), seal };
+    const run = { ...opened, ...present, backend, totalRows: rowsAfter(found), seal };
     return withHint(await carryOut(run, coordinator, options, seconds), location, request);
   } finally {
     await coordinator.end();

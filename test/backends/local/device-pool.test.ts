@@ -17,6 +17,7 @@ import type { FromWorker, ToWorker } from "../../../src/run/worker/protocol.ts";
 import { type ServeOptions, serveWorker } from "../../../src/run/worker/serve.ts";
 import { engineContext } from "../../engines/engine-context.ts";
 import { standInDriver, threeGpus } from "../../engines/stand-in-driver.ts";
+import { nothingPrepared } from "../../run/dispatching.ts";
 import { dependenciesOf, preparedRun, scratchFolder } from "../../run/whole-run.ts";
 
 type LlamaOptions = Partial<Extract<JobInput["model"], { engine: "llama" }>>;
@@ -181,9 +182,9 @@ describe("a run on a machine with three GPUs", () => {
     const { job, location, dependencies } = preparedRun(scratchFolder(), rows, { model });
     const [started, opened]: [Opened, Opened] = [[], []];
     const { summary } = await runJob(job, dependencies, {
-      backend: gpuBackend(poolOf(), started, opened),
+      backendOf: () => gpuBackend(poolOf(), started, opened),
       ...{ overwrite: false, fork: false },
-      prepare: async () => {},
+      preparation: nothingPrepared,
       onEvent() {},
       signal: new AbortController().signal,
     });

@@ -12,7 +12,7 @@ import { carriedOut, preparedRun, scratchFolder, type WholeRun } from "../whole-
 const preview = ({ job, dependencies }: WholeRun, changes: Partial<JobInput> = {}, shownRows = 2) =>
   previewJob(jobSchema.parse({ ...job, ...changes }), dependencies, {
     shownRows,
-    workersFor: async () => ({ workers: 3, notices: ["a notice"] }),
+    backend: { workersFor: async () => ({ workers: 3, notices: ["a notice"] }) },
     onEvent() {},
   });
 
@@ -183,7 +183,7 @@ describe("previewJob with a measurement", () => {
   const measured = (run: WholeRun, count: number) =>
     previewJob(run.job, run.dependencies, {
       shownRows: 0,
-      workersFor: async () => ({ workers: 1, notices: [] }),
+      backend: { workersFor: async () => ({ workers: 1, notices: [] }) },
       onEvent() {},
       measure: {
         rows: count,

@@ -1,39 +1,22 @@
 import { getCompileCacheDir } from "node:module";
 import { availableParallelism, freemem, totalmem } from "node:os";
 import { dirname } from "node:path";
-import { entryCommand } from "../entry.ts";
-import { lazily } from "../foundation/lazily.ts";
-import { limits } from "../foundation/limits.ts";
-import type { Logger } from "../foundation/logger.ts";
-import type { Backend } from "../run/dispatch/backend.ts";
-import type { JobSpec } from "../run/job/schema.ts";
-import type { InsideWorkerContext } from "./local/inside-worker.ts";
-import type { LocalBackendOptions, Machine } from "./local/local.ts";
-import { WorkerStarter } from "./local/worker-starter.ts";
+import { entryCommand } from "../../entry.ts";
+import { lazily } from "../../foundation/lazily.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { Backend } from "../../run/dispatch/backend.ts";
+import type { JobSpec } from "../../run/job/schema.ts";
+import type { BackendContext, OpenBackend } from "../context.ts";
+import { engineSteps } from "./engine-steps.ts";
+import type { InsideWorkerContext } from "./inside-worker.ts";
+import type { LocalBackendOptions, Machine } from "./local.ts";
+import { WorkerStarter } from "./worker-starter.ts";
 
 // A worker is started ahead before anything is loaded that only a run needs: both load it at once
 // then, side by side. So the rest is imported by the first call that needs it.
 
 /** The environment that workers get. */
-export { workerEnvironment } from "./local/worker-process.ts";
-
-/** What a backend may use of the process that coordinates a run. */
-export interface BackendContext {
-  /** The Node that runs workers. */
-  executable: string;
-  /** Workers get it, with the job's `env`. */
-  environment: Readonly<Record<string, string | undefined>>;
-  /** Gets the log lines of workers. */
-  logger: Logger;
-}
-
-/** A backend, and what it may do before and after it has a run. */
-export interface OpenBackend extends Backend {
-  /** Starts what takes time and needs no run; for a caller that is about to open one. */
-  startAhead(): void;
-  /** Ends what was started ahead and not used. */
-  close(): void;
-}
+export { workerEnvironment } from "./worker-process.ts";
 
 /** What this machine has. */
 export function thisMachine(): Required<Machine> {
@@ -44,30 +27,30 @@ export function thisMachine(): Required<Machine> {
   };
 }
 
-/** The backend that a job names. `local` is a pool of worker processes on this machine. */
-export function openBackend(_name: "local", context: BackendContext): OpenBackend {
+/** A pool of worker processes on this machine. */
+export function openLocal(context: BackendContext): OpenBackend {
   const { starter, groupsFor, start } = openWorkers(context);
   return {
-    ...pool({ groupsFor, startWorker: start }),
+    ...pool(context, { groupsFor, startWorker: start }),
     startAhead: () => starter.startAhead(),
     close: () => starter.close(),
   };
 }
 
 /** One worker in this process, for jobs with functions of this program. */
-export function openInsideBackend(
+export function openInside(
   context: BackendContext,
   contextOf: (job: JobSpec) => InsideWorkerContext,
 ): OpenBackend {
   const { groupsFor } = openWorkers(context);
-  const backend = pool({
+  const backend = pool(context, {
     // All GPUs are this process's; what is to be said where there are none is said here too.
     async groupsFor(job) {
       const { groups, notices } = await groupsFor(job);
       return { groups: [], notices: groups.length === 0 ? notices : [] };
     },
     async startWorker(location, job, generation) {
-      const { startInsideWorker } = await import("./local/inside-worker.ts");
+      const { startInsideWorker } = await import("./inside-worker.ts");
       return startInsideWorker(location, generation, contextOf(job));
     },
   });
@@ -79,23 +62,30 @@ export function openInsideBackend(
   };
 }
 
-function pool(options: Pick<LocalBackendOptions, "groupsFor" | "startWorker">): Backend {
+function pool(
+  context: BackendContext,
+  options: Pick<LocalBackendOptions, "groupsFor" | "startWorker">,
+): Backend {
   const backend = lazily(async () => {
-    const { localBackend } = await import("./local/local.ts");
+    const { localBackend } = await import("./local.ts");
     return localBackend({ machine: thisMachine(), ...options });
   });
+  const { check, prepare } = engineSteps(context);
   return {
-    name: "local",
+    ...{ name: "local", check, prepare },
     workersFor: async (job, rows) => (await backend()).workersFor(job, rows),
     run: async (run) => (await backend()).run(run),
   };
 }
 
+/** What starting workers takes. */
+type WorkersContext = Omit<BackendContext, "engineContext">;
+
 /** Starts worker processes of this machine, each with GPUs of its own where its engine has some. */
-export function openWorkers(context: BackendContext) {
+export function openWorkers(context: WorkersContext) {
   const starter = openStarter(context);
   const devices = lazily(async () => {
-    const { DevicePool } = await import("./local/device-pool.ts");
+    const { DevicePool } = await import("./device-pool.ts");
     return new DevicePool(context.environment);
   });
   return {
@@ -108,7 +98,7 @@ export function openWorkers(context: BackendContext) {
   };
 }
 
-function openStarter({ executable, environment, logger }: BackendContext): WorkerStarter {
+function openStarter({ executable, environment, logger }: WorkersContext): WorkerStarter {
   const [node, ...main] = entryCommand("cli/main", executable);
   return new WorkerStarter({
     command: [node!, `--max-semi-space-size=${limits.maxYoungSpaceMegabytes}`, ...main],

@@ -1,0 +1,44 @@
+import type { EngineContext } from "../../engines/engine.ts";
+import type { Preparation } from "../../run/dispatch/backend.ts";
+import type { JobSpec } from "../../run/job/schema.ts";
+import type { BackendContext } from "../context.ts";
+import { workerEnvironment } from "./worker-process.ts";
+
+/** What is done with a job's engine on this machine, with the environment that its workers have. */
+export interface EngineSteps {
+  /** This machine as the engine sees it. */
+  contextOf(job: JobSpec, preparation: Preparation): Promise<EngineContext>;
+  /** Refuses what cannot be had, before anything is planned. */
+  check(job: JobSpec, preparation: Preparation): Promise<void>;
+  /** Fetches what is not here. */
+  prepare(job: JobSpec, preparation: Preparation): Promise<void>;
+}
+
+export function engineSteps(
+  here: Pick<BackendContext, "environment" | "engineContext">,
+): EngineSteps {
+  const contextOf = async ({ env }: JobSpec, { logger, signal }: Preparation) => {
+    const environment = workerEnvironment(here.environment, env);
+    return { ...(await here.engineContext(environment, logger)), signal };
+  };
+  return {
+    contextOf,
+    async check(job, preparation) {
+      const { checkEngine } = await import("../../engines/prepare-engine.ts");
+      await checkEngine(job.model, await contextOf(job, preparation), preparation);
+    },
+    async prepare(job, preparation) {
+      const { prepareEngine } = await import("../../engines/prepare-engine.ts");
+      const { install, onStep } = preparation;
+      try {
+        await prepareEngine(job.model, await contextOf(job, preparation), {
+          install,
+          ...(onStep && { onProgress: onStep }),
+          onWait: (what) => onStep?.({ text: `waiting for another process that fetches ${what}` }),
+        });
+      } finally {
+        onStep?.(undefined);
+      }
+    },
+  };
+}
