@@ -3,7 +3,12 @@ import { noUsage } from "../../src/foundation/inference.ts";
 import { silentLogger } from "../../src/foundation/logger.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
 import type { Preparation } from "../../src/run/dispatch/backend.ts";
-import { Dispatcher, type DispatchOptions } from "../../src/run/dispatch/dispatch.ts";
+import {
+  Dispatcher,
+  type DispatchOptions,
+  type DrainNotice,
+  type RefusedStart,
+} from "../../src/run/dispatch/dispatch.ts";
 import type { RunEvent } from "../../src/run/status/events.ts";
 import { type FromWorker, protocolVersion, type ToWorker } from "../../src/run/worker/protocol.ts";
 import { virtualClock } from "../../src/testing/virtual-clock.ts";
@@ -31,12 +36,18 @@ export interface ScriptedWorker {
   asking(task: number, rows: string, isAll?: boolean): Promise<void>;
   progress(task: number, facts: Partial<Message<"task-progress">>): Promise<void>;
   end(task: number, facts?: Partial<Message<"task-end">>): Promise<void>;
+  /** Its place will be taken away. */
+  drain(graceMs?: number): Promise<void>;
   /** Is gone. */
   die(reason?: string): Promise<void>;
 }
 
-/** A dispatcher at work over scripted workers. */
-export function dispatching(tasks: number, changes: Partial<DispatchOptions> = {}) {
+/** A dispatcher at work over scripted workers. @param refusals of the first starts. */
+export function dispatching(
+  tasks: number,
+  changes: Partial<DispatchOptions> = {},
+  refusals: RefusedStart[] = [],
+) {
   const clock = virtualClock();
   const pass = (ms: number) =>
     clock.run(new Promise<void>((resolve) => clock.schedule(ms, resolve)));
@@ -54,6 +65,8 @@ export function dispatching(tasks: number, changes: Partial<DispatchOptions> = {
     onEvent: (event) => events.push(event),
     signal: stop.signal,
     startWorker: async (slot) => {
+      const refused = refusals.shift();
+      if (refused) return refused;
       const { worker, handle } = scriptedWorker(slot, workers.length);
       workers.push(worker);
       return handle;
@@ -72,6 +85,7 @@ export function dispatching(tasks: number, changes: Partial<DispatchOptions> = {
 function scriptedWorker(slot: number, number: number) {
   const [near, far] = channelPair<ToWorker, FromWorker>();
   const gone = Promise.withResolvers<string>();
+  const drained = Promise.withResolvers<DrainNotice>();
   const heard: ToWorker[] = [];
   far.onMessage((message) => heard.push(message));
   const send = async (message: FromWorker) => {
@@ -104,6 +118,10 @@ function scriptedWorker(slot: number, number: number) {
       send({ type: "task-progress", task, waiting: 5, inFlight: 1, ...counts, ...facts }),
     end: (task, facts = {}) =>
       send({ type: "task-end", task, outcome: "committed", ...counts, done: 10, ...facts }),
+    drain: async (graceMs = 60_000) => {
+      drained.resolve({ reason: "the node goes away", graceMs });
+      await settled();
+    },
     die: async (reason = "killed") => {
       gone.resolve(reason);
       await settled();
@@ -113,7 +131,8 @@ function scriptedWorker(slot: number, number: number) {
     worker.isKilled = true;
     gone.resolve("killed by its coordinator");
   };
-  return { worker, handle: { channel: near, kill, ended: gone.promise } };
+  const handle = { channel: near, kill, ended: gone.promise, drained: drained.promise };
+  return { worker, handle };
 }
 
 const restartMs = 60_000;

@@ -13,6 +13,7 @@ import { workOnTasks } from "../../src/run/worker/fixed-tasks.ts";
 import { nothingPrepared } from "../run/dispatching.ts";
 import { type Actor, ends } from "./actor.ts";
 import { type CallEnd, describeEnd } from "./call-end.ts";
+import { elasticBackend } from "./elastic-backend.ts";
 import type { World } from "./world.ts";
 
 /** One call of a command that works on rows, in a process of its own. */
@@ -54,10 +55,13 @@ export function callRetry(
 function sharedOptions(world: World, actor: Actor, signal: AbortSignal) {
   return {
     backendOf: () =>
-      localBackend({
-        machine: { cores: 4, memoryBytes: 2 ** 40 },
-        startWorker: async (_location, _job, generation) => world.startWorker(actor, generation),
-      }),
+      world.scenario.isElastic
+        ? elasticBackend(world, actor)
+        : localBackend({
+            machine: { cores: 4, memoryBytes: 2 ** 40 },
+            startWorker: async (_location, _job, generation) =>
+              world.startWorker(actor, generation),
+          }),
     preparation: nothingPrepared,
     onEvent: () => {},
     signal,

@@ -32,6 +32,8 @@ export interface Scenario {
   disruptionRate: number;
   /** Processes that are paused go on later: attempts that come back from the dead. */
   hasZombies: boolean;
+  /** Workers run on a cluster that refuses starts, takes places away, grows and shrinks. */
+  isElastic: boolean;
   /** Workers beside the coordinator that take all tasks as well. */
   rivals: number;
   /** Virtual milliseconds in which every write finds the disk full. */
@@ -79,6 +81,7 @@ export function drawScenario(seed: number, inputs: SimulatedInputs, isFar = fals
     disruptions: pick(0, 1, 2, 3, 6),
     disruptionRate: pick(0.002, 0.01, 0.03),
     hasZombies: random.next() < 0.5,
+    isElastic: seededRandom(seed ^ 0xe1a).next() < 0.3,
     rivals: pick(0, 0, 0, 1, 2),
     fullDisk:
       random.next() < 0.15

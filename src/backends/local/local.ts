@@ -1,7 +1,8 @@
 import { describeEngine } from "../../engines/registry.ts";
 import { parseMemory } from "../../foundation/memory-size.ts";
-import type { Backend, BackendRun, WorkersChoice } from "../../run/dispatch/backend.ts";
-import { type DispatchEnd, Dispatcher, type WorkerHandle } from "../../run/dispatch/dispatch.ts";
+import type { Backend, WorkersChoice } from "../../run/dispatch/backend.ts";
+import type { WorkerHandle } from "../../run/dispatch/dispatch.ts";
+import { dispatcherOf } from "../../run/dispatch/dispatcher-of.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { DeviceGroups } from "./device-pool.ts";
 
@@ -38,31 +39,11 @@ export function localBackend(options: LocalBackendOptions): Backend {
   return {
     ...{ name: "local", check, prepare },
     workersFor: async (job, rows) => localWorkers(job, rows, machine, await groupsFor?.(job)),
-    run: (run) => dispatchLocally(run, startWorker),
+    run: (run) =>
+      dispatcherOf(run, (slot) =>
+        startWorker(run.location, run.job, run.context.plan.generation, slot),
+      ).run(),
   };
-}
-
-function dispatchLocally(
-  run: BackendRun,
-  startWorker: LocalBackendOptions["startWorker"],
-): Promise<DispatchEnd> {
-  const { context, job } = run;
-  const dispatcher = new Dispatcher({
-    tasks: run.tasks,
-    rowsOf: run.rowsOf,
-    workers: run.workers,
-    startWorker: (slot) => startWorker(run.location, job, context.plan.generation, slot),
-    readyTimeoutMs: describeEngine(job.model).readyTimeoutMs?.(job.model),
-    maxSilenceMs: job.workers.maxSilenceMs,
-    clock: context.clock,
-    random: context.random,
-    maxTaskRetries: job.tasks.maxRetries,
-    ...(run.maxFailedRows === undefined ? {} : { maxFailedRows: run.maxFailedRows }),
-    failedBefore: run.failedBefore,
-    onEvent: run.onEvent,
-    signal: run.signal,
-  });
-  return dispatcher.run();
 }
 
 /**

@@ -19,18 +19,25 @@ import {
   type RunningTask,
   type TaskState,
 } from "./dispatched-task.ts";
-import { DispatchedWorker, type WorkerHandle } from "./dispatched-worker.ts";
+import {
+  DispatchedWorker,
+  type DrainNotice,
+  type RefusedStart,
+  type WorkerHandle,
+} from "./dispatched-worker.ts";
 import { Timers } from "./timers.ts";
 
-export type { WorkerHandle };
+export type { DrainNotice, RefusedStart, WorkerHandle };
 
 export interface DispatchOptions {
   /** Tasks without a commit, in the order in which they are to be done. */
   tasks: readonly number[];
   /** Planned rows of a task. */
   rowsOf(task: number): number;
+  /** How many there may be; `resize` changes that. */
   workers: number;
-  startWorker(slot: number): Promise<WorkerHandle>;
+  /** Starts one, or says at once that there is no room now. What it throws ends the run. */
+  startWorker(slot: number): Promise<WorkerHandle | RefusedStart>;
   /** Time a worker may take to get ready; default `limits.workerReadyTimeoutMs`. */
   readyTimeoutMs?: number | undefined;
   /** A ready worker that says nothing for this long hangs; default `limits.maxWorkerSilenceMs`. */
@@ -62,15 +69,19 @@ export interface DispatchEnd {
 
 /**
  * Hands tasks to workers as they have room, replaces workers that die, and stops everything when
- * the run cannot or should not go on. Decides nothing about exactly-once: the commits do.
+ * the run cannot or should not go on. Workers may come late, be refused for now, and have to leave:
+ * their tasks go to others then. Decides nothing about exactly-once: the commits do.
  */
 export class Dispatcher {
   readonly #options: DispatchOptions;
   readonly #queue: TaskState[];
   readonly #workers = new Set<DispatchedWorker>();
   readonly #timers: Timers;
-  /** Kinds of messages that were not understood. */
-  readonly #unknown = new Set<string>();
+  /** Notices that are given once. */
+  readonly #noticed = new Set<string>();
+  /** Slots that have a worker, or one that is started or will be. */
+  readonly #held = new Set<number>();
+  #size: number;
   #committed = 0;
   /** Starts in a row of which none got ready. */
   #failedStarts = 0;
@@ -87,21 +98,26 @@ export class Dispatcher {
     this.#options = options;
     this.#timers = new Timers(options.clock);
     this.#failedRows = options.failedBefore;
+    this.#size = options.workers;
     this.#queue = options.tasks.map((task) => newTask(task)).reverse();
   }
 
   /** Runs until every task is committed, or the run had to stop. Never rejects. */
   run(): Promise<DispatchEnd> {
-    const { signal, workers } = this.#options;
+    const { signal } = this.#options;
     const ended = new Promise<DispatchEnd>((resolve) => {
       this.#resolve = resolve;
     });
-    const onAbort = () => this.#stop(asReason(signal));
+    const onAbort = () => {
+      this.#stop(asReason(signal));
+      // There may be no worker whose end would be waited for.
+      this.#settleIfOver();
+    };
     if (signal.aborted) onAbort();
     signal.addEventListener("abort", onAbort, { once: true });
     if (this.#failedRows > (this.#options.maxFailedRows ?? Infinity))
       this.#stop(this.#overBudget());
-    for (let slot = 0; slot < Math.min(workers, this.#queue.length); slot++) this.#start(slot);
+    this.#fill();
     this.#settleIfOver();
     return ended.finally(() => signal.removeEventListener("abort", onAbort));
   }
@@ -113,13 +129,31 @@ export class Dispatcher {
     this.#settleIfOver();
   }
 
-  #start(slot: number): void {
-    if (this.#isStopping) return;
+  /** Has so many workers from now on: more are started, or the last ones leave. */
+  resize(workers: number): void {
+    this.#size = workers;
+    for (const worker of this.#workers) if (worker.slot >= workers) this.#drain(worker, shrunk);
+    this.#fill();
+  }
+
+  /** Starts the workers that the open tasks can use and that are not there. */
+  #fill(): void {
+    const open = this.#options.tasks.length - this.#committed;
+    for (let slot = 0; slot < Math.min(this.#size, open); slot++) {
+      if (!this.#held.has(slot)) this.#start(slot);
+    }
+  }
+
+  #start(slot: number, refusals = 0): void {
+    this.#held.delete(slot);
+    if (this.#isStopping || slot >= this.#size) return;
+    this.#held.add(slot);
     this.#starting++;
     this.#options.startWorker(slot).then(
-      (handle) => {
+      (start) => {
         this.#starting--;
-        this.#join(new DispatchedWorker(slot, handle));
+        if ("refused" in start) this.#awaitRoom(slot, refusals + 1, start);
+        else this.#join(new DispatchedWorker(slot, start));
       },
       (error: unknown) => {
         this.#starting--;
@@ -128,6 +162,13 @@ export class Dispatcher {
         this.#settleIfOver();
       },
     );
+  }
+
+  #awaitRoom(slot: number, refusals: number, { refused, retryAfterMs }: RefusedStart): void {
+    this.#noticeOnce(`a worker has to wait for room: ${refused}`);
+    const delayMs = backoffMs(refusals, this.#options.random, roomBackoff, retryAfterMs);
+    this.#schedule(delayMs, () => this.#start(slot, refusals));
+    this.#settleIfOver();
   }
 
   #join(worker: DispatchedWorker): void {
@@ -146,13 +187,27 @@ export class Dispatcher {
     });
     void handle.ended.then(cancel);
     this.#watch(worker);
+    void handle.drained?.then((notice) => this.#drain(worker, notice));
     if (this.#isStopping) this.#sendStop(worker);
+    else if (worker.slot >= this.#size) this.#drain(worker, shrunk);
+  }
+
+  /** Tells a worker to leave. What it answers in time is kept; the rest of its tasks moves on. */
+  #drain(worker: DispatchedWorker, { reason, graceMs }: DrainNotice): void {
+    const isThere = this.#workers.has(worker) && !this.#isStopping;
+    if (!isThere || worker.leavesFor !== undefined) return;
+    worker.leavesFor = reason;
+    const message = `worker ${worker.id} leaves, and others take its tasks: ${reason}`;
+    this.#options.onEvent({ type: "notice", message });
+    this.#sendStop(worker, graceMs);
   }
 
   #watch(worker: DispatchedWorker): void {
     const { maxSilenceMs = limits.maxWorkerSilenceMs } = this.#options;
     this.#schedule(maxSilenceMs / 2, () => {
       if (!this.#workers.has(worker) || this.#isStopping) return;
+      // A worker that was told to leave says nothing more until it has answered what it holds.
+      if (worker.leavesFor !== undefined) return;
       if (worker.look()) this.#watch(worker);
       else worker.endStalled(`it said nothing for ${maxSilenceMs / 1000} s`);
     });
@@ -211,9 +266,13 @@ export class Dispatcher {
 
   // A worker of a later version may say more: what this one does not know it can do without.
   #ignore({ id }: DispatchedWorker, { type }: { type: string }): void {
-    if (this.#unknown.has(type)) return;
-    this.#unknown.add(type);
-    const message = `worker ${id} sent a message of unknown type, which is ignored: ${type}`;
+    const text = `worker ${id} sent a message of unknown type, which is ignored: ${type}`;
+    this.#noticeOnce(text, type);
+  }
+
+  #noticeOnce(message: string, key = message): void {
+    if (this.#noticed.has(key)) return;
+    this.#noticed.add(key);
     this.#options.onEvent({ type: "notice", message });
   }
 
@@ -259,11 +318,12 @@ export class Dispatcher {
     this.#failedRows -= running.failed;
     const failure = error ? errorFromRecord(error) : undefined;
     if (failure && !isWorthRetry(failure)) this.#stop(failure);
-    if (this.#isStopping) this.#tally.addPartial({ done, failed, usage, errors });
-    else {
-      running.done = done;
-      this.#retry(running, gotOn(running), "failures", failure);
-    }
+    if (this.#isStopping) return this.#tally.addPartial({ done, failed, usage, errors });
+    running.done = done;
+    const hasLeft = worker.leavesFor !== undefined;
+    const kind = hasLeft && outcome === "canceled" ? "moves" : "failures";
+    this.#retry(running, gotOn(running), kind, failure);
+    if (hasLeft) this.#handOut();
   }
 
   #tellErrors(errors: ErrorCounts, state: TaskState): void {
@@ -272,9 +332,11 @@ export class Dispatcher {
 
   #onDeath(worker: DispatchedWorker, how: string): void {
     if (!this.#workers.delete(worker)) return;
-    const { slot, id, running, capacity, isReady, endedFor, hasStalled } = worker;
+    const { slot, id, running, capacity, isReady, endedFor, hasStalled, leavesFor } = worker;
     const reason = endedFor ?? how;
-    const isExpected = this.#isStopping || (running.size === 0 && this.#queue.length === 0);
+    const hasLeft = leavesFor !== undefined;
+    const isIdle = running.size === 0 && this.#queue.length === 0;
+    const isExpected = this.#isStopping || hasLeft || isIdle;
     const code = hasStalled ? "ENGINE_STALLED" : "ENGINE_DIED";
     const error = new SluiceError(code, `worker ${id}: ${reason}`);
     this.#options.onEvent({
@@ -292,36 +354,44 @@ export class Dispatcher {
     if (hasGotOn) this.#deaths = 0;
     for (const task of running.values()) {
       this.#failedRows -= task.failed;
-      if (endedFor === undefined || hasStalled) noteDeath(task, capacity, hasStalled);
-      else noteSpared(task);
-      this.#retry(task, hasGotOn, "deaths", error);
+      if (!hasLeft && (endedFor === undefined || hasStalled)) {
+        noteDeath(task, capacity, hasStalled);
+      } else noteSpared(task);
+      this.#retry(task, hasGotOn, hasLeft ? "moves" : "deaths", error);
     }
-    if (!isExpected && !this.#isStopping) {
+    if (isExpected || this.#isStopping) this.#held.delete(slot);
+    else {
       const delayMs = backoffMs(++this.#deaths, this.#options.random, restartBackoff);
       this.#schedule(delayMs, () => this.#start(slot));
     }
-    // Those that have nothing to do take them at once.
-    for (const other of this.#workers) this.#assign(other);
+    this.#handOut(hasLeft);
     this.#settleIfOver();
   }
 
   #retry(
     { state, done }: RunningTask,
     hasGotOn: boolean,
-    kind: "failures" | "deaths",
+    kind: "failures" | "deaths" | "moves",
     error?: SluiceError,
   ): void {
     if (hasGotOn) Object.assign(state, { failures: 0, deaths: 0 });
     state.doneAtFailure = Math.max(done, state.doneAtFailure);
+    this.#queue.push(state);
+    if (kind === "moves") return;
     // A worker that died after some work did not die of what the task began with.
     if (!hasGotOn || kind === "failures") state[kind]++;
-    this.#queue.push(state);
     const { suspects } = state.ends;
     const leading = kind === "deaths" && suspects ? leadingDeaths(suspects.together * 2) : 0;
     if (state[kind] <= this.#options.maxTaskRetries + leading) return;
     this.#stop(
       new SluiceError("TASK_FAILED", `task ${state.task}: ${error?.message}`, { cause: error }),
     );
+  }
+
+  /** Gives tasks that came back to workers that have room, and to new ones if some have left. */
+  #handOut(isFilled = true): void {
+    for (const worker of this.#workers) this.#assign(worker);
+    if (isFilled && this.#queue.length > 0) this.#fill();
   }
 
   #assign(worker: DispatchedWorker): void {
@@ -352,13 +422,13 @@ export class Dispatcher {
     for (const worker of this.#workers) this.#sendStop(worker);
   }
 
-  #sendStop(worker: DispatchedWorker): void {
-    worker.handle.channel.send({ type: "worker-stop", graceMs: limits.stopGraceMs });
-    this.#killLater(worker);
+  #sendStop(worker: DispatchedWorker, graceMs: number = limits.stopGraceMs): void {
+    worker.handle.channel.send({ type: "worker-stop", graceMs });
+    this.#killLater(worker, graceMs);
   }
 
-  #killLater(worker: DispatchedWorker): void {
-    const cancel = this.#schedule(limits.stopGraceMs * 2, () => worker.kill("it did not leave"));
+  #killLater(worker: DispatchedWorker, graceMs: number = limits.stopGraceMs): void {
+    const cancel = this.#schedule(graceMs * 2, () => worker.kill("it did not leave"));
     void worker.handle.ended.then(cancel);
   }
 
@@ -387,6 +457,12 @@ export class Dispatcher {
   }
 }
 
+const shrunk: DrainNotice = Object.freeze({
+  reason: "the pool has fewer places now",
+  graceMs: limits.stopGraceMs,
+});
+
+const roomBackoff = Object.freeze({ baseMs: 500, maxMs: 10_000 });
 const restartBackoff = Object.freeze({ baseMs: 100, maxMs: 10_000 });
 
 /** Failures of the storage may pass; anything else would come again. */

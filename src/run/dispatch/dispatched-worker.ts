@@ -10,6 +10,22 @@ export interface WorkerHandle {
   kill(): void;
   /** Resolves when it is gone, with what is known of why. */
   readonly ended: Promise<string>;
+  /** Resolves when the place where it runs is about to be taken away; absent = it never is. */
+  readonly drained?: Promise<DrainNotice>;
+}
+
+/** Notice that a worker must leave the place where it runs. Another one may start elsewhere. */
+export interface DrainNotice {
+  reason: string;
+  /** Time it has for requests in flight, and to write its journals. */
+  graceMs: number;
+}
+
+/** A worker that cannot be started for now, since there is no room for it. */
+export interface RefusedStart {
+  refused: string;
+  /** Default: it is tried again after a growing wait. */
+  retryAfterMs?: number;
 }
 
 /** Looks in a row at which a worker that hangs has said nothing. */
@@ -30,6 +46,8 @@ export class DispatchedWorker {
   isReady = false;
   /** Why its coordinator ended it; undefined where it did not. */
   endedFor: string | undefined;
+  /** Why it was told to leave while the run goes on; undefined if it was not. */
+  leavesFor: string | undefined;
   /** It was ended because it hung. */
   hasStalled = false;
   #hasSpoken = false;
@@ -55,7 +73,7 @@ export class DispatchedWorker {
 
   /** True where it should be given another task. */
   get wantsTask(): boolean {
-    if (this.running.size >= limits.maxOpenTasks) return false;
+    if (this.leavesFor !== undefined || this.running.size >= limits.maxOpenTasks) return false;
     let waiting = 0;
     let ahead = 0;
     for (const task of this.running.values()) {

@@ -1,0 +1,33 @@
+import { describeEngine } from "../../engines/registry.ts";
+import type { BackendRun } from "./backend.ts";
+import { Dispatcher, type DispatchOptions } from "./dispatch.ts";
+
+/**
+ * The dispatcher of a run, for a backend that starts workers one by one.
+ *
+ * @example
+ * const dispatcher = dispatcherOf(run, (slot) => startOn(places[slot], run));
+ * cluster.onResize((places) => dispatcher.resize(places));
+ * return await dispatcher.run();
+ */
+export function dispatcherOf(
+  run: BackendRun,
+  startWorker: DispatchOptions["startWorker"],
+): Dispatcher {
+  const { context, job } = run;
+  return new Dispatcher({
+    tasks: run.tasks,
+    rowsOf: run.rowsOf,
+    workers: run.workers,
+    startWorker,
+    readyTimeoutMs: describeEngine(job.model).readyTimeoutMs?.(job.model),
+    maxSilenceMs: job.workers.maxSilenceMs,
+    clock: context.clock,
+    random: context.random,
+    maxTaskRetries: job.tasks.maxRetries,
+    ...(run.maxFailedRows === undefined ? {} : { maxFailedRows: run.maxFailedRows }),
+    failedBefore: run.failedBefore,
+    onEvent: run.onEvent,
+    signal: run.signal,
+  });
+}

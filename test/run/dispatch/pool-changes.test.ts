@@ -1,0 +1,191 @@
+import { describe, expect, it } from "vitest";
+import { SluiceError } from "../../../src/foundation/errors.ts";
+import { dispatching, untilStarted } from "../dispatching.ts";
+import { settled } from "../scripted-engine.ts";
+
+const noticesOf = ({ events }: Pick<ReturnType<typeof dispatching>, "events">) =>
+  events.flatMap((event) => (event.type === "notice" ? event.message : []));
+
+describe("a start that is refused for now", () => {
+  it("is tried again until there is room, and said once", async () => {
+    const full = { refused: "no GPU is free" };
+    const run = dispatching(1, {}, [full, full, full, full, full, full]);
+    await untilStarted(run, 1);
+    expect(noticesOf(run)).toEqual(["a worker has to wait for room: no GPU is free"]);
+    await run.worker(0).ready();
+    await run.worker(0).end(0);
+    await run.worker(0).die();
+    expect((await run.ended).error).toBeUndefined();
+  });
+
+  it("waits as long as the backend says", async () => {
+    const run = dispatching(1, {}, [{ refused: "full", retryAfterMs: 30_000 }]);
+    await settled();
+    await run.pass(29_000);
+    expect(run.workers).toHaveLength(0);
+    await run.pass(1500);
+    expect(run.workers).toHaveLength(1);
+  });
+
+  it("keeps no run from working with the workers that it has, nor from ending", async () => {
+    const hour = { refused: "full", retryAfterMs: 3_600_000 };
+    const run = dispatching(2, { workers: 3 }, [hour]);
+    await settled();
+    expect(run.workers.map(({ slot }) => slot)).toEqual([1]);
+    await run.worker(0).ready();
+    await run.worker(0).end(0);
+    await run.worker(0).end(1);
+    await run.worker(0).die();
+    expect(await run.ended).toMatchObject({ committed: 2 });
+  });
+
+  it("ends at once with a run that is stopped", async () => {
+    const run = dispatching(1, {}, [{ refused: "full" }]);
+    await settled();
+    run.stop.abort();
+    expect((await run.ended).error?.code).toBe("RUN_CANCELED");
+    expect(run.workers).toEqual([]);
+  });
+});
+
+describe("a worker whose place goes away with notice", () => {
+  it("gets no further task, and what it leaves goes to others at once", async () => {
+    const run = dispatching(4, { workers: 2 });
+    await settled();
+    const [first, second] = [run.worker(0), run.worker(1)];
+    await first.ready(20);
+    await second.ready(20);
+    expect([first.tasks(), second.tasks()]).toEqual([
+      [0, 1],
+      [2, 3],
+    ]);
+    await first.drain(45_000);
+    expect(first.heard.at(-1)).toEqual({ type: "worker-stop", graceMs: 45_000 });
+    await first.end(0);
+    await second.end(2);
+    await first.end(1, { outcome: "canceled", done: 3 });
+    expect(first.tasks()).toEqual([0, 1]);
+    expect(second.tasks()).toEqual([2, 3, 1]);
+    expect(noticesOf(run)).toEqual([
+      "worker w0 leaves, and others take its tasks: the node goes away",
+    ]);
+  });
+
+  it("is replaced, and nothing counts against its tasks, however often that happens", async () => {
+    const run = dispatching(1, { maxTaskRetries: 0 });
+    for (let time = 0; time < 8; time++) {
+      await settled();
+      const worker = run.worker(time);
+      expect(worker.slot).toBe(0);
+      await worker.ready();
+      await worker.start(0);
+      await worker.drain();
+      if (time % 2 === 0) await worker.end(0, { outcome: "canceled", done: 0 });
+      await worker.die("its node is gone");
+    }
+    const last = run.worker(8);
+    await last.ready();
+    // The attempt before this one was cut off: no row of it is to blame.
+    expect(last.heard).toEqual([{ type: "task-run", task: 0, spared: "a7" }]);
+    await last.end(0);
+    await last.die();
+    expect(await run.ended).toMatchObject({ committed: 1 });
+    expect(run.events.filter((it) => it.type === "worker-end" && it.error)).toEqual([]);
+  });
+
+  it("does not count as a start that failed if it had not got ready", async () => {
+    const run = dispatching(1);
+    for (let time = 0; time < 5; time++) {
+      await settled();
+      await run.worker(time).drain(0);
+      await run.pass(1);
+      expect(run.worker(time).isKilled).toBe(true);
+    }
+    await settled();
+    expect(run.workers).toHaveLength(6);
+    expect(run.state.isOver).toBe(false);
+  });
+
+  it("may be silent while it answers, and is ended once its time is over", async () => {
+    const run = dispatching(1, { maxSilenceMs: 1000 });
+    await settled();
+    await run.worker(0).ready();
+    await run.worker(0).drain(30_000);
+    await run.pass(59_000);
+    expect(run.worker(0).isKilled).toBe(false);
+    await run.pass(2000);
+    expect(run.worker(0).isKilled).toBe(true);
+    expect(run.workers).toHaveLength(2);
+  });
+
+  it("counts a task that fails under it as a failure all the same", async () => {
+    const run = dispatching(1, { maxTaskRetries: 0 });
+    await settled();
+    await run.worker(0).ready();
+    await run.worker(0).drain();
+    const error = new SluiceError("STORE_FAILED").toJSON();
+    await run.worker(0).end(0, { outcome: "failed", error, done: 0 });
+    await run.worker(0).die();
+    expect((await run.ended).error?.code).toBe("TASK_FAILED");
+  });
+});
+
+describe("a pool that changes its size", () => {
+  it("starts more workers as it grows, as many as there are tasks for", async () => {
+    const run = dispatching(3, { workers: 1 });
+    await settled();
+    run.dispatcher.resize(10);
+    await settled();
+    expect(run.workers.map(({ slot }) => slot)).toEqual([0, 1, 2]);
+    await Promise.all(run.workers.map((it) => it.ready()));
+    expect(run.workers.map((it) => it.tasks())).toEqual([[0], [1], [2]]);
+  });
+
+  it("lets the last ones leave as it shrinks, and starts new ones as it grows", async () => {
+    const run = dispatching(3, { workers: 3 });
+    await settled();
+    await Promise.all(run.workers.map((it) => it.ready()));
+    run.dispatcher.resize(1);
+    await settled();
+    expect(run.workers.map((it) => it.heard.at(-1)?.type)).toEqual([
+      "task-run",
+      "worker-stop",
+      "worker-stop",
+    ]);
+    for (const task of [1, 2]) {
+      await run.worker(task).end(task, { outcome: "canceled" });
+      await run.worker(task).die();
+    }
+    await run.pass(60_000);
+    expect(run.workers).toHaveLength(3);
+    run.dispatcher.resize(2);
+    await settled();
+    expect(run.workers.map(({ slot }) => slot)).toEqual([0, 1, 2, 1]);
+  });
+
+  it("may shrink to nothing and wait until it grows", async () => {
+    const run = dispatching(1);
+    await settled();
+    await run.worker(0).ready();
+    run.dispatcher.resize(0);
+    await settled();
+    await run.worker(0).end(0, { outcome: "canceled" });
+    await run.worker(0).die();
+    await run.pass(600_000);
+    expect([run.workers.length, run.state.isOver]).toEqual([1, false]);
+    run.dispatcher.resize(1);
+    await settled();
+    await run.worker(1).ready();
+    await run.worker(1).end(0);
+    await run.worker(1).die();
+    expect(await run.ended).toMatchObject({ committed: 1 });
+  });
+
+  it("tells workers to leave that were on their way when it shrank", async () => {
+    const run = dispatching(2, { workers: 2 });
+    run.dispatcher.resize(1);
+    await settled();
+    expect(run.worker(0).heard).toEqual([]);
+    expect(run.worker(1).heard.map(({ type }) => type)).toEqual(["worker-stop"]);
+  });
+});
