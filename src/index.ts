@@ -120,5 +120,5 @@ export type { RunResult } from "./run/run-job.ts";
 export type { Manifest } from "./run/seal/manifest.ts";
 export type { Damage, Verification } from "./run/seal/verify.ts";
 export type { MendedVerification } from "./run/seal/verify-and-mend.ts";
-export type { RunEvent, RunSummary } from "./run/status/events.ts";
+export type { RunEvent, RunProgress, RunSummary } from "./run/status/events.ts";
 export type { RunStatus, StatusReport, TaskStatus, WorkerStatus } from "./run/status/status.ts";

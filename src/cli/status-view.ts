@@ -31,10 +31,11 @@ function runLines(run: RunStatus): string[] {
   const reason = run.reason === null ? "" : ` (${run.reason})`;
   const counts = stateOrder.map((word) => `${grouped(tasks[word])} ${word}`);
   const { answered, filtered, failed, journaled } = rows;
-  const open = rows.total - answered - filtered - failed - journaled;
+  const open = rows.total - answered - filtered - failed - journaled - run.openFailed;
   const more = journaled > 0 ? [`${grouped(journaled)} more in open tasks`] : [];
   if (filtered > 0) more.push(`${grouped(filtered)} filtered`);
   const outcomes = [`${grouped(answered)} answered`, ...more, `${grouped(failed)} failed`];
+  if (run.openFailed > 0) outcomes.push(`${grouped(run.openFailed)} more failed in open tasks`);
   const share = rows.total === 0 ? 1 : (rows.total - open) / rows.total;
   const lines = [
     `${name}${run.runId}${done}${begun}  ${run.state}${reason}`,
@@ -79,10 +80,18 @@ const openTokens = (usage: Usage) =>
     ? `; ${tokensText(usage)} more in open tasks`
     : "";
 
-function rateLines({ rowsPerSecond, etaSeconds }: RunStatus): string[] {
+function rateLines({ rowsPerSecond, etaSeconds, live }: RunStatus): string[] {
   if (rowsPerSecond === null) return [];
-  const eta = etaSeconds === null ? "" : `, ETA ${duration(etaSeconds)}`;
-  return [`  rate   ${rate(rowsPerSecond)} rows/s${eta}`];
+  const facts = [`${rate(rowsPerSecond)} rows/s`];
+  if (etaSeconds !== null) facts.push(`ETA ${duration(etaSeconds)}`);
+  if (live) {
+    facts.push(
+      `${grouped(live.inFlight)} in flight`,
+      `${rate(live.promptTokensPerSecond)} tokens/s in`,
+      `${rate(live.completionTokensPerSecond)} out`,
+    );
+  }
+  return [`  rate   ${facts.join(", ")}`];
 }
 
 /** What a person would do next, if anything. */

@@ -315,8 +315,10 @@ export const limits = Object.freeze({
   maxAnnouncedRanges: 1024,
   /** Between two looks of a static worker at the failed rows of the others, at least. */
   budgetLookIntervalMs: 10_000,
-  /** Between two task-progress messages of a task. */
+  /** Between two task-progress messages of a task … */
   progressIntervalMs: 500,
+  /** … and between two run-progress events. */
+  runProgressIntervalMs: 5000,
   /** Between two heartbeats of a worker or coordinator. */
   heartbeatIntervalMs: 2000,
   /** How long a coordinator on another host is watched before it counts as dead. */

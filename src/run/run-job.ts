@@ -34,7 +34,7 @@ import type { Manifest } from "./seal/manifest.ts";
 import { completeSeal } from "./seal/publish-seal.ts";
 import { sealRun } from "./seal/seal.ts";
 import { cutNotice } from "./status/cut-answers.ts";
-import { EventLog } from "./status/event-log.ts";
+import { EventStream } from "./status/event-stream.ts";
 import type { RunEvent, RunSummary } from "./status/events.ts";
 import { openCounts } from "./status/stopped-counts.ts";
 import { requestsOfStopped } from "./status/stopped-requests.ts";
@@ -173,11 +173,11 @@ export async function carryOut(
 ): Promise<RunResult> {
   const { context, location, job } = run;
   const { plan, storage } = context;
-  const log = await EventLog.open(context, coordinator.record.number);
-  const onEvent = (event: RunEvent) => {
-    log.add(event);
-    options.onEvent(event);
-  };
+  const { clock, logger } = context;
+  const writer = coordinator.record.number;
+  const sink = { storage, clock, logger, writer, onEvent: options.onEvent };
+  const events = await EventStream.open(sink);
+  const onEvent = events.add;
   try {
     if (coordinator.record.number > 1) await removeStaleLeftovers(context, plan);
     const committed = await committedTasks(storage, plan);
@@ -193,6 +193,7 @@ export async function carryOut(
       rows: plan.rows,
       resumedTasks: committed.size,
       resumedRows: pending.committedRows,
+      generation: plan.generation,
     });
     const { end, engine } = await dispatch(run, pending, coordinator, { ...options, onEvent });
     const resumedRows = pending.committedRows + (end?.resumedRows ?? 0);
@@ -214,7 +215,7 @@ export async function carryOut(
     if (job.report) await writeAxolotlReport(context, summary);
     return { summary, exitCode: codeOf(isSuccess), wasSealed: false };
   } finally {
-    await log.close();
+    await events.close();
   }
 }
 

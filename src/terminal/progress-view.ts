@@ -1,14 +1,13 @@
-import type { RunEvent } from "../run/status/events.ts";
-import { type ProgressState, type ProgressTotals, totalsOf } from "../run/status/progress-state.ts";
+import type { RunEvent, RunProgress } from "../run/status/events.ts";
+import {
+  type ProgressState,
+  type ProgressTotals,
+  progressOf,
+  totalsOf,
+} from "../run/status/progress-state.ts";
 import type { Paint } from "./colors.ts";
 import { counted, grouped, spentOf } from "./quantities.ts";
 import { clip } from "./table.ts";
-
-interface Rates {
-  rows: number;
-  tokensIn: number;
-  tokensOut: number;
-}
 
 /**
  * The block that is redrawn in place: a line of totals with a bar, the facts, what failed, and a
@@ -67,17 +66,19 @@ function packed(facts: readonly string[], columns: number): string[] {
 }
 
 function blockFacts(state: ProgressState, totals: ProgressTotals, now: number): string[] {
-  const rates = ratesOf(state, totals, now);
-  const eta = etaOf(state, totals, rates);
+  const progress = progressOf(state, now);
   return [
     `${duration((now - state.startedAt) / 1000)} elapsed`,
-    ...(eta === undefined ? [] : [eta]),
-    ...(totals.fresh === 0 ? [] : [`${rate(rates.rows)} rows/s`]),
+    ...etaFact(progress),
+    ...(totals.fresh === 0 ? [] : [`${rate(progress.rowsPerSecond)} rows/s`]),
     `${grouped(state.resumedTasks + state.ended.tasks)}/${counted(state.run!.tasks, "task")}`,
     `${grouped(totals.inFlight)} in flight`,
     ...(totals.fresh === 0
       ? []
-      : [`${rate(rates.tokensIn)} tokens/s in`, `${rate(rates.tokensOut)} out`]),
+      : [
+          `${rate(progress.promptTokensPerSecond)} tokens/s in`,
+          `${rate(progress.completionTokensPerSecond)} out`,
+        ]),
     ...cutFact(totals),
     ...(state.budget ? spentOf(state.budget) : []),
   ];
@@ -99,10 +100,9 @@ function failedText({ failed, errors }: ProgressTotals, columns: number): string
 export function renderProgressLine(state: ProgressState, now: number): string {
   if (!state.run) return planningOf(state)?.text ?? "";
   const totals = totalsOf(state);
-  const rates = ratesOf(state, totals, now);
   const tasks = state.resumedTasks + state.ended.tasks;
   const done = `${grouped(totals.done)}/${grouped(state.run.rows)} rows`;
-  const facts = lineFacts(state, totals, rates);
+  const facts = lineFacts(state, totals, progressOf(state, now));
   const elapsed = duration((now - state.startedAt) / 1000);
   return `${done}, ${tasks}/${state.run.tasks} tasks, ${elapsed}, ${facts.join(", ")}`;
 }
@@ -140,37 +140,22 @@ function planningOf({ planned }: ProgressState): ProgressState["step"] {
   return { text: `reading the input, ${counted(rows, "row")}`, share };
 }
 
-function ratesOf(state: ProgressState, totals: ProgressTotals, now: number): Rates {
-  const from = state.samples[0];
-  if (!from || now <= from.at) return { rows: 0, tokensIn: 0, tokensOut: 0 };
-  const seconds = (now - from.at) / 1000;
-  const per = (after: number, before: number) => Math.max(0, after - before) / seconds;
-  return {
-    rows: per(totals.fresh, from.rows),
-    tokensIn: per(totals.usage.promptTokens, from.usage.promptTokens),
-    tokensOut: per(totals.usage.completionTokens, from.usage.completionTokens),
-  };
-}
-
-function lineFacts(state: ProgressState, totals: ProgressTotals, rates: Rates): string[] {
-  const eta = etaOf(state, totals, rates);
+function lineFacts(state: ProgressState, totals: ProgressTotals, progress: RunProgress): string[] {
   return [
-    `${rate(rates.rows)} rows/s`,
-    `${rate(rates.tokensIn)} tokens/s in`,
-    `${rate(rates.tokensOut)} tokens/s out`,
+    `${rate(progress.rowsPerSecond)} rows/s`,
+    `${rate(progress.promptTokensPerSecond)} tokens/s in`,
+    `${rate(progress.completionTokensPerSecond)} tokens/s out`,
     `${totals.inFlight} in flight`,
     `${grouped(totals.failed)} failed`,
     ...cutFact(totals),
     ...(state.budget ? spentOf(state.budget) : []),
-    ...(eta === undefined ? [] : [eta]),
+    ...etaFact(progress),
     ...Object.entries(totals.errors).map(([code, { count }]) => `${code} ${grouped(count)}`),
   ];
 }
 
-function etaOf(state: ProgressState, totals: ProgressTotals, rates: Rates): string | undefined {
-  const rest = (state.run?.rows ?? 0) - totals.done;
-  return rest > 0 && rates.rows > 0 ? `ETA ${duration(rest / rates.rows)}` : undefined;
-}
+const etaFact = ({ etaSeconds }: RunProgress): string[] =>
+  etaSeconds === null ? [] : [`ETA ${duration(etaSeconds)}`];
 
 /** Lines of more workers than this would push the log off the screen. */
 const maxWorkerLines = 8;

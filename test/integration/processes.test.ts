@@ -1,7 +1,8 @@
 import { spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { afterAll, describe, expect, it } from "vitest";
 import { RunFiles } from "../chaos/run-files.ts";
 import {
@@ -36,6 +37,24 @@ async function untilAsked(files: RunFiles, rows: number, run: SluiceProcess): Pr
 async function expectVerified(files: RunFiles): Promise<void> {
   const { code, stdout, stderr } = await runSluice(["verify", "out"], files.directory);
   expect(code, stdout + stderr).toBe(0);
+}
+
+/** The run goes on under one coordinator, or under two static workers. */
+async function startedBy(who: string, files: RunFiles): Promise<SluiceProcess[]> {
+  if (who === "its coordinator") return [startSluice(command, files.directory)];
+  await runSluice(["plan", "-c", "job.yaml", "--write"], files.directory);
+  const shares = ["0/2", "1/2"].map((share) => ["worker", "out", "--share", share]);
+  return shares.map((share) => startSluice(share, files.directory));
+}
+
+/** What each writer of the run's events said last of its progress. */
+function progressTold(directory: string): Record<string, unknown>[] {
+  const events = join(directory, "out/_sluice/events");
+  const names = existsSync(events) ? readdirSync(events) : [];
+  return names.flatMap((name) => {
+    const lines = readFileSync(join(events, name), "utf8").trim().split("\n");
+    return JSON.parse(lines.findLast((line) => line.includes('"run-progress"')) ?? "[]");
+  });
 }
 
 describe("a run of real processes", () => {
@@ -118,6 +137,34 @@ describe("a run of real processes", () => {
     expect(files.orderProblem()).toBeUndefined();
     await expectVerified(files);
   });
+
+  for (const who of ["its coordinator", "its static workers"]) {
+    it(`is as fast for status as ${who} said last`, async () => {
+      const files = newRun(8000, { latencyMs: 100, capacity: 4 });
+      const started = await startedBy(who, files);
+      const statusNow = async () => {
+        const { stdout } = await runSluice(["status", "out", "--json"], files.directory);
+        return JSON.parse(stdout) as { rowsPerSecond: number; live: { inFlight: number } };
+      };
+      // Between two of its events what is told stands still.
+      const told = async () => {
+        const before = progressTold(files.directory);
+        const status = await statusNow();
+        return isDeepStrictEqual(before, progressTold(files.directory)) ? { before, status } : null;
+      };
+      while (progressTold(files.directory).length < started.length) await pause(100);
+      const { before, status } = (await told()) ?? (await told())!;
+      const sum = (key: string) => before.reduce((all, it) => all + (it[key] as number), 0);
+      expect(status.rowsPerSecond).toBeCloseTo(sum("rowsPerSecond"), 6);
+      expect(status.rowsPerSecond).toBeGreaterThan(10);
+      expect(status.live.inFlight).toBe(sum("inFlight"));
+      for (const process of started) process.kill("SIGINT");
+      await Promise.all(started.map(({ ended }) => ended));
+      expect(await statusNow()).toMatchObject({
+        ...{ state: "canceled", reason: "stopped", rowsPerSecond: null, live: null },
+      });
+    });
+  }
 
   it("refuses a second coordinator while the first lives, by 75", async () => {
     const files = newRun(200, { latencyMs: 20, capacity: 2 });

@@ -19,6 +19,7 @@ const start: RunEvent = {
   rows: 2000,
   resumedTasks: 1,
   resumedRows: 500,
+  generation: 1,
 };
 const workerStart = (name: string): RunEvent => ({
   type: "worker-start",

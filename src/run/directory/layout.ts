@@ -195,9 +195,11 @@ export function coordinatorPaths(number: number) {
   };
 }
 
-/** Log of what happened under coordinator N. */
-export function eventLogPath(number: number): string {
-  return `_sluice/events/${String(number).padStart(6, "0")}.jsonl`;
+export const eventPrefix = "_sluice/events/";
+
+/** What one writer said: a coordinator by its number, or a static worker by its id. */
+export function eventLogPath(writer: number | string): string {
+  return `${eventPrefix}${String(writer).padStart(6, "0")}.jsonl`;
 }
 
 /** What a worker says of itself while it lives. */

@@ -1,10 +1,11 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import type { ErrorRecord } from "../../foundation/errors.ts";
 import { GrowingLines } from "../directory/growing-lines.ts";
-import { eventLogPath } from "../directory/layout.ts";
-import type { RunEvent, TaskOutcome } from "./events.ts";
+import { eventLogPath, eventPrefix } from "../directory/layout.ts";
+import type { Plan } from "../plan/plan.ts";
+import type { RunEvent, RunProgress, TaskOutcome } from "./events.ts";
 
-/** What the log of a coordinator says of one task: its last start, and how that ended. */
+/** What a writer said of one task: its last start, and how that ended. */
 export interface TaskTrace {
   worker: string;
   /** Undefined while it goes on. */
@@ -14,56 +15,105 @@ export interface TaskTrace {
   error?: ErrorRecord;
 }
 
-/**
- * Follows the event log of the ruling coordinator; each reading takes only what is new. Tasks that
- * ended well are forgotten: their commits say more.
- */
+/** What one writer said of a run. */
+export interface WriterTrace {
+  /** When it spoke last, by its own clock; ISO 8601. */
+  time: string;
+  /** Tasks that it began and that did not end well: commits say more of the others. */
+  tasks: Map<number, TaskTrace>;
+  /** Its workers that did not end. */
+  workers: Set<string>;
+  /** Why it stopped before a seal, once it has. */
+  stopped?: ErrorRecord | undefined;
+  /** How far it was when it said so last. */
+  progress?: RunProgress | undefined;
+}
+
+/** What the writers of a run said: the ruling coordinator, and static workers. */
+export interface RunTrace {
+  coordinator: WriterTrace | undefined;
+  fixed: readonly WriterTrace[];
+}
+
+const coordinatorName = /^\d{6,8}\.jsonl/;
+
+/** Follows the event streams of a run; each reading takes only what is new. */
 export class EventTrace {
   readonly #storage: Storage;
-  readonly #tasks = new Map<number, TaskTrace>();
   #number = 0;
-  #log: GrowingLines | undefined;
-  /** When it began, by its own clock, and the rows that were done before. */
-  begun: { atMs: number; rows: number } | undefined;
-  /** Why the coordinator stopped before a seal, once it has. */
-  stopped: ErrorRecord | undefined;
+  #coordinator: WriterReader | undefined;
+  readonly #fixed = new Map<string, WriterReader>();
 
   constructor(storage: Storage) {
     this.#storage = storage;
   }
 
-  /** The traces of tasks that began under coordinator `number` and are not committed. */
-  async read(number: number): Promise<ReadonlyMap<number, TaskTrace>> {
+  /** What coordinator `number` (0 = there is none) and the static workers of `plan` said. */
+  async read(plan: Pick<Plan, "runId" | "generation">, number: number): Promise<RunTrace> {
     if (number !== this.#number) {
-      this.#tasks.clear();
-      this.stopped = undefined;
-      this.begun = undefined;
       this.#number = number;
-      this.#log = new GrowingLines(this.#storage, eventLogPath(number));
+      this.#coordinator = number === 0 ? undefined : new WriterReader(this.#storage, number);
     }
-    // It is information only: a run may lack it.
-    for await (const line of this.#log?.fresh() ?? []) {
+    await this.#coordinator?.read();
+    await this.#findFixed();
+    for (const reader of this.#fixed.values()) await reader.read();
+    const ofPlan = ({ run }: WriterReader) =>
+      run?.runId === plan.runId && run.generation === plan.generation;
+    return {
+      coordinator: this.#coordinator?.trace,
+      fixed: [...this.#fixed.values()].filter(ofPlan).map(({ trace }) => trace),
+    };
+  }
+
+  async #findFixed(): Promise<void> {
+    for await (const { path } of this.#storage.list(eventPrefix)) {
+      const name = path.slice(eventPrefix.length);
+      const [writer] = name.split(".", 1);
+      if (coordinatorName.test(name) || !writer || this.#fixed.has(writer)) continue;
+      this.#fixed.set(writer, new WriterReader(this.#storage, writer));
+    }
+  }
+}
+
+class WriterReader {
+  readonly #lines: GrowingLines;
+  /** The run that the writer works on, once it has said so. */
+  run: { runId: string; generation: number } | undefined;
+  readonly trace: WriterTrace = { time: "", tasks: new Map(), workers: new Set() };
+
+  constructor(storage: Storage, writer: number | string) {
+    this.#lines = new GrowingLines(storage, eventLogPath(writer));
+  }
+
+  // It is information only: a run may lack it.
+  async read(): Promise<void> {
+    for await (const line of this.#lines.fresh()) {
       const event = parsedEvent(line);
       if (event) this.#note(event);
     }
-    return this.#tasks;
   }
 
   #note(event: RunEvent & { time?: string }): void {
+    const { tasks, workers } = this.trace;
+    this.trace.time = event.time ?? "";
     if (event.type === "run-start") {
-      this.begun = { atMs: Date.parse(event.time ?? ""), rows: event.resumedRows };
+      const { runId, generation } = event;
+      this.run = { runId, generation };
+    } else if (event.type === "worker-start") {
+      workers.add(event.worker);
+    } else if (event.type === "worker-end") {
+      workers.delete(event.worker);
     } else if (event.type === "task-start") {
-      // A later attempt begins with rows of this call.
-      const isFirst = !this.#tasks.has(event.task);
-      if (this.begun && isFirst) this.begun.rows += event.resumed;
-      this.#tasks.set(event.task, { worker: event.worker, failedRows: 0 });
+      tasks.set(event.task, { worker: event.worker, failedRows: 0 });
     } else if (event.type === "task-end") {
       const { task, worker, outcome, failed, error } = event;
       const trace = { worker, outcome, failedRows: failed, ...(error && { error }) };
-      if (outcome === "committed" || outcome === "already-committed") this.#tasks.delete(task);
-      else this.#tasks.set(task, trace);
+      if (outcome === "committed" || outcome === "already-committed") tasks.delete(task);
+      else tasks.set(task, trace);
+    } else if (event.type === "run-progress") {
+      this.trace.progress = event;
     } else if (event.type === "run-stop") {
-      this.stopped = event.error;
+      this.trace.stopped = event.error;
     }
   }
 }

@@ -17,6 +17,26 @@ export interface TaskCounts {
   errors: ErrorCounts;
 }
 
+/** How far one process is with what it leads, and how fast. */
+export interface RunProgress {
+  /** Rows with an outcome, those of earlier calls included, and how many there are in all. */
+  done: number;
+  rows: number;
+  /** Of this call, as are the tokens. */
+  failed: number;
+  /** Rows with an answer that ended at its limit of tokens. */
+  cut: number;
+  /** Rows that an engine has now. */
+  inFlight: number;
+  usage: Usage;
+  /** Of the last half minute. */
+  rowsPerSecond: number;
+  promptTokensPerSecond: number;
+  completionTokensPerSecond: number;
+  /** Until all rows are done, at that rate; null where it is not known. */
+  etaSeconds: number | null;
+}
+
 /** What happens in a run, as it happens: for progress on a terminal, and `--json`. */
 export type RunEvent =
   | { type: "plan-progress"; rows: number; bytes: number; totalBytes: number }
@@ -29,6 +49,8 @@ export type RunEvent =
       /** Tasks and rows that earlier calls committed. */
       resumedTasks: number;
       resumedRows: number;
+      /** 1, or the number of a retry. */
+      generation: number;
     }
   | {
       type: "worker-start";
@@ -68,6 +90,8 @@ export type RunEvent =
       choices?: Record<string, Json>;
       stages?: readonly StageState[];
     } & TaskCounts)
+  /** Every 5 s while rows are asked; it is kept in the run directory, as all but other progress. */
+  | ({ type: "run-progress" } & RunProgress)
   | { type: "row-error"; code: ErrorCode; message: string; count: number }
   /** What a run with a budget has spent of it in all its calls. */
   | { type: "budget-progress"; spent: Spending; budget: Budget }

@@ -13,14 +13,15 @@ const paid = /^\{"index":\d+,"outcome":"(answered|filtered|failed|invalid)"/;
 export interface JournaledCounts {
   /** Answered rows. */
   rows: number;
-  /** Those of them with an answer that ended at its limit of tokens. */
+  failed: number;
+  /** Answered rows with an answer that ended at its limit of tokens. */
   cut: number;
   /** Their requests. */
   responses: number;
   usage: Usage;
 }
 
-const none: JournaledCounts = { rows: 0, cut: 0, responses: 0, usage: noUsage };
+const none: JournaledCounts = { rows: 0, failed: 0, cut: 0, responses: 0, usage: noUsage };
 
 interface SeenJournal extends JournaledCounts {
   lines: GrowingLines;
@@ -38,7 +39,7 @@ export class JournaledRows {
     this.#storage = storage;
   }
 
-  /** Answered rows of such tasks together, and what they cost. */
+  /** Rows with an outcome in such tasks together, and what they cost. */
   async count(plan: Plan, tasks: Iterable<number>): Promise<JournaledCounts> {
     const known = this.#journals;
     // Journals of tasks that were committed meanwhile are forgotten.
@@ -57,9 +58,9 @@ export class JournaledRows {
         this.#journals.set(journal, seen);
         for await (const line of seen.lines.fresh()) note(seen, line);
         // An attempt takes over what those before it answered: they hold the same rows.
-        if (seen.rows >= most.rows) most = seen;
+        if (seen.rows + seen.failed >= most.rows + most.failed) most = seen;
       }
-      for (const key of ["rows", "cut", "responses"] as const) sum[key] += most[key];
+      for (const key of ["rows", "failed", "cut", "responses"] as const) sum[key] += most[key];
       sum.usage = addUsage(sum.usage, most.usage);
     }
     return sum;
@@ -75,5 +76,5 @@ function note(seen: SeenJournal, line: string): void {
     seen.rows += rowsOfLine(parsed).length;
     seen.responses += parsed.requests.length;
     if (isCut(parsed.requests)) seen.cut++;
-  }
+  } else if (parsed.outcome === "failed") seen.failed++;
 }

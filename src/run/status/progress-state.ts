@@ -1,7 +1,7 @@
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import { addErrors, type ErrorCounts } from "../attempt/commit.ts";
 import type { Budget, Spending } from "../bill/spending.ts";
-import type { RunEvent } from "./events.ts";
+import type { RunEvent, RunProgress } from "./events.ts";
 
 /** What is known of one open task. */
 interface OpenTask {
@@ -117,6 +117,7 @@ function reduce(state: ProgressState, event: RunEvent): ProgressState {
       return { ...state, sealed: true };
     // What failed is in the counts of its task, which a lost attempt takes along.
     case "row-error":
+    case "run-progress":
     case "run-stop":
     case "notice":
       return state;
@@ -230,6 +231,23 @@ export function totalsOf(state: ProgressState): ProgressTotals {
     usage = addUsage(usage, costSince(task.usage, task.resumedUsage));
   }
   return { done, fresh, failed, cut, errors, inFlight, usage };
+}
+
+/** What a terminal, `status` and other programs show of a process at `now`. */
+export function progressOf(state: ProgressState, now: number): RunProgress {
+  const { done, fresh, failed, cut, inFlight, usage } = totalsOf(state);
+  const rows = state.run?.rows ?? 0;
+  const from = state.samples[0];
+  const seconds = from ? (now - from.at) / 1000 : 0;
+  const per = (after: number, before = 0) =>
+    seconds > 0 ? Math.max(0, after - before) / seconds : 0;
+  const rowsPerSecond = per(fresh, from?.rows);
+  return {
+    ...{ done, rows, failed, cut, inFlight, usage, rowsPerSecond },
+    promptTokensPerSecond: per(usage.promptTokens, from?.usage.promptTokens),
+    completionTokensPerSecond: per(usage.completionTokens, from?.usage.completionTokens),
+    etaSeconds: done < rows && rowsPerSecond > 0 ? (rows - done) / rowsPerSecond : null,
+  };
 }
 
 /** What came to `usage` since it was `before`. */

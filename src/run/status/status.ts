@@ -19,7 +19,8 @@ import { committedTasks, readCommits } from "../seal/commits.ts";
 import type { Manifest } from "../seal/manifest.ts";
 import { readManifest, readSeals } from "../seal/seals.ts";
 import { cutRetryOf } from "./cut-answers.ts";
-import { EventTrace, type TaskTrace } from "./event-trace.ts";
+import { EventTrace, type RunTrace, type TaskTrace, type WriterTrace } from "./event-trace.ts";
+import type { RunProgress } from "./events.ts";
 import { type JournaledCounts, JournaledRows } from "./journaled-rows.ts";
 import type { StateWord } from "./state-words.ts";
 
@@ -55,8 +56,11 @@ export interface RunStatus {
   /** Dead letters by code. */
   errors: ErrorCounts;
   usage: AttemptCounts["usage"];
-  /** Tokens of answers in tasks without a commit. */
+  /** Tokens of answers in tasks without a commit, and rows that failed there so far. */
   openUsage: Usage;
+  openFailed: number;
+  /** What its processes said last, every 5 s, of what goes on; null unless it runs. */
+  live: LiveFigures | null;
   /** What was spent, by the job's prices; null without them. */
   usd: number | null;
   /** Which model answers. */
@@ -65,7 +69,7 @@ export interface RunStatus {
   needsProgram: boolean;
   /** What is read. */
   input: { paths: string[]; files: number; bytes: number };
-  /** Rows a second: of the call that goes on, or of all calls of a sealed run; null = not known. */
+  /** Rows a second: of the last half minute, or of all calls of a sealed run; null = not known. */
   rowsPerSecond: number | null;
   /** Until all rows are done, at that rate; null unless it runs. */
   etaSeconds: number | null;
@@ -75,6 +79,15 @@ export interface RunStatus {
   budget: { spent: Spending; budget: Budget } | null;
   /** Tasks without a commit, as an index set: empty once all are committed. */
   openTasks: string;
+}
+
+/** Sums over the processes that lead the work now. */
+export interface LiveFigures {
+  /** Rows that engines have. */
+  inFlight: number;
+  /** Of the last half minute. */
+  promptTokensPerSecond: number;
+  completionTokensPerSecond: number;
 }
 
 /** How far one task is. */
@@ -117,13 +130,14 @@ interface Seen {
   committed: ReadonlySet<number>;
   /** Latest attempt at each task without a commit. */
   attempts: ReadonlyMap<number, string>;
-  /** What the log of the ruling coordinator says of them. */
+  /** What coordinator and static workers said of them. */
   traces: ReadonlyMap<number, TaskTrace>;
-  /** What the last coordinator said when it stopped before a seal. */
+  /** What the last one said when it stopped before a seal. */
   stopped: ErrorRecord | undefined;
+  /** What those said last that lead the work now. */
+  told: readonly RunProgress[];
   /** Answers of tasks without a commit. */
   journaled: JournaledCounts;
-  begun: EventTrace["begun"];
   /** Ids of the workers that live, the oldest first. */
   atWork: readonly string[];
   /** Where the job has a budget: what was spent of it beside commits, and the time of all calls. */
@@ -177,15 +191,15 @@ export class StatusReader {
       ? new Set(sealed.tasks.keys())
       : await committedTasks(this.#storage, plan);
     const attempts = sealed ? new Map() : await latestAttempts(this.#storage, plan, committed);
+    const number = lives.coordinator?.record.number ?? 0;
+    const trace = sealed ? undefined : await this.#trace.read(plan, number);
     return {
       plan,
       manifest,
       sealed,
       lives,
       committed,
-      traces: sealed ? new Map() : await this.#trace.read(lives.coordinator?.record.number ?? 0),
-      stopped: this.#trace.stopped,
-      begun: this.#trace.begun,
+      ...toldBy(trace, lives),
       attempts,
       journaled: await this.#journaled.count(plan, attempts.keys()),
       atWork: lives.workers
@@ -214,6 +228,7 @@ export class StatusReader {
   #runOf(seen: Seen, verdict: Verdict): RunStatus {
     const { plan, manifest, sealed, committed, lives } = seen;
     const { rows: journaled, usage: openUsage, responses, cut: openCut } = seen.journaled;
+    const { failed: openFailed } = seen.journaled;
     const counts = sealed ?? this.#counts;
     const { answered = 0, filtered = 0, failed = 0 } = counts?.rows ?? {};
     const tasks = { failed: 0, canceled: 0, successful: 0, running: 0, pending: 0, total: 0 };
@@ -223,9 +238,9 @@ export class StatusReader {
     const endMs = sealed ? Date.parse(sealed.sealedAt) : now;
     const usage = counts?.usage ?? noUsage;
     const total = sealed?.rows.total ?? plan.rows;
-    const done = answered + filtered + failed + journaled;
-    const rowsPerSecond = rateOf(seen, verdict, done, now);
+    const done = answered + filtered + failed + journaled + openFailed;
     const isRunning = verdict.state === "running";
+    const rowsPerSecond = isRunning ? summed(seen.told, "rowsPerSecond") : averageOf(sealed);
     return {
       name: plan.job.name ?? null,
       runId: plan.runId,
@@ -251,6 +266,8 @@ export class StatusReader {
       errors: counts?.errors ?? {},
       usage,
       openUsage,
+      openFailed,
+      live: isRunning ? liveFigures(seen.told) : null,
       usd: sealed?.bill?.usd ?? usdOf(addUsage(usage, openUsage), jobOf(plan, lives).prices),
       model: modelOf(jobOf(plan, lives)),
       needsProgram: isOfProgram(plan.job),
@@ -281,19 +298,46 @@ export class StatusReader {
   }
 }
 
-/** Rows a second; null where nobody knows when they were begun. */
-function rateOf(
-  { sealed, begun }: Seen,
-  { state }: Verdict,
-  done: number,
-  now: number,
-): number | null {
-  if (sealed) {
-    const { wallSeconds = 0 } = sealed.bill ?? {};
-    return wallSeconds > 0 ? sealed.rows.total / wallSeconds : null;
-  }
-  if (state !== "running" || !begun || !(now > begun.atMs)) return null;
-  return Math.max(0, done - begun.rows) / ((now - begun.atMs) / 1000);
+/** What the writers said; of two that spoke of one task the later one counts. */
+function toldBy(
+  trace: RunTrace | undefined,
+  { coordinator, workers }: RunLives,
+): Pick<Seen, "traces" | "stopped" | "told"> {
+  if (!trace) return { traces: new Map(), stopped: undefined, told: [] };
+  const living = new Set(workers.flatMap(({ lives, record }) => (lives ? record.worker : [])));
+  const lives = (writer: WriterTrace) => [...writer.workers].some((worker) => living.has(worker));
+  const leaders = trace.fixed.filter(lives);
+  if (coordinator?.lives && trace.coordinator) leaders.push(trace.coordinator);
+  const writers = [...(trace.coordinator ? [trace.coordinator] : []), ...trace.fixed].sort(
+    (one, other) => (one.time < other.time ? -1 : 1),
+  );
+  return {
+    traces: new Map(writers.flatMap(({ tasks }) => [...tasks])),
+    stopped: writers.findLast(({ stopped }) => stopped)?.stopped,
+    told: leaders.flatMap(({ progress }) => progress ?? []),
+  };
+}
+
+type Figure = "inFlight" | "rowsPerSecond" | "promptTokensPerSecond" | "completionTokensPerSecond";
+
+/** Null where nobody said anything yet. */
+function summed(told: readonly RunProgress[], figure: Figure): number | null {
+  return told.length === 0 ? null : told.reduce((sum, progress) => sum + progress[figure], 0);
+}
+
+function liveFigures(told: readonly RunProgress[]): LiveFigures | null {
+  if (told.length === 0) return null;
+  return {
+    inFlight: summed(told, "inFlight") ?? 0,
+    promptTokensPerSecond: summed(told, "promptTokensPerSecond") ?? 0,
+    completionTokensPerSecond: summed(told, "completionTokensPerSecond") ?? 0,
+  };
+}
+
+/** Over all calls of a sealed run. */
+function averageOf(sealed: Manifest | undefined): number | null {
+  const { wallSeconds = 0 } = sealed?.bill ?? {};
+  return sealed && wallSeconds > 0 ? sealed.rows.total / wallSeconds : null;
 }
 
 const isOfProgram = ({ model }: JobSpec) =>
@@ -422,6 +466,9 @@ async function verdictOf(storage: Storage, seen: Seen, failedRows: number): Prom
       .at(-1) ?? "";
   if ((await lastCancel(storage)) > newest)
     return { state: "canceled", reason: "by sluice cancel" };
+  const stop =
+    seen.stopped && (stateOfStop(seen.stopped) ?? { state: "canceled", reason: "stopped" });
+  if (stop) return stop;
   const hasDied = workers.some(({ hasEnded }) => !hasEnded);
   if (hasDied) return { state: "failed", reason: "a worker died" };
   return { state: "pending", reason: null };
@@ -433,10 +480,8 @@ function verdictOfStopped(
   { record, hasEnded }: NonNullable<RunLives["coordinator"]>,
   committedFailures: number,
 ): Verdict {
-  if (stopped?.code === "BUDGET_SPENT") return { state: "canceled", reason: stopped.message };
-  if (stopped && stopped.code !== "RUN_CANCELED") {
-    return { state: "failed", reason: `${stopped.code}: ${stopped.message}` };
-  }
+  const stop = stopped && stateOfStop(stopped);
+  if (stop) return stop;
   const ends = [...traces].filter(([task]) => !committed.has(task)).map(([, trace]) => trace);
   const error = ends.findLast((trace) => trace.error)?.error;
   if (error) return { state: "failed", reason: `${error.code}: ${error.message}` };
@@ -447,6 +492,12 @@ function verdictOfStopped(
   if (allowed === undefined || failed <= allowed) return { state: "canceled", reason: "stopped" };
   const reason = `TOO_MANY_FAILED_ROWS: ${failed} failed, ${allowed} allowed`;
   return { state: "failed", reason };
+}
+
+/** Undefined for a stop that somebody asked for. */
+function stateOfStop({ code, message }: ErrorRecord): Verdict | undefined {
+  if (code === "BUDGET_SPENT") return { state: "canceled", reason: message };
+  return code === "RUN_CANCELED" ? undefined : { state: "failed", reason: `${code}: ${message}` };
 }
 
 /** Id of the last request to cancel; ids sort by time. */

@@ -1,7 +1,8 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { channelPair } from "../../foundation/channel.ts";
 import type { Clock } from "../../foundation/clock.ts";
-import { SluiceError } from "../../foundation/errors.ts";
+import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import { sortableId } from "../../foundation/ids.ts";
 import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
@@ -18,6 +19,7 @@ import { finishReplacement } from "../plan/replace-run.ts";
 import { failedRowsAllowed, withinBudget } from "../run-job.ts";
 import { committedTasks } from "../seal/commits.ts";
 import { sealIfComplete } from "../seal/seal-under-rule.ts";
+import { EventStream } from "../status/event-stream.ts";
 import type { RunEvent } from "../status/events.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 import { type ServeOptions, serveWorker } from "./serve.ts";
@@ -70,29 +72,47 @@ export async function workOnTasks(
   assertBegunSo(storage, plan.job);
   await finishReplacement(dependencies, location, storage);
   const own = await ownTasks(storage, plan, [...tasksOf(options, plan)]);
+  const events = await openEvents(serving, storage, options);
+  const { add: onEvent } = events;
   const stop = new AbortController();
   const cancel = () => stop.abort(new SluiceError("RUN_CANCELED"));
-  const cancelWatch = await watchCancel(storage, clock, cancel);
-  const { runId } = plan;
-  options.onEvent({ type: "run-start", runId, output: location.directory, ...own.counts });
   const opened = { context: { storage, plan, clock }, job: plan.job, committed: own.committed };
-  const budget = await openBudget(opened, options.onEvent);
+  const budget = await openBudget(opened, onEvent);
+  const cancelWatch = await watchCancel(storage, clock, cancel);
   const signals = [stop.signal, options.signal, ...(budget ? [budget.signal] : [])];
   try {
+    const { runId } = plan;
+    onEvent({ type: "run-start", runId, output: location.directory, ...own.counts, generation });
     if (own.tasks.length > 0) await options.check?.(plan.job);
     budget?.start();
     const end = await dispatch(serving, { storage, plan, own }, budget, {
       ...options,
+      onEvent,
       signal: AbortSignal.any(signals),
     });
     if (end.error) throw end.error;
-    const sealed = await sealIfComplete(serving, options.onEvent);
+    const sealed = await sealIfComplete(serving, onEvent);
     return !sealed || withinBudget(plan.job, plan, sealed.rows.failed);
+  } catch (error) {
+    onEvent({ type: "run-stop", error: asSluiceError(error).toJSON() });
+    throw error;
   } finally {
     // A timer that is left would keep this process alive.
     cancelWatch();
     budget?.close();
+    await events.close();
   }
+}
+
+/** Each static worker says what happens in a file of its own. */
+function openEvents(
+  { dependencies }: Omit<ServeOptions, "channel">,
+  storage: Storage,
+  { onEvent, logger }: FixedTasksOptions,
+): Promise<EventStream> {
+  const { clock, random } = dependencies;
+  const writer = sortableId(clock, random);
+  return EventStream.open({ storage, clock, logger, writer, onEvent });
 }
 
 async function dispatch(

@@ -1,0 +1,113 @@
+import type { Appender, Storage } from "../../data/storage/storage.ts";
+import type { Clock } from "../../foundation/clock.ts";
+import { asSluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { Logger } from "../../foundation/logger.ts";
+import { eventLogPath } from "../directory/layout.ts";
+import { recordBytes } from "../directory/records.ts";
+import type { RunEvent } from "./events.ts";
+import { initialProgress, progressOf, reduceProgress } from "./progress-state.ts";
+
+/** Events that say too little for what they would cost on storage: `run-progress` sums them up. */
+const unkept: ReadonlySet<RunEvent["type"]> = new Set([
+  "task-progress",
+  "plan-progress",
+  "budget-progress",
+]);
+
+/** Events after which a process has nothing to say of its progress. */
+const ends: ReadonlySet<RunEvent["type"]> = new Set(["run-stop", "run-seal"]);
+
+export interface EventStreamOptions {
+  /** Rooted at the run directory. */
+  storage: Storage;
+  clock: Clock;
+  logger: Logger;
+  /** The number of a coordinator, or the id of a static worker. */
+  writer: number | string;
+  /** Hears every event, those that are not kept included. */
+  onEvent(event: RunEvent): void;
+}
+
+/**
+ * What one process says of a run: each event goes to a listener and, as a line, to a file of that
+ * process in the run directory, from which `status` reads. A line has the time, the writer and a
+ * number that counts up. It is information only: where it cannot be written the run goes on without.
+ *
+ * @example
+ * const events = await EventStream.open({ storage, clock, logger, writer: 1, onEvent });
+ * events.add({ type: "notice", message: "the input holds no row" });
+ * await events.close();
+ */
+export class EventStream {
+  readonly #options: EventStreamOptions;
+  readonly #writer: string;
+  #appender: Appender | undefined;
+  #sequence = 0;
+  #pending: Buffer[] = [];
+  #writing: Promise<void> | undefined;
+  #progress;
+  #cancelTimer: (() => void) | undefined;
+
+  private constructor(options: EventStreamOptions, appender: Appender | undefined) {
+    this.#options = options;
+    this.#writer = String(options.writer);
+    this.#appender = appender;
+    this.#progress = initialProgress(options.clock.monotonic());
+  }
+
+  static async open(options: EventStreamOptions): Promise<EventStream> {
+    const { storage, logger, writer } = options;
+    const appender = await storage.appender(eventLogPath(writer)).catch((error: unknown) => {
+      logger.log("warn", `no event log: ${asSluiceError(error).message}`);
+      return undefined;
+    });
+    return new EventStream(options, appender);
+  }
+
+  /** Takes an event; bound, so that it can be passed on as a listener. */
+  readonly add = (event: RunEvent): void => {
+    const { clock, onEvent } = this.#options;
+    this.#progress = reduceProgress(this.#progress, event, clock.monotonic());
+    if (event.type === "run-start") this.#tellLater();
+    if (ends.has(event.type)) this.#cancelTimer?.();
+    if (!unkept.has(event.type)) this.#keep(event);
+    onEvent(event);
+  };
+
+  async close(): Promise<void> {
+    this.#cancelTimer?.();
+    await this.#writing;
+    await this.#appender?.close().catch(() => {});
+    this.#appender = undefined;
+  }
+
+  #tellLater(): void {
+    const { clock } = this.#options;
+    this.#cancelTimer = clock.schedule(limits.runProgressIntervalMs, () => {
+      this.#tellLater();
+      this.add({ type: "run-progress", ...progressOf(this.#progress, clock.monotonic()) });
+    });
+  }
+
+  #keep(event: RunEvent): void {
+    if (!this.#appender) return;
+    const time = new Date(this.#options.clock.now()).toISOString();
+    const sequence = this.#sequence++;
+    this.#pending.push(recordBytes({ time, writer: this.#writer, sequence, ...event }));
+    this.#writing ??= this.#drain();
+  }
+
+  async #drain(): Promise<void> {
+    try {
+      while (this.#pending.length > 0 && this.#appender) {
+        await this.#appender.append(Buffer.concat(this.#pending.splice(0)));
+      }
+    } catch (error) {
+      this.#appender = undefined;
+      this.#options.logger.log("warn", `no event log: ${asSluiceError(error).message}`);
+    }
+    // Not later than nothing was left: an event that comes next must begin a write of its own.
+    this.#writing = undefined;
+  }
+}
