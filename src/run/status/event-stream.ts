@@ -32,7 +32,7 @@ export interface EventStreamOptions {
 /**
  * What one process says of a run: each event goes to a listener and, as a line, to a file of that
  * process in the run directory, from which `status` reads. A line has the time, the writer and a
- * number that counts up. It is information only: where it cannot be written the run goes on without.
+ * number that counts up. It is information only: a run goes on where it cannot be written.
  *
  * @example
  * const events = await EventStream.open({ storage, clock, logger, writer: 1, onEvent });
