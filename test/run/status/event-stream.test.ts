@@ -32,7 +32,7 @@ async function opened(given: Partial<EventStreamOptions> = {}) {
 }
 
 describe("EventStream", () => {
-  it("keeps every event in order, with its writer and number, save what tells progress", async () => {
+  it("keeps every event in order, by writer and number, save what tells progress", async () => {
     const { open, heard, lines } = await opened();
     const events = await open(3);
     events.add(notice("one"));
