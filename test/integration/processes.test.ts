@@ -167,16 +167,19 @@ describe("a run of real processes", () => {
   }
 
   it("refuses a second coordinator while the first lives, by 75", async () => {
-    const files = newRun(200, { latencyMs: 20, capacity: 2 });
+    // Minutes of work: the first lives until it is stopped here.
+    const files = newRun(2000, { latencyMs: 500, capacity: 2 });
     const first = startSluice(command, files.directory);
     await untilAsked(files, 4, first);
     const second = await runSluice(command, files.directory);
     expect(second.code, second.stderr).toBe(75);
     expect(second.stderr).toContain("COORDINATOR_LIVES");
     expect(isRunning(first.pid)).toBe(true);
-    const { code, stderr } = await first.ended;
-    expect(code, stderr).toBe(0);
-    expect(files.asked().length).toBe(200);
+    first.kill("SIGINT");
+    expect((await first.ended).code).toBe(130);
+    const third = await runSluice([...command, "--model.latencyMs", "1"], files.directory);
+    expect(third.code, third.stderr).toBe(0);
+    expect(files.asked().length).toBe(2000);
     await expectVerified(files);
   });
 
