@@ -1,4 +1,3 @@
-import type { Compressors as Decompressors } from "hyparquet";
 import { limits } from "../../../foundation/limits.ts";
 import type { Column, ColumnType } from "../../column-types.ts";
 import type { Slice } from "../../row.ts";
@@ -6,7 +5,7 @@ import type { RandomReader } from "../../storage/storage.ts";
 import { ChunkStream, Window } from "./chunk-stream.ts";
 import type { CopiedChunk } from "./copied-chunk.ts";
 import { decompressorsOf } from "./decompressors.ts";
-import { type GroupPlace, isColumnOf } from "./footer.ts";
+import { type GroupPlace, hasNullCounts, isColumnOf } from "./footer.ts";
 import { type SchemaNode, schemaNodes } from "./raw-schema.ts";
 import { footerAsPlanned, groupsOf, verify } from "./slice-groups.ts";
 import { type TableColumn, tableOf } from "./table.ts";
@@ -62,7 +61,10 @@ export async function* carriedGroups(
   // Of a group that others share, each has its rows alone.
   if (slice.skipRows || rows !== slice.rows || !paths) return yield { rows: slice.rows };
   const codecs = new Set(groups.flatMap(({ columns }) => columns.map(({ codec }) => codec)));
-  const decompressors = await decompressorsOf(codecs);
+  const options = {
+    decompressors: await decompressorsOf(codecs),
+    keepsNulls: hasNullCounts(footer.metadata),
+  };
   const window = new Window();
   const digests: Uint8Array[] = [];
   let first = 0;
@@ -71,7 +73,7 @@ export async function* carriedGroups(
       .filter(isColumnOf(kept))
       .map((meta) => new ChunkStream(reader, slice.file, meta, window));
     const isCarried = isFit(group, paths, minGroupBytes) && carrying.areWhole(first, group.rows);
-    const carried = isCarried && carriedGroup(group, streams, paths, decompressors);
+    const carried = isCarried && carriedGroup(group, streams, paths, options);
     yield { rows: group.rows, ...(carried && { carried }) };
     for (const stream of streams) digests.push(await stream.digest());
     first += group.rows;
@@ -137,7 +139,7 @@ function carriedGroup(
   { rows }: GroupPlace,
   streams: readonly ChunkStream[],
   all: Paths,
-  decompressors: Decompressors,
+  { decompressors, keepsNulls }: Pick<CopiedChunk, "decompressors" | "keepsNulls">,
 ): CarriedGroup | undefined {
   const columns = new Map<string, CopiedChunk[]>();
   for (const [name, { paths, keepsBounds }] of all) {
@@ -145,7 +147,10 @@ function carriedGroup(
     if (own.length !== paths.length) return undefined;
     columns.set(
       name,
-      own.map((stream, at) => ({ stream, path: paths[at]!, keepsBounds, decompressors })),
+      own.map((stream, at) => ({
+        ...{ stream, path: paths[at]!, keepsBounds, decompressors },
+        keepsNulls: keepsNulls && stream.meta.path_in_schema.length === 1,
+      })),
     );
   }
   return { rows, columns };

@@ -18,6 +18,8 @@ export interface CopiedChunk {
   path: string[];
   /** Whether its bounds are known as exactly as the file says. */
   keepsBounds: boolean;
+  /** Whether its nulls are known to be as many as the file says. */
+  keepsNulls: boolean;
   decompressors: Decompressors;
 }
 
@@ -148,10 +150,15 @@ function headerOf(header: PageHeader, compressedBytes: number, target: PageCodec
 }
 
 /** Older names of the bounds are left out: some writers compared bytes as signed ones. */
-function statisticsOf({ stream, keepsBounds }: CopiedChunk): ColumnMetaData["statistics"] {
+function statisticsOf({
+  stream,
+  keepsBounds,
+  keepsNulls,
+}: CopiedChunk): ColumnMetaData["statistics"] {
   const { meta } = stream;
   if (!meta.statistics) return undefined;
-  const { null_count, min_value, max_value, ...rest } = meta.statistics;
+  const { min_value, max_value, ...rest } = meta.statistics;
+  const null_count = keepsNulls ? rest.null_count : undefined;
   if (!keepsBounds || min_value === undefined || max_value === undefined) return { null_count };
   const { is_min_value_exact, is_max_value_exact } = rest;
   return { null_count, min_value, max_value, is_min_value_exact, is_max_value_exact };

@@ -177,6 +177,15 @@ export function isColumnOf(
   return ({ path_in_schema: [name] }) => kept === undefined || kept.has(name!);
 }
 
+/**
+ * Tells files whose statistics and pages count the nulls of flat columns right. Other writers have
+ * been wrong: Polars counted nulls once a page, Arrow before 6.0 and parquet-rs before 5.0 missed
+ * dictionaries and columns of nulls, parquet-java wrote -1. Before 12.0 Arrow's pages missed them.
+ */
+export function hasNullCounts({ created_by: writer = "" }: FileMetaData): boolean {
+  return Number(/^parquet-cpp-arrow version (\d+)\./.exec(writer)?.[1]) >= 12;
+}
+
 /** Where the pages of one column of one row group lie. */
 export function chunkPlace(column: ColumnMetaData): { start: number; end: number } {
   const { dictionary_page_offset: dictionary, data_page_offset: data } = column;

@@ -27,18 +27,22 @@ export class ColumnRows {
   readonly #tree: SchemaTree;
   readonly #leaves: { path: string; pages: LeafPages }[];
 
-  /** @param root the schema's root, as the library is told of it. */
+  /**
+   * @param root the schema's root, as the library is told of it.
+   * @param hasNullCounts whether the file counts the nulls of flat columns right.
+   */
   constructor(
     table: TableColumn,
     root: SchemaTree,
     chunks: readonly ChunkBytes[],
     compressors: Compressors,
+    hasNullCounts: boolean,
   ) {
     this.table = table;
     this.#tree = table.node.raw;
-    this.#leaves = chunks.map(({ meta, bytes }) => ({
-      path: meta.path_in_schema.join("."),
-      pages: new LeafPages(decoderOf(root, meta, compressors), bytes, Number(meta.num_values)),
+    this.#leaves = chunks.map((chunk) => ({
+      path: chunk.meta.path_in_schema.join("."),
+      pages: new LeafPages(decoderOf(root, chunk.meta, compressors), chunk, hasNullCounts),
     }));
   }
 

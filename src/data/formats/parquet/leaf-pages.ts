@@ -5,7 +5,8 @@ import { convert } from "hyparquet/src/convert.js";
 import { isFlatColumn } from "hyparquet/src/schema.js";
 import type { ColumnDecoder } from "hyparquet/src/types.js";
 import { limits } from "../../../foundation/limits.ts";
-import { openedPage } from "./page-runs.ts";
+import type { ChunkBytes } from "./group-bytes.ts";
+import { type OpenedPage, openedPage } from "./page-runs.ts";
 
 /**
  * The values of one column of one row group, decoded page by page as rows are taken. Of a nested
@@ -22,19 +23,26 @@ export class LeafPages {
   #page = 0;
   /** Values that pages still have to hold; a row of a flat column is one. */
   #valuesLeft: number;
+  readonly #hasNullCounts: boolean;
+  /** Nulls that all pages must have together; undefined = not known. */
+  #nullCount: number | undefined;
+  #nulls = 0;
 
   /**
-   * @param bytes the pages of the column, one after another.
-   * @param values that the footer says they hold, nulls included.
+   * @param hasNullCounts whether the file counts the nulls of flat columns right. Nested columns
+   *   are not compared: Arrow missed some of their nulls up to version 25.
    */
-  constructor(decoder: ColumnDecoder, bytes: Uint8Array, values: number) {
+  constructor(decoder: ColumnDecoder, { meta, bytes }: ChunkBytes, hasNullCounts: boolean) {
     this.#decoder = decoder;
-    this.#valuesLeft = values;
+    this.#valuesLeft = Number(meta.num_values);
     this.#reader = {
       view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength),
       offset: 0,
     };
     this.#isFlat = isFlatColumn(decoder.schemaPath);
+    this.#hasNullCounts = hasNullCounts && this.#isFlat;
+    const nulls = meta.statistics?.null_count;
+    if (this.#hasNullCounts && nulls !== undefined) this.#nullCount = Number(nulls);
   }
 
   /** Number of the page that was read last, from 1. */
@@ -73,7 +81,7 @@ export class LeafPages {
   /**
    * Checks, when all rows were taken, that this is all there is.
    *
-   * @throws Error where the pages hold more rows, or other counts of values than they say.
+   * @throws Error where the pages hold more rows, or other counts of values and nulls than they say.
    */
   end(): void {
     while (!this.#isAtEnd) this.#nextPage(0);
@@ -81,6 +89,9 @@ export class LeafPages {
       throw new Error("its pages hold more rows than the row group");
     }
     if (this.#valuesLeft > 0) throw new Error(`its pages lack ${this.#valuesLeft} values`);
+    if (this.#nulls !== (this.#nullCount ?? this.#nulls)) {
+      throw new Error(`its pages have ${this.#nulls} nulls, the footer says ${this.#nullCount}`);
+    }
   }
 
   #takeNested(count: number): DecodedArray {
@@ -117,6 +128,7 @@ export class LeafPages {
     }
     const values = this.#countedValues(header);
     if (this.#isFlat && values <= skippable) {
+      this.#nullCount = undefined;
       this.#reader.offset += header.compressed_page_size;
       return values;
     }
@@ -139,14 +151,26 @@ export class LeafPages {
     this.#reader.offset += size;
     const bytes = new Uint8Array(view.buffer, view.byteOffset + offset, size);
     const page = openedPage(header, bytes, this.#decoder);
-    const reader = { view: new DataView(page.buffer, page.byteOffset, page.length), offset: 0 };
+    const { buffer, byteOffset, length } = page.bytes;
+    const reader = { view: new DataView(buffer, byteOffset, length), offset: 0 };
     const plainHeader = {
-      ...header,
-      compressed_page_size: page.length,
-      uncompressed_page_size: page.length,
+      ...this.#withNulls(header, page),
+      compressed_page_size: length,
+      uncompressed_page_size: length,
     };
     const decoder: ColumnDecoder = { ...this.#decoder, codec: "UNCOMPRESSED" };
     return readPage(reader, plainHeader, decoder, this.#dictionary, before, 0).data ?? [];
+  }
+
+  /** Counts the nulls of a page. The library would read as many values as the header leaves. */
+  #withNulls(header: PageHeader, { nulls }: OpenedPage): PageHeader {
+    this.#nulls += nulls;
+    const v2 = header.data_page_header_v2;
+    if (!v2) return header;
+    if (this.#hasNullCounts && v2.num_nulls !== nulls) {
+      throw new Error(`a page has ${nulls} nulls, and says ${v2.num_nulls}`);
+    }
+    return { ...header, data_page_header_v2: { ...v2, num_nulls: nulls } };
   }
 
   /** Values of a page, by its header; the library would make room for any count. */

@@ -7,9 +7,15 @@ import type { ColumnDecoder } from "hyparquet/src/types.js";
 const maxVarintBytes = 5;
 const maxBits = 32;
 
+/** A page of data as the library reads it of a file without compression. */
+export interface OpenedPage {
+  bytes: Uint8Array;
+  /** Places without a value; in a nested column also those of empty lists. */
+  nulls: number;
+}
+
 /**
- * A page of data with what is compressed in it decompressed, as the library reads it of a file
- * without compression.
+ * Decompresses a page of data.
  *
  * @throws Error where it is damaged, runs of its levels and indexes included: the library makes as
  *   many values as a run says, and never ends with a negative count of them.
@@ -18,10 +24,10 @@ export function openedPage(
   header: PageHeader,
   bytes: Uint8Array,
   decoder: ColumnDecoder,
-): Uint8Array {
+): OpenedPage {
   const page = decompressed(header, bytes, decoder);
-  checkPageRuns(header, Buffer.from(page.buffer, page.byteOffset, page.length), decoder);
-  return page;
+  const runs = Buffer.from(page.buffer, page.byteOffset, page.length);
+  return { bytes: page, nulls: checkPageRuns(header, runs, decoder) };
 }
 
 function decompressed(
@@ -44,7 +50,8 @@ function decompressed(
   return Buffer.concat([levels, body]);
 }
 
-function checkPageRuns(header: PageHeader, page: Buffer, decoder: ColumnDecoder): void {
+/** @returns how many nulls the page has. */
+function checkPageRuns(header: PageHeader, page: Buffer, decoder: ColumnDecoder): number {
   const { data_page_header: v1, data_page_header_v2: v2 } = header;
   const { num_values: values, encoding } = (v1 ?? v2)!;
   const maxLevels = [
@@ -52,34 +59,45 @@ function checkPageRuns(header: PageHeader, page: Buffer, decoder: ColumnDecoder)
     getMaxDefinitionLevel(decoder.schemaPath),
   ];
   const lengths = [v2?.repetition_levels_byte_length, v2?.definition_levels_byte_length];
+  let nulls = 0;
   let at = 0;
   for (const [number, maxLevel] of maxLevels.entries()) {
     if (maxLevel === 0) continue;
     const length = lengths[number] ?? page.readUInt32LE(at);
     if (!v2) at += 4;
-    checkRuns(page.subarray(at), 32 - Math.clz32(maxLevel), values);
+    // The last levels are those of definition: only a value has the highest.
+    nulls = values - checkRuns(page.subarray(at), 32 - Math.clz32(maxLevel), values, maxLevel);
     at += length;
   }
-  if (encoding === "RLE") return checkRuns(page.subarray(at + 4), 1, values);
-  if (!encoding?.endsWith("_DICTIONARY") || at >= page.length) return;
-  const bits = decoder.type === "BOOLEAN" ? 1 : page[at]!;
-  checkRuns(page.subarray(decoder.type === "BOOLEAN" ? at + 4 : at + 1), bits, values);
+  if (encoding === "RLE") checkRuns(page.subarray(at + 4), 1, values);
+  else if (encoding?.endsWith("_DICTIONARY") && at < page.length) {
+    const bits = decoder.type === "BOOLEAN" ? 1 : page[at]!;
+    checkRuns(page.subarray(decoder.type === "BOOLEAN" ? at + 4 : at + 1), bits, values);
+  }
+  return nulls;
 }
 
 /**
  * Walks over runs of up to `values` numbers; nulls have none, so that fewer may be there.
  *
+ * @returns how many of the numbers are `counted`, which takes 17 bits at most.
  * @throws Error where one cannot be.
  */
-export function checkRuns(bytes: Uint8Array, bits: number, values: number): void {
+export function checkRuns(
+  bytes: Uint8Array,
+  bits: number,
+  values: number,
+  counted?: number,
+): number {
   if (bits > maxBits) throw damaged();
+  let found = 0;
   let at = 0;
   for (let seen = 0; seen < values && at < bytes.length; ) {
     let head = 0;
     let length = 0;
     for (let hasMore = true; hasMore; length++) {
       const byte = bytes[at + length];
-      if (byte === undefined) return;
+      if (byte === undefined) return found;
       if (length === maxVarintBytes) throw damaged();
       head += (byte & 0x7f) * 2 ** (7 * length);
       hasMore = byte >= 0x80;
@@ -88,9 +106,36 @@ export function checkRuns(bytes: Uint8Array, bits: number, values: number): void
     const count = Math.floor(head / 2) * (isPacked ? 8 : 1);
     // Numbers are packed by eights, so that the last of them may stand for none.
     if (count > values + (isPacked ? maxPackedRest : 0)) throw damaged();
-    at += length + (isPacked ? (count / 8) * bits : Math.ceil(bits / 8));
+    at += length;
+    const kept = Math.min(count, values - seen);
+    if (counted !== undefined) {
+      if (isPacked) found += countPacked(bytes, at, bits, kept, counted);
+      else if (numberAt(bytes, at, 0, bits) === counted) found += kept;
+    }
+    at += isPacked ? (count / 8) * bits : Math.ceil(bits / 8);
     seen += count;
   }
+  return found;
+}
+
+function countPacked(
+  bytes: Uint8Array,
+  start: number,
+  bits: number,
+  count: number,
+  counted: number,
+): number {
+  let found = 0;
+  for (let bit = 0; bit < count * bits; bit += bits) {
+    if (numberAt(bytes, start + (bit >> 3), bit & 7, bits) === counted) found++;
+  }
+  return found;
+}
+
+/** A number of at most 17 bits that begins at a bit of a byte. */
+function numberAt(bytes: Uint8Array, at: number, bit: number, bits: number): number {
+  const wide = bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16);
+  return (wide >> bit) & ((1 << bits) - 1);
 }
 
 /** Numbers beyond the last: writers fill up to a run that they had begun. */

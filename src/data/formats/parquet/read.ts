@@ -6,7 +6,7 @@ import { RowBatch } from "../row-batch.ts";
 import { chosenColumns, tableRow } from "../table-rows.ts";
 import { unreadable } from "../unreadable.ts";
 import { decompressorsOf } from "./decompressors.ts";
-import { type Footer, type GroupPlace, isColumnOf, messageOf } from "./footer.ts";
+import { type Footer, type GroupPlace, hasNullCounts, isColumnOf, messageOf } from "./footer.ts";
 import { type ChunkBytes, GroupLoader } from "./group-bytes.ts";
 import { ColumnRows } from "./group-rows.ts";
 import { schemaNodes } from "./raw-schema.ts";
@@ -99,7 +99,8 @@ class Reading {
       const own = chunks.filter(({ meta }) => meta.path_in_schema[0] === table.column.name);
       return this.#guarded(group, table, undefined, () => {
         if (own.length === 0) throw new Error("it is missing");
-        return new ColumnRows(table, this.#root, own, decompressors);
+        const { metadata } = this.footer;
+        return new ColumnRows(table, this.#root, own, decompressors, hasNullCounts(metadata));
       });
     });
     const skip = this.#skip;

@@ -113,8 +113,8 @@ describe("columns that are taken over", () => {
       const { groups } = await readFooter(readerOf(of), "file");
       const columns = groups.flatMap((group) => group.columns);
       return columns.map(({ path_in_schema: path, type, statistics }) => {
-        const { min_value: min, max_value: max, null_count: nulls } = statistics ?? {};
-        return { column: path[0], type, min, max, nulls };
+        const { min_value: min, max_value: max } = statistics ?? {};
+        return { column: path[0], type, min, max };
       });
     };
     const known = await format.columns!(readerOf(content), "in.parquet");
@@ -124,6 +124,22 @@ describe("columns that are taken over", () => {
     expect(scalars.map(({ min, max }) => min !== undefined && max !== undefined)).toContain(true);
     expect(await boundsOf(file)).toEqual(expect.arrayContaining(scalars));
   });
+
+  it.each([
+    ["pandas", ["n 1", "s 1", "at 1", "c 0", "__index_level_0__ 0"]],
+    ["pyarrow-v1-zstd", ["id 0", "language 21"]],
+    ["duckdb", []],
+  ])(
+    "keep the count of nulls where the writer of the file counts right: %s",
+    async (name, kept) => {
+      const { file } = await carry(fileNamed(name));
+      const { groups } = await readFooter(readerOf(file), "out.parquet");
+      const counts = groups[0]!.columns.flatMap(({ path_in_schema: path, statistics }) =>
+        statistics?.null_count === undefined ? [] : [`${path.join(".")} ${statistics.null_count}`],
+      );
+      expect(counts.filter((count) => !count.startsWith("answer "))).toEqual(kept);
+    },
+  );
 
   it("are followed by answers in pages of bounded size", async () => {
     const lines = Array.from({ length: 40 }, (_, id) => `{"id":${id},"text":"text ${id}"}`);

@@ -263,6 +263,65 @@ describe("damage", () => {
     }
   });
 
+  const withNulls = (name: string, column: number, count: bigint, writer?: string) =>
+    withFooter(file(`${name}.parquet`), (footer) => {
+      footer.row_groups[0]!.columns[column]!.meta_data!.statistics!.null_count = count;
+      footer.created_by = writer ?? footer.created_by!;
+    });
+
+  it("of a count of nulls is told with its place", async () => {
+    for (const [column, name, message] of [
+      [4, "language", "its pages have 21 nulls, the footer says 20"],
+      [0, "id", "its pages have 0 nulls, the footer says 20"],
+    ] as const) {
+      const rows = readAll(withNulls("pyarrow-v2-gzip", column, 20n));
+      await expect(rows).rejects.toEqual(fault(`row group 1, column ${name}, page`));
+      await expect(rows).rejects.toEqual(fault(message));
+    }
+  });
+
+  it("of one level of a page is told, which moves values to other rows", async () => {
+    const content = file("pyarrow-v2-gzip.parquet");
+    const header = Buffer.from("1506152215225c158001152a158001151015121500120000", "hex");
+    const levels = content.indexOf(header) + header.length + 1;
+    const lowest = content[levels]! & -content[levels]!;
+    const rows = readAll(withByte(content, levels, content[levels]! - lowest));
+    await expect(rows).rejects.toEqual(
+      fault("row group 1, column language, page 1: a page has 22 nulls, and says 21"),
+    );
+  });
+
+  it.each([
+    ["by a writer that is known to count wrong", 4, "Polars (python) version 1.30.0"],
+    ["by Arrow before its counts were right", 4, "parquet-cpp-arrow version 5.0.0"],
+    ["by nobody who says so", 4, ""],
+    ["in lists, where nobody counts alike", 3, undefined],
+  ])("is none where nulls are counted %s", async (_name, column, writer) => {
+    const rows = await readAll(withNulls("pyarrow-v2-gzip", column, 20n, writer));
+    expect(rows.map(({ raw }) => parseExactly(raw))).toEqual(rowsBeside("chats"));
+  });
+
+  it("is none where a page was skipped in which the nulls may be", async () => {
+    const content = withNulls("pyarrow-v2-gzip", 0, 20n);
+    const [, second] = await slicesOf(content, { everyRows: 32 });
+    expect((await readSlice(content, second!)).map(({ line }) => line).at(-1)).toBe(64);
+  });
+
+  it("of a page's own count of nulls is told, where its writer counts right", async () => {
+    // As libraries for Java write it for columns without statistics: -1 for 21.
+    const headerOf = (nulls: string) => Buffer.from(`15800115${nulls}15800115`, "hex");
+    const content = file("pyarrow-v2-gzip.parquet");
+    headerOf("01").copy(content, content.indexOf(headerOf("2a")));
+    const message = "column language, page 1: a page has 21 nulls, and says -1";
+    await expect(readAll(content)).rejects.toEqual(fault(message));
+    const ofJava = withFooter(content, (footer) => {
+      footer.created_by =
+        "parquet-mr version 1.13.1 (build db4183109d5b734ec5930d870cdae161e408ddba)";
+    });
+    const rows = await readAll(ofJava);
+    expect(rows.map(({ raw }) => parseExactly(raw))).toEqual(rowsBeside("chats"));
+  });
+
   it("of a page is told with its place", async () => {
     // Of each column's first page; the script had checksums of pages written.
     const { groups } = await readFooter(readerOf(whole), "in.parquet");
