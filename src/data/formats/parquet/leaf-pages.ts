@@ -81,7 +81,7 @@ export class LeafPages {
   /**
    * Checks, when all rows were taken, that this is all there is.
    *
-   * @throws Error where the pages hold more rows, or other counts of values and nulls than they say.
+   * @throws Error where the pages hold more rows, or other counts of values and nulls than is said.
    */
   end(): void {
     while (!this.#isAtEnd) this.#nextPage(0);
