@@ -20,6 +20,8 @@ interface Tier {
   group?: number;
   /** Files at once; default 2. */
   workers?: number;
+  /** False where files share what modules keep, as parsed sources; default true. */
+  isolate?: boolean;
 }
 
 /** One project a tier: `meta` is what `npm run check` runs, the rest makes up `npm test`. */
@@ -31,6 +33,7 @@ const tier = ({
   setup = [],
   group = 0,
   workers = 2,
+  isolate = true,
 }: Tier) => ({
   test: {
     name,
@@ -40,6 +43,7 @@ const tier = ({
     hookTimeout: timeoutMs,
     globalSetup: setup,
     maxWorkers: workers,
+    isolate,
     sequence: { groupOrder: group },
   },
 });
@@ -55,7 +59,7 @@ export default defineConfig({
       tier({
         name: "meta",
         include: ["test/meta/**/*.test.ts"],
-        setup: [packed],
+        isolate: false,
         timeoutMs: 120_000,
       }),
       tier({

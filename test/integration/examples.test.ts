@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, describe, expect, it } from "vitest";
+import { type Block, blocksOf, documents } from "../meta/markdown.ts";
+import { root } from "../meta/source-tree.ts";
 import { sluiceModule, sluiceProgram, testingModule } from "../sluice-program.ts";
-import { type Block, blocksOf, documents } from "./markdown.ts";
-import { root } from "./source-tree.ts";
 
 /**
  * What README and docs show is executed. The marked blocks of one document run in order in one new
