@@ -121,7 +121,7 @@ export async function engineAsker(baseUrl: string): Promise<Asker> {
     },
     async ask(index) {
       const messages = messagesOf(index);
-      const request = { index, promptName: "p", messages, onTooLong: "fail" as const, parameters };
+      const request = { messages, parameters, origin: { index, promptName: "p" } };
       await engine.infer(request, signal);
     },
     close: () => engine.close(),

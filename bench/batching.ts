@@ -112,7 +112,7 @@ async function throughPredictor(rows: number): Promise<number> {
 function rowRequest(row: number): InferenceRequest {
   const parameters = { ...greedyParameters, maxNewTokens: 1, seed: 0 };
   return {
-    ...{ index: row, promptName: "row", parameters, onTooLong: "fail" },
+    ...{ parameters, origin: { index: row, promptName: "row" } },
     row: { id: row, text: "a row of some words, as they are" },
   };
 }

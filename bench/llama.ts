@@ -70,10 +70,8 @@ async function generate(engine: Engine, prompts: string[]): Promise<Measured> {
   const asked = prompts.map((prompt, index) =>
     engine.infer(
       {
-        index,
-        promptName: "p",
         prompt,
-        onTooLong: "fail",
+        origin: { index, promptName: "p" },
         parameters: {
           ...greedyParameters,
           maxNewTokens,

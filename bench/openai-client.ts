@@ -41,7 +41,7 @@ async function engineAsker(): Promise<Asker> {
   };
   const ask = async (index: number) => {
     const messages = [{ role: "user" as const, content: texts[index % texts.length]! }];
-    const request = { index, promptName: "p", messages, onTooLong: "fail" as const, parameters };
+    const request = { messages, parameters, origin: { index, promptName: "p" } };
     return (await engine.infer(request, signal)).answers[0]!.text;
   };
   return { ask, close: () => engine.close() };

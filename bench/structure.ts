@@ -95,7 +95,7 @@ function requestOf(
   form: AnswerStructure | undefined,
 ): InferenceRequest {
   return {
-    ...{ index, promptName: "p", prompt, onTooLong: "fail" },
+    ...{ prompt, origin: { index, promptName: "p" } },
     parameters: {
       ...greedyParameters,
       maxNewTokens,

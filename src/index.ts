@@ -101,6 +101,7 @@ export type {
   InferenceRequest,
   InferenceResponse,
   PromptTokens,
+  RequestOrigin,
   Slot,
   SlottedLine,
   SpanOffsets,

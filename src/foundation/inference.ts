@@ -146,27 +146,28 @@ export type SpanOffsets = readonly [start: number, end: number];
  */
 export type PromptTokens = readonly (readonly number[])[];
 
-/** What an engine is asked for one prompt of one row. It has either `messages` or `prompt`. */
-export interface InferenceRequest {
+/** The place in a run that a request comes from. */
+export interface RequestOrigin {
   /** The row's stable index in the input. */
   index: number;
   promptName: string;
   /** Position in the list of a `forEach` prompt. */
   element?: number;
-  /** `{n}` of `join`, if it is not the position from 1. No concern of an engine. */
-  number?: number;
+}
+
+/** Stands for the origin of a request that belongs to no run, such as one that a server got. */
+export const noOrigin: RequestOrigin = Object.freeze({ index: 0, promptName: "request" });
+
+/** One request to a model. It has either `messages` or `prompt`, unless the engine reads rows. */
+export interface InferenceRequest {
   messages?: readonly ChatMessage[];
-  /**
-   * Number of the row's request that has to be answered before this one gets its messages: it goes
-   * on from that answer. Nothing that concerns an engine.
-   */
-  after?: number;
   /** Sent as it is (`api: completion`). */
   prompt?: string;
   /** What the engine's `tokenize` made of these words before, so that it need not do so again. */
   tokens?: PromptTokens;
   parameters: GenerationParameters;
-  onTooLong: TooLongPolicy;
+  /** Only an engine that counts tokens can cut a prompt. Default `fail`. */
+  onTooLong?: TooLongPolicy;
   /** The answer must be this line, with slots that only copy. */
   slottedLine?: SlottedLine;
   /**
@@ -187,27 +188,30 @@ export interface InferenceRequest {
   row?: JsonObject;
   /** Rows that are asked as one and have one outcome; the first of them is `row`. */
   rows?: readonly JsonObject[];
+  /**
+   * Where it comes from. Drawn seeds differ by it, and engines that run somebody's code show it to
+   * that code. Default: it belongs to no run.
+   */
+  origin?: RequestOrigin;
 }
 
 /**
- * The seed that a request is sampled with: the one that somebody wrote, or else one of its own,
- * which follows from the run's seed and the request's place. Equal requests get different answers
- * by it, and the same ones when they are processed again.
+ * The seed of a request: the one that somebody wrote, or else one of its own, which follows from
+ * the run's seed and the request's origin. So equal requests of a run get different answers, and
+ * the same answers when they are processed again. Without an origin: the seed as it is.
  *
  * @example
- * const [first, second] = [{ ...request, index: 0 }, { ...request, index: 1 }];
- * requestSeed(first) === requestSeed(second); // false, but for `explicit: ["seed"]`
+ * const [first, second] = [0, 1].map((index) => ({ ...request, origin: { index, promptName } }));
+ * requestSeed(first) === requestSeed(second); // false, unless `explicit` has "seed"
  */
-export function requestSeed({ parameters, index, promptName, element }: RequestPlace): number {
+export function requestSeed({ parameters, origin }: SeededRequest): number {
   const { seed, explicit } = parameters;
-  if (explicit?.includes("seed")) return seed;
-  return Number.parseInt(
-    sha256Hex(`${seed}:${index}:${promptName}:${element ?? ""}`).slice(0, 8),
-    16,
-  );
+  if (origin === undefined || explicit?.includes("seed")) return seed;
+  const { index, promptName, element = "" } = origin;
+  return Number.parseInt(sha256Hex(`${seed}:${index}:${promptName}:${element}`).slice(0, 8), 16);
 }
 
-type RequestPlace = Pick<InferenceRequest, "parameters" | "index" | "promptName" | "element">;
+type SeededRequest = Pick<InferenceRequest, "parameters" | "origin">;
 
 export type FinishReason = "stop" | "length" | "error";
 

@@ -1,10 +1,6 @@
 import { SluiceError } from "../foundation/errors.ts";
 import type { WrittenJson, WrittenRow } from "../foundation/exact-json.ts";
-import type {
-  GenerationParameters,
-  InferenceRequest,
-  InferenceResponse,
-} from "../foundation/inference.ts";
+import type { GenerationParameters, InferenceResponse } from "../foundation/inference.ts";
 import type { Json } from "../foundation/json.ts";
 import { limits } from "../foundation/limits.ts";
 import { type AnswerForm, compileAnswerForm, jobInvalid } from "./answer-form.ts";
@@ -13,6 +9,7 @@ import { wrongType } from "./field-errors.ts";
 import type { KeepablePrompt, OwnParts } from "./kept-row.ts";
 import { compileContent, type PromptContent } from "./prompt-content.ts";
 import type { PromptOptions } from "./prompt-options.ts";
+import type { RowOrigin, RowRequest } from "./row-request.ts";
 import { compileStructuredForm } from "./structure/structured-form.ts";
 import { truncateFeatures } from "./types/prompt-text.ts";
 import type { AskedMessages } from "./types/turns.ts";
@@ -44,7 +41,7 @@ export class CompiledPrompt implements KeepablePrompt {
   /** Fields of the row that it reads; undefined where any may be. */
   readonly fields: readonly string[] | undefined;
   /** What requests ask that are turns of a conversation. */
-  readonly #asks = new WeakMap<InferenceRequest, AskedMessages>();
+  readonly #asks = new WeakMap<RowRequest, AskedMessages>();
 
   /** @param key of the job file, for messages: `prompts.measures`. */
   constructor(
@@ -84,12 +81,12 @@ export class CompiledPrompt implements KeepablePrompt {
   }
 
   /** The request of one row, where `isPlain`. */
-  plainRequest(row: WrittenRow, index: number): InferenceRequest {
-    return this.#request(this.#featuresOf(row), index, undefined, undefined);
+  plainRequest(row: WrittenRow, index: number): RowRequest {
+    return this.#request(this.#featuresOf(row), { index, promptName: this.name }, undefined);
   }
 
   /** Appends the requests of one row. */
-  addRequests(fullRow: WrittenRow, index: number, requests: InferenceRequest[]): void {
+  addRequests(fullRow: WrittenRow, index: number, requests: RowRequest[]): void {
     if (this.isPlain) {
       requests.push(this.plainRequest(fullRow, index));
       return;
@@ -101,9 +98,9 @@ export class CompiledPrompt implements KeepablePrompt {
     for (let at = 0; at < elements.length; at++) {
       const extra: WrittenRow = { item: elements[at]! };
       if (this.#usesLoop) extra.loop = loopAt(elements, at);
-      const request = this.#request(row, index, extra, at);
-      if (numbers !== undefined) request.number = numbers[at]!;
-      requests.push(request);
+      const origin: RowOrigin = { index, promptName: this.name, element: at };
+      if (numbers !== undefined) origin.number = numbers[at]!;
+      requests.push(this.#request(row, origin, extra));
     }
   }
 
@@ -112,37 +109,37 @@ export class CompiledPrompt implements KeepablePrompt {
     return features === undefined ? row : truncateFeatures(row, features);
   }
 
-  #addTurns(row: WrittenRow, index: number, requests: InferenceRequest[]): void {
+  #addTurns(row: WrittenRow, index: number, requests: RowRequest[]): void {
     for (const [element, ask] of this.#content.turns!.asks(row).entries()) {
-      const request: InferenceRequest = { ...this.#bareRequest(index), element };
-      if (element > 0) request.after = requests.length - 1;
+      const origin: RowOrigin = { index, promptName: this.name, element };
+      if (element > 0) origin.after = requests.length - 1;
+      const request = this.#bareRequest(origin);
       this.#beginTurn(request, ask);
       requests.push(request);
     }
   }
 
-  #beginTurn(request: InferenceRequest, ask: AskedMessages): void {
+  #beginTurn(request: RowRequest, ask: AskedMessages): void {
     this.#asks.set(request, ask);
-    if (request.after === undefined) this.#content.turns!.fill(request, ask, []);
+    if (request.origin.after === undefined) this.#content.turns!.fill(request, ask, []);
   }
 
   /** Gives a request that had to wait its words, now that those before it were answered. */
-  goOn(request: InferenceRequest, answers: readonly string[]): void {
+  goOn(request: RowRequest, answers: readonly string[]): void {
     const ask = this.#asks.get(request);
     if (ask !== undefined) this.#content.turns!.fill(request, ask, answers);
   }
 
-  askOf(request: InferenceRequest): AskedMessages | undefined {
+  askOf(request: RowRequest): AskedMessages | undefined {
     return this.#asks.get(request);
   }
 
   again(
-    index: number,
     { tokens, ...own }: OwnParts,
     sources: readonly string[],
     ask: AskedMessages | undefined,
-  ): InferenceRequest {
-    const request: InferenceRequest = { ...this.#bareRequest(index), ...own };
+  ): RowRequest {
+    const request = Object.assign(this.#bareRequest(own.origin), own);
     if (ask !== undefined) this.#beginTurn(request, ask);
     else if (this.form !== undefined) Object.assign(request, this.form.ask(sources));
     if (tokens !== undefined) request.tokens = tokens;
@@ -160,43 +157,32 @@ export class CompiledPrompt implements KeepablePrompt {
     throw new SluiceError("ELEMENTS_TOO_MANY", detail);
   }
 
-  #request(
-    row: WrittenRow,
-    index: number,
-    extra: WrittenRow | undefined,
-    element: number | undefined,
-  ): InferenceRequest {
-    const request = this.#bareRequest(index);
+  #request(row: WrittenRow, origin: RowOrigin, extra: WrittenRow | undefined): RowRequest {
+    const request = this.#bareRequest(origin);
     this.#content.fill(request, row, extra);
-    if (element !== undefined) request.element = element;
     if (this.form !== undefined) {
       Object.assign(request, this.form.ask(this.form.sources(row, extra)));
     }
     return request;
   }
 
-  #bareRequest(index: number): InferenceRequest {
-    return {
-      index,
-      promptName: this.name,
-      parameters: this.#parameters,
-      onTooLong: this.#onTooLong,
-    };
+  #bareRequest(origin: RowOrigin): RowRequest {
+    return { origin, parameters: this.#parameters, onTooLong: this.#onTooLong };
   }
 
   /** The answer of this prompt from its own requests of a row; null where a response is missing. */
   answer(
-    requests: readonly InferenceRequest[],
+    requests: readonly RowRequest[],
     responses: readonly (InferenceResponse | undefined)[],
   ): Json {
     if (this.isPlain) return this.#answerOf(requests[0], responses[0]);
     const values = requests.map((request, at) => this.#answerOf(request, responses[at]));
     if (this.form === undefined) return values;
-    const numbers = requests.map(({ number }, at) => number ?? at + 1);
+    const numbers = requests.map(({ origin }, at) => origin.number ?? at + 1);
     return this.form.gather(values, numbers);
   }
 
-  #answerOf(request: InferenceRequest | undefined, response: InferenceResponse | undefined): Json {
+  #answerOf(request: RowRequest | undefined, response: InferenceResponse | undefined): Json {
     if (response === undefined) return null;
     const before = this.#returnFullText ? (request?.prompt ?? "") : "";
     const given = response.answers.map(({ value, text }) =>

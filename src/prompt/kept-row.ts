@@ -1,19 +1,22 @@
-import type { InferenceRequest } from "../foundation/inference.ts";
 import type { JsonObject } from "../foundation/json.ts";
 import { type KeptWords, keptWords, restoredWords } from "./kept-words.ts";
+import type { RowOrigin, RowRequest } from "./row-request.ts";
 import type { AskedMessages } from "./types/turns.ts";
 
 /** What follows from the prompt of a request, or is its row. */
-type PromptsOwn = "index" | "parameters" | "onTooLong" | "slottedLine" | "structure" | "row";
+type PromptsOwn = "parameters" | "onTooLong" | "slottedLine" | "structure" | "row";
 
 /** What a request has of its own, other than what its answer copies from. */
-export type OwnParts = Omit<InferenceRequest, PromptsOwn>;
+export type OwnParts = Omit<RowRequest, PromptsOwn>;
 
 /**
  * A request as JSON, without what follows from its prompt. Its words are what they have beyond
  * those of the request before it.
  */
-export interface KeptRequest extends Omit<OwnParts, keyof KeptWords>, KeptWords {
+export interface KeptRequest
+  extends Omit<OwnParts, keyof KeptWords | "origin">,
+    Omit<RowOrigin, "index">,
+    KeptWords {
   /** What its answer copies from, slot by slot: numbers in the row's `texts`. */
   sources?: readonly number[];
   /**
@@ -33,22 +36,17 @@ export interface KeptRow {
 /** Turns requests of a row into JSON and back. */
 export interface RequestKeeper {
   /** @param requests all those of a row, as they were rendered; they may have `tokens`. */
-  keep(requests: readonly InferenceRequest[]): KeptRow;
+  keep(requests: readonly RowRequest[]): KeptRow;
   /** Them again, as rendering the row of that index makes them, with the tokens that were kept. */
-  restore(kept: KeptRow, index: number, row: JsonObject, raw?: string): InferenceRequest[];
+  restore(kept: KeptRow, index: number, row: JsonObject, raw?: string): RowRequest[];
 }
 
 /** What keeping needs of a prompt. */
 export interface KeepablePrompt {
   /** What a request asks that is a turn of a conversation. */
-  askOf(request: InferenceRequest): AskedMessages | undefined;
+  askOf(request: RowRequest): AskedMessages | undefined;
   /** A request again. @param ask of a turn, which has no words yet. */
-  again(
-    index: number,
-    own: OwnParts,
-    sources: readonly string[],
-    ask: AskedMessages | undefined,
-  ): InferenceRequest;
+  again(own: OwnParts, sources: readonly string[], ask: AskedMessages | undefined): RowRequest;
 }
 
 /** Keeps requests of prompts, which it knows by their names. */
@@ -59,18 +57,20 @@ export class RowKeeper implements RequestKeeper {
     this.#prompts = prompts;
   }
 
-  keep(requests: readonly InferenceRequest[]): KeptRow {
+  keep(requests: readonly RowRequest[]): KeptRow {
     const numbers = new Map<string, number>();
     const numberOf = (text: string) => {
       if (!numbers.has(text)) numbers.set(text, numbers.size);
       return numbers.get(text)!;
     };
     const kept = requests.map((request, at): KeptRequest => {
-      const { messages, prompt, tokens, ...own } = ownParts(request);
+      const { messages, prompt, tokens, origin, ...own } = ownParts(request);
+      const { index: _, ...place } = origin;
       const turn = this.#turnOf(request, requests);
       const words = turn ? { tokens } : { messages, prompt, tokens };
       const slots = request.slottedLine?.slots ?? request.structure?.copies;
       return {
+        ...place,
         ...own,
         ...keptWords(words, requests[at - 1] ?? {}),
         ...(turn && { turn }),
@@ -80,40 +80,39 @@ export class RowKeeper implements RequestKeeper {
     return { requests: kept, ...(numbers.size > 0 && { texts: [...numbers.keys()] }) };
   }
 
-  restore({ requests: kept, texts = [] }: KeptRow, index: number): InferenceRequest[] {
-    const requests: InferenceRequest[] = [];
-    for (const { messages, prompt, tokens, sources = [], turn, ...own } of kept) {
+  restore({ requests: kept, texts = [] }: KeptRow, index: number): RowRequest[] {
+    const requests: RowRequest[] = [];
+    for (const { sources = [], turn, ...parts } of kept) {
+      const { promptName, element, number, after, messages, prompt, tokens, ...own } = parts;
+      const origin: RowOrigin = { index, promptName };
+      if (element !== undefined) origin.element = element;
+      if (number !== undefined) origin.number = number;
+      if (after !== undefined) origin.after = after;
       const words = restoredWords({ messages, prompt, tokens }, requests.at(-1) ?? {});
-      const ask = turn && [...this.#askBefore(own, requests), ...turn];
+      const ask = turn && [...this.#askBefore(origin, requests), ...turn];
       const copied = sources.map((number) => texts[number]!);
-      const known = this.#prompts.get(own.promptName)!;
-      requests.push(known.again(index, { ...words, ...own }, copied, ask));
+      const known = this.#prompts.get(promptName)!;
+      requests.push(known.again({ origin, ...words, ...own }, copied, ask));
     }
     return requests;
   }
 
-  #turnOf(
-    request: InferenceRequest,
-    requests: readonly InferenceRequest[],
-  ): AskedMessages | undefined {
+  #turnOf(request: RowRequest, requests: readonly RowRequest[]): AskedMessages | undefined {
     const ask = this.#askOf(request);
-    return ask?.slice(this.#askBefore(request, requests).length);
+    return ask?.slice(this.#askBefore(request.origin, requests).length);
   }
 
-  #askBefore(
-    { after }: Pick<InferenceRequest, "after">,
-    requests: readonly InferenceRequest[],
-  ): AskedMessages {
+  #askBefore({ after }: RowOrigin, requests: readonly RowRequest[]): AskedMessages {
     return after === undefined ? [] : this.#askOf(requests[after]!)!;
   }
 
-  #askOf(request: InferenceRequest): AskedMessages | undefined {
-    return this.#prompts.get(request.promptName)!.askOf(request);
+  #askOf(request: RowRequest): AskedMessages | undefined {
+    return this.#prompts.get(request.origin.promptName)!.askOf(request);
   }
 }
 
-function ownParts(request: InferenceRequest): OwnParts {
-  const { index: _, parameters: _parameters, onTooLong: _policy, ...asked } = request;
+function ownParts(request: RowRequest): OwnParts {
+  const { parameters: _parameters, onTooLong: _policy, ...asked } = request;
   const { slottedLine: _line, structure: _structure, row: _row, ...own } = asked;
   return own;
 }

@@ -5,11 +5,12 @@ import type {
   InferenceResponse,
 } from "../foundation/inference.ts";
 import type { Json, JsonObject } from "../foundation/json.ts";
-import { jobInvalid } from "./answer-form.ts";
+import { type AnswerForm, jobInvalid } from "./answer-form.ts";
 import { CompiledPrompt, type PromptToCompile } from "./compiled-prompt.ts";
 import { type RequestKeeper, RowKeeper } from "./kept-row.ts";
 import type { PromptOptions } from "./prompt-options.ts";
 import { withComplaint } from "./reask.ts";
+import type { RowRequest } from "./row-request.ts";
 
 /** The prompts of a job: rows to requests, and responses to what goes into the output. */
 export interface PromptSet {
@@ -24,16 +25,16 @@ export interface PromptSet {
    * @throws SluiceError of scope `row`: `VARIABLE_MISSING`, `FIELD_TYPE`, `TEMPLATE_FAILED`,
    *   `ELEMENTS_TOO_MANY`.
    */
-  requests(row: JsonObject, index: number, dataset?: string, raw?: string): InferenceRequest[];
+  requests(row: JsonObject, index: number, dataset?: string, raw?: string): RowRequest[];
   /**
    * The request of that number as it is to be asked. One that goes on from others of the row
    * (`after`) has its words only now that they were answered.
    */
   ready(
-    requests: readonly InferenceRequest[],
+    requests: readonly RowRequest[],
     responses: readonly (InferenceResponse | undefined)[],
     at: number,
-  ): InferenceRequest;
+  ): RowRequest;
   /**
    * Checks a response against the form that its request asked for, and fills each answer's `value`.
    * A response to a request without a form comes back as it is.
@@ -45,18 +46,18 @@ export interface PromptSet {
    * The same request with its bad answer and the complaint shown to the model. A completion has no
    * place for them and comes back as it is.
    */
-  reask(request: InferenceRequest, badText: string, problem: string): InferenceRequest;
+  reask<R extends InferenceRequest>(request: R, badText: string, problem: string): R;
   /**
    * What goes into `output.field`, from all requests of a row and their accepted responses: the
    * answer of `prompt`, or an object of the answers of `prompts` by name.
    */
   answer(
-    requests: readonly InferenceRequest[],
+    requests: readonly RowRequest[],
     responses: readonly (InferenceResponse | undefined)[],
   ): Json;
   /** The same of a row that failed: null for an answer that is missing. */
   partialAnswer(
-    requests: readonly InferenceRequest[],
+    requests: readonly RowRequest[],
     responses: readonly (InferenceResponse | undefined)[],
   ): Json;
   /** Keeps requests for other runs; absent where nothing is rendered. */
@@ -158,48 +159,54 @@ class PromptSetOf implements PromptSet {
     this.keeper = new RowKeeper(this.#byName);
   }
 
-  requests(value: JsonObject, index: number, _dataset?: string, raw?: string): InferenceRequest[] {
+  requests(value: JsonObject, index: number, _dataset?: string, raw?: string): RowRequest[] {
     const row = raw === undefined ? value : writtenRow(value, raw, this.#fields);
     // What almost every job has; a literal is several times smaller than an array that grew.
     if (this.#single?.isPlain) return [this.#single.plainRequest(row, index)];
-    const requests: InferenceRequest[] = [];
+    const requests: RowRequest[] = [];
     for (const prompt of this.#prompts) prompt.addRequests(row, index, requests);
     return requests;
   }
 
   ready(
-    requests: readonly InferenceRequest[],
+    requests: readonly RowRequest[],
     responses: readonly (InferenceResponse | undefined)[],
     at: number,
-  ): InferenceRequest {
+  ): RowRequest {
     const request = requests[at]!;
-    if (request.after === undefined) return request;
+    if (request.origin.after === undefined) return request;
     const answers: string[] = [];
-    for (let before: number | undefined = request.after; before !== undefined; ) {
+    for (let before: number | undefined = request.origin.after; before !== undefined; ) {
       answers.unshift(responses[before]?.answers[0]?.text ?? "");
-      before = requests[before]!.after;
+      before = requests[before]!.origin.after;
     }
-    this.#byName.get(request.promptName)!.goOn(request, answers);
+    this.#byName.get(request.origin.promptName)!.goOn(request, answers);
     return request;
   }
 
   accept(request: InferenceRequest, response: InferenceResponse): InferenceResponse {
     if (request.slottedLine === undefined && request.structure === undefined) return response;
-    return this.#byName.get(request.promptName)?.form?.accept(request, response) ?? response;
+    return this.#formOf(request)?.accept(request, response) ?? response;
   }
 
-  reask(request: InferenceRequest, badText: string, problem: string): InferenceRequest {
-    const noun = this.#byName.get(request.promptName)?.form?.noun ?? "answer";
+  #formOf({ origin }: InferenceRequest): AnswerForm | undefined {
+    return origin && this.#byName.get(origin.promptName)?.form;
+  }
+
+  reask<R extends InferenceRequest>(request: R, badText: string, problem: string): R {
+    const noun = this.#formOf(request)?.noun ?? "answer";
     return withComplaint(request, badText, problem, noun);
   }
 
   answer(
-    requests: readonly InferenceRequest[],
+    requests: readonly RowRequest[],
     responses: readonly (InferenceResponse | undefined)[],
   ): Json {
     if (this.#single !== undefined) return this.#single.answer(requests, responses);
     const entries = this.#prompts.map((prompt) => {
-      const own = requests.flatMap((request, at) => (request.promptName === prompt.name ? at : []));
+      const own = requests.flatMap((request, at) =>
+        request.origin.promptName === prompt.name ? at : [],
+      );
       const answer = prompt.answer(
         own.map((at) => requests[at]!),
         own.map((at) => responses[at]),
@@ -210,7 +217,7 @@ class PromptSetOf implements PromptSet {
   }
 
   partialAnswer(
-    requests: readonly InferenceRequest[],
+    requests: readonly RowRequest[],
     responses: readonly (InferenceResponse | undefined)[],
   ): Json {
     if (requests.length > 0) return this.answer(requests, responses);

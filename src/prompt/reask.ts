@@ -6,12 +6,12 @@ import type { ChatMessage, InferenceRequest } from "../foundation/inference.ts";
  *
  * @param noun what the answer should have been: `line`, `JSON`.
  */
-export function withComplaint(
-  request: InferenceRequest,
+export function withComplaint<R extends InferenceRequest>(
+  request: R,
   badText: string,
   problem: string,
   noun: string,
-): InferenceRequest {
+): R {
   if (request.messages === undefined) return request;
   const messages = [...request.messages];
   const last = messages.at(-1);
@@ -21,5 +21,6 @@ export function withComplaint(
   const bad: ChatMessage = { role: "assistant", content: begun + badText || "(nothing)" };
   const complaint = `That is not right: ${problem}\nAnswer again, with the corrected ${noun} only.`;
   const { tokens: _ofOtherWords, ...rest } = request;
-  return { ...rest, messages: [...messages, bad, { role: "user", content: complaint }] };
+  const ask: ChatMessage = { role: "user", content: complaint };
+  return { ...(rest as R), messages: [...messages, bad, ask] };
 }

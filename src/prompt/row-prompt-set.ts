@@ -1,7 +1,8 @@
 import { type LongNumbers, withTexts, writtenRow } from "../foundation/exact-json.ts";
-import type { Answer, GenerationParameters, InferenceRequest } from "../foundation/inference.ts";
+import type { Answer, GenerationParameters } from "../foundation/inference.ts";
 import type { Json, JsonObject } from "../foundation/json.ts";
 import type { PromptSet } from "./prompt-set.ts";
+import type { RowRequest } from "./row-request.ts";
 
 /**
  * The prompts of a job that has none, for an engine that answers rows: one request a row, which has
@@ -24,7 +25,7 @@ export function rowPromptSet(
     names,
     requests(value, index, _dataset, raw) {
       const row = rowInCode(value, raw, longNumbers);
-      return [{ index, promptName: names[0]!, parameters: shared, onTooLong: "fail", row }];
+      return [{ origin: { index, promptName: names[0]! }, parameters: shared, row }];
     },
     ready: (requests, _responses, at) => requests[at]!,
     accept: (_request, response) => response,
@@ -48,7 +49,7 @@ function jsonOf({ value, text }: Answer): Json {
   return value === undefined ? text : value;
 }
 
-function withRow(requests: InferenceRequest[], row: JsonObject): InferenceRequest[] {
+function withRow(requests: RowRequest[], row: JsonObject): RowRequest[] {
   for (const request of requests) request.row = row;
   return requests;
 }

@@ -46,11 +46,9 @@ const parameters: GenerationParameters = {
  */
 export function conformanceRequest(index: number): InferenceRequest {
   return {
-    index,
-    promptName: "conformance",
     messages: [{ role: "user", content: `Say a few words about the number ${index}.` }],
     parameters,
-    onTooLong: "fail",
+    origin: { index, promptName: "conformance" },
   };
 }
 
@@ -95,9 +93,9 @@ const answerClauses: Clauses = (make, { it, expect }) => {
       expect(faultsOf(response)).toEqual([]);
     }));
 
-  it("answers a bare prompt", () =>
+  it("answers a bare prompt that belongs to no run", () =>
     withEngine(make, async ({ engine }) => {
-      const { messages: _, ...request } = conformanceRequest(0);
+      const { messages: _, origin: _none, ...request } = conformanceRequest(0);
       const response = await engine.infer({ ...request, prompt: "Once upon a time" }, never());
       expect(faultsOf(response)).toEqual([]);
     }));

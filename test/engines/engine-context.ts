@@ -26,8 +26,6 @@ export function chatRequest(
   changes: Partial<InferenceRequest["parameters"]> = {},
 ): InferenceRequest {
   return {
-    index,
-    promptName: "answer",
     messages: [{ role: "user", content: `What is said of ${index}?` }],
     parameters: {
       ...greedyParameters,
@@ -36,7 +34,7 @@ export function chatRequest(
       explicit: ["maxNewTokens", "seed"],
       ...changes,
     },
-    onTooLong: "fail",
+    origin: { index, promptName: "answer" },
   };
 }
 

@@ -28,7 +28,7 @@ describe("requestSeed", () => {
   const place = (changes: object, explicit?: string[]) => {
     const parameters = { ...greedyParameters, maxNewTokens: 8, seed: 7 };
     return {
-      ...{ index: 0, promptName: "prompt", ...changes },
+      origin: { index: 0, promptName: "prompt", ...changes },
       parameters: { ...parameters, ...(explicit && { explicit }) },
     };
   };
@@ -39,6 +39,10 @@ describe("requestSeed", () => {
     expect(new Set(seeds).size).toBe(places.length);
     expect(places.map((changes) => requestSeed(place(changes, ["temperature"])))).toEqual(seeds);
     for (const seed of seeds) expect(seed >>> 0).toBe(seed);
+  });
+
+  it("is that of the parameters for a request that belongs to no run", () => {
+    expect(requestSeed({ parameters: place({}).parameters })).toBe(7);
   });
 
   it("is the one that somebody wrote, for every request", () => {

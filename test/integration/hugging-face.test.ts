@@ -55,7 +55,7 @@ function ask(
   words: Pick<InferenceRequest, "prompt" | "messages">,
   parameters: GenerationParameters,
 ): Promise<InferenceResponse> {
-  const request = { index: 0, promptName: "p", parameters, onTooLong: "fail", ...words } as const;
+  const request = { parameters, ...words };
   return engine.infer(request, new AbortController().signal);
 }
 

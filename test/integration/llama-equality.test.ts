@@ -29,7 +29,7 @@ const contentOf = (index: number) => {
   return `${told.repeat(1 + (index % 8))}Describe ${index} ${thing}s near a ${place}.`;
 };
 const requestOf = (index: number, system: string): InferenceRequest => ({
-  ...{ index, promptName: "p", onTooLong: "fail" },
+  origin: { index, promptName: "p" },
   messages: [
     { role: "system", content: system },
     { role: "user", content: contentOf(index) },

@@ -13,7 +13,7 @@ const files = await findLlamaFiles();
 const never = new AbortController().signal;
 const prompts = ["The capital of France is", "Once upon a time", "Water boils at", "My dog"];
 const requestOf = (prompt: string, embed = false): InferenceRequest => ({
-  ...{ index: 0, promptName: "p", prompt, onTooLong: "fail", embed },
+  ...{ prompt, embed },
   parameters: { ...greedyParameters, maxNewTokens: 12, seed: 0 },
 });
 

@@ -11,11 +11,8 @@ export function complete(
   rest: Partial<InferenceRequest> = {},
 ): InferenceRequest {
   return {
-    index: 0,
-    promptName: "p",
     prompt,
     parameters: { ...greedyParameters, maxNewTokens: 24, seed: 7, ...parameters },
-    onTooLong: "fail",
     ...rest,
   };
 }

@@ -45,10 +45,8 @@ export function rowRequest(
   parameters: Partial<InferenceRequest["parameters"]> = {},
 ): InferenceRequest {
   return {
-    index,
-    promptName: "row",
     parameters: { ...greedyParameters, maxNewTokens: 24, seed: 7, ...parameters },
-    onTooLong: "fail",
     row,
+    origin: { index, promptName: "row" },
   };
 }

@@ -20,7 +20,7 @@ const row = { instruction: "Count on.", input: "1 2 3", response: "4" };
 describe("a prompt with a type", () => {
   it("is asked in the type's words", () => {
     expect(request({ type: "gpteacher" }, row)).toMatchObject({
-      promptName: "p",
+      origin: { promptName: "p" },
       prompt: expect.stringMatching(/^Below is .*1 2 3\n\n### Response:\n$/s),
       onTooLong: "fail",
     });

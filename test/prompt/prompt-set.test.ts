@@ -46,8 +46,7 @@ describe("requests", () => {
     const set = single("Sum up: {{ title }}");
     const [request, other] = [set.requests(row, 3), set.requests(row, 4)].map(([first]) => first!);
     expect(request).toEqual({
-      index: 3,
-      promptName: "prompt",
+      origin: { index: 3, promptName: "prompt" },
       messages: [{ role: "user", content: "Sum up: Pie" }],
       parameters: generation,
       onTooLong: "fail",
@@ -73,7 +72,7 @@ describe("requests", () => {
       },
     });
     const requests = set.requests(row, 0);
-    expect(requests.map(({ promptName, element }) => [promptName, element])).toEqual([
+    expect(requests.map(({ origin }) => [origin.promptName, origin.element])).toEqual([
       ...[
         ["steps", 0],
         ["steps", 1],

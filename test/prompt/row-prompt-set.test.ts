@@ -15,7 +15,7 @@ const response = (answer: { text: string; value?: Json }) => ({
 it("asks each row once, without words, and takes what comes as the answer", () => {
   const set = rowPromptSet(generation);
   const requests = set.requests({ text: "a" }, 4);
-  expect(requests).toMatchObject([{ index: 4, promptName: "row", row: { text: "a" } }]);
+  expect(requests).toMatchObject([{ origin: { index: 4, promptName: "row" }, row: { text: "a" } }]);
   expect(requests[0]?.messages ?? requests[0]?.prompt).toBeUndefined();
   expect(set.answer(requests, [response({ text: "[1]", value: [1] })])).toEqual([1]);
   expect(set.answer(requests, [response({ text: "words" })])).toBe("words");

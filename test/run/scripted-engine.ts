@@ -1,9 +1,16 @@
 import type { Engine } from "../../src/engines/engine.ts";
-import type { InferenceRequest, InferenceResponse } from "../../src/foundation/inference.ts";
+import type {
+  InferenceRequest,
+  InferenceResponse,
+  RequestOrigin,
+} from "../../src/foundation/inference.ts";
+
+/** What a script sees of a request: it, and its origin without a name for it. */
+export type ScriptedRequest = InferenceRequest & RequestOrigin;
 
 /** A request that a scripted engine holds until the test answers it. */
 export interface HeldRequest {
-  request: InferenceRequest;
+  request: ScriptedRequest;
   answer(text?: string): void;
   fail(error: Error): void;
 }
@@ -37,7 +44,7 @@ type Reply = InferenceResponse | Error | undefined;
  */
 export function scriptedEngine(
   capacity: number,
-  reply: (request: InferenceRequest, before: number) => Reply = () => undefined,
+  reply: (request: ScriptedRequest, before: number) => Reply = () => undefined,
 ): ScriptedEngine {
   const engine: ScriptedEngine = {
     name: "scripted",
@@ -45,7 +52,8 @@ export function scriptedEngine(
     held: [],
     asked: [],
     most: 0,
-    infer(request, signal) {
+    infer(asked, signal) {
+      const request = { ...asked, ...asked.origin! };
       const before = engine.asked.filter((row) => row === request.index).length;
       engine.asked.push(request.index);
       const decided = reply(request, before);

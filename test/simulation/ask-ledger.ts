@@ -33,7 +33,7 @@ export class AskLedger {
 
   /** Notes an ask; returns its number, and whether its answer was on file already. */
   add(actor: Actor, request: InferenceRequest): { number: number; isKnown: boolean } {
-    const { index: row } = request;
+    const { index: row } = request.origin!;
     const position = this.requestsOfRow[row]!.indexOf(nameOf(request));
     const name = `${row}.${position}`;
     const ask = { row, request: name, by: actor, serves: actor.serves!, isAnswered: false };
@@ -67,6 +67,7 @@ export class AskLedger {
   }
 }
 
-function nameOf({ promptName, element }: InferenceRequest): string {
+function nameOf({ origin }: InferenceRequest): string {
+  const { promptName, element } = origin!;
   return `${promptName} ${element ?? "-"}`;
 }

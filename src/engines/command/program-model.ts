@@ -2,6 +2,7 @@ import type { Clock } from "../../foundation/clock.ts";
 import {
   type InferenceRequest,
   type InferenceResponse,
+  noOrigin,
   requestSeed,
 } from "../../foundation/inference.ts";
 import type { BatchModel } from "../batching/batched.ts";
@@ -51,7 +52,8 @@ export class ProgramModel implements BatchModel<InferenceRequest, InferenceRespo
 }
 
 function itemOf(request: InferenceRequest): CommandItem {
-  const { index, promptName, element, prompt, messages, row, structure } = request;
+  const { prompt, messages, row, structure, origin = noOrigin } = request;
+  const { index, promptName, element } = origin;
   return {
     index,
     promptName,

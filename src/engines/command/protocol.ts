@@ -7,9 +7,9 @@ export const commandProtocol = 1;
 
 /** One request of a batch, with `messages` or `prompt`, or in a job without prompts only `row`. */
 export interface CommandItem {
-  /** The row's index in the input. */
+  /** The row's index in the input; 0 where the request belongs to no run. */
   index: number;
-  /** Which of the job's prompts. */
+  /** Which of the job's prompts; `request` where there is no job. */
   promptName: string;
   /** Position in the list of a `forEach` prompt. */
   element?: number;

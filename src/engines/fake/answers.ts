@@ -1,11 +1,12 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import type {
-  Answer,
-  GenerationParameters,
-  InferenceRequest,
-  InferenceResponse,
-  SlottedLine,
-  TokenLogprob,
+import {
+  type Answer,
+  type GenerationParameters,
+  type InferenceRequest,
+  type InferenceResponse,
+  noOrigin,
+  type SlottedLine,
+  type TokenLogprob,
 } from "../../foundation/inference.ts";
 import { mix32, seededRandom } from "../../foundation/random.ts";
 import { candidateSpans } from "../../foundation/spans.ts";
@@ -56,7 +57,7 @@ export class FakeAnswers {
   /** 32 bits that follow from the seed, the request's seed, the prompt and the row. */
   hash(request: InferenceRequest): number {
     this.#read(request);
-    return mix32(this.#hash ^ Math.imul(request.index + 1, 0x9e3779b1));
+    return mix32(this.#hash ^ Math.imul((request.origin ?? noOrigin).index + 1, 0x9e3779b1));
   }
 
   /**

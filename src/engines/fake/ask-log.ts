@@ -1,6 +1,6 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import { SluiceError } from "../../foundation/errors.ts";
-import type { InferenceRequest } from "../../foundation/inference.ts";
+import { type InferenceRequest, noOrigin } from "../../foundation/inference.ts";
 
 const maxBufferedLines = 256;
 
@@ -29,7 +29,8 @@ export class AskLog {
   }
 
   /** Notes an ask. It is written before any microtask that is queued after this call. */
-  record({ index, promptName, element }: InferenceRequest): void {
+  record({ origin = noOrigin }: InferenceRequest): void {
+    const { index, promptName, element } = origin;
     if (this.#lines.length === 0) queueMicrotask(() => this.#write());
     this.#lines.push(`${index} ${promptName} ${element ?? "-"}\n`);
     if (this.#lines.length >= maxBufferedLines) this.#write();

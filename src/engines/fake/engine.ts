@@ -1,5 +1,9 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import {
+  type InferenceRequest,
+  type InferenceResponse,
+  noOrigin,
+} from "../../foundation/inference.ts";
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import type { Engine, EngineContext } from "../engine.ts";
 import { FakeAnswers } from "./answers.ts";
@@ -115,7 +119,7 @@ class FakeEngine implements Engine {
   }
 
   #fail(held: Held, kind: FakeFailureKind): void {
-    const detail = `row ${held.request.index}, kind ${kind}`;
+    const detail = `row ${(held.request.origin ?? noOrigin).index}, kind ${kind}`;
     // As user code does that never ends.
     while (kind === "stall-worker");
     if (kind === "kill-engine" || kind === "kill-worker") {

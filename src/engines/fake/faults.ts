@@ -1,5 +1,5 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import type { InferenceRequest } from "../../foundation/inference.ts";
+import { type InferenceRequest, noOrigin } from "../../foundation/inference.ts";
 import { mix32 } from "../../foundation/random.ts";
 import type { FakeModelOptions, fakeFailureKinds } from "./options.ts";
 
@@ -35,7 +35,8 @@ export class FakeFaults {
   /** How this ask fails, or undefined when it is answered. To be called once an ask. */
   next(request: InferenceRequest): FakeFailureKind | undefined {
     if (!this.#isCounting) return this.#failureOf(request, 0);
-    const key = `${request.index} ${request.element ?? "-"} ${request.promptName}`;
+    const { index, promptName, element = "-" } = request.origin ?? noOrigin;
+    const key = `${index} ${element} ${promptName}`;
     const earlierAsks = this.#counts.get(key) ?? 0;
     const kind = this.#failureOf(request, earlierAsks);
     // Only requests that are still to be asked again are remembered.
@@ -46,14 +47,15 @@ export class FakeFaults {
 
   #failureOf(request: InferenceRequest, earlierAsks: number): FakeFailureKind | undefined {
     const { seed, failureRate, failures } = this.#options;
+    const { index, promptName, element = -1 } = request.origin ?? noOrigin;
     for (const [position, { row, rate, kind }] of failures.entries()) {
-      if (row === request.index) return kind;
+      if (row === index) return kind;
       if (rate === undefined || (kind === "retryable" && earlierAsks > 0)) continue;
-      if (chance(seed, position, request.index) < rate) return kind;
+      if (chance(seed, position, index) < rate) return kind;
     }
     if (failureRate === 0) return undefined;
-    const place = textHash(request.promptName) + (request.element ?? -1) * 31;
-    const drawn = chance(seed, -1, request.index, place, earlierAsks);
+    const place = textHash(promptName) + element * 31;
+    const drawn = chance(seed, -1, index, place, earlierAsks);
     return drawn < failureRate ? "retryable" : undefined;
   }
 }

@@ -161,7 +161,7 @@ class HostedLlama implements HostedEngine {
       contextTokens: Math.min(contextTokens, maxLength ?? contextTokens),
       // A length of prompt and answer together leaves the answer what the prompt does not take.
       maxNewTokens: request.embed === true ? 0 : maxLength === undefined ? room : 1,
-      policy: request.onTooLong,
+      policy: request.onTooLong ?? "fail",
     });
   }
 

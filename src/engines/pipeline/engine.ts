@@ -4,6 +4,7 @@ import {
   type FinishReason,
   type InferenceRequest,
   type InferenceResponse,
+  noOrigin,
   noUsage,
   type Usage,
 } from "../../foundation/inference.ts";
@@ -89,7 +90,7 @@ class PipelineEngine implements Engine {
   }
 
   async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
-    const { index } = request;
+    const { index } = request.origin ?? noOrigin;
     if (request.row === undefined) throw new SluiceError("PROTOCOL", "a pipeline takes rows");
     const given = request.rows ?? [request.row];
     const rows = this.#readsTyped ? (given.map(fromWire) as JsonObject[]) : given;

@@ -3,6 +3,7 @@ import { errorFromRecord } from "../../foundation/errors.ts";
 import {
   type InferenceRequest,
   type InferenceResponse,
+  noOrigin,
   requestSeed,
 } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
@@ -142,7 +143,8 @@ function outcomeOf(reply: BatchReply, seconds: number): InferenceResponse | Erro
 }
 
 function itemOf(request: InferenceRequest): PredictorItem {
-  const { index, promptName, element, prompt, messages, structure, parameters } = request;
+  const { prompt, messages, structure, parameters, origin = noOrigin } = request;
+  const { index, promptName, element } = origin;
   const hasWords = prompt !== undefined || messages !== undefined;
   return {
     row: request.row ?? {},

@@ -6,9 +6,9 @@ import type { Json, JsonObject } from "../../foundation/json.ts";
 export interface PredictorItem<Row = ExactRow> {
   /** The row as it stands in the input. */
   row: Row;
-  /** The row's index in the input, from 0. */
+  /** The row's index in the input, from 0; 0 where the request belongs to no run. */
   index: number;
-  /** Name of the prompt; of a job with one prompt `prompt`, of a job without any `row`. */
+  /** Name of the prompt; of a job with one prompt `prompt`, of a job without any `row`, of no job `request`. */
   promptName: string;
   /** Position in the list of a `forEach` prompt. */
   element?: number;

@@ -3,6 +3,7 @@ import type { InferenceRequest } from "../../foundation/inference.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import type { RequestKeeper } from "../kept-row.ts";
 import { compileOnePrompt, type PromptSet, type PromptSetSpec } from "../prompt-set.ts";
+import type { RowRequest } from "../row-request.ts";
 import { type DatasetPromptOptions, datasetPrompt } from "./dataset-options.ts";
 
 /** A dataset of a job, as far as its prompts follow from it. */
@@ -41,7 +42,7 @@ export class DatasetPromptSet implements PromptSet {
     this.#byName = new Map(compiled);
   }
 
-  requests(row: JsonObject, index: number, dataset?: string, raw?: string): InferenceRequest[] {
+  requests(row: JsonObject, index: number, dataset?: string, raw?: string): RowRequest[] {
     return this.#ofDataset(dataset).requests(row, index, dataset, raw);
   }
 
@@ -66,7 +67,7 @@ export class DatasetPromptSet implements PromptSet {
   };
 
   #of(request: InferenceRequest | undefined): PromptSet {
-    return this.#ofDataset(request?.promptName);
+    return this.#ofDataset(request?.origin?.promptName);
   }
 
   #ofDataset(name: string | undefined): PromptSet {

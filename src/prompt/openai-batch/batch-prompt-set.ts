@@ -9,6 +9,7 @@ import type { Json, JsonObject } from "../../foundation/json.ts";
 import type { AnswerForm } from "../answer-form.ts";
 import type { PromptSet } from "../prompt-set.ts";
 import { withComplaint } from "../reask.ts";
+import type { RowRequest } from "../row-request.ts";
 import { type BatchLine, readBatchLine } from "./batch-line.ts";
 import { unsupported, withoutTools } from "./request-faults.ts";
 import { type ResponseFormat, ResponseForms } from "./response-forms.ts";
@@ -43,19 +44,15 @@ export class BatchPromptSet implements PromptSet {
   }
 
   /** @throws SluiceError what `readBatchLine` throws, and `MODEL_DIFFERS`. */
-  requests(row: JsonObject, index: number): InferenceRequest[] {
+  requests(row: JsonObject, index: number): RowRequest[] {
     const line = readBatchLine(row);
     if (line.kind === "embedding" && !this.#options.embeds) {
       const detail = "/v1/embeddings; this engine gives no vectors, engine llama does, and openai";
       throw new SluiceError("URL_UNSUPPORTED", detail, { field: "url" });
     }
     this.#assertModel(line);
-    const request: InferenceRequest = {
-      index,
-      promptName: "request",
-      parameters: this.#parametersOf(line),
-      onTooLong: "fail",
-    };
+    const origin = { index, promptName: "request" };
+    const request: RowRequest = { origin, parameters: this.#parametersOf(line) };
     if (line.format) this.#askForm(request, line.format, row);
     if (line.tools) {
       if (!this.#options.callsTools) throw unsupported("body.tools", withoutTools);
@@ -65,10 +62,12 @@ export class BatchPromptSet implements PromptSet {
     const [only, ...rest] = line.prompts!;
     if (line.kind === "completion") return [{ ...request, prompt: only! }];
     if (rest.length === 0) return [{ ...request, prompt: only!, embed: true }];
-    return line.prompts!.map((prompt, element) => ({ ...request, prompt, element, embed: true }));
+    return line.prompts!.map((prompt, element) => {
+      return { ...request, prompt, embed: true, origin: { ...origin, element } };
+    });
   }
 
-  ready(requests: readonly InferenceRequest[], _responses: unknown, at: number): InferenceRequest {
+  ready(requests: readonly RowRequest[], _responses: unknown, at: number): RowRequest {
     return requests[at]!;
   }
 
@@ -93,14 +92,14 @@ export class BatchPromptSet implements PromptSet {
     return inJson(form.accept(request, response));
   }
 
-  reask(request: InferenceRequest, badText: string, problem: string): InferenceRequest {
+  reask<R extends InferenceRequest>(request: R, badText: string, problem: string): R {
     const noun = (request.structure && this.#formOf.get(request.structure)?.noun) ?? "answer";
     return withComplaint(request, badText, problem, noun);
   }
 
   /** The text of the answer, or the list of them; of an embedding its vectors. */
   answer(
-    _requests: readonly InferenceRequest[],
+    _requests: readonly RowRequest[],
     responses: readonly (InferenceResponse | undefined)[],
   ): Json {
     const answers = responses.flatMap((response) => response?.answers ?? []);

@@ -6,11 +6,12 @@ import {
   type WrittenRow,
   writtenRow,
 } from "../../foundation/exact-json.ts";
-import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import type { InferenceResponse } from "../../foundation/inference.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { plainJson } from "../../foundation/typed-json.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
+import type { RowRequest } from "../../prompt/row-request.ts";
 import type { AskedRow, TaskAttempt } from "../attempt/attempt.ts";
 import { type RequestRecord, requestRecord } from "../attempt/journal-line.ts";
 import type { RowReplies } from "../attempt/replay.ts";
@@ -28,7 +29,7 @@ export class RowJob {
   readonly #rows: readonly InputRow[] | undefined;
   /** Of a row that may become rows: itself, if its numbers have texts to keep. */
   readonly #numbers: WrittenRow | undefined;
-  readonly requests: InferenceRequest[];
+  readonly requests: RowRequest[];
   readonly #responses: (InferenceResponse | undefined)[];
   readonly #tries: number[];
   #lastAnswer: string | undefined;
@@ -43,7 +44,7 @@ export class RowJob {
   constructor(
     source: RowSource,
     row: InputRow,
-    requests: InferenceRequest[],
+    requests: RowRequest[],
     rows?: readonly InputRow[],
   ) {
     this.source = source;
@@ -98,16 +99,16 @@ export class RowJob {
     if (this.failure !== undefined) return false;
     const next = this.requests[this.#next];
     if (next === undefined) return false;
-    return next.after === undefined || this.#responses[next.after] !== undefined;
+    return next.origin.after === undefined || this.#responses[next.origin.after] !== undefined;
   }
 
   /** True where the next request has waited for the answer to request `at`. */
   goesOnFrom(at: number): boolean {
-    return this.hasNext && this.requests[this.#next]!.after === at;
+    return this.hasNext && this.requests[this.#next]!.origin.after === at;
   }
 
   /** A request as it is to be asked. */
-  ready(at: number, promptSet: PromptSet): InferenceRequest {
+  ready(at: number, promptSet: PromptSet): RowRequest {
     return promptSet.ready(this.requests, this.#responses, at);
   }
 
@@ -244,7 +245,7 @@ export function resultText(row: JsonObject, numbers: WrittenRow | undefined): st
 /** The row with the texts of its numbers; undefined if an engine reads none that have one. */
 export function writtenNumbers(
   { value, raw }: InputRow,
-  [request]: readonly InferenceRequest[],
+  [request]: readonly RowRequest[],
 ): WrittenRow | undefined {
   if (value === undefined || request?.row === undefined || request.row === value) return undefined;
   return writtenRow(value, raw);
@@ -255,7 +256,7 @@ export function requestsOf(
   row: InputRow,
   attempt: TaskAttempt,
   promptSet: PromptSet,
-): { requests: InferenceRequest[]; failure?: SluiceError } {
+): { requests: RowRequest[]; failure?: SluiceError } {
   const fault = row.error ?? attempt.idFault(row);
   if (fault) return { requests: [], failure: fault };
   try {

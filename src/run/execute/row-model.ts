@@ -8,6 +8,7 @@ import type { JsonObject } from "../../foundation/json.ts";
 import { backoffMs } from "../../foundation/retry.ts";
 import { plainJson } from "../../foundation/typed-json.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
+import type { RowRequest } from "../../prompt/row-request.ts";
 import { problemsError } from "../job/problem.ts";
 import { type JobSpec, jobSchema } from "../job/schema.ts";
 import { assertAskable, parametersOf, promptSetOf } from "../plan/askable.ts";
@@ -147,7 +148,7 @@ class AskedModel implements RowModel {
     return this.#engine.close();
   }
 
-  #requests(row: JsonObject, index: number): InferenceRequest[] {
+  #requests(row: JsonObject, index: number): RowRequest[] {
     try {
       const requests = () => this.#promptSet.requests(row, index);
       return this.#rowFiles.whole(this.#fit.rendered(requests, { value: row }));

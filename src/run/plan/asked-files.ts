@@ -6,8 +6,8 @@ import { fixedFolder, isGlob } from "../../data/sources/glob.ts";
 import { schemeOf } from "../../data/storage/open.ts";
 import { describeEngine } from "../../engines/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import type { InferenceRequest } from "../../foundation/inference.ts";
 import type { Reach } from "../../foundation/reach.ts";
+import type { RowRequest } from "../../prompt/row-request.ts";
 import type { JobSpec } from "../job/schema.ts";
 
 /** True where rows of a job name files that the model is asked about. */
@@ -56,9 +56,9 @@ export class RowFiles {
    *   input's folder nor below one that the job allows.
    */
   whole(
-    requests: InferenceRequest[],
+    requests: RowRequest[],
     inputFile = `${fixedFolder(this.#job.input[0]!.path)}/rows`,
-  ): InferenceRequest[] {
+  ): RowRequest[] {
     const { model } = this.#job;
     const { opensFile } = describeEngine(model);
     for (const request of requests) {

@@ -50,7 +50,7 @@ function unansweredTurnsNotices(job: JobSpec, rows: readonly AskedRow[]): string
   const notices = new Map<string, string>();
   for (const { file, line, requests } of rows) {
     for (const request of requests) {
-      const key = defaultTurnsKey(job, request.promptName);
+      const key = defaultTurnsKey(job, request.origin.promptName);
       if (key === undefined || notices.has(key) || !asksSeveralAtOnce(request)) continue;
       notices.set(
         key,

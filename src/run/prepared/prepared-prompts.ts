@@ -9,6 +9,7 @@ import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { KeptRow, RequestKeeper } from "../../prompt/kept-row.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
+import type { RowRequest } from "../../prompt/row-request.ts";
 import type { ArrangedAttempt } from "../attempt/row-arrangement.ts";
 import type { JobSpec } from "../job/schema.ts";
 import type { Task } from "../plan/plan.ts";
@@ -23,7 +24,7 @@ interface Tokenizer {
 
 interface RenderedRow extends Pick<InputRow, "index" | "value"> {
   /** Null where nothing can be asked of it. */
-  requests: InferenceRequest[] | null;
+  requests: RowRequest[] | null;
 }
 
 interface PreparedOptions {
@@ -154,7 +155,7 @@ export class PreparedPrompts {
   }
 
   /** Null where nothing can be asked of a row. */
-  #render({ value, index, dataset, raw, error }: InputRow): InferenceRequest[] | null {
+  #render({ value, index, dataset, raw, error }: InputRow): RowRequest[] | null {
     if (error || !value) return null;
     try {
       return this.#options.promptSet.requests(value, index, dataset, raw);
@@ -174,7 +175,7 @@ export class PreparedPrompts {
     return tokenize && { tokenize, digest: (await tokenize([])).tokenizer };
   }
 
-  #take(...asked: Parameters<PromptSet["requests"]>): InferenceRequest[] {
+  #take(...asked: Parameters<PromptSet["requests"]>): RowRequest[] {
     const { promptSet, keeper } = this.#options;
     const [row, index, , raw] = asked;
     const kept = this.#kept.get(row);
@@ -190,8 +191,8 @@ async function* notKept(batches: AsyncIterable<InputRow[]>, attempt: ArrangedAtt
 }
 
 /** False for a request that goes on from an answer. */
-function hasWords({ after }: InferenceRequest): boolean {
-  return after === undefined;
+function hasWords({ origin }: RowRequest): boolean {
+  return origin.after === undefined;
 }
 
 /** @throws SluiceError `ENGINE_DIED`, also where it came back with another model. */

@@ -3,6 +3,7 @@ import { asSluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, Usage } from "../../foundation/inference.ts";
 import type { PromptOptions } from "../../prompt/prompt-options.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
+import type { RowRequest } from "../../prompt/row-request.ts";
 import {
   exactly,
   type Interval,
@@ -51,7 +52,7 @@ export interface Estimate {
 
 /** A row with the requests that it becomes, or why it becomes none. */
 export interface AskedRow extends SampledRow {
-  requests: readonly InferenceRequest[];
+  requests: readonly RowRequest[];
 }
 
 /** What an estimate is of, and the rows that were rendered for it. */

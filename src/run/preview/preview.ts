@@ -5,10 +5,11 @@ import { describeEngine } from "../../engines/registry.ts";
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import { digestOf } from "../../foundation/hashing.ts";
-import type { InferenceRequest } from "../../foundation/inference.ts";
+import type { InferenceRequest, RequestOrigin } from "../../foundation/inference.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import { shownPath } from "../../foundation/shown-path.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
+import type { RowRequest } from "../../prompt/row-request.ts";
 import { type Speed, speedOf } from "../advise/speed.ts";
 import { tokensOf, usdOf } from "../bill/prices.ts";
 import type { Spending } from "../bill/spending.ts";
@@ -74,7 +75,7 @@ export interface ShownRow {
   file: string;
   line: number;
   requests: (Pick<
-    InferenceRequest,
+    InferenceRequest & RequestOrigin,
     "promptName" | "element" | "messages" | "prompt" | "embed" | "file" | "slottedLine"
   > & {
     /** JSON Schema of the answer, as a server would get it. */
@@ -238,9 +239,9 @@ function shownRow({ index, file, line, requests, error }: AskedRow): ShownRow {
   return { index, file: shownPath(file), line, requests: shown, error: error?.message ?? null };
 }
 
-function shownRequest(request: InferenceRequest): ShownRow["requests"][number] {
-  const { promptName, element, messages, prompt, embed, file, slottedLine, structure } = request;
-  const { row } = request;
+function shownRequest(request: RowRequest): ShownRow["requests"][number] {
+  const { messages, prompt, embed, file, slottedLine, structure, row, origin } = request;
+  const { promptName, element } = origin;
   const hasNoWords = [messages, prompt, file].every((words) => words === undefined);
   return {
     promptName,

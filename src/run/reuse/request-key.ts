@@ -25,7 +25,8 @@ export function areRepeatable({ temperature, explicit }: GenerationParameters): 
  * @param model says which model answers, weights included, as canonical JSON.
  */
 export function requestKey(model: string, request: InferenceRequest): string {
-  const { messages, prompt, onTooLong, slottedLine, structure, embed, row, tools } = request;
+  const { messages, prompt, onTooLong = "fail", slottedLine, structure } = request;
+  const { embed, row, tools } = request;
   // Members stand in one order, as they are made in one place: cheaper than canonical JSON.
   const read = JSON.stringify([messages, prompt, onTooLong, slottedLine, structure, embed]);
   const ofTools = tools === undefined ? "" : `\n${canonicalJson(tools)}`;

@@ -29,7 +29,8 @@ describe("ProgramModel", () => {
       const schema = { type: "object" };
       const full: InferenceRequest = {
         ...bare,
-        ...{ element: 2, row: { id: 1 } },
+        origin: { index: 4, promptName: "answer", element: 2 },
+        row: { id: 1 },
         structure: { schema, grammar: { rules: {}, root: "root" } as never },
       };
       const results = await model.run([bare, full], never);

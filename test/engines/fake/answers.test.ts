@@ -14,7 +14,9 @@ describe("FakeAnswers", () => {
     const answers = new FakeAnswers(1);
     const request = chatRequest(1);
     expect(textOf(new FakeAnswers(1), request)).toBe(textOf(answers, request));
-    expect(textOf(answers, { ...request, index: 50 })).toBe(textOf(answers, request));
+    expect(textOf(answers, { ...request, origin: { index: 50, promptName: "p" } })).toBe(
+      textOf(answers, request),
+    );
     expect(textOf(new FakeAnswers(2), request)).not.toBe(textOf(answers, request));
     expect(textOf(answers, chatRequest(1, { seed: 4 }))).not.toBe(textOf(answers, request));
   });

@@ -32,7 +32,7 @@ const askingProgram = (path: string, first: number, count: number) => `
   for (let index = ${first}; index < ${first} + 8; index++) ask(index);
   async function ask(index) {
     const parameters = { maxNewTokens: 5, seed: 0, stop: [] };
-    await engine.infer({ index, promptName: "p", prompt: "x" + index, parameters }, signal);
+    await engine.infer({ prompt: "x" + index, parameters, origin: { index, promptName: "p" } }, signal);
     writeSync(1, index + "\\n");
     if (++answered === ${count}) process.kill(process.pid, "SIGKILL");
     ask(index + 8);
@@ -55,7 +55,7 @@ describe("AskLog", () => {
   it("writes a line an ask, before a microtask that is queued later", async () => {
     const path = join(folder, "asks");
     const log = new AskLog(path);
-    log.record({ ...chatRequest(4), element: 2 });
+    log.record({ ...chatRequest(4), origin: { index: 4, promptName: "answer", element: 2 } });
     log.record(chatRequest(5));
     await Promise.resolve();
     expect(await linesOf(path)).toEqual(["4 answer 2", "5 answer -"]);

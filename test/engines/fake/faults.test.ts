@@ -60,5 +60,7 @@ describe("FakeFaults", () => {
 });
 
 function struckBy(faults: FakeFaults, requests: typeof rows): number[] {
-  return requests.filter((row) => faults.next(row) !== undefined).map(({ index }) => index);
+  return requests
+    .filter((row) => faults.next(row) !== undefined)
+    .map(({ origin }) => origin!.index);
 }

@@ -37,8 +37,7 @@ async function open(options: Record<string, Json> = {}): Promise<Engine> {
 }
 
 const request = (prompt: string, index = 0): InferenceRequest => ({
-  index,
-  promptName: "p",
+  origin: { index, promptName: "p" },
   prompt,
   onTooLong: "fail",
   parameters: {

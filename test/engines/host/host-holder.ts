@@ -28,8 +28,6 @@ setTimeout(async () => {
   };
   const { answers } = await engine.infer(
     {
-      index: 0,
-      promptName: "p",
       prompt: process.argv[2] ?? "still here",
       onTooLong: "fail",
       parameters,

@@ -28,7 +28,7 @@ export async function openHostedPredictor(options: {
     name: "echo",
     capacity: 3,
     choices: { threads: process.env.UV_THREADPOOL_SIZE ?? "unset" },
-    async infer({ prompt = "", index }, signal) {
+    async infer({ prompt = "", origin }, signal) {
       console.log(`asked ${prompt}`);
       if (prompt === "spin") for (;;);
       if (prompt === "die") process.kill(process.pid, "SIGKILL");
@@ -39,7 +39,7 @@ export async function openHostedPredictor(options: {
           signal.addEventListener("abort", () => reject(signal.reason));
         });
       }
-      const text = `${index}: ${prompt}`;
+      const text = `${origin?.index ?? 0}: ${prompt}`;
       return {
         answers: [{ text, finishReason: "stop", tokens: 1 }],
         usage: { promptTokens: 1, cachedTokens: 0, completionTokens: 1 },

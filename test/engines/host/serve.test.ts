@@ -46,7 +46,7 @@ const open: ToHost = { type: "host-open", protocol: hostProtocol, kind: "predict
 const ask = (id: number, prompt: string): ToHost => ({
   type: "infer",
   id,
-  request: { index: 0, promptName: "p", prompt } as InferenceRequest,
+  request: { prompt } as InferenceRequest,
 });
 
 describe("serveHost", () => {

@@ -61,8 +61,7 @@ export class StandIn {
 
 /** A completion request. */
 export const request = (prompt: string, index = 0): InferenceRequest => ({
-  index,
-  promptName: "p",
+  origin: { index, promptName: "p" },
   prompt,
   onTooLong: "fail",
   parameters: { ...greedyParameters, maxNewTokens: 20, seed: 0 },

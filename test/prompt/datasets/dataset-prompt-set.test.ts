@@ -42,10 +42,14 @@ describe("DatasetPromptSet", () => {
     );
     const row = { a: "from a", prompt: "from prompt" };
     expect(set.requests(row, 3, "one")).toMatchObject([
-      { index: 3, promptName: "one", prompt: "from a", onTooLong: "fail" },
+      { origin: { index: 3, promptName: "one" }, prompt: "from a", onTooLong: "fail" },
     ]);
     expect(set.requests(row, 4, "two")).toMatchObject([
-      { index: 4, promptName: "two", prompt: "from prompt", onTooLong: "truncate-left" },
+      {
+        origin: { index: 4, promptName: "two" },
+        prompt: "from prompt",
+        onTooLong: "truncate-left",
+      },
     ]);
     expect(set.names).toHaveLength(1);
   });

@@ -52,7 +52,7 @@ describe("BatchPromptSet", () => {
   it("lays a body's parameters over the job's, and says which were written", () => {
     const [request] = setOf().requests(chatRow({ top_p: 0.5 }), 3);
     expect(request).toMatchObject({
-      index: 3,
+      origin: { index: 3 },
       messages: [{ role: "user", content: "Hi" }],
       parameters: { maxNewTokens: 99, topP: 0.5, seed: 4, explicit: ["topP"] },
     });
@@ -99,8 +99,8 @@ describe("BatchPromptSet", () => {
     );
     expect(setOf().requests(embeddingRow("x"), 0)).toMatchObject([{ prompt: "x", embed: true }]);
     expect(setOf().requests(embeddingRow(["x", "y"]), 0)).toMatchObject([
-      { prompt: "x", element: 0, embed: true },
-      { prompt: "y", element: 1, embed: true },
+      { prompt: "x", origin: { element: 0 }, embed: true },
+      { prompt: "y", origin: { element: 1 }, embed: true },
     ]);
   });
 

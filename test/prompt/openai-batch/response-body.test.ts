@@ -7,6 +7,7 @@ import type {
 } from "../../../src/foundation/inference.ts";
 import { withResponseBodies } from "../../../src/prompt/openai-batch/response-body.ts";
 import type { PromptSet } from "../../../src/prompt/prompt-set.ts";
+import type { RowRequest } from "../../../src/prompt/row-request.ts";
 
 const promptSet: PromptSet = {
   names: ["prompt"],
@@ -18,12 +19,10 @@ const promptSet: PromptSet = {
   partialAnswer: () => "plain",
 };
 const set = withResponseBodies(promptSet, "m");
-const request = (changes: Partial<InferenceRequest>): InferenceRequest => ({
-  index: 0,
-  promptName: "prompt",
+const request = (changes: Partial<InferenceRequest>): RowRequest => ({
+  origin: { index: 0, promptName: "prompt" },
   parameters: {} as GenerationParameters,
-  onTooLong: "fail",
-  ...changes,
+  ...(changes as object),
 });
 const bodyOf = (changes: Partial<InferenceRequest>, ...answers: Partial<Answer>[]) =>
   set.answer(

@@ -9,7 +9,7 @@ import type { Json, JsonObject } from "../../../src/foundation/json.ts";
 import { seededRandom } from "../../../src/foundation/random.ts";
 import { compileStructuredForm } from "../../../src/prompt/structure/structured-form.ts";
 
-const request = { index: 0, promptName: "prompt", onTooLong: "fail" as const };
+const request = { origin: { index: 0, promptName: "prompt" } };
 const parameters = {
   ...greedyParameters,
   maxNewTokens: 50,

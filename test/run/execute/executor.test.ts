@@ -368,10 +368,10 @@ describe("leaving", () => {
     const inner = engine.infer;
     // An engine that does not heed the signal.
     engine.infer = async (request, _signal) => {
-      if (request.index > 1) return inner(request, new AbortController().signal);
-      engine.asked.push(request.index);
+      if (request.origin!.index > 1) return inner(request, new AbortController().signal);
+      engine.asked.push(request.origin!.index);
       await release.promise;
-      return answered(request.index);
+      return answered(request.origin!.index);
     };
     const { add, executor } = await execution(rowsOf(4), engine, { job: perTask(2) });
     const attempt = await add(0);

@@ -2,7 +2,7 @@ import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { InputFile } from "../../../src/data/inputs.ts";
-import type { InferenceRequest } from "../../../src/foundation/inference.ts";
+import type { RowRequest } from "../../../src/prompt/row-request.ts";
 import { jobSchema } from "../../../src/run/job/schema.ts";
 import {
   asksAboutFiles,
@@ -41,7 +41,7 @@ describe("files that a model is asked about", () => {
     ["https://h?sig=1", "a.wav", "https://h/a.wav"],
     ["/in/rows.jsonl", "data:audio/wav;base64,AAAA", "data:audio/wav;base64,AAAA"],
   ])("lie beside their input: of %s %s is %s", (input, file, whole) => {
-    const request = { file } as InferenceRequest;
+    const request = { file } as RowRequest;
     const files = new RowFiles(jobOf({ allow: { folders: "/" } }));
     expect(files.whole([request], input)).toEqual([{ file: whole }]);
   });
@@ -56,7 +56,7 @@ describe("files that a model is asked about", () => {
     await symlink(join(root, "more"), join(root, "also"));
     const files = new RowFiles(jobOf({ allow: { folders: [join(root, "also")] } }));
     const asked = (file: string, input = join(root, "in/rows.jsonl")) =>
-      files.whole([{ file } as InferenceRequest], input);
+      files.whole([{ file } as RowRequest], input);
     for (const file of ["deep/a.wav", `${root}/more/a.wav`, "../also/a.wav", "deep/none.wav"]) {
       expect(() => asked(file)).not.toThrow();
     }
@@ -70,12 +70,12 @@ describe("files that a model is asked about", () => {
 
   it("are as confined where the engine opens them by a field, or a stage names them", () => {
     const opened = (row: object, changes = {}) =>
-      new RowFiles(jobOf(changes)).whole([{ row } as InferenceRequest], "/in/rows.jsonl");
+      new RowFiles(jobOf(changes)).whole([{ row } as RowRequest], "/in/rows.jsonl");
     expect(() => opened({ audio: "/in/a.wav" })).not.toThrow();
     expect(() => opened({ audio: "data:audio/wav;base64,AAAA" })).not.toThrow();
     expect(() => opened({ audio: "/etc/a.wav" })).toThrow(/may not name this file/);
     const stage = new RowFiles(jobOf({ input: "/in/**/*.jsonl" }));
-    const asked = (file: string) => stage.whole([{ file } as InferenceRequest]);
+    const asked = (file: string) => stage.whole([{ file } as RowRequest]);
     expect(asked("a.wav")).toEqual([{ file: "/in/a.wav" }]);
     expect(() => asked("/etc/a.wav")).toThrow(/may not name this file/);
   });
@@ -99,8 +99,7 @@ describe("files that a model is asked about", () => {
       expect(() => assertNamed(path, { allow: { folders } })).not.toThrow();
     }
     const stage = new RowFiles(jobOf({ trust: "data", input: "s3://b/in/*.jsonl" }));
-    const asked = (file: string) =>
-      stage.whole([{ file } as InferenceRequest], "s3://b/in/r.jsonl");
+    const asked = (file: string) => stage.whole([{ file } as RowRequest], "s3://b/in/r.jsonl");
     expect(() => asked("s3://b/in/a.wav")).not.toThrow();
     expect(() => asked("s3://other/a.wav")).toThrow(/may not name/);
     expect(reachOf(jobOf({ trust: "data", input: "http://10.0.0.1/r.jsonl" })).origins).toEqual([]);

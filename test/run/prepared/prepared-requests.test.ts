@@ -5,11 +5,11 @@ import type { InputRow } from "../../../src/data/row.ts";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
 import type { Storage } from "../../../src/data/storage/storage.ts";
 import type { Engine } from "../../../src/engines/engine.ts";
-import type { InferenceRequest } from "../../../src/foundation/inference.ts";
 import type { JsonObject } from "../../../src/foundation/json.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import { silentLogger } from "../../../src/foundation/logger.ts";
 import type { PromptSet } from "../../../src/prompt/prompt-set.ts";
+import type { RowRequest } from "../../../src/prompt/row-request.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
 import { promptSetOf } from "../../../src/run/plan/askable.ts";
 import { PreparedPrompts } from "../../../src/run/prepared/prepared-prompts.ts";
@@ -61,11 +61,11 @@ const inputRows = (values: readonly JsonObject[], datasets: readonly string[]): 
     ...(datasets.length > 0 && { dataset: datasets[index % datasets.length]! }),
   }));
 
-const withoutTokens = (requests: readonly InferenceRequest[]) =>
+const withoutTokens = (requests: readonly RowRequest[]) =>
   requests.map(({ tokens: _, ...request }) => request);
 
 /** The requests in the words in which they are asked, each answer by its number. */
-function allReady(promptSet: PromptSet, requests: readonly InferenceRequest[]) {
+function allReady(promptSet: PromptSet, requests: readonly RowRequest[]) {
   const responses = requests.map((_, at) => responseOf(`answer ${at}`));
   return requests.map((_, at) => structuredClone(promptSet.ready(requests, responses, at)));
 }
@@ -174,7 +174,7 @@ describe("what is prepared", () => {
             expect(withoutTokens(prepared)).toStrictEqual(fresh);
             expect(JSON.stringify(withoutTokens(prepared))).toBe(JSON.stringify(fresh));
             const asked = fresh.map((request) =>
-              request.after === undefined ? tokensOf(request as Words) : undefined,
+              request.origin.after === undefined ? tokensOf(request as Words) : undefined,
             );
             expect(prepared.map(({ tokens }) => tokens)).toEqual(asked);
             const inTurn = withoutTokens(allReady(promptSet, prepared));

@@ -21,7 +21,8 @@ describe("requestKey", () => {
   it("is the same for what is asked alike, whichever row asks", () => {
     const key = keyOf({});
     expect(key).toMatch(/^[0-9a-f]{64}$/);
-    expect(keyOf({ index: 7, promptName: "other", element: 3, after: 2 })).toBe(key);
+    expect(keyOf({ origin: { index: 7, promptName: "other", element: 3 } })).toBe(key);
+    expect(keyOf({ onTooLong: "fail" })).toBe(key);
     expect(keyOf({ parameters: requestOf("", { seed: 8, explicit: ["seed"] }).parameters })).toBe(
       key,
     );

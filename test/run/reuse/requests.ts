@@ -15,5 +15,5 @@ export function requestOf(
     seed: 1,
     ...changes,
   };
-  return { index: 0, promptName: "prompt", prompt, parameters, onTooLong: "fail" };
+  return { prompt, parameters, origin: { index: 0, promptName: "prompt" } };
 }

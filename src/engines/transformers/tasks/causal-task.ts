@@ -25,7 +25,7 @@ export class CausalTask implements Task<GenerationItem> {
     assertSearchable(parameters);
     const { maxLength = Number.POSITIVE_INFINITY } = parameters;
     const context = Math.min(this.#contextTokens, maxLength);
-    const { maxInputTokens = Number.POSITIVE_INFINITY, onTooLong = request.onTooLong } =
+    const { maxInputTokens = Number.POSITIVE_INFINITY, onTooLong = request.onTooLong ?? "fail" } =
       this.#options;
     // A prompt that would leave its answer less than was asked for is too long.
     const answerTokens = Math.min(parameters.maxNewTokens, maxLength - 1);

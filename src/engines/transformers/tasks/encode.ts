@@ -92,7 +92,7 @@ export class RequestEncoder {
   bounded(whole: Encoding, text: string, request: InferenceRequest): Encoding {
     const maxTokens = this.#maxTokens;
     if (whole.input_ids.length <= maxTokens) return whole;
-    const { onTooLong = request.onTooLong } = this.#options;
+    const { onTooLong = request.onTooLong ?? "fail" } = this.#options;
     const content = this.#tokenizer._encode_plus(text, { add_special_tokens: false }).input_ids;
     return withinBounds(whole, content, { maxTokens, onTooLong });
   }
