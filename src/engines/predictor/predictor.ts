@@ -8,7 +8,10 @@ export interface PredictorItem<Row = ExactRow> {
   row: Row;
   /** The row's index in the input, from 0; 0 where the request belongs to no run. */
   index: number;
-  /** Name of the prompt; of a job with one prompt `prompt`, of a job without any `row`, of no job `request`. */
+  /**
+   * Name of the prompt; of a job with one prompt `prompt`, of a job without any `row`, of a request
+   * that belongs to no run `request`.
+   */
   promptName: string;
   /** Position in the list of a `forEach` prompt. */
   element?: number;
