@@ -1,6 +1,12 @@
 import { limits } from "../foundation/limits.ts";
 import type { RandomReader } from "./storage/storage.ts";
 
+/** Requests that run ahead of one reader. */
+const rangesAhead = 4;
+
+/** Bytes that all readers of a process hold ahead. */
+const maxReadAheadBytesOfFiles = 64 * 1024 * 1024;
+
 /** An object of which any range of bytes can be asked for, at the price of a round trip. */
 export interface RangeSource {
   readonly bytes: number;
@@ -17,7 +23,7 @@ export interface RangeSource {
 export class ReadAheadBudget {
   #freeBytes: number;
 
-  constructor(bytes: number = limits.maxReadAheadBytesOfFiles) {
+  constructor(bytes: number = maxReadAheadBytesOfFiles) {
     this.#freeBytes = bytes;
   }
 
@@ -123,11 +129,11 @@ class ReadAheadReader implements RandomReader {
   }
 
   #askAhead(readEnd: number): void {
-    const aheadBytes = Math.min(this.#streakBytes, limits.maxRangeBytes * limits.rangesAhead);
+    const aheadBytes = Math.min(this.#streakBytes, limits.maxRangeBytes * rangesAhead);
     const until = Math.min(this.#aheadEnd, readEnd + aheadBytes);
     const size = Math.max(
       limits.readChunkBytes,
-      Math.min(limits.maxRangeBytes, Math.ceil(aheadBytes / limits.rangesAhead)),
+      Math.min(limits.maxRangeBytes, Math.ceil(aheadBytes / rangesAhead)),
     );
     while (this.#end < until) {
       const end = Math.min(this.#aheadEnd, this.#end + size);

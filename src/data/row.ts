@@ -24,11 +24,11 @@ export interface InputRow {
 
 /** How a file is written, where neither its ending nor its format tells. */
 export interface FileForm {
-  /** Of text, as the Encoding Standard names it; default: UTF-8. */
+  /** The encoding of text, as the Encoding Standard names it; default: UTF-8. */
   encoding?: string | undefined;
   /** One ASCII character between the fields of CSV; default: that of the format. */
   delimiter?: string | undefined;
-  /** Of JSON: the keys that lead to the list of rows, with dots between them. */
+  /** The keys that lead to the list of rows in JSON, with dots between them. */
   records?: string | undefined;
 }
 

@@ -1,18 +1,15 @@
 /**
- * Every bound that Sluice works within, named once, units last. Those that a job may change are
- * defaults; the job schema refers to them.
+ * The bounds that a user of Sluice may meet, or that several rooms share, units last; what tunes
+ * one file stands in that file. Those that a job may change are defaults; the job schema refers to
+ * them.
  */
 export const limits = Object.freeze({
   /** Longest line of an input file; a longer one becomes a dead letter. */
   maxLineBytes: 16 * 1024 * 1024,
   /** Bytes read from an input at a time. */
   readChunkBytes: 256 * 1024,
-  /** Bytes of one request for a range of a file that lies far away, … */
+  /** Bytes of one request for a range of a remote file. */
   maxRangeBytes: 4 * 1024 * 1024,
-  /** … such requests that run ahead of one reader, … */
-  rangesAhead: 4,
-  /** … and bytes that all readers of a process hold ahead. */
-  maxReadAheadBytesOfFiles: 64 * 1024 * 1024,
   /** Connections to one web server that inputs come from. */
   maxSourceConnections: 16,
   /** Time such a server gets to take a connection, and may go without a byte. */
@@ -24,22 +21,12 @@ export const limits = Object.freeze({
   maxUnreachedFiles: 16,
   /** Servers and buckets of which it is kept that they answered. */
   maxKnownPlaces: 1000,
-  /** Characters of the name of a file that is copied to this machine. */
-  maxCopyNameChars: 60,
-  /** Copies of files that a process keeps, of servers that give whole files only. */
-  maxKeptSpools: 4,
   /** Largest page of a listing that a hub answers with. */
   maxListingBytes: 64 * 1024 * 1024,
-  /** Pages of one listing. */
-  maxListingPages: 10_000,
   /** Longest header of a file of comma- or tab-separated values. */
   maxHeaderBytes: 4 * 1024 * 1024,
-  /** Files that are uploaded or downloaded at once. */
-  transferredFilesAtOnce: 8,
   /** Bytes of a file that a transfer moves at a time. */
   transferChunkBytes: 1024 * 1024,
-  /** Files of which the end of a transfer tells that they differ. */
-  maxShownDifferences: 20,
   /** Files that one job's globs may match. */
   maxInputFiles: 1_000_000,
   /** Largest footer of a Parquet file. */
@@ -54,19 +41,10 @@ export const limits = Object.freeze({
    */
   maxDecodingStepMs: 30_000,
   maxDecodingHeapMegabytes: 2048,
-  /** How long its thread stays when nothing is to be decoded. */
-  decodingThreadIdleMs: 5000,
   /** Longest metadata of one message of an Arrow file, and longest footer. */
   maxArrowMetadataBytes: 64 * 1024 * 1024,
-  /** Rows of a row group of a Parquet file that is written, and characters of them as JSON. */
-  maxRowGroupRows: 50_000,
+  /** Characters, as JSON, of the rows of a Parquet row group that is written. */
   maxRowGroupChars: 4 * 1024 * 1024,
-  /** Uncompressed bytes of a row group of an input that results take over as it is. */
-  minCarriedGroupBytes: 64 * 1024,
-  maxCarriedGroupBytes: 128 * 1024 * 1024,
-  /** Pieces of memory for row groups that are kept for the next file, and the largest of them. */
-  maxSpareGroups: 1,
-  maxSpareGroupBytes: 32 * 1024 * 1024,
   /** Columns of a table that is written. */
   maxColumns: 10_000,
   /** Fields of an object that a table keeps as fields; one with more is kept as JSON … */
@@ -331,27 +309,15 @@ export const limits = Object.freeze({
   probeCreators: 20,
   /** What was being written and has not changed for this long belongs to a dead process. */
   staleLeftoverMs: 3_600_000,
-  /** Tries of one request to an object store, and the first and longest wait between two. */
+  /** Tries of one request to an object store, the first included. */
   maxStoreAttempts: 12,
-  storeRetryBaseMs: 100,
-  storeRetryMaxMs: 10_000,
   /** Time an object store gets to take a connection, and may then stand still. */
   storeConnectTimeoutMs: 5000,
   storeStallTimeoutMs: 60_000,
-  /** Objects of which size and ETag are kept while they are read. */
-  maxKnownObjects: 64,
-  /** Connections to one object store. */
-  maxStoreConnections: 64,
-  /** Objects beyond this are written by parts of it, so many at once. */
+  /** Larger objects are written in parts of this size. */
   storePartBytes: 8 * 1024 * 1024,
-  storePartsAtOnce: 3,
-  /** What is appended goes to an object store when it holds this much, or is this old. */
-  maxSegmentBytes: 16 * 1024 * 1024,
+  /** What is appended goes to an object store when it is this old. */
   maxSegmentAgeMs: 30_000,
-  /** Segments of one object that wait for the store. */
-  maxWaitingSegments: 4,
-  /** How long a machine is reckoned to last, where machines are taken away. */
-  meanTimeBetweenPreemptionsMs: 3_600_000,
   /** Largest object, or part, that a store copies in one request. */
   maxStoreCopyBytes: 5 * 1024 * 1024 * 1024,
   /** Reads of a record after an unclear create. */

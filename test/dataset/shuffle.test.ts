@@ -61,7 +61,7 @@ describe("shuffled", () => {
         const order = await orderOf(numbers(40), seed, most);
         quarters[Math.floor(order.indexOf("0") / 10)]!++;
       }
-      // Of 40 draws, fewer than 2 in one quarter have a chance of some 1 in 7,000.
+      // Fewer than 2 of 40 draws in one quarter have a chance of some 1 in 7,000.
       for (const count of quarters) expect(count).toBeGreaterThanOrEqual(2);
     }
   });

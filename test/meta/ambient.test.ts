@@ -42,7 +42,7 @@ const exceptions: Record<string, { effects: string[]; reason: string }> = {
     effects: ["process"],
     reason: "a program that imports sluice has no command line that could hand its process down",
   },
-  "src/data/storage/local-temporaries.ts": {
+  "src/data/storage/local.ts": {
     effects: ["node:crypto"],
     reason: "names of temporary files must differ between processes, and decide nothing",
   },

@@ -4,7 +4,7 @@ import type { CarriedGroup } from "./parquet/carried-groups.ts";
 export interface EncoderOptions {
   /** Columns of the whole file; formats without a header look at none of it. */
   columns: readonly Column[];
-  /** Of JSON: a file of one row is that row, and no list of it. */
+  /** For JSON: a file of one row is that row alone, without a list. */
   isObject?: boolean | undefined;
 }
 

@@ -21,7 +21,7 @@ export interface CutRule {
   firstCutRows: number;
   /** Records between later cuts. */
   everyRows: number;
-  /** Of the ranges behind the first cut, so many have so many records each; default: none. */
+  /** So many ranges after the first cut have so many records each; default: none. */
   longer?: { ranges: number; rows: number } | undefined;
   /** Records of the first ranges, one by one, in place of all of the above; then `everyRows`. */
   counts?: readonly number[] | undefined;

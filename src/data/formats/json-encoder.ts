@@ -38,3 +38,12 @@ function arrayEncoder(): RowEncoder {
     end: async () => [Buffer.from(isEmpty ? "[]\n" : "\n]\n")],
   };
 }
+
+/** JSON lines: each row as it stands, with null for NaN and infinities. */
+export function jsonlEncoder(): RowEncoder {
+  return {
+    add: async (lines) =>
+      lines.length === 0 ? [] : [Buffer.from(withoutSpecials(`${lines.join("\n")}\n`))],
+    end: async () => [],
+  };
+}

@@ -1,6 +1,6 @@
 import type { Compression } from "./compressing.ts";
 import type { EncoderOptions, RowEncoder } from "./encoder.ts";
-import { jsonlEncoder } from "./jsonl-encoder.ts";
+import { jsonEncoder, jsonlEncoder } from "./json-encoder.ts";
 import type { PageCompression } from "./parquet/page-codecs.ts";
 
 /** Formats that results are written in, with the ending of their files. */
@@ -72,7 +72,7 @@ async function plainEncoder(
   options: EncoderOptions,
 ): Promise<RowEncoder> {
   if (name === "jsonl") return jsonlEncoder();
-  if (name === "json") return (await import("./json-encoder.ts")).jsonEncoder(options.isObject);
+  if (name === "json") return jsonEncoder(options.isObject);
   if (name === "parquet") {
     return (await import("./parquet/encoder.ts")).parquetEncoder(options, pages);
   }

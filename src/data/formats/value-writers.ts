@@ -11,7 +11,7 @@ export interface ValueWriter {
   text(value: unknown): string;
 }
 
-/** Of types whose values come as they are in JSON, or nearly. */
+/** For types whose values come as they are in JSON, or nearly. */
 export function plainValue(type: ColumnType): ((value: unknown) => Json) | undefined {
   if (type.kind === "string" || type.kind === "boolean") return (value) => (value as Json) ?? null;
   if (type.kind !== "integer" || !type.isSigned) return undefined;

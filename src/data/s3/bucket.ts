@@ -18,6 +18,10 @@ import {
 } from "./requests.ts";
 import { type KnownUpload, Upload, type UploadSteps } from "./upload.ts";
 
+/** The first and the longest wait between two tries of a request. */
+const storeRetryBaseMs = 100;
+const storeRetryMaxMs = 10_000;
+
 /** What a bucket needs to be reached, and to be patient. */
 export interface BucketParts {
   /** As a person writes it: `s3://bucket`. */
@@ -245,7 +249,7 @@ export class S3Bucket {
       clock,
       random,
       maxAttempts: limits.maxStoreAttempts,
-      backoff: { baseMs: limits.storeRetryBaseMs, maxMs: limits.storeRetryMaxMs },
+      backoff: { baseMs: storeRetryBaseMs, maxMs: storeRetryMaxMs },
       isRetryable: isTransient,
     });
   }

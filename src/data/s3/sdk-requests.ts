@@ -30,6 +30,9 @@ import {
 } from "./requests.ts";
 import type { BucketSettings } from "./settings.ts";
 
+/** Connections to one object store. */
+const maxStoreConnections = 64;
+
 /** A client of the AWS library that tries nothing twice. Loaded only when it is needed. */
 export async function connect(settings: BucketSettings): Promise<S3Client> {
   const { endpoint, region, isPathStyle, credentials, checksums } = settings;
@@ -45,8 +48,8 @@ export async function connect(settings: BucketSettings): Promise<S3Client> {
     requestHandler: {
       connectionTimeout: limits.storeConnectTimeoutMs,
       socketTimeout: limits.storeStallTimeoutMs,
-      httpAgent: { maxSockets: limits.maxStoreConnections, keepAlive: true },
-      httpsAgent: { maxSockets: limits.maxStoreConnections, keepAlive: true },
+      httpAgent: { maxSockets: maxStoreConnections, keepAlive: true },
+      httpsAgent: { maxSockets: maxStoreConnections, keepAlive: true },
     },
     ...(endpoint !== undefined && { endpoint }),
     ...(region !== undefined && { region }),

@@ -3,6 +3,9 @@ import { SerialQueue } from "../storage/serial-queue.ts";
 import type { Writer } from "../storage/storage.ts";
 import type { BegunUpload, UploadedPart } from "./requests.ts";
 
+/** Parts of an object that are written at once. */
+export const storePartsAtOnce = 3;
+
 /** What a writer needs of its bucket; each is tried as often as the bucket tries. */
 export interface UploadSteps {
   /** Makes the whole object in one request. */
@@ -95,7 +98,7 @@ export class Upload implements Writer {
 
   async #beginPart(): Promise<void> {
     this.#uploadId ??= await this.#steps.begin();
-    while (this.#underWay.size >= limits.storePartsAtOnce) await Promise.race(this.#underWay);
+    while (this.#underWay.size >= storePartsAtOnce) await Promise.race(this.#underWay);
     const number = ++this.#partsBegun;
     const sending = this.#steps.putPart(this.#uploadId, number, this.#taken()).then((part) => {
       this.#parts.push(part);

@@ -65,7 +65,7 @@ export class HttpFile {
       if (status === 206 && total !== undefined) {
         return { ...facts, bytes: Number(total), hasRanges: true };
       }
-      // Of an empty file there is no first byte.
+      // An empty file has no first byte.
       if (status === 416 && total === "0") return { ...facts, bytes: 0, hasRanges: true };
       if (status !== 200 && status !== 206) throw this.#failure(answer);
       const length = single(headers["content-length"]);

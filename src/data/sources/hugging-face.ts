@@ -9,6 +9,9 @@ import { findListed } from "./listed.ts";
 import type { SourceContext, SourceFile, SourceStore } from "./source-store.ts";
 import { askedAgain, dropBody, failureOf } from "./tries.ts";
 
+/** Pages of one listing. */
+const maxListingPages = 10_000;
+
 /** A file or glob of a dataset on the hub. */
 interface HubPath {
   /** `OWNER/NAME`. */
@@ -208,8 +211,8 @@ class Hub {
 function assertGoesOn(asked: Set<string>, url: string, file: string): void {
   if (asked.has(url)) throw badListing("names a page as its next that was there before", file);
   asked.add(url);
-  if (asked.size > limits.maxListingPages) {
-    throw badListing(`has more than ${limits.maxListingPages} pages`, file);
+  if (asked.size > maxListingPages) {
+    throw badListing(`has more than ${maxListingPages} pages`, file);
   }
 }
 

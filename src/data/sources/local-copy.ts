@@ -6,6 +6,9 @@ import { shownPath } from "../../foundation/shown-path.ts";
 import type { OpenFile } from "../open-files.ts";
 import { storeError } from "../storage/local-errors.ts";
 
+/** Characters of the name of a file that is copied to this machine. */
+const maxCopyNameChars = 60;
+
 /** A file of this machine with the content of a far one. */
 export interface LocalCopy {
   /** Absolute; it has the name of the far file. */
@@ -58,7 +61,7 @@ export async function copyToMachine(
 
 /** The name of a far file as one that every file system takes: programs go by its ending. */
 function nameOf(path: string): string {
-  const end = basename(shownPath(path)).replaceAll("\0", "").slice(-limits.maxCopyNameChars);
+  const end = basename(shownPath(path)).replaceAll("\0", "").slice(-maxCopyNameChars);
   return end === "" || end === "." || end === ".." ? "file" : end;
 }
 

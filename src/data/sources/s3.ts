@@ -8,6 +8,9 @@ import { parseObjectLocation } from "../s3/settings.ts";
 import { findListed } from "./listed.ts";
 import type { SourceContext, SourceStore } from "./source-store.ts";
 
+/** Objects of which size and ETag are kept while they are read. */
+const maxKnownObjects = 64;
+
 /** Objects of stores that speak S3: `s3://`, `r2://`, `gs://`. */
 export function s3Source(context: SourceContext, budget: ReadAheadBudget): SourceStore {
   const buckets = new Map<string, S3Bucket>();
@@ -69,7 +72,7 @@ class KnownObjects {
 
   set(address: string, facts: ObjectFacts): void {
     this.#facts.set(address, facts);
-    if (this.#facts.size <= limits.maxKnownObjects) return;
+    if (this.#facts.size <= maxKnownObjects) return;
     for (const oldest of this.#facts.keys()) return void this.#facts.delete(oldest);
   }
 }

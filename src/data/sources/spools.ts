@@ -3,9 +3,11 @@ import { type FileHandle, open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
-import { limits } from "../../foundation/limits.ts";
 import type { RandomReader } from "../storage/storage.ts";
 import type { SourceContext } from "./source-store.ts";
+
+/** Copies of files that a process keeps, of servers that give whole files only. */
+const maxKeptSpools = 4;
 
 /** Writes a whole file down; `restart` drops what was written. */
 export type Fill = (write: (chunk: Uint8Array) => void, restart: () => void) => Promise<void>;
@@ -64,7 +66,7 @@ export class Spools {
 
   async #trim(): Promise<void> {
     const idle = [...this.#spools].filter(([, { readers }]) => readers === 0);
-    for (const [key, spool] of idle.slice(0, -limits.maxKeptSpools)) {
+    for (const [key, spool] of idle.slice(0, -maxKeptSpools)) {
       this.#spools.delete(key);
       await this.#close((await spool.copy).handle);
     }

@@ -1,3 +1,5 @@
+import { randomUUID } from "node:crypto";
+import { readFile as readFileWithCallback, stat as statWithCallback } from "node:fs";
 import {
   copyFile,
   type FileHandle,
@@ -8,9 +10,9 @@ import {
   stat,
   unlink,
 } from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
+import { promisify } from "node:util";
 import { SluiceError } from "../../foundation/errors.ts";
-import { readFile, statFile } from "./local-calls.ts";
 import { LocalDirectories } from "./local-directories.ts";
 import {
   isAbsent,
@@ -20,7 +22,6 @@ import {
   withStoreErrors,
 } from "./local-errors.ts";
 import { LocalAppender, LocalReader, LocalWriter, writeFully } from "./local-files.ts";
-import { isTemporary, leftoversIn, temporaryBeside } from "./local-temporaries.ts";
 import type { Appender, Leftover, RandomReader, Storage, StoredFile, Writer } from "./storage.ts";
 
 /** Sizes asked for at once while listing. */
@@ -44,6 +45,15 @@ interface LocalStorageOptions {
 export function localStorage(rootDirectory: string, options: LocalStorageOptions = {}): Storage {
   return new LocalStorage(resolve(rootDirectory), options.durable ?? true);
 }
+
+// Those of node:fs/promises take the thread twice as long for a small file, and a run may have
+// 100,000 of them.
+
+/** The whole file. */
+const readFile: (file: string) => Promise<Buffer> = promisify(readFileWithCallback);
+
+/** Size and kind of a file; follows links. */
+const statFile = promisify(statWithCallback);
 
 class LocalStorage implements Storage {
   readonly location: string;
@@ -294,6 +304,76 @@ class LocalStorage implements Storage {
       .filter(({ name }) => name.startsWith(namePrefix) && !isTemporary(name))
       .map((entry) => (entry.isDirectory() ? `${entry.name}/` : entry.name))
       .sort();
+  }
+}
+
+/** Files that begin so are being made, or were left by a process that died; no list shows them. */
+const temporaryPrefix = ".tmp-";
+
+const temporaryName = /^\.tmp-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-(?<object>.+)$/;
+
+/** Characters of an object's name that the name of its temporary file has. */
+const maxNameLength = 64;
+
+/** A name that no other process or call makes. It decides nothing, so its chance needs no seed. */
+function temporaryBeside(file: string): string {
+  const name = basename(file).slice(0, maxNameLength);
+  return join(dirname(file), `${temporaryPrefix}${randomUUID()}-${name}`);
+}
+
+/** True for a name such as `temporaryBeside` gives. */
+function isTemporary(name: string): boolean {
+  return name.startsWith(temporaryPrefix);
+}
+
+/** The temporary files of objects whose path below `root` begins with `prefix`. */
+async function leftoversIn(root: string, prefix: string): Promise<Leftover[]> {
+  const slash = prefix.lastIndexOf("/");
+  const found = await pathsIn(root, prefix.slice(0, slash + 1), prefix.slice(slash + 1));
+  if (found.length === 0) return [];
+  const nowMs = await clockOf(root);
+  const leftovers = await Promise.all(found.map((path) => leftover(root, path, nowMs)));
+  return leftovers.filter((it) => it !== undefined);
+}
+
+async function pathsIn(root: string, folder: string, namePrefix: string): Promise<string[]> {
+  const entries = await readdir(join(root, folder), { withFileTypes: true }).catch((error) => {
+    if (isAbsent(error)) return [];
+    throw error;
+  });
+  const paths: string[] = [];
+  for (const entry of entries) {
+    const { name } = entry;
+    const object = temporaryName.exec(name)?.groups?.object;
+    if (object?.startsWith(namePrefix.slice(0, maxNameLength))) paths.push(folder + name);
+    else if (entry.isDirectory() && name.startsWith(namePrefix)) {
+      paths.push(...(await pathsIn(root, `${folder}${name}/`, "")));
+    }
+  }
+  return paths;
+}
+
+// A shared directory may have another machine's clock; only its own times can be compared.
+async function clockOf(root: string): Promise<number> {
+  const file = temporaryBeside(join(root, "clock"));
+  const handle = await open(file, "wx");
+  try {
+    return (await handle.stat()).ctimeMs;
+  } finally {
+    await handle.close();
+    await unlink(file);
+  }
+}
+
+async function leftover(root: string, path: string, nowMs: number): Promise<Leftover | undefined> {
+  try {
+    // A file that is being published has a new link, while its content may be old.
+    const { size, ctimeMs } = await stat(join(root, path));
+    return { path, bytes: size, idleMs: nowMs - ctimeMs };
+  } catch (error) {
+    // Its writer was at work, and is done with it.
+    if (isAbsent(error)) return undefined;
+    throw error;
   }
 }
 

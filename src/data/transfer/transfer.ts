@@ -1,6 +1,11 @@
 import { type ErrorRecord, SluiceError } from "../../foundation/errors.ts";
-import { limits } from "../../foundation/limits.ts";
 import { systemCode } from "../storage/local-errors.ts";
+
+/** Differing files that the end of a transfer names. */
+const maxShownDifferences = 20;
+
+/** Files that are uploaded or downloaded at once. */
+const transferredFilesAtOnce = 8;
 
 /** How a transfer is done. */
 export interface TransferOptions {
@@ -64,7 +69,7 @@ export class TransferTally {
       this.#counts.skippedBytes += bytes;
     } else {
       this.#counts.differentFiles++;
-      if (this.#different.length < limits.maxShownDifferences) this.#different.push(target);
+      if (this.#different.length < maxShownDifferences) this.#different.push(target);
     }
     this.#options.onProgress(this.#counts);
   }
@@ -85,7 +90,7 @@ export class TransferTally {
     } catch (error) {
       if (!isOfOneFile(error)) throw error;
       this.#counts.failedFiles++;
-      if (this.#failures.length < limits.maxShownDifferences) this.#failures.push(error.toJSON());
+      if (this.#failures.length < maxShownDifferences) this.#failures.push(error.toJSON());
     }
   }
 
@@ -114,7 +119,7 @@ function isOfOneFile(error: unknown): error is SluiceError {
 export async function eachAtOnce<T>(
   items: AsyncIterable<T>,
   handle: (item: T) => Promise<void>,
-  atOnce: number = limits.transferredFilesAtOnce,
+  atOnce: number = transferredFilesAtOnce,
 ): Promise<void> {
   const underWay = new Set<Promise<void>>();
   const failures: unknown[] = [];

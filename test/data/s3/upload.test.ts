@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Upload, type UploadSteps } from "../../../src/data/s3/upload.ts";
+import { storePartsAtOnce, Upload, type UploadSteps } from "../../../src/data/s3/upload.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 
 /** Notes what is asked of the store; `fail` is the part that fails. */
@@ -47,7 +47,7 @@ describe("Upload", () => {
     expect(log[0]).toBe("begin");
     expect(log.at(-1)).toBe("complete e1,e2,e3,e4,e5,e6");
     expect(log).toContain(`id 6 ${block.length}`);
-    expect(most()).toBe(limits.storePartsAtOnce);
+    expect(most()).toBe(storePartsAtOnce);
   });
 
   it("makes parts of one size where the object's size is known, and not too many", async () => {

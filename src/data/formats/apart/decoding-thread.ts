@@ -14,6 +14,9 @@ import {
   type ToThread,
 } from "./call.ts";
 
+/** How long the thread stays when nothing is to be decoded. */
+const decodingThreadIdleMs = 5000;
+
 /** Values that the thread makes ahead of those that were taken. */
 const valuesAhead = 3;
 /** Threads that may end below a call whose file is not to blame. */
@@ -55,7 +58,7 @@ export class DecodingThread {
     own: DecodingLimits = {
       maxStepMs: limits.maxDecodingStepMs,
       maxHeapMegabytes: limits.maxDecodingHeapMegabytes,
-      idleMs: limits.decodingThreadIdleMs,
+      idleMs: decodingThreadIdleMs,
     },
   ) {
     this.#limits = own;
@@ -181,7 +184,7 @@ export class DecodingThread {
     });
   }
 
-  /** Of its own accord, when it had nothing to do; of ours; or for want of memory. */
+  /** The thread had nothing to do, was ended here, or ran out of memory. */
   #ended(): void {
     const culprit = this.#why === undefined ? 0 : this.#atWork.readUInt32LE(0);
     const place = this.#atWork.toString("utf8", 6, 6 + this.#atWork.readUInt16LE(4));

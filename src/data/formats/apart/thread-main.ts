@@ -163,7 +163,7 @@ class RunningCall {
   }
 }
 
-/** Of the file's storage; the call's own process knows it better. */
+/** The file's storage failed; the process of the call knows more of that. */
 class FailedRead extends SluiceError {
   readonly request: number;
 

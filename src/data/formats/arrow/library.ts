@@ -52,7 +52,7 @@ export interface ArrowType {
   timezone?: string | null;
   stride?: number;
   children?: ArrowField[];
-  /** Of a dictionary: its number, its keys and its values. */
+  /** A dictionary's number, keys and values. */
   id?: number;
   indices?: ArrowType;
   dictionary?: ArrowType;

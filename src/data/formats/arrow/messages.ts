@@ -14,11 +14,11 @@ export interface Message {
   metadata: Buffer;
   /** Where the metadata say where the schema, or the record batch of buffers, is told. */
   place: number;
-  /** Of a record batch. */
+  /** How many rows a record batch has. */
   rows?: number;
-  /** Of a record batch: parts of columns, each column before what it consists of. */
+  /** Parts of columns in a record batch, each column before what it consists of. */
   nodes?: number;
-  /** Of a dictionary: its number, and whether its entries follow those there are. */
+  /** A dictionary's number, and whether its entries follow those there are. */
   dictionary?: { id: number; isDelta: boolean; entries: number };
 }
 

@@ -85,7 +85,7 @@ function assertViews({ length, offsets = [], sizes = [] }: ColumnBatch, end: num
   }
 }
 
-/** Of a value of up to 12 bytes the view holds these, of longer ones where they lie. */
+/** A view holds a value of up to 12 bytes itself, and the place of a longer one. */
 function assertByteViews({ length, values = [], data = [] }: ColumnBatch): void {
   if (values.length < length * 16) throw short("where values begin");
   const bytes = Buffer.from(values as Uint8Array);

@@ -1,4 +1,3 @@
-import { limits } from "../../../foundation/limits.ts";
 import type { Column, ColumnType } from "../../column-types.ts";
 import type { Slice } from "../../row.ts";
 import type { RandomReader } from "../../storage/storage.ts";
@@ -10,6 +9,10 @@ import { type SchemaNode, schemaNodes } from "./raw-schema.ts";
 import { footerAsPlanned, groupsOf, verify } from "./slice-groups.ts";
 import { type TableColumn, tableOf } from "./table.ts";
 import { writtenSchema } from "./written-schema.ts";
+
+/** Smallest and largest row group that results take over as it is, in uncompressed bytes. */
+const minCarriedGroupBytes = 64 * 1024;
+const maxCarriedGroupBytes = 128 * 1024 * 1024;
 
 /** Columns of rows that a file takes over as they lie in another. */
 export interface CarriedGroup {
@@ -28,7 +31,7 @@ export interface Carrying {
   isWritten(name: string): boolean;
   /** Whether the rows from `first` on, counted from the slice's first, are all to be written. */
   areWhole(first: number, rows: number): boolean;
-  /** Uncompressed bytes that a row group has at least; default `limits.minCarriedGroupBytes`. */
+  /** Uncompressed bytes that a row group has at least; default `minCarriedGroupBytes`. */
   minGroupBytes?: number;
 }
 
@@ -53,12 +56,12 @@ export async function* carriedGroups(
   const footer = await footerAsPlanned(reader, slice);
   const groups = groupsOf(footer, slice);
   const rows = groups.reduce((sum, group) => sum + group.rows, 0);
-  const { kept, minGroupBytes = limits.minCarriedGroupBytes } = carrying;
+  const { kept, minGroupBytes = minCarriedGroupBytes } = carrying;
   const table = tableOf(footer.metadata, slice.file).filter(
     ({ column }) => !carrying.isWritten(column.name) && (!kept || kept.includes(column.name)),
   );
   const paths = pathsOf(table, carrying.columns);
-  // Of a group that others share, each has its rows alone.
+  // Where several slices share a group, each has only its own rows.
   if (slice.skipRows || rows !== slice.rows || !paths) return yield { rows: slice.rows };
   const codecs = new Set(groups.flatMap(({ columns }) => columns.map(({ codec }) => codec)));
   const options = {
@@ -81,7 +84,7 @@ export async function* carriedGroups(
   verify(footer, digests, slice);
 }
 
-/** Of each column that is carried, its leaves in the file that is written. */
+/** The leaves of each carried column, in the file that is written. */
 type Paths = Map<string, { paths: string[][]; keepsBounds: boolean }>;
 
 /** Undefined where a column lies in the file in another way than it is written. */
@@ -132,7 +135,7 @@ function levelsText(leaves: readonly Leaf[]): string {
 function isFit({ columns }: GroupPlace, paths: Paths, minBytes: number): boolean {
   const carried = columns.filter(({ path_in_schema: [name] }) => paths.has(name!));
   const bytes = carried.reduce((sum, meta) => sum + Number(meta.total_uncompressed_size), 0);
-  return bytes >= minBytes && bytes <= limits.maxCarriedGroupBytes;
+  return bytes >= minBytes && bytes <= maxCarriedGroupBytes;
 }
 
 function carriedGroup(

@@ -10,10 +10,13 @@ import { type PageCodec, type PageCompression, pageCodecs } from "./page-codecs.
 import { WrittenColumns } from "./written-columns.ts";
 import { writtenSchema } from "./written-schema.ts";
 
+/** Rows of a row group that is written. */
+const maxRowGroupRows = 50_000;
+
 /**
  * A Parquet file of exactly these columns. Memory holds one row group, which is written when it has
- * `limits.maxRowGroupRows` rows or `limits.maxRowGroupChars` characters of JSON; equal rows give
- * equal bytes, however they are handed over.
+ * `maxRowGroupRows` rows or `limits.maxRowGroupChars` characters of JSON; equal rows give equal
+ * bytes, however they are handed over.
  *
  * @throws ColumnMisfit of `add`: where a row does not fit the columns.
  */
@@ -100,7 +103,7 @@ class RowGroups {
     this.#values.add(line, true);
     this.#rows++;
     this.#chars += line.length;
-    const isFull = this.#rows >= limits.maxRowGroupRows || this.#chars >= limits.maxRowGroupChars;
+    const isFull = this.#rows >= maxRowGroupRows || this.#chars >= limits.maxRowGroupChars;
     if (isFull) this.#write();
   }
 

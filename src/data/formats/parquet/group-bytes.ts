@@ -6,6 +6,10 @@ import type { RandomReader } from "../../storage/storage.ts";
 import { chunksOf } from "../chunks.ts";
 import { chunkPlace } from "./footer.ts";
 
+/** Pieces of memory for row groups that are kept for the next file, and the largest of them. */
+const maxSpareGroups = 1;
+const maxSpareGroupBytes = 32 * 1024 * 1024;
+
 /** The pages of one column of a row group. */
 export interface ChunkBytes {
   meta: ColumnMetaData;
@@ -63,8 +67,8 @@ export class GroupLoader {
 
   /** Leaves the memory to others. No call follows it, and nothing that was loaded is used. */
   close(): void {
-    const isSmall = this.#memory.length <= limits.maxSpareGroupBytes;
-    if (isSmall && spareMemory.length < limits.maxSpareGroups) spareMemory.push(this.#memory);
+    const isSmall = this.#memory.length <= maxSpareGroupBytes;
+    if (isSmall && spareMemory.length < maxSpareGroups) spareMemory.push(this.#memory);
     this.#memory = Buffer.alloc(0);
   }
 

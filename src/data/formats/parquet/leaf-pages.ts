@@ -9,8 +9,8 @@ import type { ChunkBytes } from "./group-bytes.ts";
 import { type OpenedPage, openedPage } from "./page-runs.ts";
 
 /**
- * The values of one column of one row group, decoded page by page as rows are taken. Of a nested
- * column's leaf each row's values come in the lists that it lies in.
+ * The values of one column of one row group, decoded page by page as rows are taken. For a
+ * leaf of a nested column, each row's values come in the lists that the leaf lies in.
  */
 export class LeafPages {
   readonly #decoder: ColumnDecoder;

@@ -1,17 +1,18 @@
 import type { Clock } from "../../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../../foundation/errors.ts";
 import type { S3Bucket } from "../../s3/bucket.ts";
+import type { ObjectFacts } from "../../s3/requests.ts";
 import type { Appender, Leftover, RandomReader, Storage, StoredFile, Writer } from "../storage.ts";
 import { SegmentAppender } from "./segment-appender.ts";
 import {
   mayGrow,
   segmentOf,
   segmentPath,
+  segmentPrefix,
   uploadOf,
   uploadPath,
   wholePath,
 } from "./segment-names.ts";
-import { Segments } from "./segments.ts";
 import type { Spool } from "./spool.ts";
 
 export interface S3StorageOptions {
@@ -105,7 +106,7 @@ export class S3Storage implements Storage {
     if (this.#options.isConditional) return await this.#bucket.putIfAbsent(key, data);
     if (await this.#bucket.head(key)) return "exists";
     await this.#bucket.put(key, data);
-    // Of two at once the last one stands, and the other one sees it unless he looks too early.
+    // If two write at once, the last one stands, and the other sees it unless it looks too early.
     const standing = await this.#bucket.get(key);
     return Buffer.from(data).equals(standing) ? "created" : "exists";
   }
@@ -128,7 +129,7 @@ export class S3Storage implements Storage {
       await put(next++, new Uint8Array(0));
       putCostMs = clock.monotonic() - begunMs;
     }
-    // Of a process that died here.
+    // A process that died may have left segments here.
     for (const number of await spool.numbers(path)) {
       const data = number < next ? undefined : await spool.read(path, number);
       if (data) await put(number, data);
@@ -213,5 +214,93 @@ export class S3Storage implements Storage {
 
   #pathOf(key: string): string {
     return key.slice(this.#options.prefix.length);
+  }
+}
+
+/** Finds and reads what appenders wrote. */
+class Segments {
+  readonly #bucket: S3Bucket;
+  readonly #prefix: string;
+  readonly spool: Spool;
+
+  constructor(bucket: S3Bucket, prefix: string, spool: Spool) {
+    this.#bucket = bucket;
+    this.#prefix = prefix;
+    this.spool = spool;
+  }
+
+  /** All of a path's segments in the store, in order. */
+  async stored(path: string): Promise<ObjectFacts[]> {
+    const found: ObjectFacts[] = [];
+    for await (const facts of this.#bucket.list(this.#prefix + segmentPrefix(path))) {
+      if (segmentOf(facts.key)) found.push(facts);
+    }
+    return found;
+  }
+
+  /**
+   * A reader of all that was appended to a path until now, or undefined where it has no appender
+   * and never had one.
+   */
+  async open(path: string): Promise<RandomReader | undefined> {
+    // First those of this machine: a segment leaves it only once it is in the store.
+    const spooled: [number, RandomReader][] = [];
+    for (const number of await this.spool.numbers(path)) {
+      const reader = await this.spool.open(path, number);
+      if (reader) spooled.push([number, reader]);
+    }
+    const stored = await this.stored(path);
+    const last = stored.length === 0 ? -1 : segmentOf(stored.at(-1)!.key)!.number;
+    const pieces = stored.map((facts) => this.#bucket.readerOf(facts));
+    for (const [number, reader] of spooled) {
+      if (stored.length > 0 && number > last) pieces.push(reader);
+      else await reader.close();
+    }
+    return stored.length === 0 ? undefined : new JoinedReader(pieces);
+  }
+
+  /** Bytes of a path's segments that only this machine has. */
+  async spooledBytes(path: string, lastStored: number): Promise<number> {
+    let bytes = 0;
+    for (const number of await this.spool.numbers(path)) {
+      if (number <= lastStored) continue;
+      const reader = await this.spool.open(path, number);
+      bytes += reader?.bytes ?? 0;
+      await reader?.close();
+    }
+    return bytes;
+  }
+}
+
+/** Pieces one after another, read as one. */
+class JoinedReader implements RandomReader {
+  readonly bytes: number;
+  readonly #pieces: { start: number; reader: RandomReader }[] = [];
+
+  constructor(readers: readonly RandomReader[]) {
+    let start = 0;
+    for (const reader of readers) {
+      this.#pieces.push({ start, reader });
+      start += reader.bytes;
+    }
+    this.bytes = start;
+  }
+
+  async read(offset: number, length: number): Promise<Uint8Array> {
+    const end = Math.min(offset + length, this.bytes);
+    const touched = this.#pieces.filter(
+      ({ start, reader }) => start < end && start + reader.bytes > offset,
+    );
+    const parts = await Promise.all(
+      touched.map(({ start, reader }) => {
+        const from = Math.max(0, offset - start);
+        return reader.read(from, end - start - from);
+      }),
+    );
+    return parts.length === 1 ? parts[0]! : new Uint8Array(Buffer.concat(parts));
+  }
+
+  async close(): Promise<void> {
+    for (const { reader } of this.#pieces) await reader.close();
   }
 }

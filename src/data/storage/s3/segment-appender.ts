@@ -4,6 +4,15 @@ import { SerialQueue } from "../serial-queue.ts";
 import type { Appender } from "../storage.ts";
 import type { Spool } from "./spool.ts";
 
+/** How long a machine is assumed to last where machines are taken away. */
+const meanTimeBetweenPreemptionsMs = 3_600_000;
+
+/** Segments of one object that wait for the store. */
+const maxWaitingSegments = 4;
+
+/** What is appended goes to the store when it holds this much. */
+export const maxSegmentBytes = 16 * 1024 * 1024;
+
 export interface SegmentAppenderOptions {
   path: string;
   /** Number of the first segment that it writes. */
@@ -24,7 +33,7 @@ export interface SegmentAppenderOptions {
  * Source: Young, "A first order approximation to the optimum checkpoint interval", CACM 1974.
  */
 export function flushIntervalMs(putCostMs: number): number {
-  const derived = Math.sqrt(2 * Math.max(1, putCostMs) * limits.meanTimeBetweenPreemptionsMs);
+  const derived = Math.sqrt(2 * Math.max(1, putCostMs) * meanTimeBetweenPreemptionsMs);
   return Math.min(derived, limits.maxSegmentAgeMs);
 }
 
@@ -55,11 +64,11 @@ export class SegmentAppender implements Appender {
 
   append(data: Uint8Array): Promise<void> {
     return this.#queue.run(async () => {
-      if (this.#waiting >= limits.maxWaitingSegments) await this.#lastPut;
+      if (this.#waiting >= maxWaitingSegments) await this.#lastPut;
       this.#segment ??= await this.#begin();
       await this.#segment.append(data);
       this.#bytes += data.length;
-      if (this.#bytes >= limits.maxSegmentBytes) await this.#end();
+      if (this.#bytes >= maxSegmentBytes) await this.#end();
     });
   }
 

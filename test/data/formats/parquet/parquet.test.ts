@@ -323,7 +323,7 @@ describe("damage", () => {
   });
 
   it("of a page is told with its place", async () => {
-    // Of each column's first page; the script had checksums of pages written.
+    // The first page of each column; the script had checksums of pages written.
     const { groups } = await readFooter(readerOf(whole), "in.parquet");
     for (const [number, name] of ["id", "conversation"].entries()) {
       const column = groups[0]!.columns[number]!;

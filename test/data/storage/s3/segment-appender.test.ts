@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import {
   flushIntervalMs,
+  maxSegmentBytes,
   SegmentAppender,
 } from "../../../../src/data/storage/s3/segment-appender.ts";
 import { FileSpool } from "../../../../src/data/storage/s3/spool.ts";
@@ -54,7 +55,7 @@ describe("SegmentAppender", () => {
 
   it("begins a new segment where one is large enough, and leaves no folder behind", async () => {
     const { root, stored, appender } = appenderHere();
-    const half = Buffer.alloc(limits.maxSegmentBytes / 2, "x");
+    const half = Buffer.alloc(maxSegmentBytes / 2, "x");
     for (let halves = 0; halves < 5; halves++) await appender.append(half);
     await appender.close();
     expect(stored.slice(1).map((it) => it.length / half.length)).toEqual([2, 2, 1]);
