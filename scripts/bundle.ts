@@ -112,8 +112,8 @@ function startChunks(source: string) {
 /**
  * The engine `openai` and tunnels need two classes of undici and one method. The whole of it, and
  * Node's `http` and `http2` (`http` brings another undici, Node's own), take 60 ms of each start.
- * Of these undici's client reads the header limit, the class of a request's body if that is a
- * stream, which ours never is, and the constants of HTTP/2, which is off.
+ * Undici's client reads only the header limit, the class of a request's body if that is a stream,
+ * which ours never is, and the constants of HTTP/2, which is off.
  */
 function lightUndici(source: string): Plugin {
   const prefix = "\0light:";

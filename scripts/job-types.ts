@@ -122,7 +122,7 @@ function pathName(owner: string, key: string): string {
   return name === "JobInput" ? "JobInputSource" : name;
 }
 
-/** Of forms that engines tell apart, the engine is in the name. */
+/** Forms that engines tell apart have the engine in the name. */
 function nameOfForm({ properties }: SchemaNode, name: string): string {
   const engine = properties?.engine?.const;
   if (typeof engine !== "string") return name;

@@ -76,7 +76,7 @@ async function answer(
     objects.delete(key);
     return void response.writeHead(204).end();
   }
-  // Of what grows there is nothing.
+  // Nothing was ever appended.
   if (request.url!.includes("list-type=2")) return void response.end("<ListBucketResult/>");
   const object = objects.get(key);
   if (!object) return fail(response, 404, "NoSuchKey");

@@ -39,7 +39,7 @@ export class S3Server {
     return server;
   }
 
-  /** Of its process, while it runs. */
+  /** The id of its process, while it runs. */
   get pid(): number | undefined {
     return this.#process?.pid;
   }

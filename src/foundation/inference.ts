@@ -50,7 +50,7 @@ export interface GenerationParameters {
   /** Beams of a beam search; default 1, which is none. */
   numBeams?: number;
   /**
-   * Of a beam search: a sequence's logarithm of probability is divided by its length to this power,
+   * In a beam search, a sequence's log probability is divided by its length to this power,
    * so that above 0 longer answers gain. Default: what the model says of itself, or 1.
    */
   lengthPenalty?: number;
@@ -175,7 +175,7 @@ export interface InferenceRequest {
    * it in any case.
    */
   structure?: AnswerStructure;
-  /** Of a chat: `tools` and `tool_choice`, as a server takes them; the answer may call them. */
+  /** `tools` and `tool_choice` of a chat, as a server takes them; the answer may call them. */
   tools?: JsonObject;
   /** Asks for the vector of `prompt`, an array of numbers as `value`, in place of an answer. */
   embed?: boolean;
@@ -258,12 +258,12 @@ export interface InferenceResponse {
   answers: readonly Answer[];
   usage: Usage;
   /**
-   * Of an engine that turns a row into rows: what the row became. These stand among the results in
-   * its place; none of them means that it was filtered. Absent where the answers go into the row.
-   * They may hold what `TypedJson` has beyond JSON.
+   * What the row became, from an engine that turns a row into rows. These stand among the results
+   * in its place; none of them means that it was filtered. Absent where the answers go into the
+   * row. They may hold what `TypedJson` has beyond JSON.
    */
   rows?: readonly JsonObject[];
-  /** Of rows that were asked as one: those that failed by themselves, by their places. */
+  /** Rows of one joint request that failed by themselves, by their places. */
   failures?: ReadonlyMap<number, Error>;
   /** It was answered before, by this run or another one: nothing was paid for it. */
   reused?: boolean;

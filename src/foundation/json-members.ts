@@ -7,8 +7,8 @@ const openBrace = 123;
 const closeBrace = 125;
 
 /**
- * The texts of the values of a JSON object, by name, as they stand in it. Of two equal names the
- * last counts, as for `JSON.parse`.
+ * The texts of the values of a JSON object, by name, as they stand in it. The last of two equal
+ * names counts, as for `JSON.parse`.
  *
  * @example
  * memberTexts('{"a": 1.0, "b": [2]}'); // Map { "a" => "1.0", "b" => "[2]" }

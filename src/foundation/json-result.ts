@@ -92,7 +92,7 @@ class Conversion {
       return this.converted(value.toJSON());
     }
     const kind = Object.prototype.toString.call(value).slice("[object ".length, -1);
-    // Of a Map, a Promise and their like JSON would have an empty object.
+    // JSON would turn a Map, a Promise and their like into an empty object.
     if (kind !== "Object") throw this.#notJson(/^[AEIOU]/.test(kind) ? `an ${kind}` : `a ${kind}`);
     // As JSON has it: a member that is undefined is not there.
     const members = Object.entries(value).filter(([, inner]) => inner !== undefined);

@@ -262,7 +262,7 @@ export interface LocatedSpan {
 }
 
 /**
- * The same as `findSpan`, with the place in the source. Of several places the first.
+ * The same as `findSpan`, with the place in the source. The first of several places counts.
  *
  * @throws SluiceError `FIELD_TYPE` when the source has more than `limits.maxSlotSourceWords` words.
  */

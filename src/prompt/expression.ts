@@ -22,8 +22,8 @@ export interface Expression {
    */
   evaluate(row: WrittenRow, extra?: WrittenRow): WrittenJson;
   /**
-   * Of a list that a filter cut into pieces, as `directions | sentences`: the number, from 1, of
-   * the text that each piece is of. Undefined for every other expression.
+   * For a list that a filter cut into pieces, as `directions | sentences`: the number, from 1, of
+   * the text that each piece comes from. Undefined for every other expression.
    */
   sourceNumbers?(row: WrittenRow): number[] | undefined;
   /** The names that it takes from the row or from `extra`. */

@@ -20,7 +20,7 @@ export function missing(
   return new SluiceError("VARIABLE_MISSING", `${place.name} ${problem}`, options);
 }
 
-// Of the shortest names any two are near.
+// Any two of the shortest names are near each other.
 function suggestion(name: string, names: Iterable<string>): string | undefined {
   return name.length < 3 ? undefined : nearest(name, names);
 }

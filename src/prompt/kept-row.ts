@@ -20,7 +20,7 @@ export interface KeptRequest
   /** What its answer copies from, slot by slot: numbers in the row's `texts`. */
   sources?: readonly number[];
   /**
-   * Of a conversation that is asked turn by turn, in place of words: the messages that it adds to
+   * In place of words, in a conversation that is asked turn by turn: the messages that it adds to
    * those of the turn before.
    */
   turn?: AskedMessages;

@@ -67,7 +67,7 @@ export interface PromptSet {
 /** The part of a job that prompts are compiled from. */
 export interface PromptSetSpec {
   prompt?: PromptOptions;
-  /** Of `prompt`, where that does not have it itself. */
+  /** The schema of `prompt`, where that does not have one itself. */
   schema?: JsonObject | undefined;
   prompts?: Record<string, PromptOptions>;
   generation: GenerationParameters & { returnFullText?: boolean };

@@ -138,7 +138,7 @@ function isListMarker(before: string): boolean {
   return /^\W*(?:(?:step|note) )?(?:\d{1,2}|[a-hA-H])$/iu.test(before.trim());
 }
 
-/** Of a longer last word the end is looked at. */
+/** Only the end of a longer last word is looked at. */
 const maxWordLength = 100;
 
 function endsAtPeriod(before: string, next: string, goesOnLower: boolean): boolean {

@@ -20,7 +20,7 @@ export interface FormatUnderTest {
 export interface FormatSample {
   name: string;
   content: string | Uint8Array;
-  /** Of each row its value, or the code of its error. */
+  /** The value of each row, or the code of its error. */
   rows: readonly (JsonObject | string)[];
   /** Longest record; default 1,000,000 bytes. */
   maxLineBytes?: number;

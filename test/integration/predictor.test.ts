@@ -13,7 +13,7 @@ let runs = 0;
 /** A job over rows 0, 1, … with a predictor of this source, and what its runs leave. */
 class PredictorRun {
   readonly directory = join(folder, `run-${runs++}`);
-  /** Of all that it starts. */
+  /** The environment of all that it starts. */
   environment: Record<string, string> = {};
 
   constructor(rows: number, source: string, model: JsonObject = {}, job: JsonObject = {}) {

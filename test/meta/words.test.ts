@@ -24,7 +24,6 @@ const list: readonly Stumble[] = [
   {
     pattern: /(?:^|[.;:!?|]\s+)Of\s+(?!course\b)/gm,
     instead: 'begin with the subject, or with "if", "for", "with"',
-    places: ["document", "message"],
   },
   {
     pattern: /(?:^|[.,:;(]\s*|\b(?:by|for|from|of|to)\s+)who\b/gi,
@@ -106,6 +105,8 @@ describe("plain words", () => {
       'src/a.ts:1 "is no"',
       'src/a.ts:3 ". Of which"',
       'src/a.ts:3 "are doubles"',
+      'src/a.ts:3 ". Of"',
+      'src/a.ts:3 "? Of"',
       'src/a.ts:4 "to who"',
       'src/a.ts:5 "is no"',
       'src/a.ts:6 "Of"',

@@ -36,7 +36,7 @@ export interface Step {
     | "extend"
     | "clean";
   kills: Kill[];
-  /** Of an extension: what is appended. */
+  /** The rows that an extension appends. */
   rows: DrawnRow[];
 }
 

@@ -262,7 +262,7 @@ class Play {
     for (const number of numbers) seen.add(number);
   }
 
-  /** Of a run without kills, each request that counts was seen, and none twice without need. */
+  /** In a run without kills, each request that counts was seen, and none twice without need. */
   #expectAsked(): void {
     const { outcomes, rows } = this.#expected;
     const { sampling } = this.#job;
@@ -275,7 +275,7 @@ class Play {
     const texts = new Set(asked.map(({ text, number, fate }) => `${text}/${number}[${fate}]`));
     const again = asked.filter(({ fate }) => fate === "flaky" || fate === "busy").length;
     const deadly = asked.some(({ fate }) => fate === "deadly") ? 100 : 0;
-    // Of a row that is refused, the other prompts need not be asked.
+    // The other prompts of a refused row need not be asked.
     const answered = isEachAsked ? this.#expected.answered * prompts : texts.size;
     expect(this.#folder.asked).toBeGreaterThanOrEqual(answered);
     expect(this.#folder.asked).toBeLessThanOrEqual((asked.length + again) * prompts + deadly);

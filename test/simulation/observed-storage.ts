@@ -34,8 +34,8 @@ interface Published {
 interface Watch {
   report(violation: string): void;
   /**
-   * Of a published file that changes: processes that wake late may do that, and whoever reads the
-   * seal next makes it right.
+   * A published file changed: processes that wake late may do that, and whoever reads the seal
+   * next makes it right.
    */
   reportView(violation: string): void;
   /** Called before a run is replaced. */
@@ -198,7 +198,7 @@ export class ObservedStorage implements Storage {
     if (await this.#isReplaced(run)) {
       return this.#watch.reportView(`${path} is of a run that was replaced`);
     }
-    // Of a store that loses replies, nobody may have heard of it.
+    // If the store loses replies, nobody may have heard of it.
     const isKnown = [...this.#seen.commits.keys()].some((known) => known.endsWith(commit));
     if (!isKnown && !(await runStorage(this.#inner).stat(`_sluice/${commit}`))) {
       this.#watch.report(`${path} appeared before the commit of its task`);

@@ -117,7 +117,7 @@ async function callOf(world: World, chapter: Chapter): Promise<CallCommand> {
     let { job, where } = chapter;
     return async (host, stopMs) => {
       const { last, sealed } = (await world.standing()).seals;
-      // Of two calls at once one may have sealed a retry, and the other planned the next one. What
+      // One of two calls at once may have sealed a retry, and the other planned the next one. What
       // one of them abandoned, for it had answered nothing, does not count.
       const isOpen = (await world.run.stat(planPathOf(last + 1))) !== undefined;
       const isSealed = sealed && sealed.generation > (before.seals.sealed?.generation ?? 0);

@@ -28,7 +28,7 @@ export function startReader(world: World): void {
     } catch (error) {
       problem = `it failed: ${asSluiceError(error).message}`;
     }
-    // Of a run that is being replaced nothing can be said.
+    // Nothing can be said of a run that is being replaced.
     if (!problem || directory.removals !== removals) return;
     // In a store a part that a retry publishes anew ends its reading, and says so.
     if (directory.turns !== turns && problem.includes("replaced while it was read")) return;

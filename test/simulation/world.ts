@@ -260,7 +260,7 @@ export class World {
         while (actor.process.state !== "running") await actor.process.alive();
         const { number, isKnown } = this.ledger.add(actor, request);
         const ask = this.ledger.asks[number]!;
-        // Of a run that was replaced meanwhile, nothing is on file any more.
+        // A run that was replaced meanwhile has nothing on file any more.
         if (isKnown && (await this.#servesStandingRun(actor))) {
           this.violate(`${ask.request} asked again by ${actor.pid}: its answer is on file`);
         }

@@ -142,7 +142,7 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
   readonly #fillsBatches: boolean;
   readonly #maxQueueSize: number | undefined;
   #arrivals = 0;
-  /** Of all that ever came, so many wait for no others. */
+  /** So many of all that ever came wait for no others. */
   #flushedArrivals = 0;
   readonly #size: BatchSize;
   readonly #idle: BatchModel<Item, Result>[];

@@ -55,7 +55,7 @@ const charsPerToken = 4;
 
 /**
  * What a request takes of a batch: its characters, and tokens as they are estimated without a
- * tokenizer. Of a row without words, its texts count.
+ * tokenizer. For a row without words, its texts count.
  */
 export function requestCost({ messages, prompt, row }: InferenceRequest): BatchCost {
   const chars =

@@ -224,7 +224,7 @@ export class RunningProgram {
   }
 }
 
-/** Of a bar of progress, drawn anew after each carriage return, the last state. */
+/** The last state of a progress bar, which is drawn anew after each carriage return. */
 function lastDrawn(line: string): string {
   return (
     stripVTControlCharacters(line)

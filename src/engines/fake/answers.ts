@@ -41,8 +41,8 @@ function makePhrases(): Phrase[] {
 
 /**
  * What the fake engine says: it follows from its seed, the request's seed and the rendered prompt
- * alone. A token is a word. Of several answers to one prompt the first is the only one of a prompt
- * that is asked for one.
+ * alone. A token is a word. The first of several answers to a prompt is what the prompt gets when
+ * it is asked for one.
  */
 export class FakeAnswers {
   readonly #seed: number;

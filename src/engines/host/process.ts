@@ -92,7 +92,7 @@ function startOnLeash(
   const leash = { environment, clock, hasChannel: true, ...(spawn && { spawn }) };
   const { pid, stdin, stdout, stderr, channel, ended, kill } = startLeashed(program, args, leash);
   stdin.end();
-  // Of the leash it may be the holder alone that ended.
+  // Perhaps only the holder of the leash ended.
   const how = ended.then((end) => {
     kill();
     return end.how;

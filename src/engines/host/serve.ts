@@ -12,7 +12,7 @@ import {
 /** What a host needs of its process. */
 export interface HostOptions {
   channel: Channel<FromHost, ToHost>;
-  /** Of this process: its worker may know that of who keeps it alone. */
+  /** The id of this process: its worker may know only the id of the leash's holder. */
   pid: number;
   open: (kind: HostedKind, options: Json) => Promise<HostedEngine>;
   /** Called when the engine is in a state that nobody can vouch for: the process must end. */
@@ -48,7 +48,7 @@ export function serveHost({ channel, pid, open, onFatal }: HostOptions): void {
     try {
       channel.send(await answerTo(message, engine, controller.signal));
     } catch (thrown) {
-      // Of a batch the end is waited for, whoever left.
+      // A batch is waited for to its end, whoever left.
       if (controller.signal.aborted && message.type === "infer") return;
       if (!(thrown instanceof SluiceError)) return onFatal(thrown as Error);
       channel.send({ type: "infer-fail", id, error: thrown.toJSON() });

@@ -8,7 +8,7 @@ interface EmbeddingPoolOptions {
   contexts: number;
   /** Tokens of the longest text. */
   contextTokens: number;
-  /** Of each context. */
+  /** Threads of each context. */
   threads: number;
   adapters: AdapterFile[];
 }

@@ -122,7 +122,7 @@ class HostedLlama implements HostedEngine {
       answers: generated.map(({ answer }) => answer),
       usage: {
         promptTokens: prompt.length,
-        // Of several answers the first computes the prompt, the others take it over.
+        // The first of several answers computes the prompt, the others take it over.
         cachedTokens: Math.min(...generated.map(({ usage }) => usage.cachedTokens)),
         completionTokens: generated.reduce((sum, { usage }) => sum + usage.completionTokens, 0),
       },
@@ -253,7 +253,7 @@ function templateOf({ model }: LoadedLlama): ChatTemplate {
   return new ChatTemplate(source, { bos: bosString ?? "", eos: eosString ?? "" });
 }
 
-/** Of all that tokens follow from: what the model file says, and the library that reads it. */
+/** Covers all that tokens follow from: the model file's tokenizer and the library that reads it. */
 function tokenizerDigest({ tokenizer = {} }: GgufMetadata): string {
   return sha256Hex(JSON.stringify([llamaVersion, tokenizer]));
 }

@@ -30,7 +30,7 @@ export function tokenParts(
   return parts;
 }
 
-/** Of the parts of a prompt every second one is content. */
+/** Every second part of a prompt is content. */
 function isContentAt(place: number): boolean {
   return place % 2 === 1;
 }

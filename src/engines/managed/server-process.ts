@@ -48,7 +48,7 @@ export function startServerProcess(options: ServerProcessOptions): ServerProcess
   let isRunning = true;
   const ended = child.ended.then((end) => {
     isRunning = false;
-    // Of the leash it may be the holder alone that ended.
+    // Perhaps only the holder of the leash ended.
     child.kill();
     return end;
   });

@@ -42,7 +42,7 @@ export async function modelFiles(path: string): Promise<string[]> {
   }
   const files = Array.from({ length: parts }, (_, at) => join(dirname(path), nameOf(at + 1)));
   const sizes = await Promise.all(files.map(fileBytes));
-  // Of the file that was named itself, more can be said than that it is absent.
+  // The caller can say more of the named file than that it is absent.
   const missing = files.filter((_, at) => at > 0 && sizes[at] === undefined);
   if (sizes[0] === undefined || missing.length === 0) return files;
   const named = missing.slice(0, 3).map((file) => basename(file));

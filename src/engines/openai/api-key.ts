@@ -17,7 +17,7 @@ export function isOfOpenai(baseUrl: string): boolean {
   return protocol === "https:" && /^([a-z0-9-]+\.)?api\.openai\.com$/.test(hostname);
 }
 
-/** Of variables that hold something else: keys of stores, of code and of databases. */
+/** Names of variables that hold something else: keys of stores, of code and of databases. */
 const otherOwners =
   /^(AWS|GH|GITHUB|GITLAB|NPM|NODE|DOCKER|KUBE|VAULT|SSH|GPG|DB|PG|MYSQL|REDIS|MONGO|POSTGRES)_/i;
 const otherUses =

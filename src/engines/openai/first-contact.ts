@@ -31,7 +31,7 @@ const lasting: ReadonlySet<ErrorCode> = new Set([
  *
  * @throws SluiceError where no endpoint is left: `ENDPOINT_DOWN` for one that does not answer,
  *   `ENDPOINT_UNUSABLE` for a host name, certificate or proxy that is wrong,
- *   `AUTHENTICATION_FAILED`, `MODEL_UNKNOWN`. Of several endpoints the others are warned of.
+ *   `AUTHENTICATION_FAILED`, `MODEL_UNKNOWN`. Some of several endpoints may fail with a warning.
  */
 export async function contactEndpoints(
   options: OpenaiModelOptions,

@@ -252,7 +252,7 @@ interface Waiter extends Held {
   reject(reason: unknown): void;
 }
 
-/** Of several the heaviest has the whole limit, the others as much less as they weigh less. */
+/** The heaviest of several has the whole limit, the others as much less as they weigh less. */
 function shareOf(
   maxInFlight: number | undefined,
   { weight }: EndpointOptions,

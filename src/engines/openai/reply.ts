@@ -29,9 +29,9 @@ const finishReasons: Record<string, FinishReason> = {
 };
 
 /**
- * Reads the body of a chat or completion reply. Token counts that a server leaves out are 0. Of
- * several answers servers count tokens only in sum: those of each are its log-probabilities, or a
- * share of the sum by the length of its text.
+ * Reads the body of a chat or completion reply. Token counts that a server leaves out are 0.
+ * Servers count the tokens of several answers only in sum: those of each are its log-probabilities,
+ * or a share of the sum by the length of its text.
  *
  * @throws SluiceError `RESPONSE_MALFORMED` if it is not such a reply or holds less than was asked
  *   for, `ANSWER_EMPTY` when it holds no choice, or a choice without text.

@@ -122,7 +122,7 @@ function llamaLockFor({ platform, architecture, hardware }: Machine): EngineLock
 }
 
 /**
- * Of what the package asks for only ONNX Runtime: its own file holds the other parts that are used,
+ * Only ONNX Runtime of what the package asks for: its own file holds the other parts that are used,
  * and nothing here needs images, for which it loads `sharp` (19 MB).
  */
 function transformersLockFor({ platform, architecture }: Machine): EngineLock | undefined {

@@ -88,7 +88,7 @@ function missingFunction(functions: Functions, path: string): SluiceError {
   return unusable(path, `it exports ${exported}; needed is predict(batch)`);
 }
 
-/** Of two life cycles in one module the functions of one would never be called, in silence. */
+/** With two life cycles in one module, the functions of one would silently never be called. */
 function refuseMixed(functions: Functions, path: string): void {
   const own = namesIn(functions, ownNames);
   const handler = namesIn(functions, handlerNames);

@@ -21,7 +21,7 @@ const generationSupport: ParameterSupport = Object.freeze({
 
 const noGeneration = "leave it out: this task generates no text";
 
-/** Of tasks that choose no tokens; how long a text may be is said in the model's own options. */
+/** For tasks that choose no tokens; the model's own options say how long a text may be. */
 const valueSupport = Object.freeze(
   Object.fromEntries(Object.keys(fullSupport).map((name) => [name, noGeneration])),
 ) as ParameterSupport;

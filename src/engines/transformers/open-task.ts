@@ -93,7 +93,7 @@ async function loadTask(
   if (task === "automatic-speech-recognition") {
     return new SpeechTask(await library.pipeline(task, name, load), options) as Task<unknown>;
   }
-  // Of a repository that is not there, what is said of the model is clearer.
+  // If the repository is missing, the error about the model is the clearer one.
   const model = await modelClass(library, task).from_pretrained(name, load);
   const revision = load.revision ?? "main";
   const tokenizer = await library.AutoTokenizer.from_pretrained(name, { revision });

@@ -12,13 +12,13 @@ export interface BatchLine {
   kind: RequestKind;
   /** The model that the body names; undefined where it names none. */
   model: string | undefined;
-  /** Of a chat. */
+  /** The messages of a chat. */
   messages?: readonly ChatMessage[];
-  /** Of a completion or an embedding; a list of inputs gives several vectors. */
+  /** The prompts of a completion or an embedding; a list of inputs gives several vectors. */
   prompts?: readonly string[];
   /** What the answer must be, where not any text will do. */
   format?: ResponseFormat;
-  /** Of a chat: the tools that it may call, and which it must, as a server takes them. */
+  /** The tools that a chat may call, and which it must, as a server takes them. */
   tools?: JsonObject;
   /** What the body sets; all else is as the job has it. */
   parameters: Partial<GenerationParameters>;

@@ -68,7 +68,7 @@ export class TaskAttempt {
   readonly suspects: ReadonlySet<number>;
   /** Rows that were asked with care and have no outcome yet. */
   readonly #asked = new Set<number>();
-  /** Of open rows, what earlier attempts had answered of them. */
+  /** What earlier attempts had answered of open rows. */
   readonly #replies: Map<number, RowReplies>;
   readonly #earlierAttempts: number;
   readonly #startedAt: number;

@@ -24,7 +24,7 @@ export interface RequestRecord {
   reused?: boolean;
   /** Tokens of each answer, where they were asked for. */
   logprobs?: (readonly TokenLogprob[])[];
-  /** Of each answer, where the words of fields that copy stand in their sources. */
+  /** Where the words of each answer's copy fields stand in their sources. */
   spans?: Readonly<Record<string, SpanOffsets>>[];
 }
 
@@ -52,7 +52,7 @@ export type JournalLine =
       outcome: "answered";
       /** Rows that were asked as one with it, as an index set: all results stand with this one. */
       others?: string;
-      /** Of a row that became rows, how many: `answer` is the list of them. */
+      /** How many rows the row became: `answer` is the list of them. */
       results?: number;
       requests: RequestRecord[];
       answer: Json;
@@ -109,7 +109,7 @@ export function requestRecord(response: InferenceResponse, attempts: number): Re
     promptTokens: usage.promptTokens,
     tokens: answers.length === 1 ? [answers[0]!.tokens] : answers.map((answer) => answer.tokens),
     seconds: Math.round(seconds * 1e6) / 1e6,
-    // Of several answers, that of the first which did not end by itself.
+    // The reason of the first answer that did not end by itself.
     finishReason: answers.find(({ finishReason: end }) => end !== "stop")?.finishReason ?? "stop",
     attempts,
   };

@@ -47,7 +47,7 @@ export class PartWriter {
   /** The row whose line comes next. */
   #next: number;
   #rows = 0;
-  /** Of all rows, where they were read once more. */
+  /** The hashes of all rows, where they were read once more. */
   #rowHashes: RowHashes | undefined;
   #isFinishing = false;
 

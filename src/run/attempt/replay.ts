@@ -28,7 +28,7 @@ export interface Replayed {
   resumed: number;
   counts: AttemptCounts;
   suspected: SuspectedRows;
-  /** Of rows that are still open. */
+  /** The replies of rows that are still open. */
   replies: Map<number, RowReplies>;
   /** Other attempts that had a journal. */
   earlierAttempts: number;
@@ -98,8 +98,8 @@ async function earlierAttempts(context: RunContext, task: Task, ownId: string): 
   return attempts.sort();
 }
 
-// Of two attempts at a task the later one finds the other's journal, for each makes its own before
-// it looks. So the seal reads the journals of these tasks, and need not look for those of others.
+// The later of two attempts at a task finds the other's journal, for each makes its own before it
+// looks. So the seal reads the journals of these tasks, and need not look for those of others.
 async function noteRepeated({ storage, plan }: RunContext, { task }: Task): Promise<void> {
   await createOnce(storage, repeatedTaskPath(task, plan), { task }, (it) => String(it.task));
 }

@@ -168,7 +168,7 @@ function metadataOf(request: RequestRecord, include: Included): JsonObject {
     finishReason,
     seconds,
     attempts,
-    // Of several answers a list each, as with the answers themselves.
+    // Several answers have a list each, as with the answers themselves.
     logprobs: (logprobs.length === 1 ? logprobs[0]! : logprobs) as unknown as Json,
     spans: (spans.length === 1 ? spans[0]! : spans) as unknown as Json,
   };

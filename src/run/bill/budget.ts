@@ -29,7 +29,7 @@ export class BudgetWatch {
   readonly #stop = new AbortController();
   readonly #startedMs: number;
   readonly #byTask: Map<number, Usage>;
-  /** Of earlier generations and all tasks. */
+  /** The usage of earlier generations and all tasks. */
   #usage: Usage;
   #toldMs = Number.NEGATIVE_INFINITY;
   #cancelTimer = () => {};

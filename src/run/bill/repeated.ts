@@ -19,8 +19,8 @@ export function mayRepeat({ earlierAttempts }: Pick<Commit, "earlierAttempts">):
 }
 
 /**
- * The tasks that may have journals of more than one attempt, with these attempts. Of the others
- * only the committed attempt has one, so that their folders are not looked at, for their number.
+ * The tasks that may have journals of more than one attempt, with these attempts. Every other
+ * task has one journal, that of its committed attempt: so the many folders are not looked at.
  *
  * @param committed all tasks, with the attempts whose commits they have.
  * @param known tasks of which the commit tells that they may.

@@ -6,8 +6,8 @@ import { shares } from "../../foundation/shares.ts";
 export type ChunkSize = { chunks: number; rows?: never } | { rows: number; chunks?: never };
 
 /**
- * Rows of each chunk, in order. Of a number of chunks all have as many rows, but for one row; of a
- * number of rows all have that many, but for the last.
+ * Rows of each chunk, in order. Given a number of chunks, all have as many rows, but for one row;
+ * given a number of rows, all have that many, but for the last.
  *
  * @throws SluiceError `USAGE` where there would be more than `limits.maxChunks` chunks.
  * @example

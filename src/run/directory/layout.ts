@@ -12,7 +12,7 @@ export interface Generation {
 
 /** Everything of a run but its results. */
 export const statePrefix = "_sluice/";
-/** The plan, which a run begins with. Of a run that replaced another it is `replacingPlanPath`. */
+/** The plan, which a run begins with. A run that replaced another has `replacingPlanPath`. */
 export const planPath = "_sluice/plan.json";
 /** Plans of the runs that replaced the first one of a directory, by their numbers. */
 export const plansPrefix = "_sluice/plans/";

@@ -25,9 +25,9 @@ export class RowJob {
   readonly #line: number;
   /** The row, where it is short enough to be held until it is settled. */
   readonly #row: InputRow | undefined;
-  /** Of rows that are asked as one all of them, this one first. */
+  /** All rows that are asked as one, this one first. */
   readonly #rows: readonly InputRow[] | undefined;
-  /** Of a row that may become rows: itself, if its numbers have texts to keep. */
+  /** A row that may become rows, if its numbers have texts to keep. */
   readonly #numbers: WrittenRow | undefined;
   readonly requests: RowRequest[];
   readonly #responses: (InferenceResponse | undefined)[];

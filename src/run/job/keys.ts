@@ -111,7 +111,7 @@ function add(
   });
 }
 
-/** Of forms that are told apart by nothing but their type, the first description counts. */
+/** Where only their types tell forms apart, the first description counts. */
 function withMeaning(
   known: FoundKey["meanings"] = new Map(),
   description = "",

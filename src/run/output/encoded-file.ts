@@ -15,7 +15,7 @@ export interface Encoding {
   format: ResultFormat;
   /** Columns of all rows; of formats that have no header, none. */
   columns: readonly Column[];
-  /** Of JSON: a file of one row is that row, and no list of it. */
+  /** For JSON: a file of one row is that row alone, without a list. */
   isObject?: boolean | undefined;
 }
 

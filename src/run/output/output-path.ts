@@ -57,7 +57,7 @@ export function patternProblem(pattern: string): string | undefined {
   return "must end as the files are written: .jsonl, .json, .csv, .tsv or .parquet";
 }
 
-/** Of a whole path what follows its folders, which may be called anything: `{a,b}` too. */
+/** The part of a whole path behind its folders, which may be called anything: `{a,b}` too. */
 function ownPart(pattern: string): string {
   if (!/^(\/|[a-z][a-z0-9+.-]+:\/)/i.test(pattern)) return pattern;
   const at = pattern.search(placeholder);

@@ -72,7 +72,7 @@ export interface Plan extends Generation {
   /** Where failed rows are to be in a file of their own: its name, beside the run directory. */
   errorFile?: string;
   /**
-   * Of a retry that found the input changed: all tasks of the run as they lie from now on. `input`,
+   * In a retry that found the input changed: all tasks of the run as they lie from now on. `input`,
    * `outputs` and `columns` are those of this input then.
    */
   whole?: WholeRun;
@@ -106,7 +106,7 @@ export interface InputSummary {
   rows: number;
   /** Rows that a task was to have. */
   rowsPerTask: number;
-  /** Of tasks that were counted, the first were to have one row, or batch, more. */
+  /** The first of the counted tasks were to have one row, or batch, more. */
   longerTasks?: LongerTasks;
   /** Rows of the largest task, where that has more: what cannot be cut lies in one. */
   largestTaskRows?: number;
@@ -309,7 +309,7 @@ export class TaskTable {
     throw lines.status === "rejected" ? lines.reason : (table as PromiseRejectedResult).reason;
   }
 
-  /** Of a small file all is read at once: each read may be a round trip. */
+  /** A small file is read as a whole: each read may be a round trip. */
   async #reader({ path, bytes }: PlannedFile): Promise<RandomReader> {
     if (bytes > limits.maxWholeTasksBytes) return await this.#storage.open(path);
     const content = await this.#storage.read(path);

@@ -9,9 +9,9 @@ import type { JobSpec } from "../job/schema.ts";
 /**
  * Refuses a store that does not let exactly one creator win. Twenty creators race for one key, some
  * times over: a store that passes two writes in a row may still fail the race, though not each one,
- * and one that ignores the condition lets all of them win. Of a store that two of three times keeps
- * its word by luck, one in 130 such probes of an object store hears nothing else; of one that fails
- * every other race, one in 4096. A store that is said to have no such operation is not asked.
+ * and one that ignores the condition lets all of them win. If a store keeps its word two of three
+ * times by luck, one in 130 such probes of an object store hears nothing else; if it fails every
+ * other race, one in 4096. A store that is said to have no such operation is not asked.
  *
  * @throws SluiceError `STORE_UNSUITABLE`.
  */

@@ -14,7 +14,7 @@ import { readOptionsFor } from "./plan.ts";
 
 /**
  * Refuses, before anything is planned, prompts that none of the first rows can be asked: a field of
- * another name would make a dead letter of every row. Of several datasets each is looked at.
+ * another name would make a dead letter of every row. Each of several datasets is looked at.
  *
  * @throws SluiceError `PROMPT_UNFIT`, naming the field and the nearest one that rows have.
  */

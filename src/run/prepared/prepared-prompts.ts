@@ -18,7 +18,7 @@ import { PreparedReader, PreparedWriter, preparedState } from "./prepared-file.t
 /** An engine's own. */
 interface Tokenizer {
   tokenize: NonNullable<Engine["tokenize"]>;
-  /** Of all that tokens follow from. */
+  /** A digest of all that tokens follow from. */
   digest: string;
 }
 

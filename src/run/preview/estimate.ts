@@ -68,7 +68,7 @@ export interface RowCost {
   usage: Usage;
   /** From asking to answering, of all its requests together. */
   seconds: number;
-  /** Of its prompts; undefined where nobody counted. */
+  /** Characters of its prompts; undefined where nobody counted. */
   characters?: number;
 }
 

@@ -24,7 +24,7 @@ import { resultChunks } from "../status/results.ts";
 /** One prompt and the answers to it, by Axolotl's names. */
 export interface ReportedPrompt {
   prompt_tokens: number;
-  /** Of the prompt and of all answers. */
+  /** Tokens of the prompt and of all answers. */
   total_tokens: number;
   total_response_tokens: number;
   generate_time_sec: number;

@@ -53,7 +53,7 @@ export interface Merge {
 /**
  * Seals a retry: merges its answers into the results as they stand, in a folder of this process,
  * and creates the seal; what it names is published then. Earlier generations are never edited. A
- * kill at any point is mended by the same call. Of several processes that merge one creates the
+ * kill at any point is mended by the same call. One of several processes that merge creates the
  * seal, and nothing of the others counts.
  */
 export async function sealRetry(

@@ -75,7 +75,7 @@ async function sealOfSuccess(
   { runId }: Pick<Plan, "runId">,
 ): Promise<Seal | undefined> {
   const own = runStorage(storage);
-  // Of a run that took another's place, a process of that one may have written it late.
+  // If the run took another's place, a process of that other run may have written it late.
   if ((await own.number) > 1) return undefined;
   const success = await readJson<Success>(storage, successPath);
   // Where another run took this one's place, it is of that one.

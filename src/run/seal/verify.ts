@@ -359,7 +359,7 @@ class Verifier {
     if (!entry.generation) this.#compare(what("number"), task, commit.task, source);
     this.#compare(what("attempt"), entry.attempt, commit.attempt, source);
     this.#compare(what("rows"), rows, commit.rows.total, source);
-    // Of retried rows that became several, or none, the lines alone tell.
+    // Only the lines tell of retried rows that became several, or none.
     const isTold = retried.length === 0 || !entry.lineCounts;
     if (isTold) this.#compare(what("results"), entry.results, results, source);
     this.#compare(what("failed"), entry.failed, failed, source);
@@ -375,7 +375,7 @@ class Verifier {
   }
 
   async #sums(manifest: Manifest): Promise<void> {
-    // Of commits that are missing, and named as such, no sums can be made.
+    // No sums can be made of commits that are missing, and named as such.
     if (this.#commits.first.size !== manifest.tasks.length) return;
     const found = await sealedSums(this.#storage, manifest, this.#commits);
     for (const key of ["rows", "requests", "usage", "errors"] as const) {
@@ -410,7 +410,7 @@ class Verifier {
     if (errorFile) await this.#file(this.#outside, errorFile, rows.failed);
     if (!merged) return;
     const commits = tasks.map(({ task }) => this.#commits.first.get(task));
-    // Of tasks that were asked again the merged file holds more than their commits know.
+    // The merged file holds more of retried tasks than their commits know.
     const isPlain = tasks.every(({ retried }) => !retried) && !commits.includes(undefined);
     const segments = isPlain ? commits.map((commit) => commit!.part) : [];
     if (this.#hasLines) await this.#file(this.#outside, merged, rows.results, segments);

@@ -76,7 +76,7 @@ export type RunEvent =
       worker: string;
       inFlight: number;
       usage: Usage;
-      /** Of a pipeline, what waits at each stage of this worker, and what it did so far. */
+      /** What waits at each stage of this worker's pipeline, and what it did so far. */
       stages?: readonly StageState[];
     } & TaskCounts)
   | ({
@@ -115,11 +115,11 @@ export interface RunSummary {
    * the limit of tokens. Absent for runs of earlier versions, which do not say.
    */
   finish_reasons?: { stop: number; length: number };
-  /** Of the answered ones, those that had been answered before: nothing was paid for them. */
+  /** Answered requests that had been answered before: nothing was paid for them. */
   reused_count?: number;
   /** Rows whose prompts lay in `preparedDir`, and rows that were rendered. */
   prepared?: { hits: number; misses: number };
-  /** Of this call. */
+  /** How long this call took. */
   run_time_sec: number;
   prompt_tokens: number;
   total_tokens_generated: number;
@@ -132,7 +132,7 @@ export interface RunSummary {
     answered: number;
     failed: number;
     resumed: number;
-    /** Of a pipeline: rows that were left out, and rows that came out. */
+    /** Rows that a pipeline left out, and rows that came out of it. */
     filtered?: number;
     results?: number;
   };

@@ -36,7 +36,7 @@ export interface ProgressState {
   /** Rows and tasks that earlier calls finished, partly done tasks included. */
   readonly resumedRows: number;
   readonly resumedTasks: number;
-  /** Of tasks that ended in this call. */
+  /** Counts of tasks that ended in this call. */
   readonly ended: {
     tasks: number;
     rows: number;
@@ -204,7 +204,7 @@ function withoutTask(state: ProgressState, event: RunEvent & { type: "task-end" 
 export interface ProgressTotals {
   /** Rows with an outcome, those of earlier calls included. */
   done: number;
-  /** Of these, rows of this call. */
+  /** Those of them that are rows of this call. */
   fresh: number;
   failed: number;
   /** Rows with an answer that ended at its limit of tokens. */
@@ -212,7 +212,7 @@ export interface ProgressTotals {
   /** Failed rows by code, with the first message of each. */
   errors: ErrorCounts;
   inFlight: number;
-  /** Of this call. */
+  /** The tokens of this call. */
   usage: Usage;
 }
 

@@ -5,7 +5,7 @@ import type { OpenCounts } from "./stopped-counts.ts";
 
 /** The requests of a run that stopped before its end. */
 export interface StoppedRequests {
-  /** Of all its rows. */
+  /** Requests of all its rows. */
   planned: number;
   /** Those that were answered: all that commits and journals hold. */
   answered: number;

@@ -184,7 +184,7 @@ describe("StatusReader", () => {
 
   it("tells a run that its failed rows stopped", async () => {
     const run = await halfDone(true, { maxFailedRows: 3 });
-    // Of the two committed tasks two rows failed.
+    // Two rows of the two committed tasks failed.
     rmSync(join(run.location.directory, "_sluice/events/000001.jsonl"));
     log(run, endOf(2, { outcome: "canceled", failed: 1 }));
     expect((await readerOf(run).read()).run.state).toBe("canceled");

@@ -54,7 +54,7 @@ const longestStretch = 8;
 const leastDistance = 0.05;
 /** A rise so far is looked at once more. */
 const farRise = 1.3;
-/** Of three periods the first is low, the others are high; the last one is for stragglers. */
+/** The first of three periods is low, the others are high; the last one is for stragglers. */
 const periodsOfCycle = 3;
 /** Part of a period in which a request must begin to be compared, and that it may usually take. */
 const comparedBegin = 0.5;

@@ -249,7 +249,7 @@ class EndpointPace implements Pace {
   }
 
   #wakeIn(neededMs: number, nowMs: number): void {
-    // Of less than that, rounding might leave nothing.
+    // Rounding might leave nothing of less than that.
     const waitMs = Math.max(1, Math.ceil(neededMs));
     const atMs = nowMs + waitMs;
     if (this.#cancelWake !== undefined && this.#wakeAtMs <= atMs) return;

@@ -1,4 +1,4 @@
-/** Of a refusal that follows on another: what is left of the ceiling. */
+/** What a refusal that follows on another leaves of the ceiling. */
 const fallFactor = 0.85;
 /** Share of the places that a refused try gives up, for a while of so many rounds. */
 const givenUpShare = 0.02;

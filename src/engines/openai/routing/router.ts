@@ -57,7 +57,7 @@ export function holderOf<E extends RoutedEndpoint>(
   return holder;
 }
 
-/** Of all endpoints the one with the highest score has the key, in proportion to the weights. */
+/** The endpoint with the highest score has the key, in proportion to the weights. */
 function rendezvousScore(key: number, { seed, weight }: RoutedEndpoint): number {
   const drawn = (mix32(mix32(key) + seed) + 0.5) / 0x1_0000_0000;
   return -weight / Math.log(drawn);

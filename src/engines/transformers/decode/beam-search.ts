@@ -39,8 +39,8 @@ interface Candidate {
  * Searches, for each row, the sequences that are likeliest as a whole. A row leaves the batch as
  * soon as it is decided, so that a row gets the same alone and among others.
  *
- * Of the candidates of a step as many are looked at as leave `numBeams` of them even if all beams
- * end; an end counts only among the `numBeams` best.
+ * A step looks at so many candidates that `numBeams` of them stay even if all beams end; an end
+ * counts only among the `numBeams` best.
  *
  * @returns for each row its `numReturnSequences` best sequences, the best first.
  */

@@ -14,8 +14,8 @@ export interface SamplingParameters {
 }
 
 /**
- * Chooses the next token: the likeliest, or a random one of those that are likely enough. Of tokens
- * that are equally likely the first counts.
+ * Chooses the next token: the likeliest, or a random one of those that are likely enough. The first
+ * of equally likely tokens counts.
  *
  * @example
  * chooseToken(Float32Array.of(1, 5, 2), { temperature: 0, topP: 1, topK: 0, minP: 0 }, random);

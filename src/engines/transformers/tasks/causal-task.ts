@@ -31,7 +31,7 @@ export class CausalTask implements Task<GenerationItem> {
     const answerTokens = Math.min(parameters.maxNewTokens, maxLength - 1);
     const wanted = parameters.maxLength === undefined ? answerTokens : 1;
     const maxTokens = Math.min(maxInputTokens, context - wanted);
-    // Of a conversation the template's own text would be cut as well.
+    // In a conversation, the template's own text would be cut as well.
     const policy = request.messages === undefined ? onTooLong : "fail";
     const { ids, content } = this.#encode(request);
     const { input_ids } = withinBounds({ input_ids: ids }, content, {
