@@ -145,6 +145,10 @@ export const limits = Object.freeze({
   maxSlotSourceChars: 256 * 1024,
   /** Characters that are looked at while an answer is cut into its slots. */
   maxCutChars: 16 * 1024 * 1024,
+  /** Longest template: one that is longer fits into no plan. */
+  maxTemplateSourceChars: 1024 * 1024,
+  /** Expressions and blocks of a template within one another. */
+  maxTemplateDepth: 500,
   /**
    * What rendering one prompt of one row may cost: a step of the template and an element of a loop
    * 100, a character or an element that a filter or an operator reads or makes 1.

@@ -14,8 +14,8 @@ export type FieldReader = (row: WrittenRow, extra: WrittenRow | undefined) => Wr
 
 interface Step {
   key: string | number;
-  /** The path up to and with this step, for messages. */
-  path: string;
+  /** The fields up to and with this one, for messages. */
+  node: JinjaNode;
 }
 
 /**
@@ -28,9 +28,10 @@ export function fieldReader(node: JinjaNode, place: TemplateSource): FieldReader
   while (root.type === "MemberExpression") {
     const key = staticKey(root);
     if (key === undefined || root.object === undefined) return undefined;
-    steps.unshift({ key, path: pathOf(root)! });
+    steps.push({ key, node: root });
     root = root.object;
   }
+  steps.reverse();
   if (root.type !== "Identifier" || constantNames.has(String(root.value))) return undefined;
   const name = String(root.value);
   if (steps.length === 0) return (row, extra) => rootValue(row, extra, name, place);
@@ -62,17 +63,18 @@ function rootValue(
   throw missing(place, name, [...Object.keys(row), ...Object.keys(extra ?? {})]);
 }
 
-function fieldOf(value: WrittenJson, { key, path }: Step, place: TemplateSource): WrittenJson {
+function fieldOf(value: WrittenJson, { key, node }: Step, place: TemplateSource): WrittenJson {
   if (isObject(value)) {
-    if (typeof key === "number") throw wrongType(place, `an object has no place ${key}`, path);
-    if (Object.hasOwn(value, key)) return value[key]!;
-    throw missing(place, path, Object.keys(value));
+    if (typeof key === "string" && Object.hasOwn(value, key)) return value[key]!;
+    const path = pathOf(node)!;
+    if (typeof key === "string") throw missing(place, path, Object.keys(value));
+    throw wrongType(place, `an object has no place ${key}`, path);
   }
   if (typeof value === "string" || Array.isArray(value)) {
     if (key === "length") return value.length;
     const element = typeof key === "number" ? value.at(key) : undefined;
     if (element !== undefined) return element;
-    if (typeof key === "number") throw missing(place, path);
+    if (typeof key === "number") throw missing(place, pathOf(node)!);
   }
-  throw wrongType(place, `${kindOf(value)} has no ${key}`, path);
+  throw wrongType(place, `${kindOf(value)} has no ${key}`, pathOf(node));
 }

@@ -1,4 +1,5 @@
 import { SluiceError } from "../foundation/errors.ts";
+import { limits } from "../foundation/limits.ts";
 import { nearest } from "../foundation/suggest.ts";
 import { filterNames } from "./filters.ts";
 import { type JinjaNode, parseJinja } from "./jinja-library.ts";
@@ -23,23 +24,43 @@ const testNames = [
  * leaves no empty line.
  *
  * @throws SluiceError `TEMPLATE_INVALID` with line and column, also for filters and tests that
- *   do not exist.
+ *   do not exist, and beyond `limits.maxTemplateSourceChars` and `maxTemplateDepth`.
  */
 export function parseTemplate(source: string, place: TemplateSource): JinjaNode {
   let program: JinjaNode;
   try {
-    program = parseJinja(source);
+    program = parseBounded(source);
   } catch (cause) {
-    const fault = findFault(source, parseJinja, messageOf);
-    const hint = spacedName(source, fault?.at);
+    const fault = findFault(source, parseBounded, messageOf);
+    const hint = fault && spacedName(source, fault.at);
     throw invalid(place, fault?.problem ?? messageOf(cause), fault?.at, source, cause, hint);
   }
   for (const node of nodesOf(program)) checkNames(node, source, place);
   return program;
 }
 
+/** @throws Error beyond `limits.maxTemplateSourceChars` and `maxTemplateDepth`. */
+function parseBounded(source: string): JinjaNode {
+  if (source.length > limits.maxTemplateSourceChars) {
+    const most = limits.maxTemplateSourceChars.toLocaleString("en");
+    throw new Error(
+      `it is longer than ${most} characters: put long texts into a field of the rows`,
+    );
+  }
+  const program = parseJinja(source);
+  let level: readonly JinjaNode[] = [program];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > limits.maxTemplateDepth) {
+      const problem = `it goes more than ${limits.maxTemplateDepth} deep`;
+      throw new Error(`${problem}: name a part of it with {% set %}, and use the name`);
+    }
+    level = level.flatMap(childrenOf);
+  }
+  return program;
+}
+
 /** What to write for a column whose name has spaces: `{{ Review Text }}` is two names. */
-function spacedName(source: string, at = 0): string | undefined {
+function spacedName(source: string, at: number): string | undefined {
   const tag =
     /^\{[{%]-?\s*(?:if\s+|for\s+\w+\s+in\s+)?([\p{L}_][\p{L}\p{N}_]*(?:[ -]+[\p{L}\p{N}_]+)+)/u;
   const name = tag.exec(source.slice(at))?.[1];
@@ -103,7 +124,7 @@ export function* nodesOf(root: JinjaNode): Generator<JinjaNode> {
   const waiting: JinjaNode[] = [root];
   for (let node = waiting.pop(); node !== undefined; node = waiting.pop()) {
     yield node;
-    waiting.push(...childrenOf(node));
+    for (const child of childrenOf(node)) waiting.push(child);
   }
 }
 

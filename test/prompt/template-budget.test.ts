@@ -53,3 +53,41 @@ describe("a template that computes without end", () => {
     expect(render("{{ text | upper }}{{ text | trim }}", { text })).toHaveLength(2 * text.length);
   });
 });
+
+describe("a template that goes deep", () => {
+  const deep = limits.maxTemplateDepth + 1;
+
+  it.each([
+    ["fields", `\n{{ text${".a".repeat(deep)} }}`, "line 2, column 1"],
+    ["operators", `{{ ${Array(deep).fill("text").join(" ~ ")} }}`, "line 1, column 1"],
+    ["filters", `x{{ text${" | upper".repeat(deep)} }}`, "line 1, column 2"],
+    ["blocks", `${"{% if text %}".repeat(deep)}${"{% endif %}".repeat(deep)}`, ""],
+    ["brackets", `{{ ${"(".repeat(9999)}1${")".repeat(9999)} }}`, "line 1, column 1"],
+  ])("by its %s is refused before any row", (_, source, place) => {
+    expect(() => compileTemplate(source, { name: "prompts.a" })).toThrow(
+      expect.objectContaining({
+        code: "TEMPLATE_INVALID",
+        message: expect.stringMatching(
+          new RegExp(`prompts\\.a.*${place}.*it goes (more than 500|too) deep`),
+        ) as string,
+      }),
+    );
+  });
+
+  it("is rendered up to half of that, and however wide it is", () => {
+    const half = deep >> 1;
+    const blocks = `${"{% if text %}".repeat(half)}x${"{% endif %}".repeat(half)}`;
+    expect(render(blocks, { text: "a" })).toBe("x");
+    expect(render(`{{ ${Array(half).fill("text").join(" ~ ")} }}`, { text: "a" })).toHaveLength(
+      half,
+    );
+    expect(render(`{{ [${"1, ".repeat(200_000)}1] | length }}`)).toBe("200001");
+  });
+});
+
+it("A template longer than a plan may be is refused", () => {
+  const source = "x".repeat(limits.maxTemplateSourceChars + 1);
+  expect(() => compileTemplate(source, { name: "prompts.a" })).toThrow(
+    "prompts.a: it is longer than 1,048,576 characters",
+  );
+});
