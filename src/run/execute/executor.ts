@@ -3,24 +3,24 @@ import type { Engine } from "../../engines/engine.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import type { InferenceResponse } from "../../foundation/inference.ts";
-import type { Random } from "../../foundation/random.ts";
-import { backoffMs } from "../../foundation/retry.ts";
-import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { TaskAttempt } from "../attempt/attempt.ts";
 import type { RowArrangement } from "../attempt/row-arrangement.ts";
-import { acceptAnswers, InvalidAnswers, lostUsage, nextTry, usageOf } from "./form-tries.ts";
 import { Hunger } from "./hunger.ts";
 import { type Asking, askAll, Isolation } from "./isolation.ts";
 import { RowJob, requestsOf } from "./row-job.ts";
 import { RowSource } from "./row-source.ts";
+import {
+  acceptAnswers,
+  InvalidAnswers,
+  lostUsage,
+  type TryOptions,
+  tryAfter,
+  usageOf,
+} from "./tries.ts";
 
-export interface ExecutorOptions {
+export interface ExecutorOptions extends TryOptions {
   engine: Engine;
-  promptSet: PromptSet;
   clock: Clock;
-  random: Random;
-  /** Tries of one request, the first included. */
-  maxAttempts: number;
   /** `onRowError: fail`: the first row that fails ends the run. */
   failOnRowError: boolean;
   /** The order in which a task's rows are asked; default: as they lie in the input. */
@@ -269,17 +269,14 @@ export class Executor {
   }
 
   #onInvalid(asking: Asking, response: InferenceResponse, error: SluiceError): void {
-    const { job, at } = asking;
+    const { job } = asking;
     const invalid = error instanceof InvalidAnswers ? error : undefined;
     const kept = invalid?.kept ?? asking.kept;
     // A reused answer was paid for elsewhere.
     if (!response.reused)
       job.attempt.noteInvalid(job.index, lostUsage(response, asking.kept, kept));
-    if (!invalid || job.triesOf(at) >= this.#options.maxAttempts) {
-      return this.#fail({ ...asking, kept }, error, invalid?.text ?? response.answers[0]?.text);
-    }
-    const next = nextTry(job.requests[at]!, asking.request, invalid, this.#options.promptSet);
-    this.#again.push({ job, at, ...next });
+    if (invalid && this.#askAgain(asking, error)) return;
+    this.#fail({ ...asking, kept }, error, invalid?.text ?? response.answers[0]?.text);
   }
 
   #onError(asking: Asking, thrown: unknown): void {
@@ -294,9 +291,7 @@ export class Executor {
     } else {
       const isCleared = this.#isolation.resolved(asking);
       if (error.scope === "run") this.#options.onFailure(job.attempt, error);
-      else if (!error.retryable || job.triesOf(at) >= this.#options.maxAttempts) {
-        this.#fail(asking, error);
-      } else this.#askLater(asking, error);
+      else if (!this.#askAgain(asking, error)) this.#fail(asking, error);
       if (isCleared) this.#noteReturned(job);
     }
     this.#pump();
@@ -308,12 +303,19 @@ export class Executor {
     for (const index of job.indexes) job.attempt.noteReturned(index);
   }
 
-  #askLater(asking: Asking, error: SluiceError): void {
-    if (this.#isStopping) return;
-    const { clock, random } = this.#options;
-    const tries = asking.job.triesOf(asking.at);
-    const delayMs = backoffMs(tries, random, undefined, error.retryAfterMs);
-    const cancel = clock.schedule(delayMs, () => {
+  /** False where the request was tried often enough, or another try would change nothing. */
+  #askAgain(asking: Asking, error: SluiceError): boolean {
+    const { job, at } = asking;
+    const after = tryAfter(job.requests[at]!, asking, error, job.triesOf(at), this.#options);
+    if (!after) return false;
+    const next: Asking = { ...after.next, job, at };
+    if (after.delayMs === 0) this.#again.push(next);
+    else if (!this.#isStopping) this.#askLater(next, after.delayMs);
+    return true;
+  }
+
+  #askLater(asking: Asking, delayMs: number): void {
+    const cancel = this.#options.clock.schedule(delayMs, () => {
       this.#timers.delete(cancel);
       if (!asking.job.source.isOpen) return;
       this.#again.push(asking);

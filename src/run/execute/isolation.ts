@@ -2,14 +2,14 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { TaskAttempt } from "../attempt/attempt.ts";
-import type { FormTry } from "./form-tries.ts";
 import type { RowJob } from "./row-job.ts";
+import type { Try } from "./tries.ts";
 
 /**
  * One request of one row: `at` is its number among the row's requests. After an answer of the wrong
- * form, `request` is what `nextTry` made of it.
+ * form, `request` is what `tryAfter` made of it.
  */
-export interface Asking extends FormTry {
+export interface Asking extends Try {
   job: RowJob;
   at: number;
 }

@@ -1,11 +1,9 @@
 import type { InputStores } from "../../data/sources/open.ts";
 import type { Engine, EngineContext, RowModel } from "../../engines/engine.ts";
 import type { openEngine } from "../../engines/registry.ts";
-import { sleep } from "../../foundation/clock.ts";
-import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import { SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import type { JsonObject } from "../../foundation/json.ts";
-import { backoffMs } from "../../foundation/retry.ts";
 import { plainJson } from "../../foundation/typed-json.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RowRequest } from "../../prompt/row-request.ts";
@@ -17,7 +15,7 @@ import { areRepeatable } from "../reuse/request-key.ts";
 import { withReuse } from "../reuse/with-reuse.ts";
 import { fetchingFiles } from "./fetching-engine.ts";
 import { FitWatch } from "./fit-watch.ts";
-import { acceptAnswers, type FormTry, InvalidAnswers, nextTry } from "./form-tries.ts";
+import { askUntilAccepted } from "./tries.ts";
 
 type Call = Parameters<RowModel["ask"]>[2];
 
@@ -158,29 +156,11 @@ class AskedModel implements RowModel {
     }
   }
 
-  async #answerTo(request: InferenceRequest, call: Call): Promise<InferenceResponse> {
+  #answerTo(request: InferenceRequest, { signal, addUsage }: Call): Promise<InferenceResponse> {
     const { clock, random } = this.#context;
-    let asked: FormTry = { request };
-    for (let attempt = 1; ; attempt++) {
-      call.signal.throwIfAborted();
-      try {
-        const response = await this.#engine.infer(asked.request, call.signal);
-        if (!response.reused) call.addUsage(response.usage);
-        return acceptAnswers(asked, response, this.#promptSet);
-      } catch (thrown) {
-        const error = asSluiceError(thrown);
-        const isLast = attempt >= this.#job.retries.maxAttempts;
-        if (error.scope !== "row" || !error.retryable || isLast) throw error;
-        if (error instanceof InvalidAnswers) {
-          asked = nextTry(request, asked.request, error, this.#promptSet);
-        } else {
-          await sleep(
-            clock,
-            backoffMs(attempt, random, undefined, error.retryAfterMs),
-            call.signal,
-          );
-        }
-      }
-    }
+    const { maxAttempts } = this.#job.retries;
+    return askUntilAccepted((next) => this.#engine.infer(next, signal), request, {
+      ...{ promptSet: this.#promptSet, maxAttempts, clock, random, signal, addUsage },
+    });
   }
 }

@@ -2,13 +2,11 @@ import type { InputRow } from "../../data/row.ts";
 import { readRows, scanSlices } from "../../data/slices.ts";
 import type { Engine } from "../../engines/engine.ts";
 import { describeEngine } from "../../engines/registry.ts";
-import { type Clock, sleep } from "../../foundation/clock.ts";
 import { asSluiceError, locatedError, SluiceError } from "../../foundation/errors.ts";
 import { type ExactRow, inCode } from "../../foundation/exact-json.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
-import { type Random, seededRandom } from "../../foundation/random.ts";
-import { backoffMs } from "../../foundation/retry.ts";
+import { seededRandom } from "../../foundation/random.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import type { JobSpec } from "../job/schema.ts";
@@ -16,6 +14,7 @@ import { promptSetOf } from "../plan/askable.ts";
 import { drawSample, findInput } from "../plan/create-plan.ts";
 import { readOptionsFor } from "../plan/plan.ts";
 import { resultText, writtenNumbers } from "./row-job.ts";
+import { askUntilAccepted } from "./tries.ts";
 
 export interface StreamOptions {
   engine: Engine;
@@ -118,8 +117,6 @@ class RowStream {
   readonly #job: JobSpec;
   readonly #promptSet: PromptSet;
   readonly #rowsTogether: number;
-  readonly #clock: Clock;
-  readonly #random: Random;
   readonly #stopping = new AbortController();
   readonly #signal: AbortSignal;
   /** In input order. */
@@ -136,8 +133,6 @@ class RowStream {
     this.#job = job;
     this.#promptSet = promptSetOf(job, options.seed);
     this.#rowsTogether = describeEngine(job.model).rowsTogether?.(job.model) ?? 1;
-    this.#clock = options.dependencies.clock;
-    this.#random = options.dependencies.random;
     this.#signal = AbortSignal.any([options.signal, this.#stopping.signal]);
   }
 
@@ -242,26 +237,33 @@ class RowStream {
     const request =
       rows.length === 1 ? only : { ...only!, rows: requests.map((each) => each.row!) };
     const numbers = rows.length === 1 ? writtenNumbers(row, requests) : undefined;
+    const response = await this.#askUntilAccepted(request!, rows);
+    return (response.rows ?? []).map((value) => ({
+      value: inCode(value) as ExactRow,
+      text: () => resultText(value, numbers),
+    }));
+  }
+
+  #askUntilAccepted(
+    request: InferenceRequest,
+    rows: readonly InputRow[],
+  ): Promise<InferenceResponse> {
+    const { clock, random } = this.#options.dependencies;
     let isSuspect = false;
-    for (let attempt = 1; ; attempt++) {
-      try {
-        const response = await (isSuspect ? this.#askAlone(request!) : this.#ask(request!));
+    return askUntilAccepted((it) => (isSuspect ? this.#askAlone(it) : this.#ask(it)), request, {
+      ...{ promptSet: this.#promptSet, clock, random, signal: this.#signal },
+      maxAttempts: this.#job.retries.maxAttempts,
+      accept(response) {
         for (const [at, error] of response.failures ?? []) {
           throw locatedError(asSluiceError(error), rows[at]!);
         }
-        return (response.rows ?? []).map((value) => ({
-          value: inCode(value) as ExactRow,
-          text: () => resultText(value, numbers),
-        }));
-      } catch (thrown) {
-        this.#signal.throwIfAborted();
-        const { retryable, retryAfterMs, scope } = asSluiceError(thrown);
-        if (!retryable || attempt >= this.#job.retries.maxAttempts) throw thrown;
+        return response;
+      },
+      mayPass({ scope }) {
         isSuspect = scope === "engine";
-        const delayMs = backoffMs(attempt, this.#random, undefined, retryAfterMs);
-        await sleep(this.#clock, delayMs, this.#signal);
-      }
-    }
+        return true;
+      },
+    });
   }
 
   #ask(request: InferenceRequest): Promise<InferenceResponse> {

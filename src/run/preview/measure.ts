@@ -8,15 +8,11 @@ import {
   noUsage,
   type Usage,
 } from "../../foundation/inference.ts";
-import type { PromptSet } from "../../prompt/prompt-set.ts";
-import { acceptAnswers, type FormTry, InvalidAnswers, nextTry } from "../execute/form-tries.ts";
+import { askUntilAccepted, type TryOptions } from "../execute/tries.ts";
 import { type AskedRow, charactersOf, type Pace, type RowCost } from "./estimate.ts";
 
-export interface MeasureOptions {
-  promptSet: PromptSet;
+export interface MeasureOptions extends TryOptions {
   clock: Clock;
-  /** Tries of one request, where its answer is wrong or does not come. */
-  maxAttempts: number;
   signal: AbortSignal;
 }
 
@@ -113,44 +109,30 @@ export function paceOf(
 }
 
 async function costOf(engine: Engine, row: AskedRow, options: MeasureOptions): Promise<RowCost> {
-  const { clock, promptSet } = options;
+  const { clock, promptSet, signal } = options;
   const { task, requests } = row;
   const responses: (InferenceResponse | undefined)[] = [];
   const cost = { task, usage: noUsage, seconds: 0, characters: charactersOf(row) };
-  for (let at = 0; at < requests.length; at++) {
+  // What waits for its next try is not with the engine.
+  const ask = async (request: InferenceRequest) => {
     const startedMs = clock.monotonic();
-    const request = promptSet.ready(requests, responses, at);
-    const { usage, response } = await answerTo(engine, request, options);
+    try {
+      return await engine.infer(request, signal);
+    } finally {
+      cost.seconds += (clock.monotonic() - startedMs) / 1000;
+    }
+  };
+  const add = (usage: Usage) => {
     cost.usage = addUsage(cost.usage, usage);
-    cost.seconds += (clock.monotonic() - startedMs) / 1000;
+  };
+  try {
+    for (let at = 0; at < requests.length; at++) {
+      const request = promptSet.ready(requests, responses, at);
+      responses[at] = await askUntilAccepted(ask, request, { ...options, addUsage: add });
+    }
+  } catch (thrown) {
     // The row is a dead letter then: nothing more is asked for it.
-    if (!response) break;
-    responses[at] = response;
+    if (signal.aborted || asSluiceError(thrown).scope !== "row") throw thrown;
   }
   return cost;
-}
-
-async function answerTo(
-  engine: Engine,
-  request: InferenceRequest,
-  { promptSet, maxAttempts, signal }: MeasureOptions,
-): Promise<{ usage: Usage; response?: InferenceResponse }> {
-  let usage: Usage = noUsage;
-  let asked: FormTry = { request };
-  for (let attempt = 1; ; attempt++) {
-    signal.throwIfAborted();
-    try {
-      const response = await engine.infer(asked.request, signal);
-      usage = addUsage(usage, response.usage);
-      return { usage, response: acceptAnswers(asked, response, promptSet) };
-    } catch (thrown) {
-      signal.throwIfAborted();
-      const error = asSluiceError(thrown);
-      if (error.scope !== "row") throw error;
-      if (!error.retryable || attempt >= maxAttempts) return { usage };
-      if (error instanceof InvalidAnswers) {
-        asked = nextTry(request, asked.request, error, promptSet);
-      }
-    }
-  }
 }

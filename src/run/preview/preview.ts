@@ -262,7 +262,7 @@ async function measured(
   promptSet: PromptSet,
   workers: number,
   { rows, openEngine, signal }: MeasureRequest,
-  { clock, inputs }: RunDependencies,
+  { clock, random, inputs }: RunDependencies,
 ): Promise<Estimate & { speed: Speed }> {
   const { job, plan, sampled } = facts;
   const startedMs = clock.monotonic();
@@ -271,7 +271,8 @@ async function measured(
   try {
     const { maxAttempts } = job.retries;
     const asked = rowsToMeasure(sampled, engine.capacity, rows);
-    const found = await measureRows(engine, asked, { promptSet, clock, maxAttempts, signal });
+    const tries = { promptSet, maxAttempts, random, clock, signal };
+    const found = await measureRows(engine, asked, tries);
     // Workers share what a server is asked at once; other engines are each worker's own.
     const engines = describeEngine(job.model).isShared ? 1 : workers;
     const pace = paceOf(found, startSeconds, engine.capacity, engines);

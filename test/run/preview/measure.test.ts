@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../../src/foundation/errors.ts";
+import { seededRandom } from "../../../src/foundation/random.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
 import { promptSetOf } from "../../../src/run/plan/askable.ts";
 import { sampleRequests } from "../../../src/run/preview/estimate.ts";
@@ -12,7 +13,7 @@ async function measuring(rows: readonly string[], changes: Partial<JobInput> = {
   const sampled = await sampleRequests(context);
   const promptSet = promptSetOf(context.plan.job, 5);
   const signal = new AbortController().signal;
-  const options = { promptSet, clock, maxAttempts: 3, signal };
+  const options = { promptSet, clock, random: seededRandom(1), maxAttempts: 3, signal };
   return {
     clock,
     sampled,

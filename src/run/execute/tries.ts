@@ -1,3 +1,4 @@
+import { type Clock, sleep } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import {
   type Answer,
@@ -7,10 +8,20 @@ import {
   noUsage,
   type Usage,
 } from "../../foundation/inference.ts";
+import type { Random } from "../../foundation/random.ts";
+import { backoffMs } from "../../foundation/retry.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 
-/** One try of a request whose answers must have a form. */
-export interface FormTry {
+/** How a request is tried. */
+export interface TryOptions {
+  promptSet: PromptSet;
+  /** Tries of one request, the first included. */
+  maxAttempts: number;
+  random: Random;
+}
+
+/** One try of a request. */
+export interface Try {
   request: InferenceRequest;
   /** Answers of earlier tries that have it: only the others are asked again. */
   kept?: KeptAnswers | undefined;
@@ -43,7 +54,7 @@ export class InvalidAnswers extends SluiceError {
  * @throws InvalidAnswers when not all have the form; what else `PromptSet.accept` throws.
  */
 export function acceptAnswers(
-  tried: FormTry,
+  tried: Try,
   response: InferenceResponse,
   promptSet: PromptSet,
 ): InferenceResponse {
@@ -58,18 +69,83 @@ export function acceptAnswers(
 }
 
 /**
+ * What to ask after a try that failed, and when: at once where the form of an answer was wrong, else
+ * after a growing wait. Undefined where the request has failed for good.
+ *
+ * @param original the request as it was first asked.
+ * @param attempt the number of the try that failed, from 1.
+ */
+export function tryAfter(
+  original: InferenceRequest,
+  failed: Try,
+  error: SluiceError,
+  attempt: number,
+  { promptSet, maxAttempts, random }: TryOptions,
+): { next: Try; delayMs: number } | undefined {
+  if (!error.retryable || attempt >= maxAttempts) return undefined;
+  if (error instanceof InvalidAnswers) {
+    return { next: nextTry(original, failed.request, error, promptSet), delayMs: 0 };
+  }
+  const delayMs = backoffMs(attempt, random, undefined, error.retryAfterMs);
+  return { next: failed, delayMs };
+}
+
+/**
+ * Asks until an answer is accepted: for callers that wait for one row. The executor of a run, which
+ * fills an engine with the rows of many tasks, goes by `tryAfter` too.
+ *
+ * @param ask sends a request to the engine.
+ * @param accept takes a response or throws what is wrong with it; default: the form of its answers.
+ * @throws SluiceError the failure of the last try, and at once what is no row's fault; the reason
+ *   of the signal.
+ */
+export async function askUntilAccepted(
+  ask: (request: InferenceRequest) => Promise<InferenceResponse>,
+  request: InferenceRequest,
+  options: TryOptions & {
+    clock: Clock;
+    signal: AbortSignal;
+    accept?(response: InferenceResponse): InferenceResponse;
+    /** Told what each try has cost, whether its answer was taken or not. */
+    addUsage?(usage: Usage): void;
+    /** Whether a failure may pass that is not of scope `row`; default: none. */
+    mayPass?(error: SluiceError): boolean;
+  },
+): Promise<InferenceResponse> {
+  const { clock, signal, promptSet, accept, addUsage, mayPass } = options;
+  let tried: Try = { request };
+  for (let attempt = 1; ; attempt++) {
+    signal.throwIfAborted();
+    try {
+      const response = await ask(tried.request);
+      if (!response.reused) addUsage?.(response.usage);
+      return accept?.(response) ?? acceptAnswers(tried, response, promptSet);
+    } catch (thrown) {
+      signal.throwIfAborted();
+      const error = asSluiceError(thrown);
+      if (error.paid) addUsage?.(error.paid);
+      if (error.scope !== "row" && !mayPass?.(error)) throw error;
+      const after = tryAfter(request, tried, error, attempt, options);
+      if (!after) throw error;
+      tried = after.next;
+      if (after.delayMs > 0) await sleep(clock, after.delayMs, signal);
+    }
+  }
+}
+
+/**
  * The next try of a request: for as many answers as are missing, with the wrong one shown. A
  * completion shows nothing, and gets seeds that were not asked yet: with the same ones it would be
  * answered the same.
  *
  * @param original the request as it was first asked; `request` is the try before.
  */
-export function nextTry(
+function nextTry(
   original: InferenceRequest,
   request: InferenceRequest,
   { text, message, kept }: InvalidAnswers,
   promptSet: PromptSet,
-): FormTry {
+): Try {
   const again = promptSet.reask(original, text, message);
   const { numReturnSequences = 1 } = original.parameters;
   const parameters = { ...original.parameters };
@@ -109,7 +185,7 @@ function withKept(response: InferenceResponse, kept: KeptAnswers): InferenceResp
 
 /** Takes the answers one by one, to see which of them are wrong. */
 function invalidAmong(
-  { request, kept }: FormTry,
+  { request, kept }: Try,
   response: InferenceResponse,
   problem: SluiceError,
   promptSet: PromptSet,

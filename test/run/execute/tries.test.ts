@@ -1,7 +1,16 @@
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../../src/foundation/errors.ts";
-import type { InferenceRequest, InferenceResponse } from "../../../src/foundation/inference.ts";
+import {
+  type InferenceRequest,
+  type InferenceResponse,
+  noUsage,
+  type Usage,
+} from "../../../src/foundation/inference.ts";
+import { limits } from "../../../src/foundation/limits.ts";
+import type { PromptSet } from "../../../src/prompt/prompt-set.ts";
+import { askUntilAccepted } from "../../../src/run/execute/tries.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
+import { virtualClock } from "../../../src/testing/virtual-clock.ts";
 import { scriptedEngine } from "../scripted-engine.ts";
 import { execution } from "./execution.ts";
 
@@ -75,5 +84,71 @@ describe("several answers to one prompt", () => {
     const first = seen[0]!.parameters.seed;
     expect(seen.map(({ parameters }) => parameters.seed - first)).toEqual([0, 3, 4]);
     expect(await results(0)).toMatchObject([{ answer: [6, 7, 8] }]);
+  });
+});
+
+describe("askUntilAccepted", () => {
+  const request = { messages: [{ role: "user", content: "a" }] } as unknown as InferenceRequest;
+  const answered: InferenceResponse = {
+    answers: [{ text: "yes", finishReason: "stop", tokens: 2 }],
+    usage: { ...noUsage, promptTokens: 5 },
+    seconds: 0,
+  };
+  const takesAll = { accept: (_: unknown, it: InferenceResponse) => it } as unknown as PromptSet;
+
+  /** Asks what answers in this order; tells what was paid, and when it was asked. */
+  async function asking(
+    replies: (InferenceResponse | SluiceError)[],
+    more: Partial<Parameters<typeof askUntilAccepted>[2]> = {},
+  ) {
+    const clock = virtualClock();
+    const askedMs: number[] = [];
+    let paid = 0;
+    const ask = async () => {
+      const reply = replies[askedMs.length]!;
+      askedMs.push(clock.monotonic());
+      if (reply instanceof SluiceError) throw reply;
+      return reply;
+    };
+    const options = {
+      ...{ promptSet: takesAll, maxAttempts: 3, clock, signal: new AbortController().signal },
+      // Every wait is half of what it may be.
+      random: { next: () => 0.5 },
+      addUsage: (usage: Usage) => {
+        paid += usage.promptTokens;
+      },
+      ...more,
+    };
+    const ended = clock.run(askUntilAccepted(ask, request, options).catch((error) => error));
+    return { ended: (await ended) as InferenceResponse | SluiceError, askedMs, paid };
+  }
+
+  it("waits longer after each failure, and as long as a server says", async () => {
+    const failed = new SluiceError("SERVER_ERROR");
+    const { ended, askedMs } = await asking([failed, failed, answered]);
+    expect(ended).toBe(answered);
+    const [, first = 0, second = 0] = askedMs;
+    expect(first).toBe(limits.retryBaseMs / 2);
+    expect(second - first).toBe(limits.retryBaseMs);
+    const asks = new SluiceError("SERVER_ERROR", "", { retryAfterMs: 7000 });
+    expect((await asking([asks, answered])).askedMs).toEqual([0, 7000]);
+  });
+
+  it("gives up after the last try, and at once where another changes nothing", async () => {
+    const failed = new SluiceError("SERVER_ERROR");
+    expect(await asking([failed, failed, failed])).toMatchObject({ ended: failed });
+    const refused = new SluiceError("REQUEST_REFUSED");
+    expect((await asking([refused, answered])).askedMs).toEqual([0]);
+    const died = new SluiceError("ENGINE_DIED");
+    expect((await asking([died, answered])).askedMs).toEqual([0]);
+    const passes = await asking([died, answered], { mayPass: () => true });
+    expect(passes.ended).toBe(answered);
+  });
+
+  it("counts what every try has cost, also of one that failed, and nothing that is reused", async () => {
+    const failed = new SluiceError("ANSWER_EMPTY");
+    failed.paid = { ...noUsage, promptTokens: 3 };
+    expect((await asking([failed, answered])).paid).toBe(8);
+    expect((await asking([{ ...answered, reused: true }])).paid).toBe(0);
   });
 });
