@@ -69,7 +69,7 @@ export function acceptAnswers(
 }
 
 /**
- * What to ask after a try that failed, and when: at once where the form of an answer was wrong, else
+ * What to ask after a try that failed, and when: at once where an answer had the wrong form, else
  * after a growing wait. Undefined where the request has failed for good.
  *
  * @param original the request as it was first asked.
@@ -96,8 +96,8 @@ export function tryAfter(
  *
  * @param ask sends a request to the engine.
  * @param accept takes a response or throws what is wrong with it; default: the form of its answers.
- * @throws SluiceError the failure of the last try, and at once what is no row's fault; the reason
- *   of the signal.
+ * @throws SluiceError the failure of the last try, and at once one that is not of
+ *   scope `row`; the reason of the signal.
  */
 export async function askUntilAccepted(
   ask: (request: InferenceRequest) => Promise<InferenceResponse>,

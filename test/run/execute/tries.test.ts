@@ -145,7 +145,7 @@ describe("askUntilAccepted", () => {
     expect(passes.ended).toBe(answered);
   });
 
-  it("counts what every try has cost, also of one that failed, and nothing that is reused", async () => {
+  it("counts what every try has cost, a failed one too, and nothing that is reused", async () => {
     const failed = new SluiceError("ANSWER_EMPTY");
     failed.paid = { ...noUsage, promptTokens: 3 };
     expect((await asking([failed, answered])).paid).toBe(8);
