@@ -66,7 +66,9 @@ export const limits = Object.freeze({
   /** A file of tasks up to this is written, and read, as a whole. */
   maxWholeTasksBytes: 1024 * 1024,
   /** Largest job file. */
-  maxJobFileBytes: 16 * 1024 * 1024,
+  maxJobFileBytes: 4 * 1024 * 1024,
+  /** Words and signs of YAML in it, the breaks of lines and their indentations among them. */
+  maxJobLexemes: 300_000,
   /** Objects and lists within one another in a job, … */
   maxJobDepth: 100,
   /** … values in it, the copies that YAML aliases make included, … */

@@ -23,7 +23,8 @@ export interface JobFile {
  * Reads a job file, YAML or JSON, and fills in `${NAME}` from the environment. Messages name the
  * file as it is given.
  *
- * @throws SluiceError `JOB_INVALID` if the file cannot be read, or is not a mapping in YAML.
+ * @throws SluiceError `JOB_INVALID` if the file cannot be read, is not a mapping in YAML, or exceeds
+ *   `limits.maxJobFileBytes` or `maxJobLexemes`.
  */
 export async function readJobFile(
   file: string,
@@ -32,8 +33,10 @@ export async function readJobFile(
 ): Promise<JobFile> {
   const text = await readText(resolve(workingDirectory, file), file);
   const yaml = await import("yaml");
+  assertFewLexemes(new yaml.Lexer().lex(text), file);
   const lines = new yaml.LineCounter();
-  const options = { lineCounter: lines, prettyErrors: false };
+  // The library's own search for keys that are there twice compares each with each.
+  const options = { lineCounter: lines, prettyErrors: false, uniqueKeys: false };
   const document = namedFaults(file, () => yaml.parseDocument(text, options));
   const lineOf = (path: readonly string[]) => lineOfPath(document, lines, path, yaml.isMap);
   const origin = { from: "file" as const, file, lineOf };
@@ -45,6 +48,17 @@ export async function readJobFile(
     throw new SluiceError("JOB_INVALID", fault.message, { file, line, cause: fault, ...hint });
   }
   yaml.visit(document, {
+    Map(_, { items }) {
+      const keys = new Set<unknown>();
+      for (const { key } of items) {
+        if (!yaml.isScalar(key)) continue;
+        const { line } = lines.linePos(key.range![0]);
+        if (keys.has(key.value)) {
+          throw new SluiceError("JOB_INVALID", `${key.value} is there twice`, { file, line });
+        }
+        keys.add(key.value);
+      }
+    },
     Pair(_, { key }) {
       if (!yaml.isCollection(key)) return;
       const { line } = lines.linePos(key.range![0]);
@@ -64,6 +78,17 @@ export async function readJobFile(
   const problems: Problem[] = [];
   const expanded = await expand(value, [], { environment, origin, problems });
   return { value: expanded as JsonObject, origin, problems };
+}
+
+/** @throws SluiceError before a parser makes a tree of them, which takes some 400 bytes for each. */
+function assertFewLexemes(lexemes: Iterable<string>, file: string): void {
+  let count = 0;
+  for (const _ of lexemes) {
+    if (++count <= limits.maxJobLexemes) continue;
+    const most = limits.maxJobLexemes.toLocaleString("en");
+    const detail = `it has over ${most} words and signs of YAML`;
+    throw new SluiceError("JOB_INVALID", detail, { file, hint: "rows belong into input files" });
+  }
 }
 
 /** What the library of YAML throws by itself is a fault of the file: aliases, and depth. */

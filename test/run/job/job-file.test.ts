@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { limits } from "../../../src/foundation/limits.ts";
 import { jobFolder, small } from "./job-folder.ts";
 
 const { load, fail } = jobFolder();
@@ -51,4 +52,34 @@ describe("variables in a job file", () => {
     expect(error.message).toContain(message);
     expect(error.hint).toContain('prompt: "{{ text }}"');
   });
+});
+
+describe("a job file", () => {
+  it.each([
+    ["a list", `name: ${JSON.stringify(Array(120_000).fill(1))}`],
+    ["lines", `name:\n${"  - x\n".repeat(60_000)}`],
+    ["brackets", `name: ${"[]".repeat(160_000)}`],
+  ])("of too many words and signs in %s is refused before it is parsed", async (_, rest) => {
+    const error = await fail(small(rest));
+    expect(error).toMatchObject({ code: "JOB_INVALID", place: { file: "job.yaml" } });
+    expect(error.message).toContain("over 300,000 words and signs of YAML");
+    expect(error.hint).toBe("rows belong into input files");
+  });
+
+  it("may be as long as its limit, and have very many keys", async () => {
+    const names = Array.from({ length: 5000 }, (_, at) => `name${at}: x`);
+    const comment = `# ${"x".repeat(limits.maxJobFileBytes / 2)}`;
+    const { job } = await load(small(`env:\n  ${names.join("\n  ")}\n${comment}`));
+    expect(Object.keys(job.env)).toHaveLength(5000);
+  });
+
+  it.each(["env: {a: x, b: x, a: x}", "env:\n  a: x\n  'a': x", "input: x"])(
+    "has each key once: %j",
+    async (rest) => {
+      const error = await fail(small(rest));
+      expect(error).toMatchObject({ code: "JOB_INVALID" });
+      expect(error.message).toMatch(/(a|input) is there twice/);
+      expect(error.place.line).toBeGreaterThan(3);
+    },
+  );
 });
