@@ -1,6 +1,6 @@
 import { getEventListeners } from "node:events";
 import { describe, expect, it } from "vitest";
-import { AbortWatch } from "../../src/engines/abort-watch.ts";
+import { type Abortable, AbortWatch } from "../../src/engines/abort-watch.ts";
 
 const held = (told: unknown[]) => ({ abort: (reason: unknown) => void told.push(reason) });
 
@@ -25,6 +25,22 @@ describe("AbortWatch", () => {
     expect(getEventListeners(signal, "abort").length).toBe(0);
     controller.abort("stop");
     expect(told).toEqual([]);
+  });
+
+  it("tells those that are left, in whatever order the others leave", () => {
+    const watch = new AbortWatch();
+    const { signal, ...controller } = withAbort();
+    const told: string[] = [];
+    const all = ["first", "second", "third"].map(
+      (name): Abortable => ({
+        abort: () => void told.push(name),
+      }),
+    );
+    for (const each of all) watch.add(signal, each);
+    watch.remove(signal, all[0]!);
+    watch.remove(signal, all[2]!);
+    controller.abort("stop");
+    expect(told).toEqual(["second"]);
   });
 
   it("tells at once when the signal is aborted already", () => {

@@ -18,6 +18,11 @@ describe("secrets of an environment", () => {
     expect(redact("1 of parallelism")).toBe("1 of parallelism");
   });
 
+  it("have eight characters at least: shorter ones would be found within words", () => {
+    const redact = redactor({ A_TOKEN: "12345678", B_TOKEN: "abcdefg" });
+    expect(redact("12345678 of abcdefghi")).toBe("[redacted] of abcdefghi");
+  });
+
   it("in addresses are taken out too", () => {
     expect(redactor({})("at http://me:word@proxy:3128/")).toBe("at http://[redacted]@proxy:3128/");
   });

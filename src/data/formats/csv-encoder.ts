@@ -53,7 +53,7 @@ function fieldOf(value: WrittenJson): Field {
 function textOf(rows: readonly Field[][], delimiter: string): Uint8Array {
   // Readers skip an empty line, which a lone null would be.
   const isLone = rows[0]!.length === 1;
-  const quotes = (field: Field) => field === "" || (isLone && field === null);
+  const quotes = (field: Field) => field === "";
   const data = isLone ? rows.map(([field]) => [field ?? ""]) : rows;
   const text = Papa.unparse(data as string[][], { delimiter, newline: "\n", quotes });
   return Buffer.from(`${text}\n`);

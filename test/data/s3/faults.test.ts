@@ -21,6 +21,8 @@ const table: [S3Fault, unknown][] = [
   ["transient", thrown("InternalError", 500)],
   ["transient", thrown("Unknown", 502)],
   ["transient", thrown("TooManyRequestsException", 429)],
+  ["transient", thrown("Unknown", 429)],
+  ["transient", thrown("Unknown", 408)],
   ["transient", thrown("RequestTimeTooSkewed", 403)],
   ["transient", thrown("BadDigest", 400)],
   ["transient", thrown("Error", undefined, { code: "ECONNRESET" })],

@@ -78,6 +78,15 @@ describe("files of web servers", () => {
     await expect(open(url, { etag: '"one"' })).rejects.toMatchObject({ code: "INPUT_CHANGED" });
   });
 
+  it("that changed are refused where a weak tag allows no condition", async () => {
+    const { url, state } = await serverOf({ etag: 'W/"one"' });
+    const { open } = inputsOf();
+    const reader = await open(url, { etag: 'W/"one"' });
+    await reader.read(0, 10);
+    state.serving = { etag: 'W/"two"' };
+    await expect(reader.read(2_000_000, 10)).rejects.toMatchObject({ code: "INPUT_CHANGED" });
+  });
+
   it("without ETags are told apart by their dates and sizes", async () => {
     const dated = (day: number) => ({
       etag: null,

@@ -10,15 +10,28 @@ import { errorOf } from "../../run/run-fixture.ts";
 /** What the file system answers to link(); undefined = it makes the link. */
 let refusal: string | undefined;
 let links = 0;
+/** Calls that make bytes or names lasting, in order. */
+const calls: string[] = [];
 
 vi.mock("node:fs/promises", async (importOriginal) => {
   const real = await importOriginal<typeof import("node:fs/promises")>();
   const link: typeof real.link = async (from, to) => {
     links++;
+    calls.push("link");
     if (refusal === undefined) return real.link(from, to);
     throw Object.assign(new Error(`${refusal}: no link`), { code: refusal, errno: -1 });
   };
-  return { ...real, link };
+  const open: typeof real.open = async (path, ...rest) => {
+    const handle = await real.open(path, ...rest);
+    const isFolder = (await handle.stat()).isDirectory();
+    const sync = handle.sync.bind(handle);
+    handle.sync = async () => {
+      await sync();
+      calls.push(isFolder ? "sync of the folder" : "sync of the file");
+    };
+    return handle;
+  };
+  return { ...real, link, open };
 });
 
 async function storageThat(refuses: string | undefined) {
@@ -63,6 +76,16 @@ describe("localStorage on a file system without hard links", () => {
     await storage.publish("a", "b");
     expect(await readFile(join(directory, "b"), "utf8")).toBe("1");
     expect((await readdir(directory)).sort()).toEqual(["a", "b"]);
+  });
+});
+
+describe("localStorage", () => {
+  it("links a record once its bytes are on the disk, and then syncs the name", async () => {
+    const { storage } = await storageThat(undefined);
+    await storage.createIfAbsent("first", Buffer.from("1"));
+    calls.length = 0;
+    await storage.createIfAbsent("second", Buffer.from("1"));
+    expect(calls).toEqual(["sync of the file", "link", "sync of the folder"]);
   });
 });
 

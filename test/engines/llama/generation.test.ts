@@ -131,6 +131,15 @@ describe("Generation", () => {
     generation.begin();
     generation.take(7);
     expect([...(generation.config().repeatPenaltyTokens ?? [])]).toEqual([5, 6, 7]);
+    const long = new Generation({
+      prompt: [5, ...Array.from({ length: 64 }, () => 6)],
+      parameters: { ...defaults, repetitionPenalty: 1.2 },
+      vocabulary,
+    });
+    long.begin();
+    long.take(7);
+    const window = [...(long.config().repeatPenaltyTokens ?? [])];
+    expect([window.length, window.at(-1), window.includes(5)]).toEqual([64, 7, false]);
     const plain = new Generation({ prompt: [5], parameters: defaults, vocabulary });
     expect(plain.config().repeatPenaltyTokens).toBeUndefined();
   });

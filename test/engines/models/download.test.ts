@@ -66,6 +66,21 @@ describe("download", () => {
     expect(await download({ url }, task)).toMatchObject({ state: "fetched", sha256 });
   });
 
+  it("begins again when the server sends another range than it was asked for", async () => {
+    const { origin, requests } = await serve((request, response) => {
+      if (request.headers.range === undefined) return sendFile(file)(request, response);
+      const range = `bytes 60000-${file.length - 1}/${file.length}`;
+      response.writeHead(206, { etag: '"one"', "content-range": range });
+      response.end(file.subarray(60_000));
+    });
+    const url = `${origin}/f`;
+    const task = await taskOf();
+    await writeFile(task.part, file.subarray(0, 70_000));
+    await writeFile(`${task.part}.json`, JSON.stringify({ url, etag: '"one"' }));
+    expect(await download({ url }, task)).toMatchObject({ state: "fetched", sha256 });
+    expect(requests.map(({ headers }) => headers.range)).toEqual(["bytes=70000-", undefined]);
+  });
+
   it("does not go on with bytes of unknown origin when nothing is pinned", async () => {
     const { origin, requests } = await serve(sendFile(file));
     const task = await taskOf();

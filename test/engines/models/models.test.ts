@@ -67,6 +67,14 @@ describe("resolveModel from the catalog", () => {
     expect((await readdir(dirname(model.path))).sort()).toEqual(["model.json", "tiny.gguf"]);
   });
 
+  it("leaves nothing of a file that is not the right one", async () => {
+    const server = await serve(sendFile(ggufBytes(100_000, 2)));
+    const context = await modelContext({ HF_ENDPOINT: server.origin });
+    const failing = resolveModel("tiny", context, { download, catalog: catalogOf(file, [hub]) });
+    await expect(failing).rejects.toMatchObject({ code: "MODEL_DOWNLOAD_FAILED" });
+    expect(await readdir(join(context.homeDirectory, "models"))).toEqual([]);
+  });
+
   it("takes a file that the user names by variable, also from its folder", async () => {
     const folder = await temporaryFolder();
     await writeFile(join(folder, "tiny.gguf"), file);

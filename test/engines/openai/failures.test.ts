@@ -82,6 +82,9 @@ describe("a status", () => {
     const { message } = ofStatus(401, says(`${"x".repeat(490)}${key} is wrong`));
     expect(message).not.toContain("sk-");
     expect(message.length).toBeLessThan(600);
+    expect(ofStatus(401, says(`not ${key}: ${key}`)).message).toContain(
+      "not [redacted]: [redacted]",
+    );
   });
 
   it("hints at what helps with a server", () => {

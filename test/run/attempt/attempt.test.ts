@@ -51,6 +51,18 @@ describe("TaskAttempt", () => {
     expect(await run.paths("_sluice/commits/")).toEqual([]);
   });
 
+  it("counts failed rows by what they failed of", async () => {
+    const run = await plannedRun(rowsOf(3));
+    const attempt = await openAttempt(run);
+    fail(attempt, 0);
+    answer(attempt, 1);
+    fail(attempt, 2);
+    const { commit } = await attempt.commit();
+    expect(commit.errors).toEqual({
+      SERVER_ERROR: { count: 2, message: expect.stringContaining("row 0") },
+    });
+  });
+
   it("refuses a second outcome of a row", async () => {
     const attempt = await openAttempt(await plannedRun(rowsOf(2)));
     answer(attempt, 0);
@@ -83,7 +95,10 @@ describe("TaskAttempt", () => {
       },
       async appender(path) {
         const appender = await it.appender(path);
-        const sync = async () => void order.push("sync");
+        const sync = async () => {
+          await new Promise<void>((resolve) => setImmediate(resolve));
+          order.push("sync");
+        };
         return { ...appender, sync };
       },
     }));

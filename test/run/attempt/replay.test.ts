@@ -136,6 +136,18 @@ describe("replayJournals", () => {
     expect((await replay(run, "c")).counts.usage).toEqual(sum);
   });
 
+  it("counts cached tokens, and nothing of what was taken from an equal request", async () => {
+    const run = await plannedRun(rowsOf(2));
+    const line = (index: number, facts: object): JournalLine => ({
+      ...{ index, outcome: "answered", answer: "yes" },
+      requests: [{ ...request, ...facts }],
+    });
+    await leave(run, "a", [line(0, { cachedTokens: 4 }), line(1, { reused: true })]);
+    const { usage, requests } = (await replay(run)).counts;
+    expect(usage).toEqual({ promptTokens: 7, cachedTokens: 4, completionTokens: 3 });
+    expect(requests).toEqual({ planned: 2, answered: 2, reused: 1 });
+  });
+
   it("takes the first of two answers by attempt id, whatever was written first", async () => {
     const run = await plannedRun(rowsOf(2));
     await leave(run, "b", [answered(0, "second")]);

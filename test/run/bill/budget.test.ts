@@ -40,6 +40,8 @@ describe("BudgetWatch", () => {
     watch.start();
     watch.note(1, usageOf(30, 10));
     // Its worker died; the next attempt has found less of it so far.
+    watch.note(1, usageOf(12, 2));
+    expect(watch.spent.tokens).toBe(10 + 25 + 40);
     watch.note(1, usageOf(12, 12));
     expect(watch.spent).toEqual({ tokens: 10 + 25 + 42, usd: null, minutes: 0.5 });
     expect(watch.signal.aborted).toBe(false);

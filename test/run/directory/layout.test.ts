@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import {
   attemptPaths,
   commitPath,
+  coordinatorPaths,
   deadLetterPath,
   generationAttemptsPrefix,
   manifestPathOf,
@@ -24,6 +25,11 @@ describe("layout", () => {
     expect([0, 1, 100_000, 100_001].map(partWidth)).toEqual([5, 5, 5, 6]);
     expect(partPath(7, 5)).toBe("part-00007.jsonl");
     expect(deadLetterPath(123456, 6)).toBe("_dead-letters/part-123456.jsonl");
+  });
+
+  it("lists coordinators in the order of their numbers", () => {
+    const records = [1, 9, 10, 99, 100].map((number) => coordinatorPaths(number).record);
+    expect(records.toSorted()).toEqual(records);
   });
 
   it("names commits by task, run and generation, in small letters", () => {

@@ -68,6 +68,18 @@ describe("handing out tasks", () => {
   });
 });
 
+describe("tasks that are handed out ahead", () => {
+  it("are one that is not begun, however many rows their worker wants", async () => {
+    const { worker } = dispatching(5);
+    await settled();
+    await worker(0).ready();
+    await worker(0).progress(0, { waiting: 5, inFlight: 1, rowsAhead: 1000 });
+    expect(worker(0).tasks()).toEqual([0, 1]);
+    await worker(0).progress(1, { waiting: 9, inFlight: 1 });
+    expect(worker(0).tasks()).toEqual([0, 1, 2]);
+  });
+});
+
 describe("a task that fails", () => {
   const stored = new SluiceError("STORE_FAILED").toJSON();
 

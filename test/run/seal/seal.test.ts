@@ -5,6 +5,7 @@ import { commitPath, planPath, sealPath } from "../../../src/run/directory/layou
 import { recordBytes } from "../../../src/run/directory/records.ts";
 import { sealRun } from "../../../src/run/seal/seal.ts";
 import { readManifest } from "../../../src/run/seal/seals.ts";
+import { verifyRun } from "../../../src/run/seal/verify.ts";
 import { answer, fail, openAttempt } from "../attempt/open-attempt.ts";
 import { changedStorage, errorOf, type PlannedRun, plannedRun, rowsOf } from "../run-fixture.ts";
 
@@ -55,6 +56,34 @@ describe("sealRun", () => {
     // The other parts stand under their names; this task has dead letters as well.
     expect(order.filter((path) => path.startsWith("part-"))).toEqual(["part-00001.jsonl"]);
     expect(await readManifest(run.storage)).toEqual(manifest);
+  });
+
+  it("adds up what commits state, which verify finds as well", async () => {
+    const run = await committedRun();
+    for (const [task, busySeconds] of [1, 2.5, 4].entries()) {
+      await changeCommit(run, task, (commit) => ({ ...commit, busySeconds }));
+    }
+    const { busySeconds, bill } = await sealRun(run.context, options);
+    expect([busySeconds, bill?.busySeconds]).toEqual([7.5, 7.5]);
+    expect((await verifyRun(run.storage, run.context.outside)).damages).toEqual([]);
+  });
+
+  it("seals nothing where another process takes the rule while parts are published", async () => {
+    const run = await committedRun();
+    let rules = true;
+    const storage = changedStorage(run.storage, (inner) => ({
+      async publish(from, to) {
+        rules = false;
+        return inner.publish(from, to);
+      },
+    }));
+    const assertRules = async () => {
+      if (!rules) throw new SluiceError("COORDINATOR_LOST");
+    };
+    const context = { ...run.context, storage };
+    const error = await errorOf(sealRun(context, { ...options, assertRules }));
+    expect(error.code).toBe("COORDINATOR_LOST");
+    expect(await run.paths(sealPath(run.plan))).toEqual([]);
   });
 
   it("publishes a part again whose name holds something else", async () => {

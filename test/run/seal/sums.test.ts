@@ -43,6 +43,14 @@ describe("the sums of a sealed run", () => {
     expect((await sums([untold, untold])).requests).toEqual(requests(20, 20));
   });
 
+  it("go through retries by their numbers, of which the tenth comes after the second", async () => {
+    const untold = { requests: requests(0, 10) };
+    const none = { requests: requests(0, 0), replaces: requests(0, 0) };
+    const tenth = { requests: requests(1, 0), replaces: requests(3, 3) };
+    const retries = [untold, ...Array.from({ length: 7 }, () => none), tenth];
+    expect((await sums(retries)).requests).toEqual(requests(18, 17));
+  });
+
   it("have cut answers where every commit tells of them", async () => {
     expect((await sums([], [1, 2])).cut).toBe(3);
     expect(await sums([])).not.toHaveProperty("cut");
