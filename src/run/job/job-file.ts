@@ -23,8 +23,8 @@ export interface JobFile {
  * Reads a job file, YAML or JSON, and fills in `${NAME}` from the environment. Messages name the
  * file as it is given.
  *
- * @throws SluiceError `JOB_INVALID` if the file cannot be read, is not a mapping in YAML, or exceeds
- *   `limits.maxJobFileBytes` or `maxJobLexemes`.
+ * @throws SluiceError `JOB_INVALID` if the file cannot be read, is not a mapping in YAML, or
+ *   exceeds `limits.maxJobFileBytes` or `maxJobLexemes`.
  */
 export async function readJobFile(
   file: string,
@@ -80,7 +80,7 @@ export async function readJobFile(
   return { value: expanded as JsonObject, origin, problems };
 }
 
-/** @throws SluiceError before a parser makes a tree of them, which takes some 400 bytes for each. */
+/** @throws SluiceError before a parser makes a tree of them, which takes 400 bytes for each. */
 function assertFewLexemes(lexemes: Iterable<string>, file: string): void {
   let count = 0;
   for (const _ of lexemes) {
