@@ -1,5 +1,5 @@
 import { type ErrorCode, errorTable, exitCodes } from "../foundation/error-table.ts";
-import { rulingCoordinator } from "../run/coordinate/coordinator.ts";
+import { leadingCoordinator } from "../run/coordinate/coordinator.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import { locateRun } from "../run/directory/locate.ts";
 import { runStorage } from "../run/directory/run-storage.ts";
@@ -42,7 +42,7 @@ export async function summaryFacts(
   const { output, sealed } = summary;
   const storage = runStorage(openStorage(locateRun(output).directory));
   const manifest = sealed ? await readManifest(storage) : undefined;
-  const { budget } = (sealed ? undefined : (await rulingCoordinator(storage))?.job) ?? {};
+  const { budget } = (sealed ? undefined : (await leadingCoordinator(storage))?.job) ?? {};
   return {
     name: manifest?.name ?? null,
     wasSealed,

@@ -2,7 +2,7 @@ import type { Storage } from "../data/storage/storage.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { sortableId } from "../foundation/ids.ts";
 import type { Commit } from "./attempt/commit.ts";
-import { Coordinator, rulingCoordinator } from "./coordinate/coordinator.ts";
+import { Coordinator, leadingCoordinator } from "./coordinate/coordinator.ts";
 import { someoneLeft } from "./coordinate/lives.ts";
 import { deadMenders } from "./coordinate/menders.ts";
 import type { ProcessIdentity } from "./coordinate/processes.ts";
@@ -76,12 +76,12 @@ export async function cleanRun(
   const cleaning: Cleaning = { files: 0, freedBytes: 0, publishedBytes: 0 };
   const id = sortableId(clock, random);
   // The job as it was last carried out stays on record: its budget of failures may be another.
-  const job = (await rulingCoordinator(storage))?.job ?? plan.job;
+  const job = (await leadingCoordinator(storage))?.job ?? plan.job;
   const coordinator = isDryRun
     ? undefined
-    : await Coordinator.rule({ storage, clock, processes, id, job });
+    : await Coordinator.lead({ storage, clock, processes, id, job });
   try {
-    // Once more: until this process ruled, another one may have begun a retry.
+    // Once more: until this process led, another one may have begun a retry.
     const { sealed, retry } = await assertSealed(dependencies, location);
     if (retry && !isDryRun) {
       const outside = openStorage(location.outside);
@@ -135,7 +135,7 @@ async function isInputDone(storage: Storage, { rows, tasks }: Manifest): Promise
   return true;
 }
 
-/** Removes what killed processes left of files they were writing; counts where nobody rules. */
+/** Removes what killed processes left of files they were writing; counts where nobody leads. */
 async function cleanLeftovers(
   { openStorage }: RunDependencies,
   { directory, outside, mergedFile }: RunLocation,

@@ -1,5 +1,5 @@
 import type { Storage } from "../data/storage/storage.ts";
-import { rulingCoordinator } from "./coordinate/coordinator.ts";
+import { leadingCoordinator } from "./coordinate/coordinator.ts";
 import type { RunDependencies } from "./dependencies.ts";
 import type { RunLocation } from "./directory/locate.ts";
 import { runStorage } from "./directory/run-storage.ts";
@@ -42,7 +42,7 @@ export async function resumeRun(
 
 /** The job of a run with the time-outs, endpoints and limits of the last call. */
 async function jobOfRun(storage: Storage, plan: Plan, location: RunLocation): Promise<JobSpec> {
-  const last = await rulingCoordinator(storage);
+  const last = await leadingCoordinator(storage);
   // Records of an earlier version have the model with shared limits alone.
   const job = last?.ownModel ? { ...last.job, model: last.ownModel } : plan.job;
   const { directory, outside, mergedFile, pattern } = location;

@@ -111,7 +111,7 @@ export async function runJob(
   const { storage, clock } = context;
   const { processes } = dependencies;
   const present = await withSharedLimits(opened.job, context.plan.rows, backend);
-  const coordinator = await Coordinator.rule({
+  const coordinator = await Coordinator.lead({
     ...{ storage, clock, processes, id },
     job: present.job,
     ownModel: opened.job.model,

@@ -32,6 +32,15 @@ const list: readonly Stumble[] = [
   },
 ];
 
+/** Older words for what has one name now. */
+const renamed: readonly Stumble[] = [
+  {
+    pattern:
+      /\b(?:hungry|hunger|ruling coordinator|(?:takes?|took|gives?|keeps?|lost) the rule)\b/gi,
+    instead: "the backlog is low; leads, acquires leadership",
+  },
+];
+
 /** Prompts that come from elsewhere: a word less would change answers. */
 const foreign = new Set(["src/prompt/types/creative.ts"]);
 
@@ -65,7 +74,7 @@ function passagesOf(file: SourceFile): Passage[] {
 }
 
 function stumbles({ path, line, text, place }: Passage): string[] {
-  const meant = list.filter(({ places }) => places?.includes(place) ?? true);
+  const meant = [...list, ...renamed].filter(({ places }) => places?.includes(place) ?? true);
   return meant.flatMap(({ pattern, instead }) =>
     [...text.matchAll(pattern)].map(({ index, 0: found }) => {
       const at = line + text.slice(0, index).split("\n").length - 1;

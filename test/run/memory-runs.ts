@@ -153,10 +153,10 @@ export class MemoryRuns {
     return this.clock.run(runExtended(spec, dependencies, options));
   }
 
-  /** Tries to take the rule as a process of another host, which sees nothing but heartbeats. */
+  /** Tries to lead as a process of another host, which sees nothing but heartbeats. */
   ruleElsewhere(): Promise<Coordinator> {
     const self = { host: "there", bootId: "boot", pid: 1, startTime: "1" };
-    return Coordinator.rule({
+    return Coordinator.lead({
       storage: this.store(this.location().directory),
       clock: this.clock,
       processes: { self: () => self, look: () => "elsewhere" },

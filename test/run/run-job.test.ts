@@ -147,7 +147,7 @@ describe("the same job again", () => {
     const { clock } = runs;
     const { processes } = runs.dependenciesOf();
     const storage = runs.store("/runs/out");
-    await Coordinator.rule({ storage, clock, processes, id: "other", job: runs.job() });
+    await Coordinator.lead({ storage, clock, processes, id: "other", job: runs.job() });
     const dependencies = runs.dependenciesOf();
     const living = { ...dependencies.processes, look: () => "alive" as const };
     const error = await errorOf(
@@ -174,7 +174,7 @@ describe("a run that is stopped", () => {
     expect(again.summary.rows.answered).toBe(8);
   });
 
-  it("by the loss of its rule does not seal", async () => {
+  it("by the loss of its leadership does not seal", async () => {
     const runs = memoryRuns(rowsOf(4));
     const storage = runs.store("/runs/out");
     const dependencies = runs.dependenciesOf((location) =>
@@ -189,7 +189,7 @@ describe("a run that is stopped", () => {
           if (!to.startsWith("part-")) return;
           const { clock } = runs;
           const { processes } = runs.dependenciesOf();
-          await Coordinator.rule({ storage, clock, processes, id: "other", job: runs.job() });
+          await Coordinator.lead({ storage, clock, processes, id: "other", job: runs.job() });
         },
       })),
     );

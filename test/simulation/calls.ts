@@ -8,7 +8,7 @@ import type { JobSpec } from "../../src/run/job/schema.ts";
 import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
 import { runRetry } from "../../src/run/retry/run-retry.ts";
 import { type RunResult, runJob } from "../../src/run/run-job.ts";
-import { sealUnderRule } from "../../src/run/seal/seal-under-rule.ts";
+import { sealAsLeader } from "../../src/run/seal/seal-as-leader.ts";
 import { workOnTasks } from "../../src/run/worker/fixed-tasks.ts";
 import { nothingPrepared } from "../run/dispatching.ts";
 import { type Actor, ends } from "./actor.ts";
@@ -138,7 +138,7 @@ export function callSeal(world: World, host: string): Promise<CallEnd> {
   const actor = world.newActor(host, "command");
   world.note(`seal ${actor.pid} on ${host}`);
   const target = { location: world.location, dependencies: world.dependenciesOf(actor) };
-  const program = sealUnderRule({ ...target, generation: 1 }).then(
+  const program = sealAsLeader({ ...target, generation: 1 }).then(
     (): CallEnd => ({ idle: true }),
     (error: unknown): CallEnd => ({ error: asSluiceError(error) }),
   );

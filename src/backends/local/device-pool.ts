@@ -49,12 +49,12 @@ export class DevicePool {
   /**
    * The variables that give a worker its devices, the same each time it is started.
    *
-   * @param slot which of the workers of this machine, from 0.
+   * @param index which of the workers of this machine, from 0.
    */
-  async environmentFor(job: JobSpec, slot: number): Promise<Record<string, string>> {
+  async environmentFor(job: JobSpec, index: number): Promise<Record<string, string>> {
     const { groups } = await this.groupsFor(job);
     if (groups.length === 0) return {};
-    const own = groups[slot % groups.length]!;
+    const own = groups[index % groups.length]!;
     return assignedEnvironment(own, workerEnvironment(this.#environment, job.env));
   }
 }

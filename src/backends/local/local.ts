@@ -18,12 +18,12 @@ export interface LocalBackendOptions extends Partial<Pick<Backend, "check" | "pr
   machine: Machine;
   /** The GPUs of each worker of a job; default: none are given out. */
   groupsFor?(job: JobSpec): Promise<DeviceGroups>;
-  /** Starts one worker on a run directory; `slot` is which of the pool it is, from 0. */
+  /** Starts one worker on a run directory; `index` is which of the pool it is, from 0. */
   startWorker(
     location: string,
     job: JobSpec,
     generation: number,
-    slot: number,
+    index: number,
   ): Promise<WorkerHandle>;
 }
 
@@ -40,8 +40,8 @@ export function localBackend(options: LocalBackendOptions): Backend {
     ...{ name: "local", check, prepare },
     workersFor: async (job, rows) => localWorkers(job, rows, machine, await groupsFor?.(job)),
     run: (run) =>
-      dispatcherOf(run, (slot) =>
-        startWorker(run.location, run.job, run.context.plan.generation, slot),
+      dispatcherOf(run, (index) =>
+        startWorker(run.location, run.job, run.context.plan.generation, index),
       ).run(),
   };
 }

@@ -91,8 +91,8 @@ export function openWorkers(context: WorkersContext) {
   return {
     starter,
     groupsFor: async (job: JobSpec) => (await devices()).groupsFor(job),
-    async start(location: string, job: JobSpec, generation: number, slot: number) {
-      const own = await (await devices()).environmentFor(job, slot);
+    async start(location: string, job: JobSpec, generation: number, index: number) {
+      const own = await (await devices()).environmentFor(job, index);
       return starter.start(location, job, generation, own);
     },
   };

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { backendContext } from "../../api/backend-context.ts";
 import { openBackends } from "../../backends/registry.ts";
-import { rulingCoordinator } from "../../run/coordinate/coordinator.ts";
+import { leadingCoordinator } from "../../run/coordinate/coordinator.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import { openProgress } from "../../terminal/progress.ts";
 import type { CliIo } from "../io.ts";
@@ -28,7 +28,7 @@ async function resume(run: string, options: CallFlags, io: CliIo): Promise<void>
   const backends = openBackends(backendContext(io, progress.logger));
   try {
     // The last call may have gone on elsewhere than the plan says.
-    const stored = (await rulingCoordinator(storage))?.job ?? plan.job;
+    const stored = (await leadingCoordinator(storage))?.job ?? plan.job;
     const isChanged = options.set?.some((set) => set.startsWith("backend="));
     if (!isChanged) backends.of(stored).startAhead();
     const [{ startRun }, { changedJob }] = await Promise.all([

@@ -11,15 +11,15 @@ export function register(command: Command, given: CliIo): void {
 }
 
 async function seal(run: string, io: CliIo): Promise<void> {
-  const [{ assertAllCommitted }, { sealUnderRule }, { readManifest }] = await Promise.all([
+  const [{ assertAllCommitted }, { sealAsLeader }, { readManifest }] = await Promise.all([
     import("../../run/dispatch/open-tasks.ts"),
-    import("../../run/seal/seal-under-rule.ts"),
+    import("../../run/seal/seal-as-leader.ts"),
     import("../../run/seal/seals.ts"),
   ]);
   const { location, dependencies, storage } = await openTarget(run, io);
   const standing = await readManifest(storage);
   if (!standing) await assertAllCommitted(storage);
-  const { rows, runId } = await sealUnderRule({ location, dependencies, generation: 1 });
+  const { rows, runId } = await sealAsLeader({ location, dependencies, generation: 1 });
   const facts = `${counted(rows.total, "row")}, ${counted(rows.failed, "failed row")}`;
   await write(io, `run ${runId} ${standing ? "was sealed already" : "is sealed"}: ${facts}\n`);
 }

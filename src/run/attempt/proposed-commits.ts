@@ -19,8 +19,8 @@ export async function proposeCommit(
 
 /**
  * Commits for all workers, on stores that cannot create an object once: of several attempts at a
- * task this process takes one, as long as it rules. Two coordinators that both believe that they
- * rule are not told apart, which is why this is the weaker protocol.
+ * task this process takes one, as long as it leads. Two coordinators that both believe that they
+ * lead are not told apart, which is why this is the weaker protocol.
  */
 export class ProposedCommits {
   readonly #context: RunContext;

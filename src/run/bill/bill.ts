@@ -19,7 +19,7 @@ export interface Bill extends Usage {
   prices: NonNullable<Prices> | null;
   /** Seconds that the committed attempts took, added up. */
   busySeconds: number;
-  /** Seconds in which a coordinator ruled or a task was worked on, without pauses between calls. */
+  /** Seconds in which a coordinator led or a task was worked on, without pauses between calls. */
   wallSeconds: number;
   paidTwice: {
     /** Answers of the wrong form, which were asked again or given up. */

@@ -40,7 +40,7 @@ export async function openBudget(
   });
 }
 
-/** What the generations before one cost, and the time that all coordinators have ruled. */
+/** What the generations before one cost, and the time that all coordinators have led. */
 export interface EarlierCost {
   usage: Usage;
   seconds: number;

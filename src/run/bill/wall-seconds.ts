@@ -14,7 +14,7 @@ export function coveredSeconds(spans: readonly TimeSpan[]): number {
   return Math.round(coveredMs) / 1000;
 }
 
-/** The times of coordinators as spans; the last one rules still, at `nowMs`. */
+/** The times of coordinators as spans; the last one leads still, at `nowMs`. */
 export function ruleSpans(times: readonly RuleTime[], nowMs: number): TimeSpan[] {
   return times.map(({ startedMs, seconds }, at) => {
     const endMs = startedMs + seconds * 1000;

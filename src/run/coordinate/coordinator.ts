@@ -10,7 +10,7 @@ import { storedJob } from "../job/worker-variables.ts";
 import { assertBegunSo } from "../plan/probe.ts";
 import type { Processes, ProcessIdentity } from "./processes.ts";
 
-/** Who rules a run. The record with the highest number does. */
+/** Who leads a run. The record with the highest number does. */
 export interface CoordinatorRecord extends ProcessIdentity {
   number: number;
   /** Unique, so that a record read back tells whose it is. */
@@ -23,7 +23,7 @@ export interface CoordinatorRecord extends ProcessIdentity {
 
 interface Heartbeat {
   beat: number;
-  /** When it took the rule, ISO 8601, and for how long it has had it; older versions: none. */
+  /** When it began to lead, ISO 8601, and for how long it has; older versions: none. */
   startedAt?: string;
   seconds?: number;
   /** True when the coordinator left of its own accord. */
@@ -40,10 +40,10 @@ export interface CoordinatorOptions {
   signal?: AbortSignal;
 }
 
-/** Files that are removed between two looks at who rules. */
+/** Files that are removed between two looks at who leads. */
 const removalsAtOnce = 32;
 
-/** The rule over one run: one coordinator at a time, on whatever host. */
+/** The lead of one run: one coordinator at a time, on whatever host. */
 export class Coordinator {
   readonly record: CoordinatorRecord;
   readonly #options: CoordinatorOptions;
@@ -66,17 +66,17 @@ export class Coordinator {
   }
 
   /**
-   * Takes the rule over a run, at once where the last coordinator is known to be dead. From then on
-   * a heartbeat keeps it, whatever the process does: until `end`, or until another one rules.
+   * Acquires leadership of a run, at once where the last coordinator is known to be dead. From then
+   * on a heartbeat keeps it, whatever the process does: until `end`, or until another one leads.
    *
    * @throws SluiceError `COORDINATOR_LIVES` while another one is at work, and `USAGE` where the
    * job's store is not used as the job says.
    */
-  static async rule(options: CoordinatorOptions): Promise<Coordinator> {
+  static async lead(options: CoordinatorOptions): Promise<Coordinator> {
     const { storage, processes } = options;
     assertBegunSo(storage, options.job);
     for (;;) {
-      const standing = await rulingCoordinator(storage);
+      const standing = await leadingCoordinator(storage);
       if (standing && (await lives(standing, options))) {
         const { host, pid } = standing;
         throw new SluiceError("COORDINATOR_LIVES", `process ${pid} on ${host}`);
@@ -96,20 +96,20 @@ export class Coordinator {
     }
   }
 
-  /** Aborted once the rule is lost or the run was canceled; the reason is the SluiceError. */
+  /** Aborted once leadership is lost or the run was canceled; the reason is the SluiceError. */
   get signal(): AbortSignal {
     return this.#stop.signal;
   }
 
-  /** @throws SluiceError `COORDINATOR_LOST` when another process rules now. */
+  /** @throws SluiceError `COORDINATOR_LOST` when another process leads now. */
   async assertRules(): Promise<void> {
-    const ruling = await rulingCoordinator(this.#options.storage);
-    if (ruling?.id === this.record.id) return await assertStands(this.#options.storage);
-    throw new SluiceError("COORDINATOR_LOST", `process ${ruling?.pid} on ${ruling?.host}`);
+    const leader = await leadingCoordinator(this.#options.storage);
+    if (leader?.id === this.record.id) return await assertStands(this.#options.storage);
+    throw new SluiceError("COORDINATOR_LOST", `process ${leader?.pid} on ${leader?.host}`);
   }
 
   /**
-   * Removes files of the run, in this order, as long as this process rules: one that comes back
+   * Removes files of the run, in this order, as long as this process leads: one that comes back
    * from a long sleep must not take away what others have made since.
    *
    * @throws SluiceError `COORDINATOR_LOST`, and of the storage.
@@ -122,7 +122,7 @@ export class Coordinator {
     }
   }
 
-  /** Gives the rule up, so that the next coordinator need not wait. */
+  /** Gives leadership up, so that the next coordinator need not wait. */
   async end(): Promise<void> {
     await this.stopHeartbeat();
     this.#hasEnded = true;
@@ -153,7 +153,7 @@ export class Coordinator {
 
   async #tick(): Promise<void> {
     await this.assertRules();
-    // A canceled run is ruled until it has stopped: its workers are still writing.
+    // A canceled run is led until it has stopped: its workers are still writing.
     await this.#writeHeartbeat();
     if ((await countCancels(this.#options.storage)) > this.#cancelsBefore) {
       this.#stop.abort(new SluiceError("RUN_CANCELED"));
@@ -170,7 +170,7 @@ export class Coordinator {
 }
 
 /** The coordinator with the highest number, dead or alive. */
-export async function rulingCoordinator(storage: Storage): Promise<CoordinatorRecord | undefined> {
+export async function leadingCoordinator(storage: Storage): Promise<CoordinatorRecord | undefined> {
   let highest: string | undefined;
   for await (const { path } of storage.list(coordinatorPrefix)) {
     if (path.endsWith(".json")) highest = path;
@@ -178,14 +178,14 @@ export async function rulingCoordinator(storage: Storage): Promise<CoordinatorRe
   return highest === undefined ? undefined : await readJson(storage, highest);
 }
 
-/** A time during which a coordinator ruled. */
+/** A time during which a coordinator led. */
 export interface RuleTime {
   /** Milliseconds since 1970. */
   startedMs: number;
   seconds: number;
 }
 
-/** When coordinators ruled, in their order; one that died as far as it last said. */
+/** When coordinators led, in their order; one that died as far as it last said. */
 export async function ruleTimes(storage: Storage): Promise<RuleTime[]> {
   const times: RuleTime[] = [];
   for await (const { path } of storage.list(coordinatorPrefix)) {

@@ -4,7 +4,7 @@ import { limits } from "../../foundation/limits.ts";
 import { coordinatorPaths, coordinatorPrefix, workerPrefix } from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
 import type { WorkerRecord } from "../worker/serve.ts";
-import { type CoordinatorRecord, rulingCoordinator } from "./coordinator.ts";
+import { type CoordinatorRecord, leadingCoordinator } from "./coordinator.ts";
 import { menderLeft } from "./menders.ts";
 import type { Processes, ProcessIdentity } from "./processes.ts";
 
@@ -28,7 +28,7 @@ export interface Life {
 
 /** The processes of a run as they are seen from here. */
 export interface RunLives {
-  /** The ruling coordinator; undefined where the run never had one. */
+  /** The leading coordinator; undefined where the run never had one. */
   coordinator: (Life & { record: CoordinatorRecord }) | undefined;
   workers: (Life & { record: WorkerRecord })[];
 }
@@ -52,7 +52,7 @@ const watchMs = limits.heartbeatIntervalMs * 2.5;
  * hosts their heartbeats are watched on our own clock, for as long as it takes, 5 s at most.
  */
 export async function lookAtLives(storage: Storage, options: LookOptions): Promise<RunLives> {
-  const record = await rulingCoordinator(storage);
+  const record = await leadingCoordinator(storage);
   const records: WorkerRecord[] = [];
   for await (const { path } of storage.list(workerPrefix)) {
     const worker = await readJson<WorkerRecord>(storage, path);

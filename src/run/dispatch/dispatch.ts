@@ -37,7 +37,7 @@ export interface DispatchOptions {
   /** How many there may be; `resize` changes that. */
   workers: number;
   /** Starts one, or says at once that there is no room now. What it throws ends the run. */
-  startWorker(slot: number): Promise<WorkerHandle | RefusedStart>;
+  startWorker(index: number): Promise<WorkerHandle | RefusedStart>;
   /** Time a worker may take to get ready; default `limits.workerReadyTimeoutMs`. */
   readyTimeoutMs?: number | undefined;
   /** A ready worker that says nothing for this long hangs; default `limits.maxWorkerSilenceMs`. */
@@ -79,7 +79,7 @@ export class Dispatcher {
   readonly #timers: Timers;
   /** Notices that are given once. */
   readonly #noticed = new Set<string>();
-  /** Slots that have a worker, or one that is started or will be. */
+  /** Indexes that have a worker, or one that is started or will be. */
   readonly #held = new Set<number>();
   #size: number;
   #committed = 0;
@@ -132,28 +132,28 @@ export class Dispatcher {
   /** Has so many workers from now on: more are started, or the last ones leave. */
   resize(workers: number): void {
     this.#size = workers;
-    for (const worker of this.#workers) if (worker.slot >= workers) this.#drain(worker, shrunk);
+    for (const worker of this.#workers) if (worker.index >= workers) this.#drain(worker, shrunk);
     this.#fill();
   }
 
   /** Starts the workers that the open tasks can use and that are not there. */
   #fill(): void {
     const open = this.#options.tasks.length - this.#committed;
-    for (let slot = 0; slot < Math.min(this.#size, open); slot++) {
-      if (!this.#held.has(slot)) this.#start(slot);
+    for (let index = 0; index < Math.min(this.#size, open); index++) {
+      if (!this.#held.has(index)) this.#start(index);
     }
   }
 
-  #start(slot: number, refusals = 0): void {
-    this.#held.delete(slot);
-    if (this.#isStopping || slot >= this.#size) return;
-    this.#held.add(slot);
+  #start(index: number, refusals = 0): void {
+    this.#held.delete(index);
+    if (this.#isStopping || index >= this.#size) return;
+    this.#held.add(index);
     this.#starting++;
-    this.#options.startWorker(slot).then(
+    this.#options.startWorker(index).then(
       (start) => {
         this.#starting--;
-        if ("refused" in start) this.#awaitRoom(slot, refusals + 1, start);
-        else this.#join(new DispatchedWorker(slot, start));
+        if ("refused" in start) this.#awaitRoom(index, refusals + 1, start);
+        else this.#join(new DispatchedWorker(index, start));
       },
       (error: unknown) => {
         this.#starting--;
@@ -164,10 +164,10 @@ export class Dispatcher {
     );
   }
 
-  #awaitRoom(slot: number, refusals: number, { refused, retryAfterMs }: RefusedStart): void {
+  #awaitRoom(index: number, refusals: number, { refused, retryAfterMs }: RefusedStart): void {
     this.#noticeOnce(`a worker has to wait for room: ${refused}`);
     const delayMs = backoffMs(refusals, this.#options.random, roomBackoff, retryAfterMs);
-    this.#schedule(delayMs, () => this.#start(slot, refusals));
+    this.#schedule(delayMs, () => this.#start(index, refusals));
     this.#settleIfOver();
   }
 
@@ -189,7 +189,7 @@ export class Dispatcher {
     this.#watch(worker);
     void handle.drained?.then((notice) => this.#drain(worker, notice));
     if (this.#isStopping) this.#sendStop(worker);
-    else if (worker.slot >= this.#size) this.#drain(worker, shrunk);
+    else if (worker.index >= this.#size) this.#drain(worker, shrunk);
   }
 
   /** Tells a worker to leave. What it answers in time is kept; the rest of its tasks moves on. */
@@ -332,7 +332,7 @@ export class Dispatcher {
 
   #onDeath(worker: DispatchedWorker, how: string): void {
     if (!this.#workers.delete(worker)) return;
-    const { slot, id, running, capacity, isReady, endedFor, hasStalled, leavesFor } = worker;
+    const { index, id, running, capacity, isReady, endedFor, hasStalled, leavesFor } = worker;
     const reason = endedFor ?? how;
     const hasLeft = leavesFor !== undefined;
     const isIdle = running.size === 0 && this.#queue.length === 0;
@@ -359,10 +359,10 @@ export class Dispatcher {
       } else noteSpared(task);
       this.#retry(task, hasGotOn, hasLeft ? "moves" : "deaths", error);
     }
-    if (isExpected || this.#isStopping) this.#held.delete(slot);
+    if (isExpected || this.#isStopping) this.#held.delete(index);
     else {
       const delayMs = backoffMs(++this.#deaths, this.#options.random, restartBackoff);
-      this.#schedule(delayMs, () => this.#start(slot));
+      this.#schedule(delayMs, () => this.#start(index));
     }
     this.#handOut(hasLeft);
     this.#settleIfOver();

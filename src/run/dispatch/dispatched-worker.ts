@@ -35,10 +35,10 @@ type WantedRows = Partial<Pick<DispatchedWorker, "capacity" | "rowsAhead">>;
 
 /** A worker of a dispatcher, and what it has. */
 export class DispatchedWorker {
-  readonly slot: number;
+  readonly index: number;
   readonly handle: WorkerHandle;
   readonly running = new Map<number, RunningTask>();
-  /** Its slot before it said who it is. */
+  /** Its index before it said who it is. */
   id: string;
   capacity = 1;
   /** Rows that should wait with it, where that is more than its engine can hold. */
@@ -53,10 +53,10 @@ export class DispatchedWorker {
   #hasSpoken = false;
   #missedLooks = 0;
 
-  constructor(slot: number, handle: WorkerHandle) {
-    this.slot = slot;
+  constructor(index: number, handle: WorkerHandle) {
+    this.index = index;
     this.handle = handle;
-    this.id = String(slot);
+    this.id = String(index);
   }
 
   /** Ends it, for a reason that is not one of its rows. */

@@ -5,7 +5,7 @@ import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import type { InferenceResponse } from "../../foundation/inference.ts";
 import type { TaskAttempt } from "../attempt/attempt.ts";
 import type { RowArrangement } from "../attempt/row-arrangement.ts";
-import { Hunger } from "./hunger.ts";
+import { Backlog } from "./backlog.ts";
 import { type Asking, askAll, Isolation } from "./isolation.ts";
 import { RowJob, requestsOf } from "./row-job.ts";
 import { RowSource } from "./row-source.ts";
@@ -30,7 +30,7 @@ export interface ExecutorOptions extends TryOptions {
   /** The attempt cannot go on. An error of scope `run` is the end of the whole run. */
   onFailure(attempt: TaskAttempt, error: SluiceError): void;
   /** Fewer rows wait than should; told once more when the engine has room for them. */
-  onHungry(): void;
+  onLowBacklog(): void;
 }
 
 /**
@@ -47,14 +47,14 @@ export class Executor {
   #again: Asking[] = [];
   readonly #timers = new Set<() => void>();
   #inFlight = 0;
-  readonly hunger: Hunger;
+  readonly backlog: Backlog;
   #isStopping = false;
   #isPumping = false;
   #isWriting = false;
 
   constructor(options: ExecutorOptions) {
     this.#options = options;
-    this.hunger = new Hunger(options.clock, options.onHungry);
+    this.backlog = new Backlog(options.clock, options.onLowBacklog);
   }
 
   get inFlight(): number {
@@ -152,7 +152,7 @@ export class Executor {
       if (!asking) break;
       this.#ask(asking);
     }
-    this.hunger.look(this.waitingOf(), capacity, this.#inFlight);
+    this.backlog.look(this.waitingOf(), capacity, this.#inFlight);
   }
 
   #nextAsking(): Asking | undefined {
@@ -334,7 +334,7 @@ export class Executor {
     const { attempt, source } = job;
     if (!source.isOpen) return;
     source.rowsInPlay -= job.indexes.length;
-    for (const _ of job.indexes) this.hunger.noteSettled();
+    for (const _ of job.indexes) this.backlog.noteSettled();
     try {
       job.settle(this.#options.promptSet);
     } catch (error) {

@@ -113,7 +113,7 @@ export async function mergeParts(
     for (const { source } of tasks) {
       for await (const chunk of fileChunks(storage, source!.path)) await file.write(chunk);
     }
-    // Others may have ruled meanwhile, and a retry changed the file.
+    // Others may have led meanwhile, and a retry changed the file.
     await assertRules();
   });
 }

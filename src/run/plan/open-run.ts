@@ -143,7 +143,7 @@ async function isReplaced(
   return true;
 }
 
-// Somebody may have gone on with the run before this process had the rule over it.
+// Somebody may have gone on with the run before this process led it.
 async function assertNoOutcome(storage: Storage): Promise<void> {
   if (!(await holdsOutcomes(storage))) return;
   throw new SluiceError("RUN_DIFFERS", "another process resumed it meanwhile", {

@@ -47,7 +47,7 @@ export interface Replacement {
 /**
  * Puts a new run in the place of one that is there: plans it under the next number, and removes
  * what the old one has: only files that its plan and its commits name, and its state. Nobody else
- * can rule the old run meanwhile. Whoever works on the new run first finishes a removal that was
+ * can lead the old run meanwhile. Whoever works on the new run first finishes a removal that was
  * interrupted.
  *
  * @throws SluiceError `COORDINATOR_LIVES` while a coordinator or a worker is at work on the run,
@@ -64,7 +64,7 @@ export async function replaceRun(
   const { clock, random, processes } = dependencies;
   await assertOnlyOurs(storage, plan);
   const id = sortableId(clock, random);
-  const coordinator = await Coordinator.rule({ storage, clock, processes, id, job: plan.job });
+  const coordinator = await Coordinator.lead({ storage, clock, processes, id, job: plan.job });
   try {
     await assertNoWorkers(storage, dependencies);
     await assertRemovable?.();
@@ -115,7 +115,7 @@ async function removeRuns(
 }
 
 /**
- * Removes what is there of a run that was replaced, save its plan and who ruled it, which tell a
+ * Removes what is there of a run that was replaced, save its plan and who led it, which tell a
  * process of that run that wakes late that it is over, and who may still be mending.
  *
  * @param kept paths of inputs that stay: what the new run reads.

@@ -13,7 +13,7 @@ export interface StandingSample {
   usage: Usage;
   /** Some of its rows: none where its journals are gone. */
   costs: RowCost[];
-  /** Seconds that coordinators ruled. */
+  /** Seconds that coordinators led. */
   seconds: number;
   /** Undefined where that says nothing. */
   pace: Pace | undefined;

@@ -61,7 +61,7 @@ export async function abandonRetry(
   const storage = runStorage(openStorage(location.directory));
   const { job } = await readPlan(storage);
   const id = sortableId(clock, random);
-  const coordinator = await Coordinator.rule({ storage, clock, processes, id, job });
+  const coordinator = await Coordinator.lead({ storage, clock, processes, id, job });
   try {
     const retry = await openRetry(storage, await readPlan(storage));
     if (!retry) return undefined;

@@ -93,7 +93,7 @@ export async function runGeneration(
   const { job } = request;
   const backend = options.backendOf(job);
   // Led before it is planned: a cleaning would take the tasks of a retry without a plan away.
-  const coordinator = await Coordinator.rule({ storage, clock, processes, id, job });
+  const coordinator = await Coordinator.lead({ storage, clock, processes, id, job });
   try {
     const places = { storage, outside, openStorage };
     await publishNewestSeal(places, await readPlan(storage), "sizes");

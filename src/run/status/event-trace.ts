@@ -29,7 +29,7 @@ export interface WriterTrace {
   progress?: RunProgress | undefined;
 }
 
-/** What the writers of a run said: the ruling coordinator, and static workers. */
+/** What the writers of a run said: the leading coordinator, and static workers. */
 export interface RunTrace {
   coordinator: WriterTrace | undefined;
   fixed: readonly WriterTrace[];

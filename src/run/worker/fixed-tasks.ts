@@ -18,7 +18,7 @@ import { assertBegunSo } from "../plan/probe.ts";
 import { finishReplacement } from "../plan/replace-run.ts";
 import { failedRowsAllowed, withinBudget } from "../run-job.ts";
 import { committedTasks } from "../seal/commits.ts";
-import { sealIfComplete } from "../seal/seal-under-rule.ts";
+import { sealIfComplete } from "../seal/seal-as-leader.ts";
 import { EventStream } from "../status/event-stream.ts";
 import type { RunEvent } from "../status/events.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";

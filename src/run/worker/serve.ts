@@ -7,7 +7,7 @@ import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
-import { rulingCoordinator } from "../coordinate/coordinator.ts";
+import { leadingCoordinator } from "../coordinate/coordinator.ts";
 import type { ProcessIdentity } from "../coordinate/processes.ts";
 import { type RunDependencies, runContext } from "../dependencies.ts";
 import { workerPath } from "../directory/layout.ts";
@@ -135,15 +135,15 @@ async function openContext({
   dependencies,
 }: ServeOptions): Promise<RunContext> {
   const storage = runStorage(dependencies.openStorage(location.directory));
-  const [plan, ruling] = await Promise.all([
+  const [plan, leader] = await Promise.all([
     readPlan(storage, generation),
-    rulingCoordinator(storage),
+    leadingCoordinator(storage),
   ]);
   const planned = effectiveJob(plan, plan.job);
   // Another generation's coordinator asks other things.
   // In this order, as earlier versions wrote the drawn seed into a coordinator's job.
-  const isOurs = ruling !== undefined && differingAnswers(ruling.job, planned).length === 0;
-  const job = isOurs ? effectiveJob(plan, ruling.job) : planned;
+  const isOurs = leader !== undefined && differingAnswers(leader.job, planned).length === 0;
+  const job = isOurs ? effectiveJob(plan, leader.job) : planned;
   const worker = sortableId(dependencies.clock, dependencies.random);
   return runContext(location, { ...plan, job }, dependencies, worker, storage);
 }

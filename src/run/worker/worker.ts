@@ -77,7 +77,7 @@ export class Worker {
       onComplete: (attempt, closed) => this.#finish(attempt, closed),
       onFailure: (attempt, error) => this.#failAttempt(attempt, error),
       // The coordinator sends the next task when it hears that few rows wait: it hears at once.
-      onHungry: () => this.#sendProgress(),
+      onLowBacklog: () => this.#sendProgress(),
     });
   }
 
@@ -185,7 +185,7 @@ export class Worker {
       );
       // Rows that were given up count as well, before the next one may end this process.
       if (attempt.done > resumed) this.#sendProgress();
-      this.#executor.hunger.noteOpened(clock.monotonic() - begunMs);
+      this.#executor.backlog.noteOpened(clock.monotonic() - begunMs);
       this.#executor.add(attempt);
     } catch (error) {
       this.#fail(task, open, asSluiceError(error));
@@ -288,7 +288,7 @@ export class Worker {
   /** How many rows should wait here, where that is not what the coordinator was told last. */
   #changedWants(): { capacity?: number; rowsAhead?: number } {
     const { capacity } = this.#options.engine;
-    const wanted = this.#executor.hunger.rowsAhead;
+    const wanted = this.#executor.backlog.rowsAhead;
     const rowsAhead = wanted > capacity ? wanted : 0;
     const told = {
       ...(capacity !== this.#toldCapacity && { capacity }),

@@ -16,7 +16,7 @@ describe("coveredSeconds", () => {
 });
 
 describe("ruleSpans", () => {
-  it("has the last coordinator rule until now, and others for as long as they said", () => {
+  it("has the last coordinator lead until now, and others for as long as they said", () => {
     const times = [
       { startedMs: 1000, seconds: 2 },
       { startedMs: 9000, seconds: 1 },

@@ -7,9 +7,9 @@ import { limits } from "../../../src/foundation/limits.ts";
 import {
   Coordinator,
   countCancels,
+  leadingCoordinator,
   requestCancel,
   ruleTimes,
-  rulingCoordinator,
   watchCancel,
 } from "../../../src/run/coordinate/coordinator.ts";
 import type { ProcessIdentity } from "../../../src/run/coordinate/processes.ts";
@@ -34,8 +34,8 @@ interface RuleOptions {
   dies?: boolean;
 }
 
-/** Takes the rule as a process of some host. */
-async function rule(
+/** Leads as a process of some host. */
+async function lead(
   host: string,
   pid: number,
   { over = storage, dies = false }: RuleOptions = {},
@@ -43,7 +43,7 @@ async function rule(
   const ownClock = dies ? virtualClock() : clock;
   const self: ProcessIdentity = { host, bootId: host, pid, startTime: `${pid}` };
   living.add(`${host}/${pid}`);
-  const ruling = Coordinator.rule({
+  const leader = Coordinator.lead({
     storage: over,
     clock: ownClock,
     id: `${host}-${pid}`,
@@ -56,7 +56,7 @@ async function rule(
       },
     },
   });
-  return await ownClock.run(ruling);
+  return await ownClock.run(leader);
 }
 
 /** Codes of what a coordinator hears: why it is to stop. */
@@ -68,21 +68,21 @@ function endsOf({ signal }: Coordinator): string[] {
 
 const pass = (ms: number) => clock.run(sleep(clock, ms));
 
-describe("taking the rule", () => {
+describe("acquiring leadership", () => {
   it("counts coordinators up and leaves the older records", async () => {
-    const first = await rule("a", 1);
+    const first = await lead("a", 1);
     await first.end();
-    const second = await rule("a", 2);
+    const second = await lead("a", 2);
     expect([first.record.number, second.record.number]).toEqual([1, 2]);
-    expect(await rulingCoordinator(storage)).toMatchObject({ id: "a-2", host: "a", pid: 2 });
+    expect(await leadingCoordinator(storage)).toMatchObject({ id: "a-2", host: "a", pid: 2 });
   });
 
   it("leaves how long each had it: one that died as far as it last said", async () => {
-    const first = await rule("a", 1);
+    const first = await lead("a", 1);
     await pass(limits.heartbeatIntervalMs * 2 + 1);
     living.clear();
     await pass(3_600_000 - (limits.heartbeatIntervalMs * 2 + 1));
-    const second = await rule("a", 2);
+    const second = await lead("a", 2);
     await pass(500);
     await second.end();
     const [one, other] = await ruleTimes(storage);
@@ -92,65 +92,65 @@ describe("taking the rule", () => {
   });
 
   it("is refused while a process of the same host lives, and at once", async () => {
-    await rule("a", 1);
-    const error = await errorOf(rule("a", 2));
+    await lead("a", 1);
+    const error = await errorOf(lead("a", 2));
     expect(error).toMatchObject({ code: "COORDINATOR_LIVES", exitCode: 75 });
     expect(error.message).toContain("process 1 on a");
     expect(clock.monotonic()).toBe(0);
   });
 
   it("passes at once from a process of the same host that died", async () => {
-    await rule("a", 1);
+    await lead("a", 1);
     living.delete("a/1");
-    await rule("a", 2);
+    await lead("a", 2);
     expect(clock.monotonic()).toBe(0);
   });
 
   it("passes at once from one on another host that gave it up", async () => {
-    await (await rule("a", 1)).end();
-    await rule("b", 2);
+    await (await lead("a", 1)).end();
+    await lead("b", 2);
     expect(clock.monotonic()).toBe(0);
   });
 
   it("passes from another host only after its heartbeat stood still on our own clock", async () => {
-    await rule("a", 1, { dies: true });
-    await rule("b", 2);
+    await lead("a", 1, { dies: true });
+    await lead("b", 2);
     expect(clock.monotonic()).toBeGreaterThanOrEqual(limits.coordinatorWatchMs);
   });
 
   it("is refused while the heartbeat of another host moves", async () => {
-    await rule("a", 1);
-    const error = await errorOf(rule("b", 2));
+    await lead("a", 1);
+    const error = await errorOf(lead("b", 2));
     expect(error.code).toBe("COORDINATOR_LIVES");
     expect(clock.monotonic()).toBeLessThan(limits.coordinatorWatchMs);
   });
 
   it("falls to one of many that try at once", async () => {
-    const tries = [1, 2, 3, 4].map((pid) => rule("a", pid).catch(({ code }: SluiceError) => code));
+    const tries = [1, 2, 3, 4].map((pid) => lead("a", pid).catch(({ code }: SluiceError) => code));
     const outcomes = await Promise.all(tries);
     expect(outcomes.filter((outcome) => outcome === "COORDINATOR_LIVES")).toHaveLength(3);
   });
 
   it("counts the right way beyond nine coordinators", async () => {
-    for (let pid = 1; pid <= 11; pid++) await (await rule("a", pid)).end();
-    expect(await rulingCoordinator(storage)).toMatchObject({ number: 11 });
+    for (let pid = 1; pid <= 11; pid++) await (await lead("a", pid)).end();
+    expect(await leadingCoordinator(storage)).toMatchObject({ number: 11 });
   });
 });
 
 describe("a coordinator at work", () => {
-  it("hears that another one rules, and says so wherever it would seal", async () => {
-    const first = await rule("a", 1);
+  it("hears that another one leads, and says so wherever it would seal", async () => {
+    const first = await lead("a", 1);
     const ends = endsOf(first);
     await expect(first.assertRules()).resolves.toBeUndefined();
     living.delete("a/1");
-    await rule("a", 2);
+    await lead("a", 2);
     expect((await errorOf(first.assertRules())).code).toBe("COORDINATOR_LOST");
     await pass(limits.heartbeatIntervalMs * 3);
     expect(ends).toEqual(["COORDINATOR_LOST"]);
   });
 
   it("hears that the run was canceled, once", async () => {
-    const ends = endsOf(await rule("a", 1));
+    const ends = endsOf(await lead("a", 1));
     await pass(limits.heartbeatIntervalMs * 2);
     expect(ends).toEqual([]);
     await requestCancel(storage, "someone");
@@ -158,19 +158,19 @@ describe("a coordinator at work", () => {
     expect(ends).toEqual(["RUN_CANCELED"]);
   });
 
-  it("keeps the rule after a cancel, until it has stopped", async () => {
-    const coordinator = await rule("a", 1);
+  it("keeps leading after a cancel, until it has stopped", async () => {
+    const coordinator = await lead("a", 1);
     await requestCancel(storage, "someone");
     await pass(limits.coordinatorWatchMs * 2);
     expect(coordinator.signal.aborted).toBe(true);
-    expect((await errorOf(rule("b", 2))).code).toBe("COORDINATOR_LIVES");
+    expect((await errorOf(lead("b", 2))).code).toBe("COORDINATOR_LIVES");
     await coordinator.end();
-    expect((await rule("b", 2)).record.number).toBe(2);
+    expect((await lead("b", 2)).record.number).toBe(2);
   });
 
   it("is not ended by a cancel of the call before it", async () => {
     await requestCancel(storage, "someone");
-    const ends = endsOf(await rule("a", 1));
+    const ends = endsOf(await lead("a", 1));
     await pass(limits.heartbeatIntervalMs * 3);
     expect(ends).toEqual([]);
   });
@@ -181,17 +181,17 @@ describe("a coordinator at work", () => {
       replace: (path, data) =>
         isBroken ? Promise.reject(new SluiceError("STORE_FAILED")) : inner.replace(path, data),
     }));
-    const ends = endsOf(await rule("a", 1, { over: shaky }));
+    const ends = endsOf(await lead("a", 1, { over: shaky }));
     isBroken = true;
     await pass(limits.heartbeatIntervalMs * 3);
     isBroken = false;
     await pass(limits.heartbeatIntervalMs * 2);
     expect(ends).toEqual([]);
-    expect((await errorOf(rule("b", 2))).code).toBe("COORDINATOR_LIVES");
+    expect((await errorOf(lead("b", 2))).code).toBe("COORDINATOR_LIVES");
   });
 
   it("leaves no timer when it ends", async () => {
-    const coordinator = await rule("a", 1);
+    const coordinator = await lead("a", 1);
     await coordinator.end();
     await expect(clock.run(new Promise(() => {}), 60_000)).rejects.toThrow("no timer is scheduled");
   });

@@ -14,7 +14,7 @@ export interface Execution {
   executor: Executor;
   completed: number[];
   failures: { task: number; error: SluiceError }[];
-  hungry: () => number;
+  low: () => number;
   attempts: TaskAttempt[];
   /** Opens an attempt at a task, its first rows suspected, and gives it to the executor. */
   add(task: number, suspects?: number): Promise<TaskAttempt>;
@@ -45,7 +45,7 @@ export async function execution(
   const attempts: TaskAttempt[] = [];
   const commits: Promise<unknown>[] = [];
   const failures: Execution["failures"] = [];
-  let hungry = 0;
+  let low = 0;
   let ended = () => {};
   const onFailure = (attempt: TaskAttempt, error: SluiceError) => {
     if (failures.some(({ task }) => task === attempt.task.task)) return;
@@ -67,7 +67,7 @@ export async function execution(
       ended();
     },
     onFailure,
-    onHungry: () => hungry++,
+    onLowBacklog: () => low++,
   });
   return {
     run,
@@ -75,7 +75,7 @@ export async function execution(
     completed,
     failures,
     attempts,
-    hungry: () => hungry,
+    low: () => low,
     async add(task, suspects = 0) {
       const together = Math.max(1, Math.floor(engine.capacity / 2));
       const rows = suspects === 0 ? "" : `0-${suspects - 1}`;

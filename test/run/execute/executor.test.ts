@@ -58,13 +58,13 @@ describe("feeding", () => {
     expect(engine.asked).toEqual([4, 5, 6, 7, 0, 1]);
   });
 
-  it("says that it is hungry when few rows wait, and again when the engine has room", async () => {
+  it("says that it is low when few rows wait, and again when the engine has room", async () => {
     const engine = scriptedEngine(2);
-    const { add, hungry, executor } = await execution(rowsOf(6), engine);
+    const { add, low, executor } = await execution(rowsOf(6), engine);
     const attempt = await add(0);
-    const steps: [waiting: number, hungry: number][] = [];
+    const steps: [waiting: number, low: number][] = [];
     while (engine.held.length > 0) {
-      steps.push([executor.waitingOf(attempt), hungry()]);
+      steps.push([executor.waitingOf(attempt), low()]);
       engine.held[0]!.answer();
       await settled();
     }

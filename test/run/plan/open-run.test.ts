@@ -121,8 +121,8 @@ describe("a run of another job that came to nothing", () => {
     const { processes } = runs.dependenciesOf();
     const { clock } = runs;
     const { storage, plan } = context;
-    const ruling = Coordinator.rule({ storage, clock, processes, id: "first", job: plan.job });
-    const coordinator = await clock.run(ruling);
+    const leader = Coordinator.lead({ storage, clock, processes, id: "first", job: plan.job });
+    const coordinator = await clock.run(leader);
     await clock.run(coordinator.end());
     await storage.replace(journal, Buffer.from(line ?? ""));
     return { runs, storage, plan };
@@ -163,7 +163,7 @@ describe("a run of another job that came to nothing", () => {
     const { clock } = runs;
     const { storage, plan } = context;
     const options = { storage, clock, processes: first.processes, id: "second", job: plan.job };
-    const coordinator = await clock.run(Coordinator.rule(options));
+    const coordinator = await clock.run(Coordinator.lead(options));
     const seeing = runs.dependenciesOf();
     const processes = { ...seeing.processes, look: () => "alive" as const };
     const refused = errorOf(open(runs, other(runs), {}, { ...seeing, processes }));
@@ -171,7 +171,7 @@ describe("a run of another job that came to nothing", () => {
     await clock.run(coordinator.end());
   });
 
-  it("is kept where it gets an answer before it is ruled", async () => {
+  it("is kept where it gets an answer before it is led", async () => {
     const { runs, storage, plan } = await begun();
     const beforePlan = () => storage.replace(journal, Buffer.from("answered\n"));
     expect((await errorOf(open(runs, other(runs), { beforePlan }))).code).toBe("RUN_DIFFERS");
@@ -292,7 +292,7 @@ describe("--overwrite", () => {
     };
     await open(runs);
     const storage = runs.store("/runs/out");
-    await Coordinator.rule({ storage, clock: runs.clock, processes, id: "a", job: runs.job() });
+    await Coordinator.lead({ storage, clock: runs.clock, processes, id: "a", job: runs.job() });
     const error = await errorOf(open(runs, runs.job(), { overwrite: true }, living));
     expect(error.code).toBe("COORDINATOR_LIVES");
     expect(await pathsOf(storage, "_sluice/plan.json")).toHaveLength(1);

@@ -28,7 +28,7 @@ async function sealedRun(report = false) {
 const storageOf = ({ openStorage }: { openStorage: (place: string) => RunStorage | object }) =>
   new RunStorage(openStorage("/runs/out") as RunStorage);
 
-/** What is left of a run: its plan, who ruled it, and who died while removing it. */
+/** What is left of a run: its plan, who led it, and who died while removing it. */
 const traces = /^_sluice\/(plan\.json|coordinators\/.*|plans\/.*|r2\/menders\/.*)$/;
 
 describe("replaceRun", () => {
@@ -80,7 +80,7 @@ describe("replaceRun", () => {
     expect(await pathsOf(raw, "part-")).toEqual(before);
   });
 
-  it("keeps its rule however long the plan takes", async () => {
+  it("keeps its leadership however long the plan takes", async () => {
     const { runs, raw, replace } = await sealedRun();
     let rival: Promise<SluiceError> | undefined;
     const dependencies = runs.dependenciesOf((directory) =>

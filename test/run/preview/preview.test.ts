@@ -137,7 +137,7 @@ describe("previewJob", () => {
     const { context } = await openOrPlan(job, dependencies, options);
     const { clock, processes } = dependencies;
     const { storage } = context;
-    const coordinator = await Coordinator.rule({ storage, clock, processes, id: "first", job });
+    const coordinator = await Coordinator.lead({ storage, clock, processes, id: "first", job });
     await coordinator.end();
     const { notices } = await preview(run, { prompt: "Else {{ text }}" });
     expect(notices.join()).toContain("it answered nothing, and sluice run replaces it");

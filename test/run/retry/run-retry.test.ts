@@ -5,7 +5,7 @@ import { memoryRuns } from "../memory-runs.ts";
 import { changedStorage, errorOf, rowsOf } from "../run-fixture.ts";
 
 describe("a retry", () => {
-  it("keeps its rule while it looks for the rows to ask, however long that takes", async () => {
+  it("keeps leading while it looks for the rows to ask, however long that takes", async () => {
     const runs = memoryRuns(["{broken", ...rowsOf(3)]);
     await runs.run();
     let rival: Promise<{ code: string }> | undefined;

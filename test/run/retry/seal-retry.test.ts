@@ -182,7 +182,7 @@ it("a retry of tables counts once where a coordinator comes back from the dead",
         const isMerging = commits.filter((it) => it.endsWith(".g2.json")).length === 2;
         if (isMerging && !isSealed && file.endsWith("/dead-letters.jsonl")) {
           isSealed = true;
-          // Meanwhile another one takes the rule, merges, publishes and seals.
+          // Meanwhile another one takes the lead, merges, publishes and seals.
           await runs.retry();
         }
         return await inner.open(file);

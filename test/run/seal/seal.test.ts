@@ -173,7 +173,7 @@ describe("sealRun", () => {
     }
   });
 
-  it("publishes and seals nothing for a coordinator that rules no more", async () => {
+  it("publishes and seals nothing for a coordinator that leads no more", async () => {
     const run = await committedRun();
     await run.storage.replace("part-00000.jsonl", Buffer.from("of a later generation"));
     const assertRules = () => Promise.reject(new SluiceError("COORDINATOR_LOST"));

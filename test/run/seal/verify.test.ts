@@ -179,7 +179,7 @@ describe("verifyRun names the file of a result that is damaged:", () => {
 });
 
 describe("verifyRun names every file", () => {
-  /** Nothing is stated of these: who ruled, who worked, what was said, and what clean removes. */
+  /** Nothing is stated of these: who led, who worked, what was said, and what clean removes. */
   const unsealed =
     /^_sluice\/(coordinators|workers|events|probe|attempts\/(.*(part|dead-let)|\w+\/g2))/;
   const sealed = (run: WholeRun) =>

@@ -16,9 +16,9 @@ const openMsKept = 0.75;
  * wait than it can hold. A quick one settles many rows while a task is opened, above all where each
  * request to the storage is a round trip: then the next task must come when as many still wait.
  */
-export class Hunger {
+export class Backlog {
   readonly #clock: Clock;
-  readonly #onHungry: () => void;
+  readonly #onLowBacklog: () => void;
   /** 0: enough rows wait; 1: fewer than should; 2: the engine has room. */
   #level = 0;
   /** Rows that waited when it was told last, or the most since then. */
@@ -28,10 +28,10 @@ export class Hunger {
   #sinceMs: number | undefined;
   #rowsPerMs = 0;
 
-  /** @param onHungry called when too few rows wait, and again as they get fewer. */
-  constructor(clock: Clock, onHungry: () => void) {
+  /** @param onLowBacklog called when too few rows wait, and again as they get fewer. */
+  constructor(clock: Clock, onLowBacklog: () => void) {
     this.#clock = clock;
-    this.#onHungry = onHungry;
+    this.#onLowBacklog = onLowBacklog;
   }
 
   /** Rows that settle while two tasks are opened, one after another. */
@@ -60,12 +60,12 @@ export class Hunger {
   look(waiting: number, capacity: number, inFlight: number): void {
     const wanted = Math.max(capacity, this.rowsAhead);
     const level = waiting >= wanted ? 0 : inFlight < capacity ? 2 : 1;
-    // Who hands out tasks must not take the rows that wait for many more than they are.
+    // The dispatcher must not take the rows that wait for many more than they are.
     const isFewer = level > 0 && waiting <= this.#toldAt - wanted * toldShare;
     const isRise = level > this.#level && (level === 2 || wanted === capacity);
     const isTold = isRise || (isFewer && wanted > capacity);
     this.#level = level;
     this.#toldAt = isTold ? waiting : Math.max(waiting, this.#toldAt);
-    if (isTold) this.#onHungry();
+    if (isTold) this.#onLowBacklog();
   }
 }

@@ -1,6 +1,6 @@
 import { asSluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
-import { Coordinator, rulingCoordinator } from "../coordinate/coordinator.ts";
+import { Coordinator, leadingCoordinator } from "../coordinate/coordinator.ts";
 import { runContext } from "../dependencies.ts";
 import { runStorage } from "../directory/run-storage.ts";
 import { readPlan } from "../plan/plan.ts";
@@ -13,19 +13,19 @@ import { sealRun } from "./seal.ts";
 type SealTarget = Pick<ServeOptions, "location" | "dependencies" | "generation">;
 
 /**
- * Seals a run under the rule of this process, so that two who finish at once do not both write.
+ * Seals a run with this process as its leader, so that two who finish at once do not both write.
  *
  * @throws SluiceError `COORDINATOR_LIVES`, and what `sealRun` throws.
  */
-export async function sealUnderRule({ location, dependencies }: SealTarget): Promise<Manifest> {
+export async function sealAsLeader({ location, dependencies }: SealTarget): Promise<Manifest> {
   const { clock, random, processes } = dependencies;
   const id = sortableId(clock, random);
   const storage = runStorage(dependencies.openStorage(location.directory));
   const plan = await readPlan(storage);
   const context = runContext(location, plan, dependencies, id, storage);
   // What the last coordinator was asked to allow holds for the seal as well.
-  const job = (await rulingCoordinator(storage))?.job ?? plan.job;
-  const coordinator = await Coordinator.rule({ storage, clock, processes, id, job });
+  const job = (await leadingCoordinator(storage))?.job ?? plan.job;
+  const coordinator = await Coordinator.lead({ storage, clock, processes, id, job });
   try {
     const assertRules = () => coordinator.assertRules();
     const options = { engine: null, prices: job.prices, assertRules };
@@ -54,7 +54,7 @@ export async function sealIfComplete(
     return undefined;
   }
   try {
-    const sealed = await sealUnderRule(target);
+    const sealed = await sealAsLeader(target);
     const { total, failed } = sealed.rows;
     const manifest = `${target.location.directory}/_manifest.json`;
     onEvent({ type: "run-seal", manifest, rows: total, failed });
