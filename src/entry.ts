@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 /** The programs of this package that run as processes, or as threads, of their own. */
@@ -37,4 +37,10 @@ export function isPackageWhole(): boolean {
 /** The command line that runs a program of this package with the Node at `nodePath`. */
 export function entryCommand(name: EntryName, nodePath: string): readonly string[] {
   return [nodePath, fileURLToPath(entryUrl(name))];
+}
+
+/** Version of this package. */
+export function softwareVersion(): string {
+  const manifest = readFileSync(packageFile("package.json"), "utf8");
+  return (JSON.parse(manifest) as { version: string }).version;
 }

@@ -16,7 +16,7 @@ import type { RunResult } from "../run/run-job.ts";
 import { backendContext } from "./backend-context.ts";
 import { dependenciesFor, type PlaceOptions } from "./inspect.ts";
 import { programError } from "./program-words.ts";
-import { type RunOptions, startOptionsOf, surroundingsOf, told } from "./run.ts";
+import { type RunOptions, surroundingsOf, withStart } from "./run.ts";
 import { runDependencies } from "./run-dependencies.ts";
 import { type StartOptions, startRun } from "./start-run.ts";
 import { thisProcess } from "./this-process.ts";
@@ -49,8 +49,8 @@ export interface RetryOptions extends ResumeOptions {
  * console.log(summary.rows.answered, "of", summary.rows.total);
  */
 export async function resume(output: string, options: ResumeOptions = {}): Promise<RunResult> {
-  return await started(output, options, async (location, start) =>
-    told(await startRun({ kind: "resume", location, change: changeBy(options) }, start)),
+  return await started(output, options, (location, start) =>
+    startRun({ kind: "resume", location, change: changeBy(options) }, start),
   );
 }
 
@@ -76,8 +76,7 @@ export async function retry(
     const reread =
       typeof given === "object" ? { file: absoluteLocation(workingDirectory, given.file) } : given;
     const asked = { where, change: changeBy(options), ...(reread && { reread }) };
-    const result = await startRun({ kind: "retry", location, ...asked }, start);
-    return result && told(result);
+    return await startRun({ kind: "retry", location, ...asked }, start);
   });
 }
 
@@ -159,32 +158,23 @@ async function managed<T>(
 }
 
 /** With the backend, and the stores that the run's job names. */
-async function started<T>(
+async function started<Result extends RunResult | undefined>(
   output: string,
   options: ResumeOptions,
-  start: (location: RunLocation, options: StartOptions) => Promise<T>,
-): Promise<T> {
+  start: (location: RunLocation, options: StartOptions) => Promise<Result>,
+): Promise<Result> {
   const surroundings = surroundingsOf(options);
   const { environment, workingDirectory } = surroundings;
   const { logger = silentLogger } = options;
   const backends = openBackends(backendContext(surroundings, logger));
-  try {
+  return await withStart(options, surroundings, backends, async (optionsFor) => {
     const location = locateRun(absoluteLocation(workingDirectory, output));
     const given = Object.entries({ ...storeFromEnvironment(environment), ...options.store });
     const asked = Object.fromEntries(given.filter(([, value]) => value !== undefined));
     const { openStorage } = runDependencies(surroundings, logger, asked);
     const { store } = (await readPlan(runStorage(openStorage(location.directory)))).job;
-    const own = startOptionsOf(options, surroundings, backends, { ...store, ...asked });
-    try {
-      return await start(location, own);
-    } finally {
-      own.close();
-    }
-  } catch (error) {
-    throw programError(error);
-  } finally {
-    backends.close();
-  }
+    return await start(location, optionsFor({ ...store, ...asked }));
+  });
 }
 
 function changeBy({ set = {} }: ResumeOptions): (stored: JobSpec) => Promise<JobSpec> {

@@ -4,12 +4,11 @@ import { type StoreOptions, storeFromEnvironment } from "../data/s3/store-option
 import { inputStores } from "../data/sources/open.ts";
 import { storageOpener } from "../data/storage/open.ts";
 import type { EngineContext } from "../engines/engine.ts";
-import { entryCommand } from "../entry.ts";
+import { entryCommand, softwareVersion } from "../entry.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import { homeDirectory } from "./home.ts";
 import { systemProcesses } from "./process-table.ts";
-import { softwareVersion } from "./software-version.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 /**

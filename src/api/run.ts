@@ -19,7 +19,7 @@ import type { JobInput, JobSpec } from "../run/job/schema.ts";
 import { type MeasureRequest, previewJob, type RunPreview } from "../run/preview/preview.ts";
 import type { RunResult } from "../run/run-job.ts";
 import type { RunEvent } from "../run/status/events.ts";
-import { openProgress } from "../terminal/progress.ts";
+import { openProgress, type Progress } from "../terminal/progress.ts";
 import { backendContext } from "./backend-context.ts";
 import { programError, programEvent, programText } from "./program-words.ts";
 import { engineContext, runDependencies } from "./run-dependencies.ts";
@@ -85,22 +85,16 @@ export async function runWith(
   const { overwrite = false, fork = false, extend = false, logger = silentLogger } = options;
   const surroundings = surroundingsOf(options);
   const backends = backendsFor(surroundings, logger, functions);
-  try {
+  return await withStart(options, surroundings, backends, async (optionsFor) => {
     // A worker takes as long to start as a job takes to be read and planned.
     if (await isLocal(job, surroundings)) backends.of({ backend: "local" }).startAhead();
     const spec = await jobOf(job, surroundings);
     backends.of(spec).startAhead();
-    const own = startOptionsOf(options, surroundings, backends, spec.store);
-    try {
-      return told(await startRun({ kind: "job", job: spec, overwrite, fork, extend }, own));
-    } finally {
-      own.close();
-    }
-  } catch (error) {
-    throw programError(error);
-  } finally {
-    backends.close();
-  }
+    return await startRun(
+      { kind: "job", job: spec, overwrite, fork, extend },
+      optionsFor(spec.store),
+    );
+  });
 }
 
 /** True if a job is known to run on this machine before it is read. */
@@ -109,34 +103,44 @@ async function isLocal(job: JobInput | string, surroundings: Surroundings): Prom
   return job.backend === undefined || job.backend === "local";
 }
 
-/** What a program's call gives to a run; `close` ends what is shown of it. */
-export function startOptionsOf(
+/**
+ * Carries out a run that a program starts. The result and its errors are in the words of programs;
+ * what was opened for the call is closed at its end.
+ *
+ * @param start is given what the call makes of the stores that the run's job names.
+ */
+export async function withStart<Result extends RunResult | undefined>(
   options: Pick<RunOptions, "install" | "logger" | "onEvent" | "progress" | "signal">,
   surroundings: Surroundings,
   backends: OpenBackends,
-  store?: StoreOptions,
-): StartOptions & { close(): void } {
-  const { install = true, onEvent } = options;
-  const shown = options.progress ? openProgress({}, ownTerminal()) : undefined;
-  const logger = options.logger ?? shown?.logger ?? silentLogger;
-  return {
-    ...{ backendOf: backends.of, install },
-    dependencies: runDependencies(surroundings, logger, store),
-    logger: tellingLogger(logger, onEvent),
-    onEvent: (event) => {
-      const inProgramWords = programEvent(event);
-      shown?.onEvent(inProgramWords);
-      onEvent?.(inProgramWords);
-    },
-    ...(shown && { onStep: shown.onStep }),
-    signal: options.signal ?? new AbortController().signal,
-    close: () => shown?.close(),
-  };
+  start: (optionsFor: (store?: StoreOptions) => StartOptions) => Promise<Result>,
+): Promise<Result> {
+  const { install = true, onEvent, signal = new AbortController().signal } = options;
+  let shown: Progress | undefined;
+  try {
+    const result = await start((store) => {
+      shown = options.progress ? openProgress({}, ownTerminal()) : undefined;
+      const logger = options.logger ?? shown?.logger ?? silentLogger;
+      return {
+        ...{ backendOf: backends.of, install, signal },
+        dependencies: runDependencies(surroundings, logger, store),
+        logger: tellingLogger(logger, onEvent),
+        onEvent: (event) => {
+          const inProgramWords = programEvent(event);
+          shown?.onEvent(inProgramWords);
+          onEvent?.(inProgramWords);
+        },
+        ...(shown && { onStep: shown.onStep }),
+      };
+    });
+    return result?.error ? { ...result, error: programError(result.error) } : result;
+  } catch (error) {
+    throw programError(error);
+  } finally {
+    shown?.close();
+    backends.close();
+  }
 }
-
-/** How a run ended, in the words of programs. */
-export const told = (result: RunResult): RunResult =>
-  result.error ? { ...result, error: programError(result.error) } : result;
 
 /** Tells warnings by event too: without a logger they would go nowhere. */
 export function tellingLogger(logger: Logger, onEvent: RunOptions["onEvent"]): Logger {

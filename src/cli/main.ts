@@ -1,7 +1,7 @@
 // The one place where the process meets the program: everything else is given a `CliIo`.
 import { homedir } from "node:os";
-import { softwareVersion } from "../api/software-version.ts";
 import { storeError } from "../data/storage/local-errors.ts";
+import { softwareVersion } from "../entry.ts";
 import { systemClock } from "../foundation/clock.ts";
 import { exitCodes } from "../foundation/error-table.ts";
 import { asSluiceError } from "../foundation/errors.ts";

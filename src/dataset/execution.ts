@@ -14,7 +14,6 @@ import type { RunResult } from "../run/run-job.ts";
 import type { RunEvent, RunSummary } from "../run/status/events.ts";
 import { printNotice } from "./print-rows.ts";
 import { jobOfSegment, type Segment, segmentOf, withStep } from "./segment.ts";
-import { StageTally } from "./stage-tally.ts";
 import type { Pipeline, Source, Step } from "./step.ts";
 import { type InterimJob, Workshop } from "./workshop.ts";
 
@@ -96,6 +95,37 @@ export async function runDataset(
   const resumed = [...before, result.summary].reduce((sum, { rows }) => sum + rows.resumed, 0);
   if (resumed > 0) tellResumed(resumed, result.summary.output, options);
   return { ...result, exitCode, stages: tally.stages(), before, resumed };
+}
+
+/** What the stages of a run did, from what its workers tell. */
+class StageTally {
+  /** The last that each worker said. */
+  readonly #workers = new Map<string, readonly StageState[]>();
+
+  hear(event: RunEvent): void {
+    if (event.type !== "task-progress" && event.type !== "task-end") return;
+    if (event.stages) this.#workers.set(event.worker, event.stages);
+  }
+
+  /** Each stage, all workers together. */
+  stages(): StageState[] {
+    const sums = new Map<string, StageState>();
+    for (const states of this.#workers.values()) {
+      for (const state of states) {
+        const before = sums.get(state.stage);
+        sums.set(state.stage, before === undefined ? { ...state } : sumOf(before, state));
+      }
+    }
+    return [...sums.values()];
+  }
+}
+
+function sumOf(one: StageState, other: StageState): StageState {
+  const sum = { ...one };
+  for (const [name, value] of Object.entries(other) as [keyof StageState, number | string][]) {
+    if (typeof value === "number") (sum[name] as number) += value;
+  }
+  return sum;
 }
 
 /** Results of an earlier call are a trap for callers who did not ask for them. */

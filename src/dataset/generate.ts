@@ -3,7 +3,6 @@ import type { Json, JsonObject } from "../foundation/json.ts";
 import { isZodSchema } from "../prompt/structure/zod-schema.ts";
 import type { JobInput } from "../run/job/schema.ts";
 import { edgeSchemaOf } from "./edge-schema.ts";
-import type { PromptColumns } from "./prompt-columns.ts";
 import type { Step } from "./step.ts";
 
 /** A model by its name in the catalog, its path or address, or as the job file has it. */
@@ -63,6 +62,45 @@ type ColumnsOf<Prompt, Prompts> =
 type NamesIn<Prompt, Prompts> =
   | PromptColumns<Prompt>
   | ([Prompts] extends [object] ? PromptColumns<Prompts[keyof Prompts]> : never);
+
+/**
+ * Columns that the slots of a prompt read, as types: of `{{ text }}`, `{{ text.title }}` and
+ * `{{ text | upper }}` it is `text`. What may do without a column (`default`, `if`), what computes,
+ * and templates with statements or comments are left to the check at run time.
+ */
+type PromptColumns<Template> = Template extends `${string}{%${string}` | `${string}{#${string}`
+  ? never
+  : SlotNames<Template>;
+
+type SlotNames<Template, Found = never> = Template extends `${string}{{${infer Slot}}}${infer Rest}`
+  ? SlotNames<Rest, Found | SlotName<Trimmed<Slot>>>
+  : Found;
+
+type SlotName<Slot> = Slot extends `${string}default${string}` | `${string}|d(${string}`
+  ? never
+  : Slot extends `${infer Path}|${string}`
+    ? NameIn<FirstStep<Trimmed<Path>>>
+    : NameIn<FirstStep<Slot>>;
+
+type FirstStep<Path> = Path extends `${infer Name}.${string}`
+  ? FirstStep<Name>
+  : Path extends `${infer Name}[${string}`
+    ? FirstStep<Name>
+    : Path;
+
+/** What a name does not hold. */
+type Other = " " | "\n" | "(" | ")" | "'" | '"' | "+" | "-" | "*" | "/" | "~" | "%" | "=" | "{";
+
+/** Names that no column can have. */
+type Word = "" | `${number}` | "true" | "false" | "none" | "True" | "False" | "None";
+
+type NameIn<Text> = Text extends Word | `${string}${Other}${string}` ? never : Text;
+
+type Trimmed<Text> = Text extends
+  | `${" " | "\n" | "-"}${infer Rest}`
+  | `${infer Rest}${" " | "\n" | "-"}`
+  ? Trimmed<Rest>
+  : Text;
 
 /** Options of an engine that reads rows themselves, and answers as it likes. */
 type RowOptions<Field extends string> = Pick<

@@ -2,10 +2,12 @@ import { fileURLToPath } from "node:url";
 import type { z } from "zod";
 import { SluiceError } from "../foundation/errors.ts";
 import type { ExactRow } from "../foundation/exact-json.ts";
+import { isJsonObject, type JsonObject } from "../foundation/json.ts";
+import { typedResult } from "../foundation/json-result.ts";
+import { isTyped, toWire } from "../foundation/typed-json.ts";
 import { isZodSchema } from "../prompt/structure/zod-schema.ts";
 import { Dataset } from "./dataset.ts";
 import { edgeSchemaOf } from "./edge-schema.ts";
-import { givenRows } from "./given-rows.ts";
 import type { Source } from "./step.ts";
 import type { RowFrom } from "./types.ts";
 
@@ -95,6 +97,27 @@ export const dataset = Object.freeze({
     return new Dataset(sourceOf(path, "files"));
   },
 });
+
+/**
+ * Values of the program as rows; a value that is not an object becomes `{data: value}`. They are
+ * copies: later changes of the program's own values do not reach them. Dates and typed arrays are
+ * as `toWire` has them.
+ *
+ * @throws SluiceError `USAGE`, naming the row and the place in it, where JSON has no such value.
+ */
+function givenRows(values: Iterable<unknown>): JsonObject[] {
+  return Array.from(values, (value, at) => {
+    const typed = typedResult(value, (problem) => notJson(at, problem));
+    const isRow = isJsonObject(typed) && !isTyped(typed);
+    return toWire(isRow ? typed : { data: typed }) as JsonObject;
+  });
+}
+
+function notJson(at: number, problem: string): SluiceError {
+  return new SluiceError("USAGE", `dataset.from: value ${at}${problem}`, {
+    hint: "give a list for a Set, and an object for a Map",
+  });
+}
 
 /** How a table is read. */
 export interface TableOptions<Schema extends z.ZodType<object>, Name extends string> {

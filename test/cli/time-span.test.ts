@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { secondsOf } from "../../src/cli/time-span.ts";
+import { secondsOf } from "../../src/cli/commands/plan.ts";
 
 it("reads lengths of time as people write them", () => {
   const spans = { "2h": 7200, "1h30m": 5400, "90m": 5400, "45s": 45, "1.5d": 129_600, "0.5s": 0.5 };

@@ -11,7 +11,6 @@ import { openProgress, type Progress } from "../../terminal/progress.ts";
 import { counted } from "../../terminal/quantities.ts";
 import { type CliIo, write } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
-import { secondsOf } from "../time-span.ts";
 import { untilSignal } from "../until-signal.ts";
 
 /** One row says nothing of how rows differ. */
@@ -106,6 +105,28 @@ function wishesOf(flags: PlanFlags): Wishes | undefined {
       preemptionEverySeconds: secondsOf("--preemption-every", preemptionEvery),
     }),
   };
+}
+
+const unitSeconds = { d: 86_400, h: 3600, m: 60, s: 1 } as const;
+const form =
+  /^(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?$/;
+
+/**
+ * Reads a length of time as people write it: `2h`, `1h30m`, `1.5d`, `90s`.
+ *
+ * @param flag the option that it is the value of, for the error.
+ * @returns seconds, above 0.
+ * @throws SluiceError `USAGE`.
+ */
+export function secondsOf(flag: string, text: string): number {
+  const [, ...parts] = form.exec(text) ?? [];
+  const units = Object.values(unitSeconds);
+  const seconds = parts.reduce((sum, part, at) => sum + Number(part ?? 0) * units[at]!, 0);
+  if (seconds > 0) return seconds;
+  throw new SluiceError(
+    "USAGE",
+    `${flag} ${text} is not a length of time such as 2h, 90m or 1h30m`,
+  );
 }
 
 /** Advice for a job that was measured, and a note where it is of servers. */

@@ -1,3 +1,4 @@
+import { dirname } from "node:path";
 import type { Command } from "commander";
 import { backendContext } from "../../api/backend-context.ts";
 import type { StartOptions } from "../../api/start-run.ts";
@@ -7,8 +8,9 @@ import type { RunDependencies } from "../../run/dependencies.ts";
 import { hasDefaultBackend } from "../../run/job/backend-name.ts";
 import type { LoadedJob } from "../../run/job/load.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
+import type { RunSummary } from "../../run/status/events.ts";
 import { openProgress, type Progress } from "../../terminal/progress.ts";
-import type { CliIo } from "../io.ts";
+import { type CliIo, write } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
 import { report } from "../report.ts";
 import { type EndedCall, endCall, startOptions } from "../run-call.ts";
@@ -127,9 +129,24 @@ async function runJobOf(
     return await endCall({ result, exitCode }, dependencies, options, io);
   }
   if (result.error) report(result.error, io);
-  const { printReport } = await import("../print-report.ts");
   await printReport(result.summary, dependencies, io);
   io.setExitCode(exitCode ?? result.exitCode);
+}
+
+/** Prints the report of a sealed run, which is one line, in pieces of bounded size. */
+async function printReport(
+  { manifest }: RunSummary,
+  dependencies: RunDependencies,
+  io: CliIo,
+): Promise<void> {
+  const [{ reportPath }, { fileChunks }] = await Promise.all([
+    import("../../run/directory/layout.ts"),
+    import("../../run/directory/lines.ts"),
+  ]);
+  const storage = dependencies.openStorage(dirname(manifest!));
+  for await (const chunk of fileChunks(storage, reportPath, io.outputClosed)) {
+    await write(io, chunk);
+  }
 }
 
 async function carryOut(
