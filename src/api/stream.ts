@@ -9,7 +9,7 @@ import { randomInteger } from "../foundation/random.ts";
 import { assertStagesAskable, rowModelOpener } from "../run/execute/row-model.ts";
 import { inputRows, type StreamedRow, streamRows } from "../run/execute/stream-rows.ts";
 import type { JobInput } from "../run/job/schema.ts";
-import { columnsOfFiles } from "../run/output/file-columns.ts";
+import { columnsOfFiles } from "../run/output/planned-columns.ts";
 import { findInput } from "../run/plan/create-plan.ts";
 import { backendContext } from "./backend-context.ts";
 import { jobOf, type RunOptions, surroundingsOf, tellingLogger } from "./run.ts";

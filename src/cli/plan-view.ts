@@ -1,7 +1,7 @@
 import type { InferenceRequest } from "../foundation/inference.ts";
 import { spacedJson } from "../prompt/value-text.ts";
+import type { Spending } from "../run/bill/costs.ts";
 import type { Interval } from "../run/bill/interval.ts";
-import type { Spending } from "../run/bill/spending.ts";
 import type { RunPreview, ShownRow } from "../run/preview/preview.ts";
 import { duration } from "../terminal/progress-view.ts";
 import { counted, dollars, grouped, sized } from "../terminal/quantities.ts";

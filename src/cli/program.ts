@@ -1,8 +1,7 @@
 import { Command, CommanderError } from "commander";
 import { exitCodes } from "../foundation/error-table.ts";
 import { asSluiceError, SluiceError } from "../foundation/errors.ts";
-import { nearest } from "../foundation/suggest.ts";
-import { nearestKey } from "../run/job/nearest-key.ts";
+import { nearest, nearestKey } from "../foundation/suggest.ts";
 import { type CommandEntry, commandTable } from "./command.ts";
 import type { CliIo } from "./io.ts";
 import { report } from "./report.ts";

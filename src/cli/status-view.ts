@@ -1,5 +1,5 @@
 import type { Usage } from "../foundation/inference.ts";
-import type { Spending } from "../run/bill/spending.ts";
+import type { Spending } from "../run/bill/costs.ts";
 import { cutText } from "../run/status/cut-answers.ts";
 import { stateOrder } from "../run/status/state-words.ts";
 import type { RunStatus, StatusReport, TaskStatus, WorkerStatus } from "../run/status/status.ts";

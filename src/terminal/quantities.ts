@@ -1,4 +1,4 @@
-import type { Budget, Spending } from "../run/bill/spending.ts";
+import type { Budget, Spending } from "../run/bill/costs.ts";
 
 /**
  * A count with its noun, thousands grouped.

@@ -5,7 +5,7 @@ import { silentLogger } from "../../foundation/logger.ts";
 import { nearest } from "../../foundation/suggest.ts";
 import type { ChunkSize } from "../../run/chunks/chunk-rows.ts";
 import type { ChunksProgress, WrittenChunks } from "../../run/chunks/write-chunks.ts";
-import { leftOutNotice } from "../../run/plan/input-notices.ts";
+import { leftOutNotice } from "../../run/plan/notices.ts";
 import { counted, grouped } from "../../terminal/quantities.ts";
 import { type CliIo, write } from "../io.ts";
 import { withStoreFlags } from "../store-flags.ts";

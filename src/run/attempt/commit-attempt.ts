@@ -1,9 +1,10 @@
-import { repeatedTaskPath, successPath } from "../directory/layout.ts";
+import { asSluiceError } from "../../foundation/errors.ts";
+import { attemptPaths, repeatedTaskPath, successPath } from "../directory/layout.ts";
+import { publishedForm } from "../output/published-form.ts";
 import type { RunContext } from "../run-context.ts";
 import { type Commit, createCommit } from "./commit.ts";
 import { proposeCommit } from "./proposed-commits.ts";
 import { publishTask } from "./publish.ts";
-import { removeLostFiles } from "./remove-lost.ts";
 
 /** How an attempt ended: its own commit stands, or another attempt's. */
 export interface AttemptEnd {
@@ -26,6 +27,26 @@ export async function endByCommit(context: RunContext, commit: Commit): Promise<
   // A sealed run is published, and a retry may have changed its parts since this commit.
   if (!(await storage.stat(successPath))) await publishTask(context, standing);
   return { outcome: "committed", commit: standing };
+}
+
+/**
+ * Removes the files of an attempt whose task another one committed. Only after that one's id was
+ * read from the commit: neither an error nor "it exists" tells who won.
+ */
+async function removeLostFiles(
+  { storage, plan, logger }: RunContext,
+  task: number,
+  attempt: string,
+): Promise<void> {
+  const { encoded, ...paths } = attemptPaths(task, plan, attempt);
+  const { part, deadLetters, ids, cutRows, columns, lineCounts } = paths;
+  const { ending, isLines } = publishedForm(plan);
+  const made = isLines ? [] : [encoded(ending), columns];
+  for (const path of [part, deadLetters, ids, cutRows, lineCounts, ...made]) {
+    await storage.remove(path).catch((error: unknown) => {
+      logger.log("debug", asSluiceError(error).message);
+    });
+  }
 }
 
 /**

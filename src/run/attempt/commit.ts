@@ -2,7 +2,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
-import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "../bill/paid-answers.ts";
+import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "../bill/costs.ts";
 import { commitPath, type Generation } from "../directory/layout.ts";
 import { createOnce, recordBytes } from "../directory/records.ts";
 import type { PlannedFile } from "../plan/plan.ts";

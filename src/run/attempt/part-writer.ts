@@ -1,6 +1,7 @@
+import { isAscii } from "node:buffer";
 import type { InputRow } from "../../data/row.ts";
 import { readRows } from "../../data/slices.ts";
-import type { Storage } from "../../data/storage/storage.ts";
+import type { RandomReader, Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { parseMessage } from "../../foundation/exact-json.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
@@ -12,8 +13,8 @@ import type { RunContext } from "../run-context.ts";
 import type { Commit } from "./commit.ts";
 import { encodePart } from "./encode-part.ts";
 import { hashOfId, sortedIds } from "./id-hashes.ts";
+import type { JournalPlace } from "./journal.ts";
 import type { JournalLine } from "./journal-line.ts";
-import { JournalText } from "./journal-text.ts";
 import { LineFile, type LineFileListener } from "./line-file.ts";
 import type { OutcomeTable, RowOutcome } from "./outcomes.ts";
 import { ResultLines } from "./result-lines.ts";
@@ -240,4 +241,46 @@ async function storeCutRows(
 async function storeFile(storage: Storage, path: string, bytes: Buffer): Promise<PlannedFile> {
   await storage.replace(path, bytes);
   return { path, sha256: sha256Hex(bytes), bytes: bytes.length };
+}
+
+const windowBytes = 1024 * 1024;
+
+/**
+ * Reads places of a journal. Answers stand there roughly in input order, so one window that follows
+ * the reader serves nearly all of them.
+ */
+class JournalText {
+  readonly #reader: RandomReader;
+  #window: Buffer = Buffer.alloc(0);
+  /** The window as text, where every byte is one character: slices of it cost nearly nothing. */
+  #ascii: string | undefined;
+  #start = 0;
+
+  constructor(reader: RandomReader) {
+    this.#reader = reader;
+  }
+
+  /** The text at `place`, or undefined where the window does not hold it. */
+  cached({ offset, bytes }: JournalPlace): string | undefined {
+    const at = offset - this.#start;
+    if (at < 0 || at + bytes > this.#window.length) return undefined;
+    return this.#ascii?.slice(at, at + bytes) ?? this.#window.toString("utf8", at, at + bytes);
+  }
+
+  async read(place: JournalPlace): Promise<string> {
+    const known = this.cached(place);
+    if (known !== undefined) return known;
+    // Some margin before the place: the next row's answer may have come a little earlier.
+    this.#start = Math.max(0, place.offset - windowBytes / 4);
+    const length = Math.max(windowBytes, place.offset + place.bytes - this.#start);
+    this.#window = Buffer.from(await this.#reader.read(this.#start, length));
+    this.#ascii = isAscii(this.#window) ? this.#window.toString("latin1") : undefined;
+    const text = this.cached(place);
+    if (text === undefined) throw new SluiceError("RUN_DAMAGED", "a journal is too short");
+    return text;
+  }
+
+  close(): Promise<void> {
+    return this.#reader.close();
+  }
 }

@@ -1,8 +1,8 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import type { JobFile } from "../job/job-file.ts";
-import { modelFromName } from "../job/model-name.ts";
 import { namesBelow } from "../job/schema-tree.ts";
+import { modelFromName } from "../job/value-text.ts";
 
 /** Keys of Axolotl's config, and where the job has what they say. */
 const translated: Readonly<Record<string, readonly string[]>> = {

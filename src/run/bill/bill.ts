@@ -1,12 +1,10 @@
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import type { Commit } from "../attempt/commit.ts";
-import { ruleTimes } from "../coordinate/coordinator.ts";
+import { type RuleTime, ruleTimes } from "../coordinate/coordinator.ts";
 import type { RunContext } from "../run-context.ts";
+import { addPaidAnswers, noPaidAnswers, type PaidAnswers, type Prices, usdOf } from "./costs.ts";
 import { lostAnswers } from "./journaled.ts";
-import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "./paid-answers.ts";
-import { type Prices, usdOf } from "./prices.ts";
 import type { RepeatedTask } from "./repeated.ts";
-import { coveredSeconds, ruleSpans, type TimeSpan } from "./wall-seconds.ts";
 
 /**
  * What a run cost, retries included. Tokens are those of every answer that reached a journal,
@@ -104,4 +102,26 @@ function addBills(earlier: Bill, later: Bill): Bill {
       lost: addPaidAnswers(lost, later.paidTwice.lost),
     },
   };
+}
+
+/** From one moment to another, in milliseconds since 1970. */
+type TimeSpan = readonly [startMs: number, endMs: number];
+
+/** Seconds that at least one of the spans covers. */
+export function coveredSeconds(spans: readonly TimeSpan[]): number {
+  let coveredMs = 0;
+  let reachedMs = Number.NEGATIVE_INFINITY;
+  for (const [startMs, endMs] of [...spans].sort(([a], [b]) => a - b)) {
+    coveredMs += Math.max(0, endMs - Math.max(startMs, reachedMs));
+    reachedMs = Math.max(reachedMs, endMs);
+  }
+  return Math.round(coveredMs) / 1000;
+}
+
+/** The times of coordinators as spans; the last one leads still, at `nowMs`. */
+export function ruleSpans(times: readonly RuleTime[], nowMs: number): TimeSpan[] {
+  return times.map(({ startedMs, seconds }, at) => {
+    const endMs = startedMs + seconds * 1000;
+    return [startedMs, at === times.length - 1 ? Math.max(endMs, nowMs) : endMs];
+  });
 }

@@ -14,7 +14,7 @@ import {
 import { addRequests } from "../attempt/replay.ts";
 import { attemptPaths, generationAttemptsPrefix, taskAttemptsPrefix } from "../directory/layout.ts";
 import type { RunContext } from "../run-context.ts";
-import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "./paid-answers.ts";
+import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "./costs.ts";
 
 /** A run with its journals. */
 export type JournaledRun = Pick<RunContext, "storage" | "plan">;

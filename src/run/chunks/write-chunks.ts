@@ -11,8 +11,8 @@ import { digestOf } from "../../foundation/hashing.ts";
 import { limits } from "../../foundation/limits.ts";
 import { shareOf } from "../../foundation/shares.ts";
 import type { RunDependencies } from "../dependencies.ts";
-import { columnsOfFiles } from "../output/file-columns.ts";
 import { assertTable } from "../output/own-columns.ts";
+import { columnsOfFiles } from "../output/planned-columns.ts";
 import { withoutRuns } from "../plan/run-files.ts";
 import {
   abandon,

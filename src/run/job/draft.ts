@@ -1,8 +1,8 @@
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
-import { readDatasets } from "./dataset-text.ts";
-import { GenerationNames, otherRootNames } from "./generation-names.ts";
-import { OwnNames } from "./own-names.ts";
+import { GenerationNames, OwnNames, otherRootNames } from "./generation-names.ts";
 import type { Origin } from "./problem.ts";
+import { nodesAt } from "./schema-tree.ts";
+import { readPairs, scalarFromText } from "./value-text.ts";
 
 /** Keys that may be written as one text, and the key of the object which that text stands for. */
 const shorthandKeys: Readonly<Record<string, string>> = {
@@ -143,4 +143,24 @@ function assign(
   // `env: {NAME: null}` means the caller's value; anywhere else null means nothing was said.
   if (value === null && path[0] !== "env") delete target[key];
   else target[key] = value;
+}
+
+/**
+ * What `dataset` is given as, with texts such as `name=Sample,path=rows.jsonl,type=alpaca` read. A
+ * text that is none stays, and the schema refuses it.
+ */
+function readDatasets(value: Json): Json {
+  if (typeof value === "string") return readDataset(value) ?? value;
+  if (!Array.isArray(value)) return value;
+  return value.map((entry) => (typeof entry === "string" ? (readDataset(entry) ?? entry) : entry));
+}
+
+function readDataset(text: string): JsonObject | undefined {
+  const pairs = readPairs(text) ?? [];
+  const entry: JsonObject = {};
+  for (const { name, text: given, isQuoted } of pairs) {
+    if (entry[name] !== undefined) return undefined;
+    entry[name] = isQuoted ? given : scalarFromText(given, nodesAt(["dataset", "0", name]));
+  }
+  return pairs.length === 0 ? undefined : entry;
 }

@@ -1,10 +1,8 @@
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { generationKeys } from "./generation.ts";
-import { OwnNames } from "./own-names.ts";
-import { readPairs } from "./pairs.ts";
 import type { Origin } from "./problem.ts";
 import { nodesAt } from "./schema-tree.ts";
-import { scalarFromText } from "./value-text.ts";
+import { readPairs, scalarFromText } from "./value-text.ts";
 
 /** Names of others that are not our own in snake case. */
 const foreign: Readonly<Record<string, string>> = { stop_strings: "stop" };
@@ -88,4 +86,33 @@ function valuesOf(text: string): JsonObject | undefined {
 
 function valueFor(name: string, text: string): Json {
   return scalarFromText(text, nodesAt(["generation", name]));
+}
+
+/**
+ * Our names for keys that others name differently. A key that one layer of a job gives under two
+ * names keeps the other name, under which the schema refuses it.
+ */
+export class OwnNames {
+  readonly #ownByOther: ReadonlyMap<string, string>;
+  readonly #spellings = new Map<string, { name: string; from: Origin["from"] }>();
+
+  constructor(ownByOther: ReadonlyMap<string, string>) {
+    this.#ownByOther = ownByOther;
+  }
+
+  /** The name under which a layer's key goes on. */
+  of(name: string, from: Origin["from"]): string {
+    const own = this.#ownByOther.get(name) ?? name;
+    const known = this.#spellings.get(own);
+    if (known === undefined || known.from !== from || known.name === name) {
+      this.#spellings.set(own, { name, from });
+      return own;
+    }
+    return name === own ? known.name : name;
+  }
+
+  /** To be called where a layer gives all keys at once: they take the place of those before. */
+  forget(): void {
+    this.#spellings.clear();
+  }
 }

@@ -1,14 +1,12 @@
 import { asSluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json } from "../../foundation/json.ts";
-import { nearest } from "../../foundation/suggest.ts";
+import { nearest, nearestKey } from "../../foundation/suggest.ts";
 import type { JobDraft } from "./draft.ts";
 import type { JobFile } from "./job-file.ts";
 import { jobKeys } from "./keys.ts";
-import { modelFromName } from "./model-name.ts";
-import { nearestKey } from "./nearest-key.ts";
 import type { Origin, Problem } from "./problem.ts";
 import { formsOf, namesBelow, nodesAt, type SchemaNode } from "./schema-tree.ts";
-import { valueFromText } from "./value-text.ts";
+import { modelFromName, valueFromText } from "./value-text.ts";
 import { asLiteral } from "./worker-variables.ts";
 
 /** Variables of Sluice that are not keys of the job. */

@@ -1,5 +1,5 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import { isJsonObject, type Json } from "../../foundation/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import {
   formsOf,
   type SchemaNode,
@@ -64,4 +64,49 @@ async function parseFlow(text: string, isTextTaken: boolean): Promise<Json | und
     if (isTextTaken) return undefined;
     throw new SluiceError("USAGE", `not a YAML value: ${text}`, { cause });
   }
+}
+
+/** One `key=value` of a text, its value still a text. */
+interface Pair {
+  name: string;
+  text: string;
+  /** It stood in double quotes, and is a text whatever it looks like. */
+  isQuoted: boolean;
+}
+
+const pair = /\s*([\w.]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^,]*?)\s*(?:,|$)/y;
+
+/**
+ * Reads `name=Sample,path=rows.jsonl`. A value in double quotes may hold commas.
+ *
+ * @returns undefined if the text is not such a list.
+ */
+export function readPairs(text: string): Pair[] | undefined {
+  const read: Pair[] = [];
+  pair.lastIndex = 0;
+  while (pair.lastIndex < text.length) {
+    const [, name, given = ""] = pair.exec(text) ?? [];
+    if (name === undefined) return undefined;
+    const isQuoted = given.startsWith('"');
+    read.push({ name, text: isQuoted ? unquoted(given) : given, isQuoted });
+  }
+  return read;
+}
+
+function unquoted(text: string): string {
+  try {
+    return JSON.parse(text) as string;
+  } catch {
+    return text;
+  }
+}
+
+/**
+ * The model that a name stands for: `fake`, `openai:NAME`, or the catalog name or path of a model
+ * of engine `llama`.
+ */
+export function modelFromName(text: string): JsonObject {
+  const [, engine, name] = /^(openai|llama|fake):(.+)$/s.exec(text) ?? [];
+  if (engine !== undefined && name !== undefined) return { engine, name };
+  return text === "fake" ? { engine: "fake" } : { engine: "llama", name: text };
 }

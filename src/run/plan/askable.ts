@@ -11,7 +11,6 @@ import { withStrippedAnswers } from "../../prompt/stripped-answers.ts";
 import { generationParameters } from "../job/generation.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { assertBatchOutput, isBatchInput, writesBatchLines } from "../openai-batch/batch-lines.ts";
-import { assertReportable } from "../report/reportable.ts";
 
 /** The prompts of a job, ready to be rendered, with the seed that its run has. */
 export function promptSetOf(job: JobSpec, seed: number): PromptSet {
@@ -157,4 +156,24 @@ function assertLogprobsKept(job: JobSpec): void {
       hint: "set generation.logprobs to the number of likeliest tokens to report",
     });
   }
+}
+
+/**
+ * Refuses what a report has no place for.
+ *
+ * @throws SluiceError `JOB_INVALID`, naming the key.
+ */
+function assertReportable(job: JobSpec): void {
+  if (job.report === undefined) return;
+  if (job.prompts !== undefined) throw invalid("prompts", "a row has one prompt");
+  if (job.prompt?.forEach !== undefined) throw invalid("prompt.forEach", "a row has one prompt");
+  if (writesBatchLines(job)) throw invalid("output.format", "it is made of results as jsonl");
+  if (isBatchInput(job)) throw invalid("input.format", "rows are not requests");
+}
+
+function invalid(field: string, problem: string): SluiceError {
+  return new SluiceError("JOB_INVALID", `with report axolotl ${problem}`, {
+    field,
+    hint: "leave report out, or change what it names",
+  });
 }

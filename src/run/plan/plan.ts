@@ -330,3 +330,36 @@ export async function allTasks(storage: Storage, run: Plan): Promise<Task[]> {
     await table.close();
   }
 }
+
+/** The present job, with what the stored plan decides. */
+export function effectiveJob(plan: Plan, current: JobSpec): JobSpec {
+  return {
+    ...current,
+    shard: plan.job.shard,
+    output: plan.job.output,
+    // It asks for the same, but may write out other defaults, which servers would be sent.
+    generation: plan.job.generation,
+  };
+}
+
+/**
+ * The plan of a run with all tasks as they are now: its own, unless a retry found rows appended to
+ * the input, or mended in it.
+ *
+ * @param standing the generation whose plan has them; a manifest names it.
+ */
+export async function standingPlan(storage: Storage, standing = 1): Promise<Plan> {
+  const first = await readPlan(storage);
+  if (standing === 1) return first;
+  const { whole, input, outputs, columns } = await readPlan(storage, standing);
+  const { tasks, rows } = whole!;
+  return {
+    ...first,
+    whole: whole!,
+    tasks,
+    rows,
+    input,
+    ...(outputs && { outputs }),
+    ...(columns && { columns }),
+  };
+}

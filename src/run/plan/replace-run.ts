@@ -23,8 +23,7 @@ import type { RunStorage } from "../directory/run-storage.ts";
 import { madeOutputs } from "../output/made-outputs.ts";
 import { outputStorage } from "../output/plan-outputs.ts";
 import { publishedForm } from "../output/published-form.ts";
-import { standingPlan } from "../seal/standing-plan.ts";
-import { type Plan, partDigits, readPlan } from "./plan.ts";
+import { type Plan, partDigits, readPlan, standingPlan } from "./plan.ts";
 
 /** Files that are removed at once. */
 const removalsAtOnce = 32;

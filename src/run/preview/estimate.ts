@@ -4,6 +4,7 @@ import type { InferenceRequest, Usage } from "../../foundation/inference.ts";
 import type { PromptOptions } from "../../prompt/prompt-options.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RowRequest } from "../../prompt/row-request.ts";
+import { type Prices, usdOf } from "../bill/costs.ts";
 import {
   exactly,
   type Interval,
@@ -12,7 +13,6 @@ import {
   scaled,
   unitsOf,
 } from "../bill/interval.ts";
-import { type Prices, usdOf } from "../bill/prices.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { parametersOf, promptSetOf } from "../plan/askable.ts";
 import { RowFiles } from "../plan/asked-files.ts";

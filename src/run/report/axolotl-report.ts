@@ -14,10 +14,9 @@ import type { PromptSet } from "../../prompt/prompt-set.ts";
 import { reportPath } from "../directory/layout.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { promptSetOf } from "../plan/askable.ts";
-import { type Plan, readOptionsOf, TaskTable } from "../plan/plan.ts";
+import { type Plan, readOptionsOf, standingPlan, TaskTable } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { readSeals } from "../seal/seals.ts";
-import { standingPlan } from "../seal/standing-plan.ts";
 import type { RunSummary } from "../status/events.ts";
 import { resultChunks } from "../status/results.ts";
 

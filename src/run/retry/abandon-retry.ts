@@ -1,8 +1,8 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
+import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "../bill/costs.ts";
 import { journaledAnswers, journaledAttempts, journaledLines } from "../bill/journaled.ts";
-import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "../bill/paid-answers.ts";
 import { Coordinator } from "../coordinate/coordinator.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import { planPathOf } from "../directory/layout.ts";
@@ -10,11 +10,10 @@ import type { RunLocation } from "../directory/locate.ts";
 import { readJson } from "../directory/records.ts";
 import { assertStands, runStorage } from "../directory/run-storage.ts";
 import { writeOutputs } from "../output/write-outputs.ts";
-import { type Plan, readPlan } from "../plan/plan.ts";
+import { type Plan, readPlan, standingPlan } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { committedTasks, readCommits } from "../seal/commits.ts";
 import { endGeneration, manifestOf, readSeals, type Seal } from "../seal/seals.ts";
-import { standingPlan } from "../seal/standing-plan.ts";
 
 /** The retry of a sealed run that is begun and has not ended; undefined where there is none. */
 export async function openRetry(

@@ -11,13 +11,14 @@ import { differingAnswers, differingKeys } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { storedJob } from "../job/worker-variables.ts";
 import { assertAskable } from "../plan/askable.ts";
-import { effectiveJob } from "../plan/effective-job.ts";
 import { identifiedJob } from "../plan/identified-job.ts";
 import {
+  effectiveJob,
   type Plan,
   planBytes,
   readPlan,
   type StoredTasks,
+  standingPlan,
   storeTasks,
   type Task,
   TaskTable,
@@ -25,7 +26,6 @@ import {
 import type { RunContext } from "../run-context.ts";
 import type { Manifest } from "../seal/manifest.ts";
 import { readManifest, readSeals } from "../seal/seals.ts";
-import { standingPlan } from "../seal/standing-plan.ts";
 import type { RunEvent } from "../status/events.ts";
 import { abandon, answeredNothing } from "./abandon-retry.ts";
 import { cutRows, type FailedRow, failedRowsOf, requestsOfRows } from "./cut-rows.ts";

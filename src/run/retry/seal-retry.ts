@@ -5,7 +5,7 @@ import { addUsage } from "../../foundation/inference.ts";
 import { addErrors, type Commit, type ErrorCounts } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
 import { type Bill, BillTally } from "../bill/bill.ts";
-import { addPaidAnswers, noPaidAnswers } from "../bill/paid-answers.ts";
+import { addPaidAnswers, noPaidAnswers } from "../bill/costs.ts";
 import { mayRepeat, type RepeatedTask, repeatedTasks } from "../bill/repeated.ts";
 import {
   commitPath,
@@ -21,14 +21,20 @@ import { writeErrorFile } from "../openai-batch/error-file.ts";
 import { HashedFile } from "../output/hashed-file.ts";
 import { publishedForm } from "../output/published-form.ts";
 import { writeOutputs } from "../output/write-outputs.ts";
-import { type Plan, type PlannedFile, partDigits, type Task, TaskTable } from "../plan/plan.ts";
+import {
+  type Plan,
+  type PlannedFile,
+  partDigits,
+  standingPlan,
+  type Task,
+  TaskTable,
+} from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { committedTasks, readCommit } from "../seal/commits.ts";
 import { findDuplicateIds } from "../seal/duplicate-ids.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
 import { removeJournals, type SealOptions, writeSeal } from "../seal/seal.ts";
 import { manifestOf, readSeals } from "../seal/seals.ts";
-import { standingPlan } from "../seal/standing-plan.ts";
 import { letterLines, lettersPath, linesPath, mergedLines } from "../seal/task-files.ts";
 import { addRequestCounts, type RequestCounts } from "../status/request-counts.ts";
 import { knownCutRows } from "./cut-rows.ts";

@@ -10,12 +10,11 @@ import { type OutputPlaces, outputStorage } from "../output/plan-outputs.ts";
 import { mergeFile, mergeParts } from "../output/publish-results.ts";
 import { publishedForm } from "../output/published-form.ts";
 import { type WholeOutput, writeOutputs } from "../output/write-outputs.ts";
-import { type Plan, type PlannedFile, readPlan } from "../plan/plan.ts";
+import { type Plan, type PlannedFile, readPlan, standingPlan } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { lookAtFile } from "./fingerprint.ts";
 import type { Manifest } from "./manifest.ts";
 import { manifestOf, readSeals, type Seal, successBytes } from "./seals.ts";
-import { standingPlan } from "./standing-plan.ts";
 
 /** Files published at once: most of the time is a wait for the disk. */
 const filesAtOnce = 128;

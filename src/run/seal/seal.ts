@@ -4,7 +4,7 @@ import type { Json } from "../../foundation/json.ts";
 import { type AttemptCounts, addCounts, type Commit, noCounts } from "../attempt/commit.ts";
 import { publishTask } from "../attempt/publish.ts";
 import { BillTally } from "../bill/bill.ts";
-import type { Prices } from "../bill/prices.ts";
+import type { Prices } from "../bill/costs.ts";
 import { mayRepeat, type RepeatedTask, repeatedTasks } from "../bill/repeated.ts";
 import {
   attemptPaths,

@@ -1,7 +1,7 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
-import type { PaidAnswers } from "../bill/paid-answers.ts";
+import type { PaidAnswers } from "../bill/costs.ts";
 import {
   type Generation,
   planPath,

@@ -1,7 +1,7 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { addUsage } from "../../foundation/inference.ts";
 import { type AttemptCounts, addCounts, type Commit, noCounts } from "../attempt/commit.ts";
-import { addPaidAnswers, noPaidAnswers } from "../bill/paid-answers.ts";
+import { addPaidAnswers, noPaidAnswers } from "../bill/costs.ts";
 import { knownCutRows } from "../retry/cut-rows.ts";
 import { errorsOf, requestsAfter } from "../retry/seal-retry.ts";
 import type { Manifest, ManifestTask } from "./manifest.ts";

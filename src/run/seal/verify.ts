@@ -1,9 +1,11 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
+import type { Usage } from "../../foundation/inference.ts";
 import { canonicalJson } from "../../foundation/json.ts";
-import type { Commit } from "../attempt/commit.ts";
-import { billedFacts } from "../bill/billed-facts.ts";
+import type { AttemptCounts, Commit } from "../attempt/commit.ts";
+import type { Bill } from "../bill/bill.ts";
+import { noPaidAnswers, usdOf } from "../bill/costs.ts";
 import {
   deadLetterPrefix,
   type Generation,
@@ -28,6 +30,7 @@ import {
   type PlannedFile,
   type PlannedOutputs,
   partDigits,
+  standingPlan,
   type Task,
 } from "../plan/plan.ts";
 import { committedTasks } from "./commits.ts";
@@ -35,7 +38,6 @@ import { findDuplicateIds } from "./duplicate-ids.ts";
 import { lookAtFile, type Segment } from "./fingerprint.ts";
 import type { Manifest, ManifestTask, Success } from "./manifest.ts";
 import { readSeals, type Seal, type Seals, successBytes } from "./seals.ts";
-import { standingPlan } from "./standing-plan.ts";
 import { type SealedCommits, sealedSums } from "./sums.ts";
 
 /** One thing that is wrong with a sealed run. */
@@ -493,4 +495,27 @@ function parsed<T>(bytes: Uint8Array): T | undefined {
   } catch {
     return undefined;
   }
+}
+
+/**
+ * What of a bill follows from the commits, for whoever verifies it: each fact with what is stated
+ * and what it should be. Lost answers are only known while there are journals; they and the wall
+ * time are taken as they stand.
+ */
+function* billedFacts(
+  { retries = [] }: Pick<Manifest, "retries">,
+  bill: Bill,
+  found: Pick<AttemptCounts, "usage" | "invalid">,
+): Generator<[fact: string, stated: unknown, follows: unknown]> {
+  const { lost, invalid } = bill.paidTwice;
+  for (const key of [
+    "promptTokens",
+    "cachedTokens",
+    "completionTokens",
+  ] satisfies (keyof Usage)[]) {
+    yield [key, bill[key], found.usage[key] + lost[key]];
+  }
+  yield ["invalid", invalid, found.invalid ?? noPaidAnswers];
+  // Retries may have had other prices than those that stand there.
+  if (retries.length === 0) yield ["usd", bill.usd, usdOf(bill, bill.prices ?? undefined)];
 }

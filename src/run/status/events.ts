@@ -4,7 +4,7 @@ import type { ErrorRecord } from "../../foundation/errors.ts";
 import type { Usage } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import type { ErrorCounts } from "../attempt/commit.ts";
-import type { Budget, Spending } from "../bill/spending.ts";
+import type { Budget, Spending } from "../bill/costs.ts";
 
 /** What the attempts of one task have done so far. */
 export interface TaskCounts {

@@ -1,6 +1,6 @@
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import { addErrors, type ErrorCounts } from "../attempt/commit.ts";
-import type { Budget, Spending } from "../bill/spending.ts";
+import type { Budget, Spending } from "../bill/costs.ts";
 import type { RunEvent, RunProgress } from "./events.ts";
 
 /** What is known of one open task. */

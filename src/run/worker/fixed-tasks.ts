@@ -7,7 +7,7 @@ import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import { parseShare, shareOf } from "../../foundation/shares.ts";
-import { openBudget } from "../bill/open-budget.ts";
+import { openBudget } from "../bill/budget.ts";
 import { watchCancel } from "../coordinate/coordinator.ts";
 import { runStorage } from "../directory/run-storage.ts";
 import { type DispatchEnd, Dispatcher, type WorkerHandle } from "../dispatch/dispatch.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { sleep } from "../../../src/foundation/clock.ts";
-import { noPaidAnswers } from "../../../src/run/bill/paid-answers.ts";
+import { noPaidAnswers } from "../../../src/run/bill/costs.ts";
 import { planPath } from "../../../src/run/directory/layout.ts";
 import { recordBytes } from "../../../src/run/directory/records.ts";
 import type { Manifest } from "../../../src/run/seal/manifest.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { sleep } from "../../../src/foundation/clock.ts";
 import { BudgetWatch } from "../../../src/run/bill/budget.ts";
-import type { Budget } from "../../../src/run/bill/spending.ts";
+import type { Budget } from "../../../src/run/bill/costs.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
 import type { RunEvent } from "../../../src/run/status/events.ts";
 import { virtualClock } from "../../../src/testing/virtual-clock.ts";

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
+import { noPaidAnswers } from "../../../src/run/bill/costs.ts";
 import {
   journaledAnswers,
   journaledAttempts,
   journaledCounts,
 } from "../../../src/run/bill/journaled.ts";
-import { noPaidAnswers } from "../../../src/run/bill/paid-answers.ts";
 import { answer, openAttempt } from "../attempt/open-attempt.ts";
 import { plannedRun, rowsOf } from "../run-fixture.ts";
 import { responseOf } from "../scripted-engine.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { tokensOf, usdOf } from "../../../src/run/bill/prices.ts";
+import { tokensOf, usdOf } from "../../../src/run/bill/costs.ts";
 
 const usage = { promptTokens: 3_000_000, cachedTokens: 1_000_000, completionTokens: 500_000 };
 const prices = { promptUsdPerMillion: 0.15, completionUsdPerMillion: 0.6 };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { coveredSeconds, ruleSpans } from "../../../src/run/bill/wall-seconds.ts";
+import { coveredSeconds, ruleSpans } from "../../../src/run/bill/bill.ts";
 
 describe("coveredSeconds", () => {
   it("counts what spans share once, and gaps not at all", () => {

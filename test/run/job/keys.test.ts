@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { modelOptions } from "../../../src/engines/model-options.ts";
+import { nearestKey } from "../../../src/foundation/suggest.ts";
 import { jobKeys } from "../../../src/run/job/keys.ts";
-import { nearestKey } from "../../../src/run/job/nearest-key.ts";
 import { nodesAt } from "../../../src/run/job/schema-tree.ts";
 
 const keyOf = (path: string) => jobKeys().find((key) => key.path === path);

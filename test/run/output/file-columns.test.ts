@@ -2,7 +2,7 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { formatFor } from "../../../src/data/formats/registry.ts";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
-import { columnsOfFiles } from "../../../src/run/output/file-columns.ts";
+import { columnsOfFiles } from "../../../src/run/output/planned-columns.ts";
 
 async function namesOf(
   contents: Record<string, string | Uint8Array>,

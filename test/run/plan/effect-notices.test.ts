@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { jobSchema } from "../../../src/run/job/schema.ts";
-import { effectNotices } from "../../../src/run/plan/effect-notices.ts";
+import { effectNotices } from "../../../src/run/plan/notices.ts";
 
 const told = (changes: object) =>
   effectNotices(

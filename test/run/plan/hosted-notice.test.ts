@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { JobInput } from "../../../src/run/job/schema.ts";
-import { hostedNotice } from "../../../src/run/plan/hosted-notice.ts";
+import { hostedNotice } from "../../../src/run/plan/notices.ts";
 import { plannedRun } from "../run-fixture.ts";
 
 const noticeFor = async (baseUrl: string, changes: Partial<JobInput> = {}) => {

@@ -2,7 +2,7 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
 import { scanInput } from "../../../src/run/plan/create-plan.ts";
-import { inputNotices } from "../../../src/run/plan/input-notices.ts";
+import { inputNotices } from "../../../src/run/plan/notices.ts";
 import type { Plan } from "../../../src/run/plan/plan.ts";
 import { jobOf, plannedRun, rowsOf } from "../run-fixture.ts";
 

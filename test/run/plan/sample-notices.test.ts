@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { JobInput } from "../../../src/run/job/schema.ts";
-import { firstRowsNotices } from "../../../src/run/plan/sample-notices.ts";
+import { firstRowsNotices } from "../../../src/run/plan/notices.ts";
 import { inputPath, plannedRun } from "../run-fixture.ts";
 
 const noticesFor = async (rows: readonly string[], changes: Partial<JobInput> = {}) =>

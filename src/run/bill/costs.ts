@@ -1,4 +1,4 @@
-import type { Usage } from "../../foundation/inference.ts";
+import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import type { JobSpec } from "../job/schema.ts";
 
 /** What tokens cost; undefined where the job does not say. */
@@ -24,4 +24,28 @@ export function usdOf(usage: Usage, prices: Prices): number | null {
 /** Tokens in and out. */
 export function tokensOf({ promptTokens, completionTokens }: Usage): number {
   return promptTokens + completionTokens;
+}
+
+/** What a run may cost; a limit that is left out is none. */
+export type Budget = NonNullable<JobSpec["budget"]>;
+
+/** What a run has cost so far. */
+export interface Spending {
+  tokens: number;
+  /** Null without prices. */
+  usd: number | null;
+  minutes: number;
+}
+
+/** Answers that were paid for, and their tokens. */
+export interface PaidAnswers extends Usage {
+  /** How many. */
+  answers: number;
+}
+
+export const noPaidAnswers: PaidAnswers = Object.freeze({ answers: 0, ...noUsage });
+
+/** The sum of two. */
+export function addPaidAnswers(a: PaidAnswers, b: PaidAnswers): PaidAnswers {
+  return { answers: a.answers + b.answers, ...addUsage(a, b) };
 }
