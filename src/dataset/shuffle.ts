@@ -3,9 +3,11 @@ import { createReadStream, createWriteStream } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { finished } from "node:stream/promises";
-import { limits } from "../foundation/limits.ts";
 import { linesOfChunks } from "../foundation/lines.ts";
 import { type Random, randomInteger } from "../foundation/random.ts";
+
+/** Characters of rows that a shuffle holds. */
+const maxShuffleChars = 64 * 1024 * 1024;
 
 /** Files over which lines are spread where memory does not hold them. */
 const buckets = 64;
@@ -15,7 +17,7 @@ export interface ShuffleOptions {
   random: Random;
   /** A folder for files that are gone at the end. */
   directory: string;
-  /** Characters that are held at once; default `limits.maxShuffleChars`. */
+  /** Characters that are held at once; default `maxShuffleChars`. */
   maxChars?: number;
 }
 
@@ -25,7 +27,7 @@ export interface ShuffleOptions {
  */
 export async function* shuffled(
   lines: AsyncIterable<string>,
-  { random, directory, maxChars = limits.maxShuffleChars }: ShuffleOptions,
+  { random, directory, maxChars = maxShuffleChars }: ShuffleOptions,
 ): AsyncGenerator<string> {
   const held: string[] = [];
   let chars = 0;

@@ -5,6 +5,9 @@ import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
 import { backoffMs } from "../foundation/retry.ts";
 
+/** Last lines of a program that an error about its start shows. */
+const maxShownStartLines = 8;
+
 interface RestartingOptions<Live> {
   /** What it is, for messages. */
   name: string;
@@ -28,7 +31,7 @@ export class EndedEarly extends SluiceError {
 
 /** What a process wrote last, to stand behind what became of it. */
 export function afterWriting(lines: readonly string[]): string {
-  const tail = lines.slice(-limits.maxShownStartLines).join("\n  ");
+  const tail = lines.slice(-maxShownStartLines).join("\n  ");
   return tail === "" ? "" : `, after writing\n  ${tail}`;
 }
 

@@ -19,8 +19,6 @@ export const limits = Object.freeze({
   maxSourceAttempts: 6,
   /** Files in a row that no server of their kind gives: then it is not the rows that are wrong. */
   maxUnreachedFiles: 16,
-  /** Servers and buckets of which it is kept that they answered. */
-  maxKnownPlaces: 1000,
   /** Largest page of a listing that a hub answers with. */
   maxListingBytes: 64 * 1024 * 1024,
   /** Longest header of a file of comma- or tab-separated values. */
@@ -51,20 +49,10 @@ export const limits = Object.freeze({
   maxStructFields: 1000,
   /** … as are objects and lists deeper than this. */
   maxColumnDepth: 32,
-  /** Workers that `plan --advise` proposes at most, and the longest shards. */
-  maxAdvisedWorkers: 256,
-  maxAdvisedShardMs: 600_000,
-  /** A longer shard is warned of: too much to lose, and to wait for at the end. */
-  maxLikedShardMs: 1_800_000,
-  /** What a shard is reckoned to cost beside its rows, on a disk and in an object store. */
-  shardOverheadMs: 100,
-  storeShardOverheadMs: 1000,
   /** Files that an input is cut into. */
   maxChunks: 100_000,
   /** Rows of one shard when the planner chooses. */
   maxShardRows: 50_000,
-  /** A file of tasks up to this is written, and read, as a whole. */
-  maxWholeTasksBytes: 1024 * 1024,
   /** Largest job file. */
   maxJobFileBytes: 4 * 1024 * 1024,
   /** Words and signs of YAML in it, the breaks of lines and their indentations among them. */
@@ -79,17 +67,10 @@ export const limits = Object.freeze({
   maxPlanBytes: 1024 * 1024,
   /** A commit record stays small enough that stores answer a lost race cleanly. */
   maxCommitBytes: 64 * 1024,
-  /** A longer row is not held while it is asked, but read once more for the part. */
-  maxHeldRowChars: 16 * 1024,
   /** Rows read ahead of the engine, a task. */
   maxReadAheadRows: 1000,
-  /** Answers that a worker keeps for requests that are the same, and their characters. */
-  maxReusedAnswers: 50_000,
-  maxReusedAnswerChars: 32 * 1024 * 1024,
   /** Largest cache of answers when nothing is said. */
   maxCacheBytes: 1024 * 1024 * 1024,
-  /** Rows and prompts that are held while they are sorted by prefix, a task. */
-  maxOrderedBytes: 64 * 1024 * 1024,
   /** Rows of a batch of an engine that computes fixed batches, when nothing is said. */
   defaultMaxBatchRows: 32,
   /** Requests that may wait for a batch: no run has so many, but callers from outside might. */
@@ -98,31 +79,14 @@ export const limits = Object.freeze({
   predictorNativeCalls: 4,
   /** Rows to which an automatic size of batches may grow. */
   maxAutoBatchRows: 1024,
-  /** Batches by which a size is judged. */
-  measuredBatches: 3,
-  /** Batches, and rows of them, that are looked at for requests of one length. */
+  /** Batches that are looked at for requests of one length. */
   lookAheadBatches: 8,
-  maxLookAheadRows: 4096,
-  /** Rows of a batch of a stage, and its characters, where nothing is said of its size. */
+  /** Rows of a batch of a stage, where nothing is said of its size. */
   defaultStageRows: 256,
-  defaultStageChars: 4 * 1024 * 1024,
-  /** Characters of rows that a shuffle holds. */
-  maxShuffleChars: 64 * 1024 * 1024,
-  /** Characters of rows that are in a pipeline at once, between all its stages. */
-  maxPipelineChars: 64 * 1024 * 1024,
-  /** Bytes of rows read ahead of the engine, a task. */
-  maxReadAheadBytes: 32 * 1024 * 1024,
-  /**
-   * Characters of prompts that an engine makes tokens of at a time, ahead of asking: few enough
-   * that what it computes need not wait.
-   */
-  maxTokenizedChars: 32 * 1024,
   /** Open tasks whose journals a stop looks into, for its counts. */
   maxCountedTasks: 10_000,
   /** Tasks that one worker holds open at once. */
   maxOpenTasks: 64,
-  /** Longest time to open a task for which rows are kept waiting, in tasks not begun. */
-  maxOpenTaskMs: 5000,
   /** Such tasks; each takes 20 MB where rows are short, and a second one little of the time. */
   maxTasksAhead: 1,
   /**
@@ -145,8 +109,6 @@ export const limits = Object.freeze({
   maxSlotSourceWords: 1024,
   /** Its characters. */
   maxSlotSourceChars: 256 * 1024,
-  /** Characters that are looked at while an answer is cut into its slots. */
-  maxCutChars: 16 * 1024 * 1024,
   /** Longest template: one that is longer fits into no plan. */
   maxTemplateSourceChars: 1024 * 1024,
   /** Expressions and blocks of a template within one another. */
@@ -164,10 +126,6 @@ export const limits = Object.freeze({
   maxTemplateDigits: 10_000,
   /** Time that patterns of a job may take to match an answer, a row or a text to copy from. */
   maxPatternMs: 1000,
-  /** Spans that fields of a schema may copy, sent to a server as its `enum`; more are not sent. */
-  maxEnumeratedSpans: 500,
-  /** Whole numbers between two bounds that a grammar names one by one. */
-  maxEnumeratedIntegers: 256,
   /** Schemas within a `schema`, the references to its own parts among them. */
   maxSchemaParts: 5000,
   /** How deep they lie within one another, and how many references follow on one another. */
@@ -180,16 +138,6 @@ export const limits = Object.freeze({
   maxAnswerElements: 1000,
   /** Objects and arrays within one another, in an answer that may be any JSON object. */
   maxFreeAnswerDepth: 8,
-  /** Forms of answers that lines of a batch ask for, kept compiled. */
-  maxResponseForms: 64,
-  /** Problems of a structured answer that the model is told at once. */
-  maxShownProblems: 5,
-  /** The journal's buffer is written when it holds this much … */
-  maxJournalBufferBytes: 64 * 1024,
-  /** … or is this old. */
-  maxJournalBufferMs: 2,
-  /** The journal is forced to disk at least this often while rows finish. */
-  journalSyncIntervalMs: 1000,
   /** Tries of one request, the first included. */
   maxAttempts: 3,
   /** First and longest wait between two tries of a request. */
@@ -199,9 +147,8 @@ export const limits = Object.freeze({
   maxRetryAfterMs: 600_000,
   /** … and longest that it may ask all requests to wait, before one of them tries it again. */
   maxEndpointPauseMs: 60_000,
-  /** How long an endpoint that never answered is waited for, and between two looks at it. */
+  /** How long an endpoint that never answered is waited for. */
   firstAnswerMs: 10_000,
-  firstContactIntervalMs: 500,
   /** How long an endpoint may be down before the run gives up, resumable. */
   maxEndpointDownMs: 600_000,
   /** Time one request may take. */
@@ -210,39 +157,18 @@ export const limits = Object.freeze({
   maxResponseBytes: 64 * 1024 * 1024,
   /** Objects and lists within one another in what an answer calls. */
   maxReplyDepth: 64,
-  /** Bytes of answer bodies that an engine holds while they come; beyond it one at a time comes. */
-  maxReplyBytesInFlight: 128 * 1024 * 1024,
   /** Servers of one model, and how much more one may be given than another. */
   maxEndpoints: 256,
   maxEndpointWeight: 1000,
   /** Requests at once that a job may send to one server. */
   maxInFlight: 4096,
-  /** Requests that wait for each of several servers, so that it is sent what suits it. */
-  maxWaitingForEndpoint: 16,
-  /** Times that the first of those that wait is passed by others. */
-  maxPasses: 64,
-  /** Failures in a row by which one of several servers counts as ill. */
-  maxEndpointFailures: 5,
   /** Texts of one request for vectors: most that a job may set, and when nothing is said. */
   maxEmbeddedTexts: 2048,
   defaultEmbeddedTexts: 32,
-  /** Requests for vectors at once to one server, where nothing is said. */
-  defaultEmbeddingRequests: 8,
   /** Largest file that is sent to be transcribed. */
   maxTranscribedBytes: 1024 * 1024 * 1024,
   /** Largest image that a chat shows: it stands in the request's text. */
   maxImageBytes: 20 * 1024 * 1024,
-  /** Requests at once to one server where that is found out: at first, and at most. */
-  startInFlight: 16,
-  maxFoundInFlight: 2048,
-  /** Between two looks at the load of a server that tells it. */
-  loadPollIntervalMs: 1000,
-  /** Looks in a row without a figure after which it is not looked for any more. */
-  maxLoadMisses: 3,
-  /** Longest wait of a request that an endpoint refused while it answered others. */
-  maxMomentaryWaitMs: 1000,
-  /** Time over which requests are let in again after an endpoint asked to be left alone. */
-  releaseMs: 2000,
   /** Extra tries of a task after its worker died. */
   maxTaskRetries: 3,
   /** Times a row may kill its engine alone before it is given up. */
@@ -253,52 +179,26 @@ export const limits = Object.freeze({
   maxEngineDeaths: 16,
   /** Lines of a host's output that are kept to explain its death. */
   maxHostOutputLines: 40,
-  /** Characters of a line of a program of engine `command` that are kept. */
-  maxProgramLineChars: 1000,
-  /** Lines on its stdout beside the protocol that the log shows. */
-  maxStrayLines: 20,
-  /** Last lines of a program that an error about its start shows. */
-  maxShownStartLines: 8,
   /** How long the output of an ended host is waited for. */
   maxHostOutputWaitMs: 500,
   /** Time a managed server may take until it answers (it may fetch its model) … */
   serverLoadTimeoutMs: 1_800_000,
   /** … and the most that a job may allow. */
   maxServerLoadTimeoutMs: 86_400_000,
-  /** Between two looks at a server that is loading … */
-  serverHealthIntervalMs: 200,
-  /** … and the time that one may take. */
+  /** Time that one look at a server may take while it loads. */
   serverHealthTimeoutMs: 5000,
-  /** Between two lines of progress of a server that is loading. */
-  serverProgressIntervalMs: 5000,
-  /** Ports tried in a row for a managed server, where others take them first. */
-  maxServerPorts: 5,
   /** Time a managed server gets to leave; less than its worker gets. */
   serverStopGraceMs: 5000,
-  /** How long the end of a server that no longer answers is waited for, before it is ended. */
-  serverEndNoticeMs: 5000,
-  /** Characters of a line of a managed server that are kept. */
-  maxServerLineChars: 1000,
-  /** Characters of what a managed server says of itself. */
-  maxServerReplyChars: 4 * 1024 * 1024,
   /** Longest a worker may take to get ready (a model may have to be loaded). */
   workerReadyTimeoutMs: 600_000,
   /** Time a worker gets to flush and leave. */
   stopGraceMs: 10_000,
   /** The same of what is asked once its coordinator is gone: all has ended 10 s after that. */
   orphanGraceMs: 5000,
-  /** Time an engine host gets to leave that still computes. */
-  busyHostGraceMs: 1000,
   /** A ready worker that says nothing for this long hangs, and is ended. */
   maxWorkerSilenceMs: 60_000,
   /** Time that the prompt of a suspected row may take, and the reading of its answer. */
   maxSuspectComputeMs: 10_000,
-  /** Rows that a worker may announce at once before it asks them. */
-  maxAnnouncedRows: 1024,
-  /** Ranges of rows in one such announcement; beyond it, all between the first and the last. */
-  maxAnnouncedRanges: 1024,
-  /** Between two looks of a static worker at the failed rows of the others, at least. */
-  budgetLookIntervalMs: 10_000,
   /** Between two task-progress messages of a task … */
   progressIntervalMs: 500,
   /** … and between two run-progress events. */
@@ -309,10 +209,6 @@ export const limits = Object.freeze({
   coordinatorWatchMs: 10_000,
   /** One message between processes. */
   maxMessageBytes: 64 * 1024 * 1024,
-  /** The race by which a store is probed: rounds, those of an object store, creators a round. */
-  probeRounds: 5,
-  storeProbeRounds: 12,
-  probeCreators: 20,
   /** What was being written and has not changed for this long belongs to a dead process. */
   staleLeftoverMs: 3_600_000,
   /** Tries of one request to an object store, the first included. */
@@ -326,14 +222,10 @@ export const limits = Object.freeze({
   maxSegmentAgeMs: 30_000,
   /** Largest object, or part, that a store copies in one request. */
   maxStoreCopyBytes: 5 * 1024 * 1024 * 1024,
-  /** Reads of a record after an unclear create. */
-  maxReadBacks: 5,
   /** Time a mirror of models gets to take a connection, before the next one is tried. */
   modelConnectTimeoutMs: 5000,
   /** Time a download may stand still. */
   modelStallTimeoutMs: 30_000,
-  /** Bytes of a body that are taken before who reads it is waited for. */
-  maxBodyBufferBytes: 16 * 1024 * 1024,
   /** Redirects followed for one file of a model. */
   maxRedirects: 10,
   /** Connections of one download that may break without a byte gained. */
@@ -342,20 +234,10 @@ export const limits = Object.freeze({
   maxModelHeaderBytes: 256 * 1024 * 1024,
   /** Time pip or npm may take to fetch a package. */
   packageFetchTimeoutMs: 1_800_000,
-  /** A lock file's holder touches it this often … */
-  fileLockTouchMs: 2000,
-  /** … and one that stood still this long belongs to a dead process. */
-  fileLockStaleMs: 10_000,
-  /** Between two looks at a lock file that another process holds. */
-  fileLockPollMs: 200,
   /** Time the GPU driver's program may take to list the devices. */
   deviceListTimeoutMs: 10_000,
   /** Output of a child program that is kept, a stream. */
   maxCommandOutputBytes: 64 * 1024,
-  /** Rows that a prompt is tried on before a run is planned: a few first … */
-  fewRowsLookedAt: 8,
-  /** … and so many before a prompt that fits none of them is refused. */
+  /** Rows that a prompt is tried on before one that fits none of them is refused. */
   maxRowsLookedAt: 1000,
-  /** Rows that were stopped for what they cost after which a prompt is refused. */
-  maxCostlyRowsLookedAt: 2,
 });

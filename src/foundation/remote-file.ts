@@ -4,6 +4,9 @@ import { connectorWithoutInterim } from "./interim-replies.ts";
 import { limits } from "./limits.ts";
 import { tunnelOptions } from "./proxy-tunnel.ts";
 
+/** Bytes of a body that are taken before who reads it is waited for. */
+const maxBodyBufferBytes = 16 * 1024 * 1024;
+
 /** A file on a server, as the server answered for it. */
 export interface RemoteAnswer {
   status: number;
@@ -80,7 +83,7 @@ export async function askRemote(
     const headers: Record<string, string> = { "accept-encoding": "identity", ...query.headers };
     if (query.token !== undefined && isFirstHost) headers.authorization = `Bearer ${query.token}`;
     const answer = await request(url, {
-      ...{ method: "GET", headers, signal, highWaterMark: limits.maxBodyBufferBytes },
+      ...{ method: "GET", headers, signal, highWaterMark: maxBodyBufferBytes },
       dispatcher: typeof dispatcher === "function" ? dispatcher(url) : dispatcher,
     });
     if (isFirstHost) linked = { ...linked, ...linkedFile(answer.headers) };

@@ -1,5 +1,4 @@
 import type { Slot, SlottedLine } from "../foundation/inference.ts";
-import { limits } from "../foundation/limits.ts";
 import {
   findSpan,
   isOrElse,
@@ -10,6 +9,9 @@ import {
 } from "../foundation/spans.ts";
 import { matching } from "../foundation/time-limit.ts";
 import { parseLineTemplate } from "./line-template.ts";
+
+/** Characters that are looked at while an answer is cut into its slots. */
+const maxCutChars = 16 * 1024 * 1024;
 
 export { candidateSpans } from "../foundation/spans.ts";
 
@@ -44,7 +46,7 @@ function parseLine(asked: SlottedLine, text: string): ParsedLine {
   const lines = asked.line.includes("\n") ? [text] : text.split("\n");
   let problem: string | undefined;
   const longest = longestLine(asked);
-  const effort = { chars: limits.maxCutChars };
+  const effort = { chars: maxCutChars };
   for (const line of lines) {
     const cleaned = cleanLine(line);
     if (cleaned.length > longest) continue;

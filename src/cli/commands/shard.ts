@@ -5,7 +5,6 @@ import { silentLogger } from "../../foundation/logger.ts";
 import { nearest } from "../../foundation/suggest.ts";
 import type { ChunkSize } from "../../run/chunks/chunk-rows.ts";
 import type { ChunksProgress, WrittenChunks } from "../../run/chunks/write-chunks.ts";
-import { leftOutNotice } from "../../run/plan/notices.ts";
 import { counted, grouped } from "../../terminal/quantities.ts";
 import { type CliIo, write } from "../io.ts";
 import { withStoreFlags } from "../store-flags.ts";
@@ -85,7 +84,7 @@ async function shard(inputs: readonly string[], flags: ShardFlags, io: CliIo): P
     },
     runDependencies(io, silentLogger),
   );
-  for (const line of notesOf(found)) io.stderr.write(`${line}\n`);
+  for (const line of await notesOf(found)) io.stderr.write(`${line}\n`);
   await write(io, `${JSON.stringify(found)}\n`);
 }
 
@@ -139,12 +138,15 @@ function progressTo({ stderr, clock, isTerminal }: CliIo): (progress: ChunksProg
   };
 }
 
-function notesOf(found: WrittenChunks): string[] {
+async function notesOf(found: WrittenChunks): Promise<string[]> {
   const { chunks, rows, smallestRows, largestRows, emptyChunks, workers, output } = found;
   if (!found.isNew) return [`these chunks are in ${output} already`];
   const sizes = smallestRows === largestRows ? `of ${rowsText(largestRows)}` : sizesText(found);
   const lines = [`${counted(rows, "row")} in ${counted(chunks, "chunk")} ${sizes}: ${output}`];
-  if (found.leftOutResults > 0) lines.push(`note: ${leftOutNotice(found.leftOutResults)}`);
+  if (found.leftOutResults > 0) {
+    const { leftOutNotice } = await import("../../run/plan/notices.ts");
+    lines.push(`note: ${leftOutNotice(found.leftOutResults)}`);
+  }
   if (emptyChunks > 0) {
     lines.push(
       `note: ${counted(emptyChunks, "chunk")} without a row: there are fewer rows than chunks`,

@@ -1,6 +1,12 @@
 import { limits } from "../../foundation/limits.ts";
 import { type BatchBounds, type BatchCost, batchCost } from "./next-batch.ts";
 
+/** Rows that are looked at for requests of one length. */
+export const maxLookAheadRows = 4096;
+
+/** Batches by which a size is judged. */
+export const measuredBatches = 3;
+
 /** How much more rows a second a doubled batch must give, or half its rows are enough. */
 const leastGain = 1.05;
 
@@ -67,7 +73,7 @@ export class BatchSize {
   #previousRate = 0;
   #bestRate = 0;
   /** Batches of the present size that are still to be measured. */
-  #toMeasure: number = limits.measuredBatches;
+  #toMeasure: number = measuredBatches;
 
   constructor(given: BatchLimits) {
     const { maxBatchRows, mostRows = Number.POSITIVE_INFINITY } = given;
@@ -97,7 +103,7 @@ export class BatchSize {
       maxRows,
       maxChars: least(this.#maxChars, "maxChars"),
       maxTokens: least(this.#maxTokens, "maxTokens"),
-      lookAheadRows: Math.min(lookAheadRows, limits.maxLookAheadRows),
+      lookAheadRows: Math.min(lookAheadRows, maxLookAheadRows),
     };
   }
 
@@ -116,7 +122,7 @@ export class BatchSize {
     }
     this.#previousRate = this.#bestRate;
     this.#bestRate = 0;
-    this.#toMeasure = limits.measuredBatches;
+    this.#toMeasure = measuredBatches;
     this.#maxRows = Math.min(this.#maxRows * 2, this.#ceilingRows);
   }
 

@@ -21,6 +21,12 @@ import {
   readProgramLine,
 } from "./protocol.ts";
 
+/** Characters of a line of the program that are kept. */
+const maxProgramLineChars = 1000;
+
+/** Lines on its stdout beside the protocol that the log shows. */
+const maxStrayLines = 20;
+
 /** Which program, and how it is started. */
 export interface ProgramOptions {
   command: string;
@@ -171,11 +177,11 @@ export class RunningProgram {
   }
 
   #onStray(line: string): void {
-    const shown = this.#redact(line).slice(0, limits.maxProgramLineChars);
+    const shown = this.#redact(line).slice(0, maxProgramLineChars);
     this.#keep(shown);
     this.#strayLines++;
-    if (this.#strayLines > limits.maxStrayLines) return;
-    const isLast = this.#strayLines === limits.maxStrayLines;
+    if (this.#strayLines > maxStrayLines) return;
+    const isLast = this.#strayLines === maxStrayLines;
     const more = isLast ? " (further ones are not shown)" : "";
     this.#context.logger.log(
       "warn",
@@ -184,7 +190,7 @@ export class RunningProgram {
   }
 
   #keep(line: string): void {
-    this.#lines.push(line.slice(0, limits.maxProgramLineChars));
+    this.#lines.push(line.slice(0, maxProgramLineChars));
     if (this.#lines.length > limits.maxHostOutputLines) this.#lines.shift();
   }
 

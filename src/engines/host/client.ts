@@ -15,6 +15,9 @@ import {
   type ToHost,
 } from "./protocol.ts";
 
+/** Time an engine host gets to leave that still computes. */
+const busyHostGraceMs = 1000;
+
 /** Which engine to host, and how. */
 export interface HostedEngineOptions {
   kind: HostedKind;
@@ -163,7 +166,7 @@ class HostedEngineClient implements HostedClient {
   async close(): Promise<void> {
     const ended = this.#lives.close();
     // Whoever did not answer while it was waited for may never do.
-    const graceMs = this.#held.size > 0 ? limits.busyHostGraceMs : limits.stopGraceMs;
+    const graceMs = this.#held.size > 0 ? busyHostGraceMs : limits.stopGraceMs;
     this.#rejectAll(this.#lives.closing.reason);
     const host = await ended;
     if (host === undefined) return;

@@ -1,10 +1,12 @@
 import { type Clock, sleep } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { limits } from "../../foundation/limits.ts";
 import type { Engine } from "../engine.ts";
 import type { ServerClient } from "./server-client.ts";
 import type { ServerFacts } from "./server-launch.ts";
 import type { ServerProcess } from "./server-process.ts";
+
+/** How long the end of a server that no longer answers is waited for, before it is ended. */
+const serverEndNoticeMs = 5000;
 
 /** What a server that died may seem to be, to one of its requests. */
 const symptoms = new Set([
@@ -75,7 +77,7 @@ export class LiveServer {
   async #examine(): Promise<void> {
     if ((await this.#client.health()) !== "ill") return;
     const waiting = new AbortController();
-    const patience = sleep(this.#clock, limits.serverEndNoticeMs, waiting.signal).catch(() => {});
+    const patience = sleep(this.#clock, serverEndNoticeMs, waiting.signal).catch(() => {});
     await Promise.race([this.process.ended, patience]);
     waiting.abort();
     this.process.kill();

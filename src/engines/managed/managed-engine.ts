@@ -1,6 +1,5 @@
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
-import { limits } from "../../foundation/limits.ts";
 import type { Spawn } from "../../foundation/subprocess.ts";
 import type { Engine, EngineContext } from "../engine.ts";
 import { Restarting } from "../restarting.ts";
@@ -11,6 +10,9 @@ import { ServerEndedEarly, untilReady } from "./readiness.ts";
 import { ServerClient } from "./server-client.ts";
 import type { ServerFacts, ServerLaunch } from "./server-launch.ts";
 import { startServerProcess } from "./server-process.ts";
+
+/** Ports tried in a row for a managed server, where others take them first. */
+const maxServerPorts = 5;
 
 /** Where a server answers, and what it said of itself. */
 export interface ServerAddress {
@@ -102,7 +104,7 @@ class ManagedEngine implements Engine {
         return await this.#startAt(await (this.#options.choosePort ?? freePort)());
       } catch (error) {
         const isTaken = error instanceof ServerEndedEarly && error.isPortTaken;
-        if (!isTaken || ports >= limits.maxServerPorts) throw error;
+        if (!isTaken || ports >= maxServerPorts) throw error;
       }
     }
   }

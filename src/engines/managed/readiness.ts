@@ -1,11 +1,16 @@
 import { type Clock, sleep } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import { EndedEarly } from "../restarting.ts";
 import type { ServerClient } from "./server-client.ts";
 import type { ServerFacts, ServerLaunch } from "./server-launch.ts";
 import type { ServerProcess } from "./server-process.ts";
+
+/** Between two looks at a server that is loading. */
+const serverHealthIntervalMs = 200;
+
+/** Between two lines of progress of a server that is loading. */
+const serverProgressIntervalMs = 5000;
 
 /** A server that was started and does not answer yet. */
 export interface LoadingServer {
@@ -59,10 +64,10 @@ export async function untilReady(server: LoadingServer): Promise<ServerFacts> {
       const hint = "raise model.loadTimeoutMs, or look at its last line";
       throw new SluiceError("ENGINE_START_FAILED", detail, { hint });
     }
-    if (nowMs - shownMs >= limits.serverProgressIntervalMs) {
+    if (nowMs - shownMs >= serverProgressIntervalMs) {
       shownMs = nowMs;
       logger.log("info", `${launch.name} is loading, ${seconds} s: ${line}`);
     }
-    await sleep(clock, limits.serverHealthIntervalMs, signal);
+    await sleep(clock, serverHealthIntervalMs, signal);
   }
 }

@@ -2,6 +2,9 @@ import { Agent, request } from "node:http";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 
+/** Characters of what a managed server says of itself. */
+const maxServerReplyChars = 4 * 1024 * 1024;
+
 /** Asks a server on this machine about itself. */
 export class ServerClient {
   readonly #origin: string;
@@ -50,7 +53,7 @@ export class ServerClient {
         let text = "";
         response.setEncoding("utf8");
         response.on("data", (chunk: string) => {
-          text = (text + chunk).slice(-limits.maxServerReplyChars);
+          text = (text + chunk).slice(-maxServerReplyChars);
         });
         response.on("error", reject);
         response.on("end", () => resolve({ status: response.statusCode, text }));

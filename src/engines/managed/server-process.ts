@@ -5,6 +5,9 @@ import { type LeashEnd, startLeashed } from "../../foundation/leashed-process.ts
 import { limits } from "../../foundation/limits.ts";
 import type { Spawn } from "../../foundation/subprocess.ts";
 
+/** Characters of a line of a managed server that are kept. */
+export const maxServerLineChars = 1000;
+
 /** How a server is started. */
 export interface ServerProcessOptions {
   /** The program and its arguments. */
@@ -40,7 +43,7 @@ export function startServerProcess(options: ServerProcessOptions): ServerProcess
   const lines: string[] = [];
   const keep = (line: string) => {
     // Redacted before it is cut: half a secret would not be found.
-    lines.push(redact(line).slice(0, limits.maxServerLineChars));
+    lines.push(redact(line).slice(0, maxServerLineChars));
     if (lines.length > limits.maxHostOutputLines) lines.shift();
   };
   readLines(child.stdout, keep);

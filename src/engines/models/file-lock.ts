@@ -3,9 +3,17 @@ import { dirname } from "node:path";
 import { type Clock, sleep } from "../../foundation/clock.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { jsonObjectIn } from "../../foundation/json.ts";
-import { limits } from "../../foundation/limits.ts";
 import type { Random } from "../../foundation/random.ts";
 import { isProcessGone, processMark } from "./process-mark.ts";
+
+/** The holder of a lock file touches it this often. */
+const fileLockTouchMs = 2000;
+
+/** A lock file that stood still this long belongs to a dead process. */
+const fileLockStaleMs = 10_000;
+
+/** Between two looks at a lock file that another process holds. */
+const fileLockPollMs = 200;
 
 /** What a lock needs to tell a living holder from a dead one. */
 export interface FileLockContext {
@@ -19,9 +27,9 @@ export interface FileLockContext {
 /**
  * Runs `action` while this process alone holds the lock file `path`; others wait for their turn.
  *
- * The holder touches the file every `limits.fileLockTouchMs`. A holder on the same machine that is
+ * The holder touches the file every `fileLockTouchMs`. A holder on the same machine that is
  * gone is noticed at once (Linux), any other by a file that stands still for
- * `limits.fileLockStaleMs` of the waiting process's own clock, so that two machines on one file
+ * `fileLockStaleMs` of the waiting process's own clock, so that two machines on one file
  * system never compare clocks. The lock only saves work: whoever uses it still publishes by an
  * atomic rename.
  */
@@ -57,14 +65,14 @@ async function acquire(path: string, content: string, context: FileLockContext):
       seen = state;
       seenAtMs = clock.monotonic();
     }
-    const stoodStill = clock.monotonic() - seenAtMs >= limits.fileLockStaleMs;
+    const stoodStill = clock.monotonic() - seenAtMs >= fileLockStaleMs;
     if (stoodStill || (await isHolderGone(state.content))) {
       await breakLock(path, state.content, sortableId(clock, context.random));
       continue;
     }
     if (!waited) context.onWait?.();
     waited = true;
-    await sleep(clock, limits.fileLockPollMs, signal);
+    await sleep(clock, fileLockPollMs, signal);
   }
 }
 
@@ -117,7 +125,7 @@ async function breakLock(path: string, content: string, id: string): Promise<voi
 function keepTouching(path: string, clock: Clock): () => void {
   let stop = () => {};
   const again = () => {
-    stop = clock.schedule(limits.fileLockTouchMs, () => {
+    stop = clock.schedule(fileLockTouchMs, () => {
       const seconds = clock.now() / 1000;
       // A lock that someone broke is gone: the work goes on, its rename decides.
       utimes(path, seconds, seconds).catch(() => {});

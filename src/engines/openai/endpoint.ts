@@ -16,6 +16,12 @@ import { type RoutedEndpoint, textHash } from "./routing/router.ts";
 import { basicCredentials, type HttpReply, Transport, TransportError } from "./transport.ts";
 import { isOpenaiItself } from "./unsupported.ts";
 
+/** Failures in a row by which one of several servers counts as ill. */
+const maxEndpointFailures = 5;
+
+/** Longest wait of a request that an endpoint refused while it answered others. */
+const maxMomentaryWaitMs = 1000;
+
 /** What came of asking an endpoint. */
 export type Outcome<T> =
   | { of: "answer"; value: T }
@@ -221,7 +227,7 @@ export class Endpoint implements RoutedEndpoint {
     const isMomentary = !lease.isProbe && !this.breaker.isPaused && this.pace.isAnswering;
     if (isMomentary) {
       lease.admission.end(end);
-      const waitMs = Math.min(retryAfterMs, limits.maxMomentaryWaitMs);
+      const waitMs = Math.min(retryAfterMs, maxMomentaryWaitMs);
       return { of: "endpoint", down: undefined, waitMs };
     }
     const paused = this.#pause(failure.failure, lease, end);
@@ -241,7 +247,7 @@ export class Endpoint implements RoutedEndpoint {
   #failed(error: SluiceError, lease: Lease, end: AdmissionEnd): Outcome<never> {
     const isOwnFault = endpointFaults.has(error.code);
     this.#failuresInARow = isOwnFault ? this.#failuresInARow + 1 : 0;
-    const isIll = lease.isProbe || this.#failuresInARow >= limits.maxEndpointFailures;
+    const isIll = lease.isProbe || this.#failuresInARow >= maxEndpointFailures;
     // The last one is asked on, for the fault may be the requests'.
     if (isOwnFault && isIll && this.#context.beside.isOtherOpen(this)) {
       return this.#pause({ message: error.message }, lease, end);

@@ -16,6 +16,9 @@ import { withStructureHint } from "./structured-output.ts";
 import { transcriptionCall } from "./transcription.ts";
 import { EmbeddingModel, type EmbeddingRequest } from "./vectors.ts";
 
+/** Requests for vectors at once to one server, where nothing is said. */
+const defaultEmbeddingRequests = 8;
+
 type Answered = Omit<InferenceResponse, "seconds">;
 
 /**
@@ -134,7 +137,7 @@ class OpenaiEngine implements Engine {
     const { name, extraBody, maxInFlight } = this.#options;
     const { maxBatchRows = limits.defaultEmbeddedTexts } = this.#options;
     const fields = bodyFields(name, extraBody as JsonObject | undefined);
-    const atOnce = (maxInFlight ?? limits.defaultEmbeddingRequests) * this.#fleet.left.length;
+    const atOnce = (maxInFlight ?? defaultEmbeddingRequests) * this.#fleet.left.length;
     const models = Array.from({ length: atOnce }, () => new EmbeddingModel(this.#asker, fields));
     return batched(models, { maxBatchRows }, this.#context);
   }

@@ -13,6 +13,9 @@ import { type EndpointOptions, endpointsOf, type OpenaiModelOptions } from "./op
 import { type HttpReply, Transport, TransportError } from "./transport.ts";
 import { isOpenaiItself } from "./unsupported.ts";
 
+/** Between two looks at an endpoint that has not answered yet. */
+const firstContactIntervalMs = 500;
+
 /** Names in the hint of an unknown model, at most. */
 const maxShownNames = 5;
 
@@ -130,7 +133,7 @@ class FirstContact {
           const fields = { endpoint: this.address, reason };
           logger.log("warn", `no answer yet, trying for ${firstAnswerMs / 1000} s`, fields);
         }
-        await sleep(clock, Math.min(limits.firstContactIntervalMs, leftMs), this.#signal);
+        await sleep(clock, Math.min(firstContactIntervalMs, leftMs), this.#signal);
       }
     }
   }

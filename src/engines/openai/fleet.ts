@@ -1,5 +1,4 @@
 import type { SluiceError } from "../../foundation/errors.ts";
-import { limits } from "../../foundation/limits.ts";
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import type { EngineContext } from "../engine.ts";
 import { apiKey } from "./api-key.ts";
@@ -8,6 +7,12 @@ import { Endpoint, type EndpointsBeside, type Lease, shownAddress } from "./endp
 import { type EndpointOptions, endpointsOf, type OpenaiModelOptions } from "./options.ts";
 import { ReplyBudget } from "./reply-budget.ts";
 import { holderOf, leastLoaded } from "./routing/router.ts";
+
+/** Requests that wait for each of several servers, so that it is sent what suits it. */
+const maxWaitingForEndpoint = 16;
+
+/** Times that the first of those that wait is passed by others. */
+export const maxPasses = 64;
 
 /** What a request would have of the endpoint that it goes to. */
 export interface Wish {
@@ -22,7 +27,7 @@ export interface Wish {
 /**
  * The endpoints of an engine, and the line of requests for which none has room. When one has, the
  * first of the line gets it; others may pass it whose prefix is at that very endpoint, but only
- * `limits.maxPasses` times.
+ * `maxPasses` times.
  *
  * Source: Zaharia et al., "Delay scheduling", EuroSys 2010.
  */
@@ -79,7 +84,7 @@ export class Fleet implements EndpointsBeside {
   get capacity(): number {
     const { left } = this;
     const taken = left.reduce((sum, { pace }) => sum + pace.limit, this.#held.size);
-    return left.length > 1 ? taken + left.length * limits.maxWaitingForEndpoint : taken;
+    return left.length > 1 ? taken + left.length * maxWaitingForEndpoint : taken;
   }
 
   /** Endpoints that were not taken out. */
@@ -198,8 +203,8 @@ export class Fleet implements EndpointsBeside {
   #suitedOfLine(): [Waiter, Lease] | undefined {
     const open = this.#open;
     const hasRoom = open.some(({ pace }) => pace.inFlight < pace.limit);
-    if (!hasRoom || this.#passes >= limits.maxPasses) return undefined;
-    let left = open.length * limits.maxWaitingForEndpoint;
+    if (!hasRoom || this.#passes >= maxPasses) return undefined;
+    let left = open.length * maxWaitingForEndpoint;
     for (const waiter of this.#line) {
       if (left-- === 0) return undefined;
       const lease = leaseOfHolder(waiter.wish, open);

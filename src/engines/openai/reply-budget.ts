@@ -1,4 +1,5 @@
-import { limits } from "../../foundation/limits.ts";
+/** Bytes of answer bodies that an engine holds while they come; beyond it one at a time comes. */
+const maxReplyBytesInFlight = 128 * 1024 * 1024;
 
 /** A reply that is being received, and can be made to wait. */
 export interface Incoming {
@@ -17,7 +18,7 @@ export class ReplyBudget {
   readonly #waiting = new Set<Incoming>();
   #bytes = 0;
 
-  constructor(maxBytes: number = limits.maxReplyBytesInFlight) {
+  constructor(maxBytes: number = maxReplyBytesInFlight) {
     this.#maxBytes = maxBytes;
   }
 

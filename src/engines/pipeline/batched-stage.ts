@@ -10,6 +10,9 @@ import { rowChars } from "./row-chars.ts";
 import { type RowCall, type Stage, StageCounts } from "./stage.ts";
 import type { BatchFunction } from "./stage-code.ts";
 
+/** Characters of a batch of a stage, where nothing is said of its size. */
+export const defaultStageChars = 4 * 1024 * 1024;
+
 type Rows = readonly JsonObject[];
 
 /** One replica of a stage: a function here, or one in a process of its own. */
@@ -67,7 +70,7 @@ export class BatchedStage implements Stage {
     const models = replicas.map((replica) => this.#model(replica, context));
     const size =
       batchSize === undefined
-        ? { maxBatchRows: limits.defaultStageRows, maxBatchChars: limits.defaultStageChars }
+        ? { maxBatchRows: limits.defaultStageRows, maxBatchChars: defaultStageChars }
         : { maxBatchRows: batchSize, fillsBatches: true };
     // What a stage made is in memory already: to refuse it would free nothing, and lose rows.
     this.#batched = batched(models, { ...size, maxQueueSize: Number.POSITIVE_INFINITY }, context);

@@ -9,13 +9,15 @@ import {
   type Usage,
 } from "../../foundation/inference.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
-import { limits } from "../../foundation/limits.ts";
 import { fromWire, toWire } from "../../foundation/typed-json.ts";
 import type { Engine, EngineContext, StageState } from "../engine.ts";
 import { openStages } from "./open-stages.ts";
 import { type PipelineModelOptions, rowsTogether } from "./options.ts";
 import { rowChars } from "./row-chars.ts";
 import type { RowCall, Stage } from "./stage.ts";
+
+/** Characters of rows that are in a pipeline at once, between all its stages. */
+const maxPipelineChars = 64 * 1024 * 1024;
 
 /**
  * Opens a pipeline: stages that a row passes through, by which it becomes one row, several or none.
@@ -69,7 +71,7 @@ class PipelineEngine implements Engine {
   /** Enough rows to keep all stages at work at once, but no more than memory is good for. */
   get capacity(): number {
     const all = sumOf(this.#stages, ({ capacity }) => capacity);
-    const fitting = Math.floor(limits.maxPipelineChars / Math.max(1, this.#meanChars));
+    const fitting = Math.floor(maxPipelineChars / Math.max(1, this.#meanChars));
     // Batches that wait to be full must not hold all that may come.
     const least = 1 + sumOf(this.#stages, ({ heldRows }) => heldRows);
     const rows = Math.max(least, Math.min(all, fitting));

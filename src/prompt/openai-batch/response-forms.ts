@@ -1,10 +1,12 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type JsonObject } from "../../foundation/json.ts";
-import { limits } from "../../foundation/limits.ts";
 import type { AnswerForm } from "../answer-form.ts";
 import { anyObjectForm } from "../structure/any-object.ts";
 import { compileStructuredForm } from "../structure/structured-form.ts";
 import { invalid, missing, shown, unsupported } from "./request-faults.ts";
+
+/** Forms of answers that lines of a batch ask for, kept compiled. */
+const maxResponseForms = 64;
 
 const field = "body.response_format";
 
@@ -41,7 +43,7 @@ export class ResponseForms {
     const known = this.#byFormat.get(text);
     if (known) return known;
     const form = format === "json_object" ? anyObjectForm() : compiled(format.schema);
-    if (this.#byFormat.size >= limits.maxResponseForms) this.#byFormat.clear();
+    if (this.#byFormat.size >= maxResponseForms) this.#byFormat.clear();
     this.#byFormat.set(text, form);
     return form;
   }

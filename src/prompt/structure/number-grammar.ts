@@ -2,6 +2,9 @@ import type { GrammarNode } from "../../foundation/grammar.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { NumberShape } from "./shape.ts";
 
+/** Whole numbers between two bounds that a grammar names one by one. */
+export const maxEnumeratedIntegers = 256;
+
 /**
  * Numbers of a shape as they are written, without exponents. Whole numbers between near bounds are
  * named one by one; of others the sign and the count of digits follow from the bounds.
@@ -52,7 +55,7 @@ function boundsOf(shape: NumberShape): [low: number, high: number] {
 }
 
 function between(low: number, high: number, shape: NumberShape): GrammarNode | undefined {
-  if (!(high - low < limits.maxEnumeratedIntegers)) return undefined;
+  if (!(high - low < maxEnumeratedIntegers)) return undefined;
   const items: GrammarNode[] = [];
   for (let value = low; value <= high; value++) {
     if (fitsNumber(value, shape)) items.push({ kind: "text", text: `${value}` });

@@ -8,7 +8,6 @@ import type {
   Slot,
 } from "../../foundation/inference.ts";
 import type { JsonObject } from "../../foundation/json.ts";
-import { limits } from "../../foundation/limits.ts";
 import { candidateSpans } from "../../foundation/spans.ts";
 import { matching } from "../../foundation/time-limit.ts";
 import { type AnswerForm, sourceText } from "../answer-form.ts";
@@ -18,6 +17,12 @@ import { readSchema } from "./read-schema.ts";
 import { sentSchema } from "./sent-schema.ts";
 import type { CopyShape, Shapes } from "./shape.ts";
 import { constantsGrammar, shapeGrammar } from "./shape-grammar.ts";
+
+/** Spans that fields of a schema may copy, sent to a server as its `enum`; more are not sent. */
+export const maxEnumeratedSpans = 500;
+
+/** Problems of a structured answer that the model is told at once. */
+export const maxShownProblems = 5;
 
 /**
  * The form of answers that are JSON of a schema.
@@ -60,7 +65,7 @@ function copying(shapes: Shapes, grammar: Grammar, sources: readonly string[]): 
     const allowed = [shape.orElse, ...candidateSpans(slot)];
     copies.push(slot);
     rules[shape.key] = constantsGrammar(allowed);
-    if (enumerated + allowed.length > limits.maxEnumeratedSpans) continue;
+    if (enumerated + allowed.length > maxEnumeratedSpans) continue;
     enumerated += allowed.length;
     values.set(shape.key, allowed);
   }
@@ -88,8 +93,8 @@ function acceptOne(answer: Answer, shapes: Shapes, slots: ReadonlyMap<string, Sl
   const check = () => checkAnswer(json, shapes, slots);
   const { value, problems, spans } = matching(shapes.patterns, check);
   if (problems.length > 0) {
-    const shown = problems.slice(0, limits.maxShownProblems).join("; ");
-    const rest = problems.length - limits.maxShownProblems;
+    const shown = problems.slice(0, maxShownProblems).join("; ");
+    const rest = problems.length - maxShownProblems;
     throw new SluiceError("ANSWER_INVALID", rest > 0 ? `${shown}; and ${rest} more` : shown);
   }
   const kept = { ...answer, value: withDigits(value, answer) };

@@ -2,6 +2,21 @@ import { limits } from "../../foundation/limits.ts";
 import { type Interval, scaled } from "../bill/interval.ts";
 import type { Speed } from "./speed.ts";
 
+/** Most workers that are proposed. */
+export const maxAdvisedWorkers = 256;
+
+/** The longest shards that are proposed. */
+export const maxAdvisedShardMs = 600_000;
+
+/** A longer shard is warned of: too much to lose, and to wait for at the end. */
+const maxLikedShardMs = 1_800_000;
+
+/** Assumed cost of a shard beside its rows, in a run on a disk. */
+export const shardOverheadMs = 100;
+
+/** The same of a run in an object store. */
+const storeShardOverheadMs = 1000;
+
 /** What advice follows from. */
 export interface AdviceFacts {
   /** Rows to be asked. */
@@ -77,7 +92,7 @@ const mostDelay = 1.1;
  * takes at least its own time.
  */
 export function advise(facts: AdviceFacts): Advice {
-  const most = Math.max(1, Math.min(limits.maxAdvisedWorkers, facts.rows));
+  const most = Math.max(1, Math.min(maxAdvisedWorkers, facts.rows));
   const all = Array.from({ length: most }, (_, at) => optionOf(facts, at + 1));
   const { proposed, meetsDeadline } = chosen(all, facts);
   return {
@@ -154,7 +169,7 @@ function shardsOf(facts: AdviceFacts, workers: number): { shards: number; rowsPe
   // The end, at which half a shard is waited for, counts as a preemption at its time.
   const horizon = work === 0 ? 0 : 1 / (1 / work + 1 / preemptionEverySeconds);
   const best = Math.sqrt(2 * overheadOf(facts) * horizon);
-  const seconds = Math.min(best, limits.maxAdvisedShardMs / 1000);
+  const seconds = Math.min(best, maxAdvisedShardMs / 1000);
   const wanted = secondsPerRow === 0 ? share : Math.max(1, Math.round(seconds / secondsPerRow));
   const most = Math.max(1, Math.min(wanted, share, limits.maxShardRows));
   const rowsPerShard = Math.max(1, Math.ceil(share / Math.ceil(share / most)));
@@ -163,7 +178,7 @@ function shardsOf(facts: AdviceFacts, workers: number): { shards: number; rowsPe
 
 /** Seconds that a shard costs beside its rows. */
 function overheadOf({ journal }: AdviceFacts): number {
-  const overheadMs = journal === "store" ? limits.storeShardOverheadMs : limits.shardOverheadMs;
+  const overheadMs = journal === "store" ? storeShardOverheadMs : shardOverheadMs;
   return overheadMs / 1000;
 }
 
@@ -209,7 +224,7 @@ function warningsOf(
   const { preemptionEverySeconds = Infinity } = facts;
   const warnings: string[] = [];
   if (meetsDeadline === false) {
-    warnings.push(`no number of workers up to ${limits.maxAdvisedWorkers} meets the deadline`);
+    warnings.push(`no number of workers up to ${maxAdvisedWorkers} meets the deadline`);
   }
   if (isTooLong(shardSeconds)) {
     warnings.push("one shard takes more than 30 minutes, for a single row takes that long");
@@ -238,5 +253,5 @@ function warningsOf(
 
 /** True of a shard that is too long to be lost, or to be waited for at the end. */
 function isTooLong(shardSeconds: number): boolean {
-  return shardSeconds > limits.maxLikedShardMs / 1000;
+  return shardSeconds > maxLikedShardMs / 1000;
 }

@@ -1,8 +1,16 @@
 import type { Appender, Storage } from "../../data/storage/storage.ts";
 import type { Clock } from "../../foundation/clock.ts";
-import { limits } from "../../foundation/limits.ts";
 import { linesOf } from "../directory/lines.ts";
 import { type JournalLine, parseJournalLine } from "./journal-line.ts";
+
+/** The journal's buffer is written when it holds this much … */
+export const maxJournalBufferBytes = 64 * 1024;
+
+/** … or is this old. */
+export const maxJournalBufferMs = 2;
+
+/** The journal is forced to disk at least this often while rows finish. */
+export const journalSyncIntervalMs = 1000;
 
 /** Where an answer, or a whole line, stands in a journal. */
 export interface JournalPlace {
@@ -30,8 +38,8 @@ export interface JournalEntry {
 }
 
 /**
- * Appends an attempt's lines. A line is kept in memory for at most `limits.maxJournalBufferMs` or
- * `limits.maxJournalBufferBytes`; what a write returned for survives a killed process, what a sync
+ * Appends an attempt's lines. A line is kept in memory for at most `maxJournalBufferMs` or
+ * `maxJournalBufferBytes`; what a write returned for survives a killed process, what a sync
  * returned for survives a power loss.
  */
 export class JournalWriter {
@@ -77,7 +85,7 @@ export class JournalWriter {
 
   /** True while more is waiting to be written than is good to hold. */
   get congested(): boolean {
-    return this.#queuedBytes > limits.maxJournalBufferBytes * 16;
+    return this.#queuedBytes > maxJournalBufferBytes * 16;
   }
 
   /**
@@ -139,10 +147,10 @@ export class JournalWriter {
   }
 
   #afterPut(): void {
-    if (this.#pendingBytes >= limits.maxJournalBufferBytes) {
+    if (this.#pendingBytes >= maxJournalBufferBytes) {
       this.#startWrite();
     } else if (!this.#cancelTimer && !this.#writing) {
-      this.#cancelTimer = this.#clock.schedule(limits.maxJournalBufferMs, () => {
+      this.#cancelTimer = this.#clock.schedule(maxJournalBufferMs, () => {
         this.#cancelTimer = undefined;
         this.#startWrite();
       });
@@ -186,7 +194,7 @@ export class JournalWriter {
   /** Milliseconds until the file is to be forced to disk; infinite where nothing is to be. */
   #syncInMs(): number {
     if (!this.#isUnsynced) return Infinity;
-    return this.#lastSyncMs + limits.journalSyncIntervalMs - this.#clock.monotonic();
+    return this.#lastSyncMs + journalSyncIntervalMs - this.#clock.monotonic();
   }
 
   async #syncIfDue(): Promise<void> {

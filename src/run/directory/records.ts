@@ -1,6 +1,8 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
-import { limits } from "../../foundation/limits.ts";
+
+/** Reads of a record after an unclear create. */
+const maxReadBacks = 5;
 
 /** The record at `path`, or undefined where there is none. */
 export async function readJson<T>(
@@ -34,7 +36,7 @@ export function recordBytes(record: unknown): Buffer {
  * @param idOf reads the creator's id from a record.
  * @param bytesOf how it is written; default one line of JSON.
  * @returns the record that stands now, and whether it is ours.
- * @throws SluiceError of the storage when it stays unclear after `limits.maxReadBacks` tries.
+ * @throws SluiceError of the storage when it stays unclear after `maxReadBacks` tries.
  */
 export async function createOnce<T>(
   storage: Pick<Storage, "createIfAbsent" | "read">,
@@ -44,7 +46,7 @@ export async function createOnce<T>(
   bytesOf: (record: T) => Uint8Array = recordBytes,
 ): Promise<{ won: boolean; record: T }> {
   let failure: unknown;
-  for (let attempt = 0; attempt < limits.maxReadBacks; attempt++) {
+  for (let attempt = 0; attempt < maxReadBacks; attempt++) {
     try {
       const outcome = await storage.createIfAbsent(path, bytesOf(record));
       if (outcome === "created") return { won: true, record };

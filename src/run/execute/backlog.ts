@@ -1,5 +1,7 @@
 import type { Clock } from "../../foundation/clock.ts";
-import { limits } from "../../foundation/limits.ts";
+
+/** Longest time to open a task for which rows are kept waiting, in tasks not begun. */
+export const maxOpenTaskMs = 5000;
 
 /** Rows and time between two looks at how fast rows settle. */
 const rowsOfLook = 256;
@@ -43,7 +45,7 @@ export class Backlog {
   noteOpened(milliseconds: number): void {
     const kept = this.#openMs * openMsKept;
     const openMs = Math.max(milliseconds, kept + milliseconds * (1 - openMsKept));
-    this.#openMs = Math.min(openMs, limits.maxOpenTaskMs);
+    this.#openMs = Math.min(openMs, maxOpenTaskMs);
   }
 
   noteSettled(): void {

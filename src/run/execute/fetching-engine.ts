@@ -9,6 +9,9 @@ import type { JobSpec } from "../job/schema.ts";
 import { reachOf } from "../plan/asked-files.ts";
 import { WrappedEngine } from "./wrapped-engine.ts";
 
+/** Servers and buckets of which it is kept that they answered. */
+const maxKnownPlaces = 1000;
+
 type Copies = Pick<InputStores, "copy">;
 
 /**
@@ -87,7 +90,7 @@ class Availability {
     const place = placeOf(file);
     this.#known.delete(place);
     this.#known.add(place);
-    if (this.#known.size <= limits.maxKnownPlaces) return;
+    if (this.#known.size <= maxKnownPlaces) return;
     for (const oldest of this.#known) return void this.#known.delete(oldest);
   }
 

@@ -3,6 +3,9 @@ import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 
+/** Rows that were stopped for what they cost after which a prompt is refused. */
+const maxCostlyRowsLookedAt = 2;
+
 /** A row, and where it stands. */
 interface LookedAt {
   value: JsonObject;
@@ -27,7 +30,7 @@ export class FitWatch {
   /** True once so many rows failed, and none did not, that no more need to be looked at. */
   get isUnfit(): boolean {
     if (this.#isFit) return false;
-    return this.#failed >= limits.maxRowsLookedAt || this.#costly >= limits.maxCostlyRowsLookedAt;
+    return this.#failed >= limits.maxRowsLookedAt || this.#costly >= maxCostlyRowsLookedAt;
   }
 
   /**

@@ -8,7 +8,6 @@ import {
 } from "../../foundation/exact-json.ts";
 import type { InferenceResponse } from "../../foundation/inference.ts";
 import type { JsonObject } from "../../foundation/json.ts";
-import { limits } from "../../foundation/limits.ts";
 import { plainJson } from "../../foundation/typed-json.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RowRequest } from "../../prompt/row-request.ts";
@@ -16,6 +15,9 @@ import type { AskedRow, TaskAttempt } from "../attempt/attempt.ts";
 import { type RequestRecord, requestRecord } from "../attempt/journal-line.ts";
 import type { RowReplies } from "../attempt/replay.ts";
 import type { RowSource } from "./row-source.ts";
+
+/** A longer row is not held while it is asked, but read once more for the part. */
+const maxHeldRowChars = 16 * 1024;
 
 /** One row on its way through the engine: its requests, and what has come back. */
 export class RowJob {
@@ -51,7 +53,7 @@ export class RowJob {
     this.index = row.index;
     this.#file = row.file;
     this.#line = row.line;
-    this.#row = row.raw.length <= limits.maxHeldRowChars ? row : undefined;
+    this.#row = row.raw.length <= maxHeldRowChars ? row : undefined;
     this.#rows = rows;
     this.#numbers = rows ? undefined : writtenNumbers(row, requests);
     this.requests = requests;

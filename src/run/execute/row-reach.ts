@@ -1,6 +1,11 @@
 import { formatIndexSet, type IndexRange, rangesOf } from "../../foundation/index-set.ts";
-import { limits } from "../../foundation/limits.ts";
 import type { UpcomingRows } from "../attempt/attempt.ts";
+
+/** Rows that a worker may announce at once before it asks them. */
+export const maxAnnouncedRows = 1024;
+
+/** Ranges of rows in one such announcement; beyond it, all between the first and the last. */
+export const maxAnnouncedRanges = 1024;
 
 /** Tells rows that may be asked, as an index set: all of them, or more of them. */
 export type SayRows = (rows: string, isAll: boolean) => void;
@@ -38,7 +43,7 @@ export class RowReach {
       return;
     }
     const announced = rows.upcoming(this.#step).map(({ index }) => index);
-    this.#step = Math.min(this.#step * 2, limits.maxAnnouncedRows);
+    this.#step = Math.min(this.#step * 2, maxAnnouncedRows);
     this.#ahead = announced.length - 1;
     this.#isChanged = true;
     for (const index of announced) this.#rows.push(index);
@@ -66,10 +71,10 @@ function textOf(rows: readonly number[]): string {
 
 /**
  * An index set as text that stays small, though many rows wait for another try: beyond
- * `limits.maxAnnouncedRanges`, all rows between the first and the last are in it.
+ * `maxAnnouncedRanges`, all rows between the first and the last are in it.
  */
 export function boundedIndexSet(ranges: readonly IndexRange[]): string {
   const [first, last] = [ranges[0], ranges.at(-1)];
-  if (ranges.length <= limits.maxAnnouncedRanges || !first || !last) return formatIndexSet(ranges);
+  if (ranges.length <= maxAnnouncedRanges || !first || !last) return formatIndexSet(ranges);
   return formatIndexSet([{ first: first.first, last: last.last }]);
 }

@@ -4,6 +4,9 @@ import { limits } from "../../foundation/limits.ts";
 import type { TaskAttempt, UpcomingRows } from "../attempt/attempt.ts";
 import type { RowArrangement } from "../attempt/row-arrangement.ts";
 
+/** Bytes of rows read ahead of the engine, a task. */
+export const maxReadAheadBytes = 32 * 1024 * 1024;
+
 /** An attempt at work: its open rows, read ahead of the engine within limits, and what is asked. */
 export class RowSource implements UpcomingRows {
   readonly attempt: TaskAttempt;
@@ -121,7 +124,7 @@ export class RowSource implements UpcomingRows {
 
   #readAhead(): void {
     const isFull =
-      this.#aheadRows >= limits.maxReadAheadRows || this.#aheadChars >= limits.maxReadAheadBytes;
+      this.#aheadRows >= limits.maxReadAheadRows || this.#aheadChars >= maxReadAheadBytes;
     if (this.#isReading || this.#hasEnded || isFull) return;
     this.#isReading = true;
     this.#batches.next().then(

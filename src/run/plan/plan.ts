@@ -12,6 +12,9 @@ import type { JobSpec } from "../job/schema.ts";
 import type { RequestCounts } from "../status/request-counts.ts";
 import type { RowOrder } from "./prefix-order.ts";
 
+/** A file of tasks up to this is written, and read, as a whole. */
+const maxWholeTasksBytes = 1024 * 1024;
+
 /** Unit of scheduling and commit: a contiguous range of input rows. */
 export interface Task {
   task: number;
@@ -192,7 +195,7 @@ class TasksDraft {
   async write(line: Buffer): Promise<void> {
     this.#held.push(line);
     this.#heldBytes += line.length;
-    if (this.#heldBytes <= limits.maxWholeTasksBytes) return;
+    if (this.#heldBytes <= maxWholeTasksBytes) return;
     this.#writer ??= await this.#storage.writer(this.#path);
     await this.#writer.write(this.#taken());
   }
@@ -311,7 +314,7 @@ export class TaskTable {
 
   /** A small file is read as a whole: each read may be a round trip. */
   async #reader({ path, bytes }: PlannedFile): Promise<RandomReader> {
-    if (bytes > limits.maxWholeTasksBytes) return await this.#storage.open(path);
+    if (bytes > maxWholeTasksBytes) return await this.#storage.open(path);
     const content = await this.#storage.read(path);
     return {
       bytes: content.length,

@@ -1,7 +1,9 @@
 import type { InputRow } from "../../data/row.ts";
 import type { InferenceRequest } from "../../foundation/inference.ts";
-import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
+
+/** Rows and prompts that are held while they are sorted by prefix, a task. */
+const maxOrderedBytes = 64 * 1024 * 1024;
 
 /** The order in which the rows of a task are asked. Results are always in input order. */
 export type RowOrder = "input" | "prefix";
@@ -14,12 +16,12 @@ const worthwhileShare = 0.1;
 /**
  * Rows sorted by the text of their first request, so that those which begin alike are asked one
  * after another and an engine computes what they share once. Sorted within windows of
- * `limits.maxOrderedBytes`, so that memory stays flat. Rows that cannot be rendered come first.
+ * `maxOrderedBytes`, so that memory stays flat. Rows that cannot be rendered come first.
  */
 export async function* inPrefixOrder(
   batches: AsyncIterable<InputRow[]>,
   promptSet: PromptSet,
-  maxBytes: number = limits.maxOrderedBytes,
+  maxBytes: number = maxOrderedBytes,
 ): AsyncGenerator<InputRow[]> {
   let window: OrderedRow[] = [];
   let bytes = 0;

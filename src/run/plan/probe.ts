@@ -1,10 +1,18 @@
 import { schemeOf } from "../../data/storage/open.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { limits } from "../../foundation/limits.ts";
 import { probePrefix } from "../directory/layout.ts";
 import { createOnce, readJson, recordBytes } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";
+
+/** Rounds of the race by which a store is probed. */
+const probeRounds = 5;
+
+/** The same for an object store. */
+const storeProbeRounds = 12;
+
+/** Creators that race in each round. */
+const probeCreators = 20;
 
 /**
  * Refuses a store that does not let exactly one creator win. Twenty creators race for one key, some
@@ -19,11 +27,11 @@ export async function probeStore(storage: Storage, uniqueId: string): Promise<vo
   if (storage.createsOnce === false) return;
   const fleeting = withoutSync(storage);
   const isFar = schemeOf(storage.location) !== undefined;
-  const rounds = isFar ? limits.storeProbeRounds : limits.probeRounds;
+  const rounds = isFar ? storeProbeRounds : probeRounds;
   const checks: Promise<void>[] = [];
   for (let round = 0; round < rounds; round++) {
     const path = `${probePrefix}${uniqueId}-${round}.json`;
-    const ids = Array.from({ length: limits.probeCreators }, (_, at) => `${uniqueId}-${at}`);
+    const ids = Array.from({ length: probeCreators }, (_, at) => `${uniqueId}-${at}`);
     const creations = ids.map((id) => create(fleeting, path, id));
     // All of them are done before one's failure is told: nobody writes there any more.
     await Promise.allSettled(creations);

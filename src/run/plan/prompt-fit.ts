@@ -12,6 +12,9 @@ import { isBatchInput } from "../openai-batch/batch-lines.ts";
 import { promptSetOf } from "./askable.ts";
 import { readOptionsFor } from "./plan.ts";
 
+/** Rows that a prompt is tried on first. */
+const fewRowsLookedAt = 8;
+
 /**
  * Refuses, before anything is planned, prompts that none of the first rows can be asked: a field of
  * another name would make a dead letter of every row. Each of several datasets is looked at.
@@ -59,7 +62,7 @@ async function* firstOf(
 ): AsyncGenerator<InputRow> {
   const reading = { ...readOptionsFor(job), parse: true };
   let seen = 0;
-  for (const most of [limits.fewRowsLookedAt, limits.maxRowsLookedAt]) {
+  for (const most of [fewRowsLookedAt, limits.maxRowsLookedAt]) {
     const limit = Math.min(most, job.limit ?? Number.POSITIVE_INFINITY);
     const cut = { ...reading, rowsPerTask: limit, limit, openFile };
     for await (const { slices, firstRow } of scanSlices(files, cut)) {

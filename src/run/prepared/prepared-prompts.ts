@@ -5,7 +5,6 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { digestOf } from "../../foundation/hashing.ts";
 import type { InferenceRequest } from "../../foundation/inference.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
-import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { KeptRow, RequestKeeper } from "../../prompt/kept-row.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
@@ -14,6 +13,12 @@ import type { ArrangedAttempt } from "../attempt/row-arrangement.ts";
 import type { JobSpec } from "../job/schema.ts";
 import type { Task } from "../plan/plan.ts";
 import { PreparedReader, PreparedWriter, preparedState } from "./prepared-file.ts";
+
+/**
+ * Characters of prompts that an engine makes tokens of at a time, ahead of asking: few enough that
+ * what it computes need not wait. /
+ */
+export const maxTokenizedChars = 32 * 1024;
 
 /** An engine's own. */
 interface Tokenizer {
@@ -146,7 +151,7 @@ export class PreparedPrompts {
       const requests = this.#render(row);
       group.push({ index: row.index, value: row.value, requests });
       for (const request of requests ?? []) chars += charsOf(request);
-      if (chars < limits.maxTokenizedChars) continue;
+      if (chars < maxTokenizedChars) continue;
       yield group;
       group = [];
       chars = 0;
@@ -225,7 +230,7 @@ function grouped(alike: readonly InferenceRequest[][]): InferenceRequest[][][] {
   let chars = Number.POSITIVE_INFINITY;
   for (const requests of alike) {
     const own = charsOf(requests[0]!);
-    if (chars + own > limits.maxTokenizedChars) {
+    if (chars + own > maxTokenizedChars) {
       groups.push([]);
       chars = 0;
     }

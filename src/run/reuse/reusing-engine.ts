@@ -3,12 +3,17 @@ import { asSluiceError } from "../../foundation/errors.ts";
 import { messageText } from "../../foundation/exact-json.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import { canonicalJson, type Json } from "../../foundation/json.ts";
-import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { Random } from "../../foundation/random.ts";
 import { WrappedEngine } from "../execute/wrapped-engine.ts";
 import type { AnswerCache } from "./answer-cache.ts";
 import { isRepeatable, requestKey } from "./request-key.ts";
+
+/** Answers that a worker keeps for requests that are the same. */
+const maxReusedAnswers = 50_000;
+
+/** The characters of them. */
+const maxReusedAnswerChars = 32 * 1024 * 1024;
 
 export interface ReuseOptions {
   /** Says which model answers, weights included. */
@@ -120,8 +125,7 @@ class ReusingEngine extends WrappedEngine {
     this.#answerChars += charsOf(response);
     for (const [oldest, answer] of this.#answers) {
       const fits =
-        this.#answers.size <= limits.maxReusedAnswers &&
-        this.#answerChars <= limits.maxReusedAnswerChars;
+        this.#answers.size <= maxReusedAnswers && this.#answerChars <= maxReusedAnswerChars;
       if (fits) return;
       this.#answers.delete(oldest);
       this.#answerChars -= charsOf(answer);

@@ -4,7 +4,6 @@ import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
-import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import { parseShare, shareOf } from "../../foundation/shares.ts";
 import { openBudget } from "../bill/budget.ts";
@@ -23,6 +22,9 @@ import { EventStream } from "../status/event-stream.ts";
 import type { RunEvent } from "../status/events.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 import { type ServeOptions, serveWorker } from "./serve.ts";
+
+/** Between two looks of a static worker at the failed rows of the others, at least. */
+const budgetLookIntervalMs = 10_000;
 
 /**
  * Starts the worker that works on the tasks; `index` is which of those on a machine it may be,
@@ -140,7 +142,7 @@ async function dispatch(
       if (event.type === "task-end" && looksElsewhere) lookElsewhere();
     },
   });
-  const lookElsewhere = atMostEvery(limits.budgetLookIntervalMs, clock, async () =>
+  const lookElsewhere = atMostEvery(budgetLookIntervalMs, clock, async () =>
     dispatcher.addFailedElsewhere(await failedRows.fresh(new Set(own.tasks))),
   );
   return await dispatcher.run();

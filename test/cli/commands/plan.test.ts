@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { limits } from "../../../src/foundation/limits.ts";
+import { maxAdvisedWorkers } from "../../../src/run/advise/advise.ts";
 import { preparedRun, scratchFolder } from "../../run/whole-run.ts";
 import { call } from "../call.ts";
 
@@ -49,7 +49,7 @@ describe("sluice plan --advise", () => {
     const never = ["--deadline", "1m", "--machine-start", "2m"];
     const late = await call(folder, "plan", ...job, ...slow, "--advise", ...never);
     expect(late.stdout).toContain("which is too late");
-    expect(late.stdout).toContain(`no number of workers up to ${limits.maxAdvisedWorkers}`);
+    expect(late.stdout).toContain(`no number of workers up to ${maxAdvisedWorkers}`);
   });
 
   it("refuses what is no time, no price, and wishes without --advise", async () => {

@@ -1,5 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { BatchSize } from "../../../src/engines/batching/batch-size.ts";
+import {
+  BatchSize,
+  maxLookAheadRows,
+  measuredBatches,
+} from "../../../src/engines/batching/batch-size.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 
 /** Rows at which it settles, where a batch of n rows takes `seconds(n)`. */
@@ -41,7 +45,7 @@ describe("an automatic number of rows", () => {
     let batches = 0;
     expect(settled(size, (rows) => (batches++ % 3 === 0 ? 60 : Math.max(1, rows / 16)))).toBe(16);
     const waiting = new BatchSize({ maxBatchRows: "auto" });
-    for (let batch = 0; batch < limits.measuredBatches; batch++) waiting.computed(1, 1);
+    for (let batch = 0; batch < measuredBatches; batch++) waiting.computed(1, 1);
     for (let batch = 0; batch < 10; batch++) waiting.computed(1, 60);
     expect(waiting.bounds.maxRows).toBe(2);
   });
@@ -86,6 +90,6 @@ it("looks ahead by batches, within a bound", () => {
   const lookAheadBatches = 8;
   expect(new BatchSize({ maxBatchRows: 4, lookAheadBatches }).bounds.lookAheadRows).toBe(32);
   const large = new BatchSize({ maxBatchRows: 1024, lookAheadBatches });
-  expect(large.bounds.lookAheadRows).toBe(limits.maxLookAheadRows);
+  expect(large.bounds.lookAheadRows).toBe(maxLookAheadRows);
   expect(new BatchSize({ maxBatchRows: 4 }).bounds.lookAheadRows).toBe(0);
 });

@@ -1,5 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { startServerProcess } from "../../../src/engines/managed/server-process.ts";
+import {
+  maxServerLineChars,
+  startServerProcess,
+} from "../../../src/engines/managed/server-process.ts";
 import { systemClock } from "../../../src/foundation/clock.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 
@@ -29,7 +32,7 @@ describe("startServerProcess", () => {
     expect(server.lines).toHaveLength(limits.maxHostOutputLines);
     expect(server.lines.at(-1)).toMatch(/^999 x+\[redacted\]/);
     const longest = Math.max(...server.lines.map((line) => line.length));
-    expect(longest).toBe(limits.maxServerLineChars);
+    expect(longest).toBe(maxServerLineChars);
   });
 
   it("asks it to leave, and waits until it has", async () => {

@@ -5,7 +5,7 @@ import type { Engine, EngineContext } from "../../../src/engines/engine.ts";
 import { modelOptions } from "../../../src/engines/model-options.ts";
 import { openOpenai } from "../../../src/engines/openai/engine.ts";
 import type { OpenaiModelOptions } from "../../../src/engines/openai/options.ts";
-import { limits } from "../../../src/foundation/limits.ts";
+import { startInFlight } from "../../../src/engines/openai/pace/limit-finder.ts";
 import {
   type FakeServer,
   type FakeServerOptions,
@@ -299,7 +299,7 @@ describe("what an engine found out", () => {
     const found = () => engine.choices?.endpoints;
     const endpoint = limited.baseUrl;
     const none = { endpoint, by: "goodput", highest: 0, refused: 0 };
-    expect(found()).toEqual([{ ...none, maxInFlight: limits.startInFlight }]);
+    expect(found()).toEqual([{ ...none, maxInFlight: startInFlight }]);
     await Promise.all([1, 2, 3].map((index) => engine.infer(chatRequest(index), never)));
     expect(found()).toMatchObject([{ endpoint, by: "goodput", highest: 3, refused: 1 }]);
     const given = open(limited.baseUrl, { maxInFlight: 7 });

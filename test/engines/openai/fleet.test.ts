@@ -1,9 +1,9 @@
 import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
+import { maxPasses } from "../../../src/engines/openai/fleet.ts";
 import { PrefixKeys } from "../../../src/engines/openai/routing/prefix-keys.ts";
 import { holderOf, textHash } from "../../../src/engines/openai/routing/router.ts";
 import type { InferenceRequest } from "../../../src/foundation/inference.ts";
-import { limits } from "../../../src/foundation/limits.ts";
 import type { ReceivedRequest, ServerBehaviour } from "../../../src/testing/fake-server.ts";
 import { chatRequest, rejectionOf } from "../engine-context.ts";
 import { keptLog, never, openOver, serve } from "./openai-engine.ts";
@@ -84,7 +84,7 @@ describe("several endpoints", () => {
     await Promise.all([filling, passed, ...others]);
     const place = asked.findIndex((body) => body.includes(busyOnes[1]!.messages![0]!.content));
     expect(place).toBeGreaterThan(10);
-    expect(place).toBeLessThanOrEqual(limits.maxPasses + 1);
+    expect(place).toBeLessThanOrEqual(maxPasses + 1);
     controller.abort("stop");
     await stuck;
   });

@@ -1,12 +1,12 @@
 import { afterEach, describe, expect, it } from "vitest";
 import type { Engine, EngineContext, RowModel } from "../../../src/engines/engine.ts";
+import { defaultStageChars } from "../../../src/engines/pipeline/batched-stage.ts";
 import { openPipeline } from "../../../src/engines/pipeline/engine.ts";
 import { entryCommand } from "../../../src/entry.ts";
 import { sleep } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import type { InferenceRequest } from "../../../src/foundation/inference.ts";
 import type { JsonObject } from "../../../src/foundation/json.ts";
-import { limits } from "../../../src/foundation/limits.ts";
 import { virtualClock } from "../../../src/testing/virtual-clock.ts";
 import { chatRequest, engineContext, rejectionOf } from "../engine-context.ts";
 import { moduleFile } from "../predictor/module-file.ts";
@@ -232,7 +232,7 @@ describe("openPipeline", () => {
     });
     const engine = await open(program);
     const before = engine.capacity;
-    const text = "x".repeat(limits.defaultStageChars / 4);
+    const text = "x".repeat(defaultStageChars / 4);
     const asked = Array.from({ length: 60 }, (_, id) =>
       engine.infer(request(id, { id, text }), signal),
     );

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../../../src/foundation/json.ts";
-import { limits } from "../../../src/foundation/limits.ts";
+import { maxShownProblems } from "../../../src/prompt/structure/structured-form.ts";
 import { formOf, list, objectOf, tree } from "./schemas.ts";
 
 describe("an answer that is wrong", () => {
@@ -75,7 +75,7 @@ describe("an answer that is wrong", () => {
 
   it("is told all its faults, up to a number", () => {
     const many = list({ type: "null" });
-    const count = limits.maxShownProblems + 2;
+    const count = maxShownProblems + 2;
     const text = JSON.stringify(Array.from({ length: count }, (_, at) => at));
     expect(() => formOf(many).accept(text)).toThrow("/4 must be null, not 4; and 2 more");
   });

@@ -1,9 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { grammarText } from "../../../src/engines/fake/grammar-text.ts";
 import type { JsonObject } from "../../../src/foundation/json.ts";
-import { limits } from "../../../src/foundation/limits.ts";
 import { seededRandom } from "../../../src/foundation/random.ts";
-import { fitsNumber, numberGrammar } from "../../../src/prompt/structure/number-grammar.ts";
+import {
+  fitsNumber,
+  maxEnumeratedIntegers,
+  numberGrammar,
+} from "../../../src/prompt/structure/number-grammar.ts";
 import { readSchema } from "../../../src/prompt/structure/read-schema.ts";
 import type { NumberShape } from "../../../src/prompt/structure/shape.ts";
 
@@ -17,7 +20,7 @@ describe("numberGrammar", () => {
   it("names whole numbers between near bounds one by one", () => {
     const near = { type: "integer", exclusiveMinimum: -3, maximum: 2.5 };
     expect(new Set(textsOf(near))).toEqual(new Set(["-2", "-1", "0", "1", "2"]));
-    const far = { type: "integer", minimum: 1, maximum: limits.maxEnumeratedIntegers };
+    const far = { type: "integer", minimum: 1, maximum: maxEnumeratedIntegers };
     expect(numberGrammar(shapeOf(far))).toMatchObject({ kind: "choice" });
     expect(numberGrammar(shapeOf({ ...far, minimum: 0 }))).toMatchObject({ kind: "sequence" });
   });

@@ -1,9 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Json } from "../../../src/foundation/json.ts";
-import { limits } from "../../../src/foundation/limits.ts";
 import { candidateSpans } from "../../../src/foundation/spans.ts";
-import { compileStructuredForm } from "../../../src/prompt/structure/structured-form.ts";
+import {
+  compileStructuredForm,
+  maxEnumeratedSpans,
+} from "../../../src/prompt/structure/structured-form.ts";
 import { formOf, list, objectOf } from "./schemas.ts";
 
 const step = "Heat to 375 degrees F (190 degrees C).  Bake for 12 minutes; turn; bake 5 minutes.";
@@ -70,9 +72,7 @@ describe("a field that copies", () => {
       a: { type: ["string", "null"], enum: [null, ...few] },
       b: { type: "string", enum: ["", ...candidateSpans(structure.copies![1]!)] },
     });
-    const long = Array.from({ length: limits.maxEnumeratedSpans }, (_, at) => `word${at}`).join(
-      " ",
-    );
+    const long = Array.from({ length: maxEnumeratedSpans }, (_, at) => `word${at}`).join(" ");
     expect(formOf(two, {}, `${long} 5 minutes`).structure.schema.properties).toEqual({
       a: { type: ["string", "null"], enum: [null, "5 minutes"] },
       b: { type: "string" },

@@ -1,7 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { limits } from "../../../src/foundation/limits.ts";
-import { type AdviceFacts, advise } from "../../../src/run/advise/advise.ts";
+import {
+  type AdviceFacts,
+  advise,
+  maxAdvisedShardMs,
+  shardOverheadMs,
+} from "../../../src/run/advise/advise.ts";
 import { exactly } from "../../../src/run/bill/interval.ts";
 
 /** Ten hours of work: 36,000 rows of a second, on machines that start in a minute. */
@@ -17,7 +22,7 @@ function factsOf(changes: Partial<AdviceFacts> & { secondsPerRow?: number } = {}
   };
 }
 
-const overhead = limits.shardOverheadMs / 1000;
+const overhead = shardOverheadMs / 1000;
 const someFacts = fc
   .record({
     rows: fc.integer({ min: 1, max: 1e6 }),
@@ -185,7 +190,7 @@ describe("advise", () => {
           expect(rowsPerShard).toBeLessThanOrEqual(limits.maxShardRows);
           const work = (rows * speed.secondsPerRow.estimated) / workers;
           expect(seconds.estimated).toBeGreaterThanOrEqual((startSeconds + work) * (1 - 1e-9));
-          const longest = Math.max(limits.maxAdvisedShardMs / 1000, 1.5 * speed.secondsPerRow.high);
+          const longest = Math.max(maxAdvisedShardMs / 1000, 1.5 * speed.secondsPerRow.high);
           expect(shardSeconds).toBeLessThanOrEqual(1.5 * longest);
           expect(lostShare).toBeGreaterThanOrEqual(0);
           expect(lostShare).toBeLessThanOrEqual(1);

@@ -8,6 +8,9 @@ import {
   type JournalEntry,
   type JournalPlace,
   JournalWriter,
+  journalSyncIntervalMs,
+  maxJournalBufferBytes,
+  maxJournalBufferMs,
   readJournal,
 } from "../../../src/run/attempt/journal.ts";
 import { answeredHead } from "../../../src/run/attempt/journal-line.ts";
@@ -75,7 +78,7 @@ describe("JournalWriter", () => {
     for (let index = 0; index < 50; index++) put(journal, index, "yes");
     await settled();
     expect(seen.appends).toEqual([]);
-    await clock.run(sleep(clock, limits.maxJournalBufferMs));
+    await clock.run(sleep(clock, maxJournalBufferMs));
     await settled();
     expect(seen.appends).toHaveLength(1);
     expect(await entries(storage)).toHaveLength(50);
@@ -83,20 +86,20 @@ describe("JournalWriter", () => {
 
   it("writes without waiting once its buffer is full", async () => {
     const { journal, seen } = await opened();
-    const answer = "x".repeat(limits.maxJournalBufferBytes / 4);
+    const answer = "x".repeat(maxJournalBufferBytes / 4);
     for (let index = 0; index < 3; index++) put(journal, index, answer);
     await settled();
     expect(seen.appends).toEqual([]);
     put(journal, 3, answer);
     await settled();
-    expect(seen.appends[0]).toBeGreaterThan(limits.maxJournalBufferBytes);
+    expect(seen.appends[0]).toBeGreaterThan(maxJournalBufferBytes);
   });
 
   it.each([
     ["ASCII", 'plain "quoted" \\ text'],
     ["several bytes a character", "Grüße, 25 °C, 水, 🍲"],
     ["a lone surrogate", "\ud83c alone"],
-    ["an answer beyond the buffer", "é".repeat(limits.maxJournalBufferBytes)],
+    ["an answer beyond the buffer", "é".repeat(maxJournalBufferBytes)],
     ["an object", { a: [1, null], ß: "ü" }],
   ])("says where an answer will stand: %s", async (_name, answer) => {
     const { journal, at } = await opened();
@@ -158,7 +161,7 @@ describe("JournalWriter", () => {
           release = resolve;
         }),
     }));
-    const answer = "x".repeat(limits.maxJournalBufferBytes);
+    const answer = "x".repeat(maxJournalBufferBytes);
     put(journal, 0, answer);
     expect(journal.congested).toBe(false);
     for (let index = 1; index < 20; index++) put(journal, index, answer);
@@ -185,10 +188,10 @@ describe("JournalWriter", () => {
   it("forces the last rows to disk a second later, also when no more finish", async () => {
     const { journal, clock, seen } = await opened();
     put(journal, 0, "yes");
-    await clock.run(sleep(clock, limits.journalSyncIntervalMs * 2));
+    await clock.run(sleep(clock, journalSyncIntervalMs * 2));
     await settled();
     expect(seen.syncs).toBe(1);
-    await clock.run(sleep(clock, limits.journalSyncIntervalMs * 5));
+    await clock.run(sleep(clock, journalSyncIntervalMs * 5));
     expect(seen.syncs).toBe(1);
     await journal.close();
   });
@@ -213,7 +216,7 @@ describe("JournalWriter", () => {
     const { promise: gate, resolve: open } = Promise.withResolvers<void>();
     const { journal, clock, storage } = await opened(() => ({ sync: () => gate }));
     put(journal, 0, "yes");
-    await clock.run(sleep(clock, limits.journalSyncIntervalMs * 2));
+    await clock.run(sleep(clock, journalSyncIntervalMs * 2));
     put(journal, 1, "yes");
     const closed = journal.close();
     open();

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { limits } from "../../../src/foundation/limits.ts";
-import { Backlog } from "../../../src/run/execute/backlog.ts";
+import { Backlog, maxOpenTaskMs } from "../../../src/run/execute/backlog.ts";
 import { handClock } from "../../hand-clock.ts";
 
 /** One that was told that opening took `openMs`, while rows settle at a rate. */
@@ -23,7 +22,7 @@ describe("Backlog", () => {
     expect(backlog.rowsAhead).toBeLessThan(45_000);
     expect(backlogAt({ openMs: 0, rowsPerMs: 100 }).backlog.rowsAhead).toBe(0);
     const hour = backlogAt({ openMs: 3_600_000, rowsPerMs: 10 }).backlog;
-    expect(hour.rowsAhead).toBeLessThan(2.5 * limits.maxOpenTaskMs * 10);
+    expect(hour.rowsAhead).toBeLessThan(2.5 * maxOpenTaskMs * 10);
   });
 
   it("tells it long before the engine has room, and again as the rows get fewer", () => {

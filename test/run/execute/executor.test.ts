@@ -3,6 +3,7 @@ import type { InputRow } from "../../../src/data/row.ts";
 import { sleep } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { limits } from "../../../src/foundation/limits.ts";
+import { maxJournalBufferBytes } from "../../../src/run/attempt/journal.ts";
 import { answer, openAttempt } from "../attempt/open-attempt.ts";
 import { changedStorage, plannedRun, rowsOf } from "../run-fixture.ts";
 import { responseOf, scriptedEngine, settled } from "../scripted-engine.ts";
@@ -192,7 +193,7 @@ describe("feeding", () => {
     }));
     const { add } = await execution([], engine, { run });
     const attempt = await add(0);
-    const text = "x".repeat(limits.maxJournalBufferBytes * 20);
+    const text = "x".repeat(maxJournalBufferBytes * 20);
     for (const held of [...engine.held]) held.answer(text);
     await settled();
     expect(attempt.congested).toBe(true);

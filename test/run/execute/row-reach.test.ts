@@ -1,7 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { eachIndex, parseIndexSet } from "../../../src/foundation/index-set.ts";
-import { limits } from "../../../src/foundation/limits.ts";
-import { RowReach } from "../../../src/run/execute/row-reach.ts";
+import {
+  maxAnnouncedRanges,
+  maxAnnouncedRows,
+  RowReach,
+} from "../../../src/run/execute/row-reach.ts";
 
 /** A reach, what it says, and what a listener that keeps it knows. */
 function reaching(suspects: number[] = []) {
@@ -32,7 +35,7 @@ describe("RowReach", () => {
     expect(said.slice(0, 4)).toEqual(["0", "1-2", "3-6", "7-14"]);
     expect(said.length).toBeLessThan(60);
     expect(Math.max(...said.map((text) => [...eachIndex(parseIndexSet(text))].length))).toBe(
-      limits.maxAnnouncedRows,
+      maxAnnouncedRows,
     );
   });
 
@@ -64,8 +67,8 @@ describe("RowReach", () => {
 
   it("says too much rather than send a large message", () => {
     const { said, reach, pass } = reaching();
-    pass(...upTo(2 * limits.maxAnnouncedRanges + 4).map((row) => row * 2));
+    pass(...upTo(2 * maxAnnouncedRanges + 4).map((row) => row * 2));
     reach.restate(() => true);
-    expect(said.at(-1)).toBe(`all 0-${4 * limits.maxAnnouncedRanges + 6}`);
+    expect(said.at(-1)).toBe(`all 0-${4 * maxAnnouncedRanges + 6}`);
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { InputRow } from "../../../src/data/row.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import type { TaskAttempt } from "../../../src/run/attempt/attempt.ts";
-import { RowSource } from "../../../src/run/execute/row-source.ts";
+import { maxReadAheadBytes, RowSource } from "../../../src/run/execute/row-source.ts";
 import { settled } from "../scripted-engine.ts";
 
 /** A source over batches of rows; counts what was read and how often it told of a change. */
@@ -41,7 +41,7 @@ describe("RowSource", () => {
 
   it.each([
     ["rows", 250, 5, limits.maxReadAheadRows + 250],
-    ["bytes", 10, limits.maxReadAheadBytes / 40, 50],
+    ["bytes", 10, maxReadAheadBytes / 40, 50],
   ])(
     "reads ahead only so many %s, and goes on as they are taken",
     async (_n, size, chars, most) => {

@@ -7,13 +7,12 @@ import type { Storage } from "../../../src/data/storage/storage.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { sha256Hex } from "../../../src/foundation/hashing.ts";
 import type { JsonObject } from "../../../src/foundation/json.ts";
-import { limits } from "../../../src/foundation/limits.ts";
 import { silentLogger } from "../../../src/foundation/logger.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
 import { promptSetOf } from "../../../src/run/plan/askable.ts";
 import { TaskTable } from "../../../src/run/plan/plan.ts";
 import { preparedState } from "../../../src/run/prepared/prepared-file.ts";
-import { PreparedPrompts } from "../../../src/run/prepared/prepared-prompts.ts";
+import { maxTokenizedChars, PreparedPrompts } from "../../../src/run/prepared/prepared-prompts.ts";
 import type { RunContext } from "../../../src/run/run-context.ts";
 import type { RunSummary } from "../../../src/run/status/events.ts";
 import { type MemoryRuns, memoryRuns } from "../memory-runs.ts";
@@ -149,7 +148,7 @@ describe("preparedDir", () => {
   });
 
   it("gives an engine prompts of a bounded size to make tokens of", async () => {
-    const text = "x".repeat(limits.maxTokenizedChars / 4);
+    const text = "x".repeat(maxTokenizedChars / 4);
     const rows = Array.from({ length: 10 }, (_, row) => JSON.stringify({ text: text + row }));
     const runs = memoryRuns(rows, { preparedDir });
     const { engine, groups } = tokenizing("a");

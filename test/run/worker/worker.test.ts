@@ -4,6 +4,7 @@ import { channelPair, jsonLinesChannel } from "../../../src/foundation/channel.t
 import { sleep } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { limits } from "../../../src/foundation/limits.ts";
+import { maxJournalBufferMs } from "../../../src/run/attempt/journal.ts";
 import { attemptPaths } from "../../../src/run/directory/layout.ts";
 import { recordBytes } from "../../../src/run/directory/records.ts";
 import { promptSetOf } from "../../../src/run/plan/askable.ts";
@@ -166,7 +167,7 @@ describe("Worker", () => {
     }));
     const { tell, of, pass } = started(run, instant(), withContext(run, { storage }));
     await tell({ type: "task-run", task: 0 });
-    await pass(limits.maxJournalBufferMs);
+    await pass(maxJournalBufferMs);
     expect(of("task-end")).toMatchObject([{ outcome: "failed", error: { code: "STORE_FAILED" } }]);
     isBroken = false;
     await tell({ type: "task-run", task: 0 });
@@ -314,7 +315,7 @@ describe("a worker that is to leave", () => {
     const { tell } = started(run, scriptedEngine(2));
     await tell({ type: "task-run", task: 0 });
     await tell({ type: "worker-stop", graceMs: 10_000 });
-    await run.clock.run(sleep(run.clock, limits.maxJournalBufferMs + 1));
+    await run.clock.run(sleep(run.clock, maxJournalBufferMs + 1));
     // Ended here, with the row still at the engine.
     const again = started(run, instant());
     await again.tell({ type: "task-run", task: 0 });

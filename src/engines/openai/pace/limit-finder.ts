@@ -1,8 +1,13 @@
 import type { Clock } from "../../../foundation/clock.ts";
-import { limits } from "../../../foundation/limits.ts";
 import { type ClimbedRequest, GoodputClimb } from "./goodput-climb.ts";
 import { isOwnServer, LoadWatch } from "./load-watch.ts";
 import { ServerQueue } from "./server-load.ts";
+
+/** Requests at once to a server at first, where the number is found out. */
+export const startInFlight = 16;
+
+/** Most requests at once to a server where the number is found out. */
+export const maxFoundInFlight = 2048;
 
 interface LimitFinderOptions {
   clock: Clock;
@@ -26,7 +31,7 @@ const maxFailureShare = 0.25;
 export class LimitFinder {
   readonly #options: LimitFinderOptions;
   readonly #watch: LoadWatch | undefined;
-  #climb = new GoodputClimb(limits.startInFlight, limits.maxFoundInFlight);
+  #climb = new GoodputClimb(startInFlight, maxFoundInFlight);
   #queue: ServerQueue | undefined;
   #hasAnswered = false;
   /** Requests without tokens are not compared with others that have some. */
@@ -40,12 +45,12 @@ export class LimitFinder {
     this.#watch = new LoadWatch({
       ...{ clock: options.clock, readPage, isNeeded: options.isNeeded },
       onLoad: (load) => {
-        this.#queue ??= new ServerQueue(this.limit, limits.maxFoundInFlight);
+        this.#queue ??= new ServerQueue(this.limit, maxFoundInFlight);
         this.#queue.note(load, options.inFlight());
         options.onChange();
       },
       onLost: () => {
-        this.#climb = new GoodputClimb(this.limit, limits.maxFoundInFlight);
+        this.#climb = new GoodputClimb(this.limit, maxFoundInFlight);
         this.#queue = undefined;
       },
     });

@@ -1,6 +1,11 @@
 import type { Clock } from "../../../foundation/clock.ts";
-import { limits } from "../../../foundation/limits.ts";
 import { loadPages, type ServerLoad } from "./server-load.ts";
+
+/** Between two looks at the load of a server that tells it. */
+export const loadPollIntervalMs = 1000;
+
+/** Looks in a row without a figure after which none is looked for any more. */
+export const maxLoadMisses = 3;
 
 interface LoadWatchOptions {
   clock: Clock;
@@ -44,7 +49,7 @@ export class LoadWatch {
 
   #schedule(): void {
     if (this.#isOver || !this.#options.isNeeded()) return;
-    this.#cancel = this.#options.clock.schedule(limits.loadPollIntervalMs, () => {
+    this.#cancel = this.#options.clock.schedule(loadPollIntervalMs, () => {
       this.#cancel = undefined;
       this.start();
     });
@@ -61,7 +66,7 @@ export class LoadWatch {
     }
     this.#misses++;
     // A page that is not there does not appear later; one that was there may be slow once.
-    if (this.#page !== undefined && this.#misses < limits.maxLoadMisses) return;
+    if (this.#page !== undefined && this.#misses < maxLoadMisses) return;
     this.#isOver = true;
     if (this.#page !== undefined) onLost();
   }

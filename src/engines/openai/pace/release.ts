@@ -1,4 +1,5 @@
-import { limits } from "../../../foundation/limits.ts";
+/** Time over which requests are let in again after an endpoint asked to be left alone. */
+export const releaseMs = 2000;
 
 /**
  * The end of a wait that an endpoint asked for. Requests are let in one after the other then: all
@@ -23,9 +24,9 @@ export class Release {
   /** Milliseconds until one more than `inFlight` may be let in, of `limit` when all are. */
   roomMs(nowMs: number, inFlight: number, limit: number): number {
     const passedMs = nowMs - this.#atMs;
-    if (passedMs >= limits.releaseMs) return 0;
+    if (passedMs >= releaseMs) return 0;
     this.#kept = Math.min(this.#kept, inFlight);
-    const neededMs = (limits.releaseMs * (inFlight - this.#kept)) / limit;
+    const neededMs = (releaseMs * (inFlight - this.#kept)) / limit;
     return Math.max(0, neededMs - passedMs);
   }
 }

@@ -1,6 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { LimitFinder } from "../../../../src/engines/openai/pace/limit-finder.ts";
-import { limits } from "../../../../src/foundation/limits.ts";
+import { LimitFinder, startInFlight } from "../../../../src/engines/openai/pace/limit-finder.ts";
+import {
+  loadPollIntervalMs,
+  maxLoadMisses,
+} from "../../../../src/engines/openai/pace/load-watch.ts";
 import { ManualClock } from "../../manual-clock.ts";
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -28,7 +31,7 @@ function finding(pages: Record<string, string> = {}, endpoint = "http://127.0.0.
     });
   const look = async () => {
     await turn();
-    await clock.advance(limits.loadPollIntervalMs);
+    await clock.advance(loadPollIntervalMs);
     await turn();
   };
   return { finder, pages, asked, state, answer, look };
@@ -39,14 +42,14 @@ const idle = "vllm:num_requests_running 16\nvllm:num_requests_waiting 0\n";
 describe("LimitFinder", () => {
   it("begins modestly, and goes by goodput where the server tells nothing", async () => {
     const { finder, asked, answer, look } = finding();
-    expect(finder.limit).toBe(limits.startInFlight);
+    expect(finder.limit).toBe(startInFlight);
     finder.admitted();
     expect(asked).toEqual([]);
     for (let count = 0; count < 12; count++) answer();
     await look();
     expect(asked).toEqual(["/metrics", "/slots", "/props"]);
     expect(finder.by).toBe("goodput");
-    expect(finder.limit).toBeGreaterThan(limits.startInFlight);
+    expect(finder.limit).toBeGreaterThan(startInFlight);
   });
 
   it("goes by the server's queue where that is told, and says so", async () => {
@@ -54,7 +57,7 @@ describe("LimitFinder", () => {
     answer();
     await look();
     expect(finder.by).toBe("server's queue");
-    expect(finder.limit).toBe(2 * limits.startInFlight);
+    expect(finder.limit).toBe(2 * startInFlight);
     expect(state.changes).toBeGreaterThan(0);
     finder.close();
   });
@@ -64,9 +67,9 @@ describe("LimitFinder", () => {
     answer();
     await look();
     delete pages["/metrics"];
-    for (let count = 0; count <= limits.maxLoadMisses; count++) await look();
+    for (let count = 0; count <= maxLoadMisses; count++) await look();
     expect(finder.by).toBe("goodput");
-    expect(finder.limit).toBe(2 * limits.startInFlight);
+    expect(finder.limit).toBe(2 * startInFlight);
   });
 
   it("never asks a hosted service for its load", async () => {
@@ -83,9 +86,9 @@ describe("LimitFinder", () => {
       else answer();
     }
     const before = finder.limit;
-    expect(before).toBeGreaterThanOrEqual(limits.startInFlight);
+    expect(before).toBeGreaterThanOrEqual(startInFlight);
     for (let count = 0; count < 40; count++) finder.failed();
-    expect(finder.limit).toBeLessThan(limits.startInFlight / 2);
+    expect(finder.limit).toBeLessThan(startInFlight / 2);
     expect(finder.limit).toBeGreaterThanOrEqual(1);
   });
 });

@@ -1,7 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { isOwnServer, LoadWatch } from "../../../../src/engines/openai/pace/load-watch.ts";
+import {
+  isOwnServer,
+  LoadWatch,
+  loadPollIntervalMs,
+  maxLoadMisses,
+} from "../../../../src/engines/openai/pace/load-watch.ts";
 import type { ServerLoad } from "../../../../src/engines/openai/pace/server-load.ts";
-import { limits } from "../../../../src/foundation/limits.ts";
 import { ManualClock } from "../../manual-clock.ts";
 
 function watching(pages: Record<string, string | Error>) {
@@ -27,7 +31,7 @@ function watching(pages: Record<string, string | Error>) {
   const pass = async (looks: number) => {
     for (let look = 0; look < looks; look++) {
       await turn();
-      await clock.advance(limits.loadPollIntervalMs);
+      await clock.advance(loadPollIntervalMs);
     }
     await turn();
   };
@@ -76,12 +80,12 @@ describe("LoadWatch", () => {
     watch.start();
     await pass(1);
     pages["/metrics"] = new Error("reset");
-    await pass(limits.maxLoadMisses - 1);
+    await pass(maxLoadMisses - 1);
     pages["/metrics"] = metrics;
     await pass(1);
     expect([loads.length, state.lost]).toEqual([3, 0]);
     pages["/metrics"] = new Error("reset");
-    await pass(limits.maxLoadMisses + 2);
+    await pass(maxLoadMisses + 2);
     expect([loads.length, state.lost, clock.timers]).toEqual([3, 1, 0]);
   });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { EventTime, KneeServer, type KneeServerOptions } from "../../../../bench/knee-server.ts";
+import { maxFoundInFlight } from "../../../../src/engines/openai/pace/limit-finder.ts";
 import { openPace, type Pace, type PaceOptions } from "../../../../src/engines/openai/pace/pace.ts";
-import { limits } from "../../../../src/foundation/limits.ts";
 import { seededRandom } from "../../../../src/foundation/random.ts";
 
 function paceOf(changes: Partial<PaceOptions> = {}) {
@@ -99,7 +99,7 @@ describe("a pace that finds its limit", () => {
       const kneeAt = (ms: number) => [3000, 2, 60][Math.floor(ms / 100_000) % 3]!;
       const state = drive(pace, served(time, { beyond, kneeAt }), time);
       await time.runUntil(900_000);
-      expect(state.most).toBeLessThanOrEqual(limits.maxFoundInFlight);
+      expect(state.most).toBeLessThanOrEqual(maxFoundInFlight);
       expect(state.least).toBeGreaterThanOrEqual(1);
       expect(state.answered).toBeGreaterThan(1000);
     }

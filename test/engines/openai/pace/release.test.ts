@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Release } from "../../../../src/engines/openai/pace/release.ts";
-import { limits } from "../../../../src/foundation/limits.ts";
+import { Release, releaseMs } from "../../../../src/engines/openai/pace/release.ts";
 
 describe("Release", () => {
   it("keeps nobody out before anything was refused", () => {
@@ -15,9 +14,9 @@ describe("Release", () => {
     expect(release.waitMs(1000)).toBe(4000);
     expect(release.waitMs(5000)).toBe(0);
     expect(release.roomMs(5000, 0, 10)).toBe(0);
-    expect(release.roomMs(5000, 1, 10)).toBe(limits.releaseMs / 10);
-    expect(release.roomMs(5000 + limits.releaseMs / 2, 4, 10)).toBe(0);
-    expect(release.roomMs(5000 + limits.releaseMs, 9, 10)).toBe(0);
+    expect(release.roomMs(5000, 1, 10)).toBe(releaseMs / 10);
+    expect(release.roomMs(5000 + releaseMs / 2, 4, 10)).toBe(0);
+    expect(release.roomMs(5000 + releaseMs, 9, 10)).toBe(0);
   });
 
   it("does not count those that stayed meanwhile", () => {
