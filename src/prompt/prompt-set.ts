@@ -1,3 +1,4 @@
+import { SluiceError } from "../foundation/errors.ts";
 import { writtenRow } from "../foundation/exact-json.ts";
 import type {
   GenerationParameters,
@@ -5,11 +6,10 @@ import type {
   InferenceResponse,
 } from "../foundation/inference.ts";
 import type { Json, JsonObject } from "../foundation/json.ts";
-import { type AnswerForm, jobInvalid } from "./answer-form.ts";
+import { type AnswerForm, jobInvalid, withComplaint } from "./answer-form.ts";
 import { CompiledPrompt, type PromptToCompile } from "./compiled-prompt.ts";
 import { type RequestKeeper, RowKeeper } from "./kept-row.ts";
 import type { PromptOptions } from "./prompt-options.ts";
-import { withComplaint } from "./reask.ts";
 import type { RowRequest } from "./row-request.ts";
 
 /** The prompts of a job: rows to requests, and responses to what goes into the output. */
@@ -85,13 +85,14 @@ export interface PromptSetSpec {
 export function compilePromptSet(spec: PromptSetSpec): PromptSet {
   const { prompt, schema, prompts = {}, generation } = spec;
   if (prompt !== undefined) {
-    return compileOnePrompt({ name: "prompt", key: "prompt", options: prompt, schema, generation });
+    const only = { name: "prompt", key: "prompt", options: prompt, schema, generation };
+    return new PromptSetOf([compileOnePrompt(only)], "only");
   }
   const compile = promptCompiler(generation);
   const named = Object.entries(prompts);
   if (named.length === 0) throw jobInvalid("prompts", "there is no prompt");
   const compiled = named.map(([name, options]) => compile(name, `prompts.${name}`, options));
-  return new PromptSetOf(compiled, undefined);
+  return new PromptSetOf(compiled, "all");
 }
 
 /** A single prompt, and where the job file has it. */
@@ -103,10 +104,14 @@ export interface OnePromptSpec extends Pick<PromptSetSpec, "schema" | "generatio
 }
 
 /** Compiles a prompt whose answer is the answer of a row. */
-export function compileOnePrompt(spec: OnePromptSpec): PromptSet {
+export function compileOnePrompt(spec: OnePromptSpec): CompiledPrompt {
   const { name, key, options, schema, generation } = spec;
-  const prompt = promptCompiler(generation)(name, key, withSchema(options, schema));
-  return new PromptSetOf([prompt], prompt);
+  return promptCompiler(generation)(name, key, withSchema(options, schema));
+}
+
+/** The prompts of several datasets: a row has that of its own, whose name is the dataset's. */
+export function promptsByDataset(prompts: readonly CompiledPrompt[]): PromptSet {
+  return new PromptSetOf(prompts, "ofDataset");
 }
 
 function promptCompiler({ returnFullText = false, ...parameters }: PromptSetSpec["generation"]) {
@@ -146,26 +151,40 @@ class PromptSetOf implements PromptSet {
   readonly names: readonly string[];
   readonly #prompts: readonly CompiledPrompt[];
   readonly #byName: ReadonlyMap<string, CompiledPrompt>;
-  readonly #single: CompiledPrompt | undefined;
+  readonly #which: "only" | "ofDataset" | "all";
   readonly #fields: readonly string[] | undefined;
 
-  constructor(prompts: readonly CompiledPrompt[], single: CompiledPrompt | undefined) {
-    this.names = prompts.map((prompt) => prompt.name);
+  /** @param which of them a row has. */
+  constructor(prompts: readonly CompiledPrompt[], which: "only" | "ofDataset" | "all") {
+    this.names = which === "ofDataset" ? ["prompt"] : prompts.map((prompt) => prompt.name);
     this.#prompts = prompts;
     this.#byName = new Map(prompts.map((prompt) => [prompt.name, prompt]));
-    this.#single = single;
+    this.#which = which;
     const fields = prompts.map((prompt) => prompt.fields);
     this.#fields = fields.includes(undefined) ? undefined : [...new Set(fields.flat() as string[])];
     this.keeper = new RowKeeper(this.#byName);
   }
 
-  requests(value: JsonObject, index: number, _dataset?: string, raw?: string): RowRequest[] {
-    const row = raw === undefined ? value : writtenRow(value, raw, this.#fields);
+  requests(value: JsonObject, index: number, dataset?: string, raw?: string): RowRequest[] {
+    const single = this.#singleOf(dataset);
+    const row =
+      raw === undefined ? value : writtenRow(value, raw, single ? single.fields : this.#fields);
     // What almost every job has; a literal is several times smaller than an array that grew.
-    if (this.#single?.isPlain) return [this.#single.plainRequest(row, index)];
+    if (single?.isPlain) return [single.plainRequest(row, index)];
     const requests: RowRequest[] = [];
-    for (const prompt of this.#prompts) prompt.addRequests(row, index, requests);
+    for (const prompt of single ? [single] : this.#prompts) {
+      prompt.addRequests(row, index, requests);
+    }
     return requests;
+  }
+
+  /** The one prompt of a row, if rows have one. */
+  #singleOf(dataset: string | undefined): CompiledPrompt | undefined {
+    if (this.#which === "all") return undefined;
+    if (this.#which === "only") return this.#prompts[0];
+    const own = this.#byName.get(dataset ?? "");
+    if (own !== undefined) return own;
+    throw new SluiceError("RUN_DAMAGED", `a row is of dataset ${dataset}, which the job has not`);
   }
 
   ready(
@@ -202,7 +221,8 @@ class PromptSetOf implements PromptSet {
     requests: readonly RowRequest[],
     responses: readonly (InferenceResponse | undefined)[],
   ): Json {
-    if (this.#single !== undefined) return this.#single.answer(requests, responses);
+    const single = this.#singleOf(requests[0]?.origin.promptName);
+    if (single !== undefined) return single.answer(requests, responses);
     const entries = this.#prompts.map((prompt) => {
       const own = requests.flatMap((request, at) =>
         request.origin.promptName === prompt.name ? at : [],
@@ -222,8 +242,37 @@ class PromptSetOf implements PromptSet {
   ): Json {
     if (requests.length > 0) return this.answer(requests, responses);
     // The row failed before it was asked: nothing is known, not even that a list is empty.
-    return this.#single === undefined
+    return this.#which === "all"
       ? Object.fromEntries(this.names.map((name) => [name, null]))
       : null;
   }
+}
+
+/** A prompt set that is another one in all but what is given. */
+export function changedPromptSet(promptSet: PromptSet, changes: Partial<PromptSet>): PromptSet {
+  return {
+    names: promptSet.names,
+    keeper: promptSet.keeper,
+    requests: promptSet.requests.bind(promptSet),
+    ready: promptSet.ready.bind(promptSet),
+    accept: promptSet.accept.bind(promptSet),
+    reask: promptSet.reask.bind(promptSet),
+    answer: promptSet.answer.bind(promptSet),
+    partialAnswer: promptSet.partialAnswer.bind(promptSet),
+    ...changes,
+  };
+}
+
+/**
+ * The same prompts with white space stripped from both ends of each answer that is text. What goes
+ * on from an answer goes on from the stripped one.
+ */
+export function withStrippedAnswers(promptSet: PromptSet): PromptSet {
+  return changedPromptSet(promptSet, {
+    accept: (request, response) => {
+      const accepted = promptSet.accept(request, response);
+      const answers = accepted.answers.map((answer) => ({ ...answer, text: answer.text.trim() }));
+      return { ...accepted, answers };
+    },
+  });
 }

@@ -1,7 +1,7 @@
 import { type LongNumbers, withTexts, writtenRow } from "../foundation/exact-json.ts";
 import type { Answer, GenerationParameters } from "../foundation/inference.ts";
 import type { Json, JsonObject } from "../foundation/json.ts";
-import type { PromptSet } from "./prompt-set.ts";
+import { changedPromptSet, type PromptSet } from "./prompt-set.ts";
 import type { RowRequest } from "./row-request.ts";
 
 /**
@@ -57,8 +57,7 @@ function withRow(requests: RowRequest[], row: JsonObject): RowRequest[] {
 /** The same prompts, each request with its row, for an engine that reads more than the words. */
 export function withRows(promptSet: PromptSet, longNumbers?: LongNumbers): PromptSet {
   const { keeper } = promptSet;
-  return {
-    names: promptSet.names,
+  return changedPromptSet(promptSet, {
     keeper: keeper && {
       keep: (requests) => keeper.keep(requests),
       restore: (kept, index, row, raw) =>
@@ -66,10 +65,5 @@ export function withRows(promptSet: PromptSet, longNumbers?: LongNumbers): Promp
     },
     requests: (value, index, dataset, raw) =>
       withRow(promptSet.requests(value, index, dataset, raw), rowInCode(value, raw, longNumbers)),
-    ready: (requests, responses, at) => promptSet.ready(requests, responses, at),
-    accept: (request, response) => promptSet.accept(request, response),
-    reask: (request, badText, problem) => promptSet.reask(request, badText, problem),
-    answer: (requests, responses) => promptSet.answer(requests, responses),
-    partialAnswer: (requests, responses) => promptSet.partialAnswer(requests, responses),
-  };
+  });
 }

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { promptOptions } from "../../src/prompt/prompt-options.ts";
-import { compilePromptSet } from "../../src/prompt/prompt-set.ts";
-import { withStrippedAnswers } from "../../src/prompt/stripped-answers.ts";
+import { compilePromptSet, withStrippedAnswers } from "../../src/prompt/prompt-set.ts";
 import { generationParameters } from "../../src/run/job/generation.ts";
 
 describe("withStrippedAnswers", () => {

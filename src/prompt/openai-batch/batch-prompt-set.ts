@@ -6,9 +6,8 @@ import type {
   InferenceResponse,
 } from "../../foundation/inference.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
-import type { AnswerForm } from "../answer-form.ts";
+import { type AnswerForm, withComplaint } from "../answer-form.ts";
 import type { PromptSet } from "../prompt-set.ts";
-import { withComplaint } from "../reask.ts";
 import type { RowRequest } from "../row-request.ts";
 import { type BatchLine, readBatchLine } from "./batch-line.ts";
 import { unsupported, withoutTools } from "./request-faults.ts";

@@ -8,7 +8,7 @@ import {
   type Usage,
 } from "../../foundation/inference.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
-import type { PromptSet } from "../prompt-set.ts";
+import { changedPromptSet, type PromptSet } from "../prompt-set.ts";
 
 /**
  * The same prompts with the body of an OpenAI response for the answer of a row, apart from `id` and
@@ -17,16 +17,10 @@ import type { PromptSet } from "../prompt-set.ts";
  * @param model the name that the bodies have.
  */
 export function withResponseBodies(promptSet: PromptSet, model: string): PromptSet {
-  return {
-    names: promptSet.names,
-    keeper: promptSet.keeper,
-    requests: (row, index, dataset, raw) => promptSet.requests(row, index, dataset, raw),
-    ready: (requests, responses, at) => promptSet.ready(requests, responses, at),
-    accept: (request, response) => promptSet.accept(request, response),
-    reask: (request, badText, problem) => promptSet.reask(request, badText, problem),
+  return changedPromptSet(promptSet, {
     answer: (requests, responses) => responseBody(requests, responses, model),
     partialAnswer: () => null,
-  };
+  });
 }
 
 /** A chat completion, a text completion, or a list of embeddings, by what was asked. */

@@ -1,21 +1,27 @@
 import { nearest } from "../../foundation/suggest.ts";
 import { jobInvalid } from "../answer-form.ts";
-import { alpacaTypes } from "./alpaca.ts";
-import { alpacaWithSystemTypes } from "./alpaca-with-system.ts";
-import { completionTypes } from "./completion.ts";
+import { alpacaTypes, alpacaWithSystemTypes, reflectionTypes } from "./alpaca.ts";
 import {
   chatTemplateType,
+  inputOutputType,
   jokesType,
   llama2ChatType,
   messagesType,
+  pygmalionType,
   shareGptTypes,
 } from "./conversations.ts";
 import { creativeTypes } from "./creative.ts";
-import { inputOutputType } from "./input-output.ts";
 import type { PromptType, Reading } from "./prompt-type.ts";
-import { pygmalionType } from "./pygmalion.ts";
-import { reflectionTypes } from "./reflection.ts";
 import type { TypeOptions } from "./type-options.ts";
+
+/** A field as it is, to be gone on with. */
+const completionTypes: readonly PromptType[] = [
+  {
+    names: ["completion", "completion.load"],
+    options: ["field"],
+    read: ({ field = "text" }) => ({ kind: "text", text: (fields) => fields.text(field) }),
+  },
+];
 
 /** Every prompt type that has a name. */
 export const promptTypes: readonly PromptType[] = [

@@ -2,12 +2,12 @@ import type { WrittenRow } from "../../foundation/exact-json.ts";
 import type { ChatMessage, InferenceRequest } from "../../foundation/inference.ts";
 import { jobInvalid } from "../answer-form.ts";
 import { wrongType } from "../field-errors.ts";
-import type { ConversationReading, Reading } from "./prompt-type.ts";
+import type { ConversationReading, Reading, TextReading } from "./prompt-type.ts";
 import { readNamedType } from "./registry.ts";
 import { RowFields } from "./row-fields.ts";
 import { type AskedMessages, filledIn, planTurns, type TurnsPolicy } from "./turns.ts";
 import type { TypeOptions, UserDefinedType } from "./type-options.ts";
-import { readUserDefined } from "./user-defined.ts";
+import { instructionText } from "./wording.ts";
 
 /** What a job says of a prompt with a type. */
 export interface TypedPromptOptions {
@@ -93,4 +93,28 @@ function conversation(
       return api === "chat" ? { messages } : { prompt: format!(messages, eosToken) };
     },
   };
+}
+
+/**
+ * A type that the job describes itself, by Axolotl's keys.
+ *
+ * @param key of the job file, for messages: `prompts.answer.type`.
+ * @throws SluiceError `JOB_INVALID` for a format with an unknown name.
+ */
+function readUserDefined(type: UserDefinedType, key: string): TextReading {
+  const wording = {
+    system: type.system_format,
+    turn: type.format,
+    turnWithoutInput: type.no_input_format,
+  };
+  const text = instructionText(
+    wording,
+    (fields) => ({
+      system: fields.has(type.field_system) ? fields.text(type.field_system) : type.system_prompt,
+      instruction: fields.text(type.field_instruction),
+      input: fields.optionalText(type.field_input),
+    }),
+    key,
+  );
+  return { kind: "text", text };
 }

@@ -2,12 +2,11 @@ import { answeredApis, describeEngine, unsupportedOptions } from "../../engines/
 import { SluiceError } from "../../foundation/errors.ts";
 import type { GenerationParameters } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
-import { DatasetPromptSet } from "../../prompt/datasets/dataset-prompt-set.ts";
+import { datasetPromptSet } from "../../prompt/datasets/dataset-prompt-set.ts";
 import { BatchPromptSet } from "../../prompt/openai-batch/batch-prompt-set.ts";
 import { withResponseBodies } from "../../prompt/openai-batch/response-body.ts";
-import { compilePromptSet, type PromptSet } from "../../prompt/prompt-set.ts";
+import { compilePromptSet, type PromptSet, withStrippedAnswers } from "../../prompt/prompt-set.ts";
 import { rowPromptSet, withRows } from "../../prompt/row-prompt-set.ts";
-import { withStrippedAnswers } from "../../prompt/stripped-answers.ts";
 import { generationParameters } from "../job/generation.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { assertBatchOutput, isBatchInput, writesBatchLines } from "../openai-batch/batch-lines.ts";
@@ -38,7 +37,7 @@ function wordedPromptSet(job: JobSpec, parameters: GenerationParameters): Prompt
   const common = { schema, generation: { ...parameters, returnFullText } };
   const emptied = <Options extends Emptied>(options: Options): Options =>
     withEmptied(options, truncateFeatures);
-  if (dataset !== undefined) return new DatasetPromptSet(dataset.map(emptied), common);
+  if (dataset !== undefined) return datasetPromptSet(dataset.map(emptied), common);
   if (prompt !== undefined) return compilePromptSet({ ...common, prompt: emptied(prompt) });
   const named = Object.entries(prompts ?? {}).map(([name, it]) => [name, emptied(it)] as const);
   return compilePromptSet({ ...common, prompts: Object.fromEntries(named) });

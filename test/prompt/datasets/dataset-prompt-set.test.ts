@@ -2,14 +2,14 @@ import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import type { InferenceResponse } from "../../../src/foundation/inference.ts";
 import {
-  DatasetPromptSet,
+  datasetPromptSet,
   type PromptedDataset,
 } from "../../../src/prompt/datasets/dataset-prompt-set.ts";
 import { generationParameters } from "../../../src/run/job/generation.ts";
 
 const common = { generation: generationParameters({ returnFullText: false }, 1) };
 const setOf = (...datasets: Partial<PromptedDataset>[]) =>
-  new DatasetPromptSet(
+  datasetPromptSet(
     datasets.map((dataset) => ({
       name: "one",
       type: "completion",
@@ -34,7 +34,7 @@ const errorOf = (make: () => unknown): SluiceError => {
   throw new Error("nothing was thrown");
 };
 
-describe("DatasetPromptSet", () => {
+describe("datasetPromptSet", () => {
   it("asks each row the prompt of its dataset", () => {
     const set = setOf(
       { field: "a" },
