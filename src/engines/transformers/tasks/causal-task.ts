@@ -4,19 +4,16 @@ import { CausalSteps } from "../decode/causal-steps.ts";
 import { padRows } from "../decode/tensors.ts";
 import type { TransformersModelOptions } from "../options.ts";
 import { textOf } from "./asked-text.ts";
-import { modelMaxTokens, withinBounds } from "./encode.ts";
+import { modelMaxTokens, TextTask, withinBounds } from "./encode.ts";
 import { assertSearchable, type GenerationItem, generate, generationCost } from "./generate.ts";
-import type { ModelParts, PreparedItem, Task, TaskResult } from "./task.ts";
+import type { ModelParts, PreparedItem, TaskResult } from "./task.ts";
 
 /** Text generation: the model goes on where the prompt ends. */
-export class CausalTask implements Task<GenerationItem> {
-  readonly #parts: ModelParts;
-  readonly #options: TransformersModelOptions;
+export class CausalTask extends TextTask<GenerationItem> {
   readonly #contextTokens: number;
 
   constructor(parts: ModelParts, options: TransformersModelOptions) {
-    this.#parts = parts;
-    this.#options = options;
+    super(parts, options);
     this.#contextTokens = modelMaxTokens(parts.model, parts.tokenizer);
   }
 
@@ -26,7 +23,7 @@ export class CausalTask implements Task<GenerationItem> {
     const { maxLength = Number.POSITIVE_INFINITY } = parameters;
     const context = Math.min(this.#contextTokens, maxLength);
     const { maxInputTokens = Number.POSITIVE_INFINITY, onTooLong = request.onTooLong ?? "fail" } =
-      this.#options;
+      this.options;
     // A prompt that would leave its answer less than was asked for is too long.
     const answerTokens = Math.min(parameters.maxNewTokens, maxLength - 1);
     const wanted = parameters.maxLength === undefined ? answerTokens : 1;
@@ -48,22 +45,18 @@ export class CausalTask implements Task<GenerationItem> {
   }
 
   run(batch: readonly GenerationItem[], signal: AbortSignal): Promise<readonly TaskResult[]> {
-    const { model, tokenizer, makeTensor } = this.#parts;
+    const { model, tokenizer, makeTensor } = this.parts;
     const rows = batch.map(({ ids }) => ids);
     const padToken = tokenizer.pad_token_id ?? tokenizer.eos_token_id ?? 0;
     const steps = new CausalSteps(model, padRows(rows, padToken, "left", makeTensor), makeTensor);
-    return generate(this.#parts, steps, batch, rows, signal);
-  }
-
-  async close(): Promise<void> {
-    await this.#parts.model.dispose();
+    return generate(this.parts, steps, batch, rows, signal);
   }
 
   #encode(request: InferenceRequest): { ids: number[]; content: number[] } {
-    const { tokenizer } = this.#parts;
+    const { tokenizer } = this.parts;
     const { messages } = request;
     const text =
-      messages === undefined ? textOf(request, this.#options.textColumn) : this.#chatText(messages);
+      messages === undefined ? textOf(request, this.options.textColumn) : this.#chatText(messages);
     const content = tokenizer._encode_plus(text, { add_special_tokens: false }).input_ids;
     const ids = messages === undefined ? tokenizer._encode_plus(text, {}).input_ids : content;
     if (ids.length > 0) return { ids, content };
@@ -71,7 +64,7 @@ export class CausalTask implements Task<GenerationItem> {
   }
 
   #chatText(messages: NonNullable<InferenceRequest["messages"]>): string {
-    const { tokenizer } = this.#parts;
+    const { tokenizer } = this.parts;
     if (tokenizer.chat_template === null) {
       throw new SluiceError("MODEL_TEMPLATE_UNUSABLE", "the model has no chat template");
     }

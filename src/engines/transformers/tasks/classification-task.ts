@@ -1,16 +1,8 @@
 import type { InferenceRequest } from "../../../foundation/inference.ts";
-import type { TransformersModelOptions } from "../options.ts";
 import type { Encoding } from "../transformers-js.ts";
-import { RequestEncoder } from "./encode.ts";
+import { TextTask } from "./encode.ts";
 import { encoderOutputs, floatsOf, sigmoid, softmax } from "./encoder-batch.ts";
-import {
-  type ModelParts,
-  type PreparedItem,
-  shortNumber,
-  type Task,
-  type TaskResult,
-  valueAnswer,
-} from "./task.ts";
+import { type PreparedItem, shortNumber, type TaskResult, valueAnswer } from "./task.ts";
 
 /** A label, and how sure the model is of it: 0 to 1. */
 export interface LabelScore {
@@ -20,41 +12,27 @@ export interface LabelScore {
 }
 
 /** Labels of texts, by the classes that the model was trained for. */
-export class ClassificationTask implements Task<Encoding> {
-  readonly #parts: ModelParts;
-  readonly #options: TransformersModelOptions;
-  readonly #encoder: RequestEncoder;
-
-  constructor(parts: ModelParts, options: TransformersModelOptions) {
-    this.#parts = parts;
-    this.#options = options;
-    this.#encoder = new RequestEncoder(parts, options);
-  }
-
+export class ClassificationTask extends TextTask<Encoding> {
   prepare(request: InferenceRequest): PreparedItem<Encoding> {
-    return this.#encoder.prepare(request);
+    return this.encoded(request);
   }
 
   async run(batch: readonly Encoding[]): Promise<readonly TaskResult[]> {
-    const { logits } = await encoderOutputs(this.#parts, batch);
+    const { logits } = await encoderOutputs(this.parts, batch);
     const values = floatsOf(logits!);
     const classes = values.length / batch.length;
     return batch.map(({ input_ids }, at) => {
       const scores = this.#scores([...values.subarray(at * classes, (at + 1) * classes)]);
-      const { topLabels } = this.#options;
+      const { topLabels } = this.options;
       const kept = topLabels === "all" ? scores : scores.slice(0, topLabels);
       const value = topLabels === 1 ? kept[0]! : kept;
       return { answers: [valueAnswer(value)], promptTokens: input_ids.length };
     });
   }
 
-  async close(): Promise<void> {
-    await this.#parts.model.dispose();
-  }
-
   /** The likeliest first. */
   #scores(logits: readonly number[]): LabelScore[] {
-    const { problem_type, id2label } = this.#parts.model.config;
+    const { problem_type, id2label } = this.parts.model.config;
     const isEach = problem_type === "multi_label_classification";
     const scores = isEach ? logits.map(sigmoid) : softmax(logits);
     return scores

@@ -1,38 +1,20 @@
 import type { InferenceRequest } from "../../../foundation/inference.ts";
-import type { TransformersModelOptions } from "../options.ts";
 import type { Encoding } from "../transformers-js.ts";
-import { RequestEncoder } from "./encode.ts";
+import { TextTask } from "./encode.ts";
 import { encoderOutputs, floatsOf } from "./encoder-batch.ts";
-import {
-  type ModelParts,
-  type PreparedItem,
-  shortNumber,
-  type Task,
-  type TaskResult,
-  valueAnswer,
-} from "./task.ts";
+import { type PreparedItem, shortNumber, type TaskResult, valueAnswer } from "./task.ts";
 
 /** Vectors of texts. */
-export class EmbeddingTask implements Task<Encoding> {
-  readonly #parts: ModelParts;
-  readonly #options: TransformersModelOptions;
-  readonly #encoder: RequestEncoder;
-
-  constructor(parts: ModelParts, options: TransformersModelOptions) {
-    this.#parts = parts;
-    this.#options = options;
-    this.#encoder = new RequestEncoder(parts, options);
-  }
-
+export class EmbeddingTask extends TextTask<Encoding> {
   prepare(request: InferenceRequest): PreparedItem<Encoding> {
-    return this.#encoder.prepare(request);
+    return this.encoded(request);
   }
 
   async run(batch: readonly Encoding[]): Promise<readonly TaskResult[]> {
-    const outputs = await encoderOutputs(this.#parts, batch);
+    const outputs = await encoderOutputs(this.parts, batch);
     const { sentence_embedding: sentences, last_hidden_state, token_embeddings, logits } = outputs;
     const states = last_hidden_state ?? token_embeddings ?? logits!;
-    const chosen = this.#options.pooling === "none" ? states : (sentences ?? states);
+    const chosen = this.options.pooling === "none" ? states : (sentences ?? states);
     const values = floatsOf(chosen);
     const width = chosen.dims.at(-1)!;
     const block = values.length / batch.length;
@@ -45,14 +27,10 @@ export class EmbeddingTask implements Task<Encoding> {
     });
   }
 
-  async close(): Promise<void> {
-    await this.#parts.model.dispose();
-  }
-
   /** @param states of the tokens of one text, padding last. */
   #pool(states: Float32Array, tokens: number, width: number): number[] | number[][] {
     const stateOf = (token: number) => states.subarray(token * width, (token + 1) * width);
-    switch (this.#options.pooling) {
+    switch (this.options.pooling) {
       case "none":
         return Array.from({ length: tokens }, (_, token) => this.#vector(stateOf(token)));
       case "cls":
@@ -65,7 +43,7 @@ export class EmbeddingTask implements Task<Encoding> {
   }
 
   #vector(values: Float32Array): number[] {
-    const length = this.#options.normalize ? lengthOf(values) : 1;
+    const length = this.options.normalize ? lengthOf(values) : 1;
     const numbers = new Array<number>(values.length);
     for (let at = 0; at < values.length; at++) numbers[at] = shortNumber(values[at]! / length);
     return numbers;

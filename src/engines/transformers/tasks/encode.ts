@@ -3,7 +3,7 @@ import type { InferenceRequest, TooLongPolicy } from "../../../foundation/infere
 import type { TransformersModelOptions } from "../options.ts";
 import type { Encoding, Model, Tokenizer } from "../transformers-js.ts";
 import { textOf } from "./asked-text.ts";
-import type { ModelParts, PreparedItem } from "./task.ts";
+import type { ModelParts, PreparedItem, Task, TaskResult } from "./task.ts";
 
 /** How much of a text is taken. */
 export interface EncodeBounds {
@@ -58,29 +58,37 @@ function placeOf(content: readonly number[], ids: readonly number[]): number {
   return -1;
 }
 
-/** Makes tokens of what is asked, no more than the job and the model take of a text. */
-export class RequestEncoder {
-  readonly #tokenizer: Tokenizer;
-  readonly #options: TransformersModelOptions;
+/** A task over texts: makes tokens of them, no more than the job and the model take of a text. */
+export abstract class TextTask<Item> implements Task<Item> {
+  protected readonly parts: ModelParts;
+  protected readonly options: TransformersModelOptions;
   readonly #maxTokens: number;
 
-  constructor(
-    { model, tokenizer }: Pick<ModelParts, "model" | "tokenizer">,
-    options: TransformersModelOptions,
-  ) {
-    this.#tokenizer = tokenizer;
-    this.#options = options;
-    this.#maxTokens = options.maxInputTokens ?? modelMaxTokens(model, tokenizer);
+  constructor(parts: ModelParts, options: TransformersModelOptions) {
+    this.parts = parts;
+    this.options = options;
+    this.#maxTokens = options.maxInputTokens ?? modelMaxTokens(parts.model, parts.tokenizer);
+  }
+
+  abstract prepare(request: InferenceRequest): PreparedItem<Item>;
+
+  abstract run(
+    batch: readonly Item[],
+    signal: AbortSignal,
+  ): Promise<readonly (TaskResult | Error)[]>;
+
+  async close(): Promise<void> {
+    await this.parts.model.dispose();
   }
 
   /**
-   * The text of a request.
+   * The text of a request as tokens.
    *
    * @throws SluiceError `COLUMN_INVALID`, `PROMPT_TOO_LONG`.
    */
-  prepare(request: InferenceRequest): PreparedItem<Encoding> {
-    const text = textOf(request, this.#options.textColumn);
-    const item = this.bounded(this.#tokenizer._encode_plus(text, {}), text, request);
+  protected encoded(request: InferenceRequest): PreparedItem<Encoding> {
+    const text = textOf(request, this.options.textColumn);
+    const item = this.bounded(this.parts.tokenizer._encode_plus(text, {}), text, request);
     return { item, cost: { tokens: item.input_ids.length } };
   }
 
@@ -89,11 +97,12 @@ export class RequestEncoder {
    *
    * @throws SluiceError `PROMPT_TOO_LONG`.
    */
-  bounded(whole: Encoding, text: string, request: InferenceRequest): Encoding {
+  protected bounded(whole: Encoding, text: string, request: InferenceRequest): Encoding {
     const maxTokens = this.#maxTokens;
     if (whole.input_ids.length <= maxTokens) return whole;
-    const { onTooLong = request.onTooLong ?? "fail" } = this.#options;
-    const content = this.#tokenizer._encode_plus(text, { add_special_tokens: false }).input_ids;
+    const { onTooLong = request.onTooLong ?? "fail" } = this.options;
+    const { tokenizer } = this.parts;
+    const content = tokenizer._encode_plus(text, { add_special_tokens: false }).input_ids;
     return withinBounds(whole, content, { maxTokens, onTooLong });
   }
 }

@@ -4,22 +4,16 @@ import { padRows } from "../decode/tensors.ts";
 import type { TransformersModelOptions } from "../options.ts";
 import type { Encoding } from "../transformers-js.ts";
 import { textOf } from "./asked-text.ts";
-import { RequestEncoder } from "./encode.ts";
+import { TextTask } from "./encode.ts";
 import { assertSearchable, type GenerationItem, generate, generationCost } from "./generate.ts";
 import { assertLanguages, encodeForTranslation, languagesOf } from "./languages.ts";
-import type { ModelParts, PreparedItem, Task, TaskResult } from "./task.ts";
+import type { ModelParts, PreparedItem, TaskResult } from "./task.ts";
 
 /** Translation and summarization: an encoder reads the text, a decoder writes the answer. */
-export class SequenceTask implements Task<GenerationItem> {
-  readonly #parts: ModelParts;
-  readonly #options: TransformersModelOptions;
-  readonly #encoder: RequestEncoder;
-
+export class SequenceTask extends TextTask<GenerationItem> {
   /** @throws SluiceError `TASK_UNUSABLE` where the job and the model do not go together. */
   constructor(parts: ModelParts, options: TransformersModelOptions) {
-    this.#parts = parts;
-    this.#options = options;
-    this.#encoder = new RequestEncoder(parts, options);
+    super(parts, options);
     if (options.task === "translation") assertLanguages(options, parts.tokenizer);
   }
 
@@ -29,7 +23,7 @@ export class SequenceTask implements Task<GenerationItem> {
     const { encoding, forcedStart, languages } = this.#encode(request);
     const ids = encoding.input_ids;
     const room = (parameters.maxLength ?? Number.POSITIVE_INFINITY) - ids.length;
-    const positions = this.#parts.model.config.max_position_embeddings ?? Number.POSITIVE_INFINITY;
+    const positions = this.parts.model.config.max_position_embeddings ?? Number.POSITIVE_INFINITY;
     const item = {
       ids,
       parameters,
@@ -41,14 +35,14 @@ export class SequenceTask implements Task<GenerationItem> {
   }
 
   async run(batch: readonly GenerationItem[], signal: AbortSignal): Promise<readonly TaskResult[]> {
-    const { model, tokenizer, makeTensor } = this.#parts;
+    const { model, tokenizer, makeTensor } = this.parts;
     const config = model._prepare_generation_config(null, {});
     const startToken = config.decoder_start_token_id ?? config.bos_token_id ?? 0;
     const rows = batch.map(({ ids }) => ids);
     const padded = padRows(rows, tokenizer.pad_token_id ?? 0, "right", makeTensor);
     const steps = await SequenceSteps.encode(model, padded, startToken, makeTensor);
     return generate(
-      this.#parts,
+      this.parts,
       steps,
       batch,
       batch.map(() => [startToken]),
@@ -56,23 +50,19 @@ export class SequenceTask implements Task<GenerationItem> {
     );
   }
 
-  async close(): Promise<void> {
-    await this.#parts.model.dispose();
-  }
-
   #encode(request: InferenceRequest): Encoded {
-    const { tokenizer, model } = this.#parts;
-    const { task, textColumn } = this.#options;
+    const { tokenizer, model } = this.parts;
+    const { task, textColumn } = this.options;
     const prefix = model.config.task_specific_params?.[task]?.prefix ?? "";
     const text = prefix + textOf(request, textColumn);
     if (task !== "translation" || tokenizer.language_codes === undefined) {
       const whole = tokenizer._encode_plus(text, {});
-      return { encoding: this.#encoder.bounded(whole, text, request), languages: "" };
+      return { encoding: this.bounded(whole, text, request), languages: "" };
     }
-    const languages = languagesOf(request, this.#options, tokenizer.language_codes);
+    const languages = languagesOf(request, this.options, tokenizer.language_codes);
     const { encoding, forcedStart } = encodeForTranslation(text, languages, tokenizer);
     return {
-      encoding: this.#encoder.bounded(encoding, text, request),
+      encoding: this.bounded(encoding, text, request),
       forcedStart,
       languages: `${languages.source}>${languages.target}`,
     };

@@ -4,13 +4,12 @@ import type { Json } from "../../../foundation/json.ts";
 import type { TransformersModelOptions } from "../options.ts";
 import type { Encoding, ModelConfig } from "../transformers-js.ts";
 import { columnInvalid, columnOf, textOf } from "./asked-text.ts";
-import { RequestEncoder } from "./encode.ts";
+import { TextTask } from "./encode.ts";
 import { encoderOutputs, floatsOf, softmax } from "./encoder-batch.ts";
 import {
   type ModelParts,
   type PreparedItem,
   shortNumber,
-  type Task,
   type TaskResult,
   valueAnswer,
 } from "./task.ts";
@@ -22,17 +21,12 @@ export interface LabelledItem {
 }
 
 /** Chooses among labels that the model was not trained for, by whether each would follow. */
-export class ZeroShotTask implements Task<LabelledItem> {
-  readonly #parts: ModelParts;
-  readonly #options: TransformersModelOptions;
-  readonly #encoder: RequestEncoder;
+export class ZeroShotTask extends TextTask<LabelledItem> {
   readonly #classes: { entailment: number; contradiction: number };
 
   /** @throws SluiceError `TASK_UNUSABLE` */
   constructor(parts: ModelParts, options: TransformersModelOptions) {
-    this.#parts = parts;
-    this.#options = options;
-    this.#encoder = new RequestEncoder(parts, options);
+    super(parts, options);
     this.#classes = classesOf(parts.model.config);
     const { candidateLabels, candidateLabelsColumn } = options;
     if (candidateLabels === undefined && candidateLabelsColumn === undefined) {
@@ -42,13 +36,13 @@ export class ZeroShotTask implements Task<LabelledItem> {
   }
 
   prepare(request: InferenceRequest): PreparedItem<LabelledItem> {
-    const { textColumn, hypothesisTemplate } = this.#options;
+    const { textColumn, hypothesisTemplate } = this.options;
     const text = textOf(request, textColumn);
     const labels = this.#labelsOf(request);
     const pairs = labels.map((label) => {
       const text_pair = hypothesisTemplate.replace("{}", () => label);
-      const pair = this.#parts.tokenizer._encode_plus(text, { text_pair });
-      return this.#encoder.bounded(pair, text, request);
+      const pair = this.parts.tokenizer._encode_plus(text, { text_pair });
+      return this.bounded(pair, text, request);
     });
     const tokens = pairs.reduce((sum, { input_ids }) => sum + input_ids.length, 0);
     return { item: { labels, pairs }, cost: { tokens } };
@@ -56,7 +50,7 @@ export class ZeroShotTask implements Task<LabelledItem> {
 
   async run(batch: readonly LabelledItem[]): Promise<readonly TaskResult[]> {
     const pairs = batch.flatMap((item) => item.pairs);
-    const { logits } = await encoderOutputs(this.#parts, pairs);
+    const { logits } = await encoderOutputs(this.parts, pairs);
     const values = floatsOf(logits!);
     const classes = values.length / pairs.length;
     let first = 0;
@@ -71,12 +65,8 @@ export class ZeroShotTask implements Task<LabelledItem> {
     });
   }
 
-  async close(): Promise<void> {
-    await this.#parts.model.dispose();
-  }
-
   #labelsOf(request: InferenceRequest): string[] {
-    const { candidateLabels, candidateLabelsColumn: column } = this.#options;
+    const { candidateLabels, candidateLabelsColumn: column } = this.options;
     const own = column === undefined ? undefined : columnOf(request, column);
     if (own === undefined && candidateLabels !== undefined) return candidateLabels;
     const labels = typeof own === "string" ? own.split(",").map((label) => label.trim()) : own;
@@ -90,7 +80,7 @@ export class ZeroShotTask implements Task<LabelledItem> {
   /** The likeliest label first. */
   #judged(labels: readonly string[], logits: readonly Float32Array[]): Json {
     const { entailment, contradiction } = this.#classes;
-    const isEach = this.#options.multiLabel || labels.length === 1;
+    const isEach = this.options.multiLabel || labels.length === 1;
     const scores = isEach
       ? logits.map((own) => softmax([own[contradiction]!, own[entailment]!])[1]!)
       : softmax(logits.map((own) => own[entailment]!));
