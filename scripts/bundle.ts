@@ -65,10 +65,12 @@ const hostRoots = [
 /** What `sluice run` and its workers import, at once and later, whatever the job. */
 const runRoots = [
   "api/run-dependencies",
-  "backends/open",
+  "api/start-run",
+  "backends/local/device-pool",
+  "backends/local/local",
   "cli/commands/run",
   "cli/commands/worker",
-  "cli/prepare-engine",
+  "cli/spool",
   "engines/prepare-engine",
   "run/job/load",
   "run/run-job",
@@ -94,7 +96,11 @@ function startChunks(source: string) {
           found.add(id);
           for (const next of module.importedIds) add(next);
         };
-        for (const root of roots) add(join(source, `${root}.ts`));
+        for (const root of roots) {
+          const id = join(source, `${root}.ts`);
+          if (!this.getModuleInfo(id)) this.error(`there is no ${id} for the chunks of a start`);
+          add(id);
+        }
         return found;
       };
       const run = closure(runRoots);
