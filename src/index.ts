@@ -94,12 +94,14 @@ export type { ExactJson, ExactRow, LongNumbers } from "./foundation/exact-json.t
 export type { Grammar, GrammarNode } from "./foundation/grammar.ts";
 export type {
   Answer,
+  AnswerDelta,
   AnswerStructure,
   ChatMessage,
   FinishReason,
   GenerationParameters,
   InferenceRequest,
   InferenceResponse,
+  OnDelta,
   PromptTokens,
   RequestOrigin,
   Slot,

@@ -2,6 +2,7 @@ import type { Clock } from "../foundation/clock.ts";
 import type {
   InferenceRequest,
   InferenceResponse,
+  OnDelta,
   PromptTokens,
   Usage,
 } from "../foundation/inference.ts";
@@ -22,11 +23,19 @@ export interface Engine {
   /**
    * Answers one request.
    *
+   * @param onDelta told of each answer as it is made: the texts of its deltas, joined, are the
+   *   answer's text, and none comes after the promise is settled. An engine that cannot do that
+   *   tells nothing; who opened it by `openEngine` is then told each answer once, as a whole. Where
+   *   it is left out, nothing is streamed.
    * @throws SluiceError whose `scope` and `retryable` say what the failure ends: `row` (retryable
    *   or not), `run` (stop everything), `engine` (it died; the next `infer` starts it again).
    *   When `signal` is aborted, the signal's reason.
    */
-  infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse>;
+  infer(
+    request: InferenceRequest,
+    signal: AbortSignal,
+    onDelta?: OnDelta,
+  ): Promise<InferenceResponse>;
   /**
    * Told when nothing more is asked until something is answered, as at the end of a shard: what
    * waits for others to fill its batch is to be computed now. Absent where nothing waits.

@@ -1,5 +1,6 @@
 import type { GenerationParameters, TooLongPolicy } from "../foundation/inference.ts";
 import { commandDescription } from "./command/description.ts";
+import { tellingDeltas } from "./deltas.ts";
 import type { Engine, EngineContext } from "./engine.ts";
 import type { EngineDescription } from "./engine-description.ts";
 import { fakeDescription } from "./fake/description.ts";
@@ -51,14 +52,15 @@ export function answeredApis<Options extends ModelOptions>(
 }
 
 /**
- * Opens the engine that `options` names.
+ * Opens the engine that `options` names. Whichever it is, it tells answers as deltas to callers
+ * that want them; one that makes an answer in one go tells it as a whole.
  *
  * @throws SluiceError what the engine says when it cannot be opened.
  * @example
  * const engine = await openEngine(modelOptions.parse({ engine: "fake" }), context);
  */
-export function openEngine(options: ModelOptions, context: EngineContext): Promise<Engine> {
-  return describeEngine(options).open(options, context);
+export async function openEngine(options: ModelOptions, context: EngineContext): Promise<Engine> {
+  return tellingDeltas(await describeEngine(options).open(options, context));
 }
 
 /**

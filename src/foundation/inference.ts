@@ -271,6 +271,19 @@ export interface InferenceResponse {
   seconds: number;
 }
 
+/** A piece of an answer, told while the answer is made. */
+export interface AnswerDelta {
+  /** Which of the request's answers it continues, from 0. */
+  choice: number;
+  /** What comes next in the answer's text; never empty, and never taken back. */
+  text: string;
+  /** Tokens since the delta before, where the engine counts them. */
+  tokens?: number;
+}
+
+/** Called with each delta, in order. It must not throw. */
+export type OnDelta = (delta: AnswerDelta) => void;
+
 export const noUsage: Usage = Object.freeze({
   promptTokens: 0,
   cachedTokens: 0,

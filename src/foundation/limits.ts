@@ -177,6 +177,10 @@ export const limits = Object.freeze({
   maxEngineStarts: 3,
   /** Deaths of an engine host in a row without one answer between them. */
   maxEngineDeaths: 16,
+  /** How long an engine host collects deltas before it sends them on. */
+  maxDeltaDelayMs: 10,
+  /** Characters of deltas that it collects at most. */
+  maxHeldDeltaChars: 65_536,
   /** Lines of a host's output that are kept to explain its death. */
   maxHostOutputLines: 40,
   /** How long the output of an ended host is waited for. */

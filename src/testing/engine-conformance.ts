@@ -2,6 +2,7 @@ import type { Engine } from "../engines/engine.ts";
 import { type ErrorCode, errorTable } from "../foundation/error-table.ts";
 import type { SluiceError } from "../foundation/errors.ts";
 import {
+  type AnswerDelta,
   type GenerationParameters,
   greedyParameters,
   type InferenceRequest,
@@ -22,6 +23,8 @@ export interface EngineUnderTest {
   answersSeveral?: boolean;
   /** It takes `logprobs`. */
   reportsLogprobs?: boolean;
+  /** It tells answers as deltas, as every engine does that a job opens. */
+  tellsDeltas?: boolean;
   /** A request that fails for good, and how. */
   failing?: { request: InferenceRequest; code: ErrorCode };
 }
@@ -76,6 +79,7 @@ export function engineConformance(
       endClauses,
       optionalClauses,
       parameterClauses,
+      deltaClauses,
     ]) {
       clauses(makeEngine, framework);
     }
@@ -263,6 +267,78 @@ const parameterClauses: Clauses = (make, { it, expect }) => {
       expect(values.every((allowed, place) => allowed.includes(match![place + 1]!))).toBe(true);
     }));
 };
+
+/** What holds of deltas, of whichever an engine tells. */
+const deltaClauses: Clauses = (make, { it, expect }) => {
+  it("tells of each answer what it is in the end, in order, and the same as without", () =>
+    withEngine(make, async ({ engine, isDeterministic, tellsDeltas, answersSeveral }) => {
+      const numReturnSequences = answersSeveral ? 3 : 1;
+      const several = { ...parameters, numReturnSequences };
+      const request = { ...conformanceRequest(4), parameters: several };
+      const { response, texts, deltas } = await heard(engine, request);
+      expect(faultsOf(response)).toEqual([]);
+      expect(deltas.every(({ text }) => text !== "")).toBe(true);
+      const isSaid = (choice: number) => tellsDeltas || texts[choice] !== undefined;
+      for (const [choice, { text }] of response.answers.entries()) {
+        if (isSaid(choice)) expect(texts[choice] ?? "").toBe(text);
+      }
+      const told = deltas.length;
+      const silent = await engine.infer(request, never());
+      expect(deltas.length).toBe(told);
+      if (!isDeterministic) return;
+      expect(silent.answers).toEqual(response.answers);
+      expect(silent.usage.completionTokens).toBe(response.usage.completionTokens);
+    }));
+
+  it("tells nothing that a stop text takes back", () =>
+    withEngine(make, async ({ engine, isDeterministic, tellsDeltas }) => {
+      const whole = textOf(await engine.infer(conformanceRequest(6), never()));
+      // It begins in the middle of a word, so that some of it would show.
+      const stop = whole.slice(2, 7);
+      if (!isDeterministic || stop.trim() === "") return;
+      const request = { ...conformanceRequest(6), parameters: { ...parameters, stop: [stop] } };
+      const { response, texts } = await heard(engine, request);
+      if (tellsDeltas || texts.length > 0) expect(texts[0] ?? "").toBe(textOf(response));
+    }));
+
+  it("tells many requests each its own", () =>
+    withEngine(make, async ({ engine, tellsDeltas }) => {
+      const all = Array.from({ length: 6 }, (_, index) => heard(engine, conformanceRequest(index)));
+      for (const { response, texts } of await Promise.all(all)) {
+        if (tellsDeltas) expect(texts[0] ?? "").toBe(textOf(response));
+      }
+    }));
+
+  it("tells nothing after an abort in the midst, and goes on with others", () =>
+    withEngine(
+      make,
+      async ({ engine, tellsDeltas }) => {
+        const controller = new AbortController();
+        const reason = new Error("heard enough");
+        let told = 0;
+        const { error } = await settle(
+          engine.infer(conformanceRequest(7), controller.signal, () => {
+            told++;
+            controller.abort(reason);
+          }),
+        );
+        if (!tellsDeltas) return;
+        expect(error).toBe(reason);
+        expect(faultsOf((await heard(engine, conformanceRequest(8))).response)).toEqual([]);
+        expect(told).toBe(1);
+      },
+      true,
+    ));
+};
+
+/** A response, and what was told of it before it was there. */
+async function heard(engine: Engine, request: InferenceRequest) {
+  const deltas: AnswerDelta[] = [];
+  const response = await engine.infer(request, never(), (delta) => void deltas.push(delta));
+  const texts: string[] = [];
+  for (const { choice, text } of deltas) texts[choice] = (texts[choice] ?? "") + text;
+  return { response, deltas, texts };
+}
 
 const source = "Bake at 350 degrees for 25 minutes.";
 const ovenLine: SlottedLine = {

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type Clock, systemClock } from "../foundation/clock.ts";
+import { type Clock, sleep, systemClock } from "../foundation/clock.ts";
 import { isJsonObject, type Json, type JsonObject } from "../foundation/json.ts";
 import { mix32 } from "../foundation/random.ts";
 
@@ -29,6 +29,8 @@ export type ServerBehaviour =
       /** Default: true. False leaves `usage` out. */
       usage?: boolean;
       cachedTokens?: number;
+      /** Of a stream: time between two words; default 0. */
+      wordDelayMs?: number;
     }
   | {
       kind: "status";
@@ -82,7 +84,8 @@ export interface FakeServer {
 /**
  * Starts a stand-in for an OpenAI-compatible server on 127.0.0.1, for tests and benchmarks:
  * `POST …/chat/completions`, `…/completions`, `…/embeddings` and `…/audio/transcriptions` with
- * answers and usage that follow from the request, and any fault that `behave` names.
+ * answers and usage that follow from the request, and any fault that `behave` names. An answer to a
+ * request with `stream: true` comes as events, word by word.
  *
  * @example
  * const server = await startFakeServer({
@@ -103,7 +106,7 @@ export async function startFakeServer(options: FakeServerOptions = {}): Promise<
     if (countBodies) counts.set(body, earlier + 1);
     const request = received(incoming, body, tally.received++, earlier);
     const behaviour = behave?.(request) ?? routed(request);
-    const reply = () => carryOut(behaviour, request, response);
+    const reply = () => void carryOut(behaviour, request, response, clock);
     if (delayMs > 0) clock.schedule(delayMs, reply);
     else reply();
   };
@@ -178,9 +181,12 @@ function carryOut(
   behaviour: ServerBehaviour,
   request: ReceivedRequest,
   response: ServerResponse,
-): void {
+  clock: Clock,
+): void | Promise<void> {
+  const isStream = request.json?.stream === true;
   switch (behaviour.kind) {
     case "answer":
+      if (isStream) return sendEvents(response, request, behaviour, clock);
       return sendJson(response, answerBody(request, behaviour));
     case "status":
       return sendStatus(response, behaviour);
@@ -188,6 +194,12 @@ function carryOut(
       return;
     case "reset":
       if (behaviour.when === "before-reply") return void response.socket?.resetAndDestroy();
+      if (isStream) {
+        const [first = ""] = eventsOf(answerBody(request, { kind: "answer" }), request.json!);
+        response.writeHead(200, { "content-type": "text/event-stream" });
+        response.write(first, () => response.socket?.resetAndDestroy());
+        return;
+      }
       response.writeHead(200, { "content-type": "application/json", "content-length": "1000" });
       response.write('{"choices":[', () => response.socket?.resetAndDestroy());
       return;
@@ -204,6 +216,47 @@ function carryOut(
     case "json":
       return sendJson(response, behaviour.body);
   }
+}
+
+async function sendEvents(
+  response: ServerResponse,
+  request: ReceivedRequest,
+  answer: ServerBehaviour & { kind: "answer" },
+  clock: Clock,
+): Promise<void> {
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  for (const event of eventsOf(answerBody(request, answer), request.json!)) {
+    if (response.destroyed) return;
+    response.write(event);
+    if (answer.wordDelayMs) await sleep(clock, answer.wordDelayMs);
+  }
+  response.end();
+}
+
+/** A whole answer as the events of a stream: the first word of each choice, then the second. */
+function eventsOf(body: Json, { stream_options: options }: JsonObject): string[] {
+  const { choices, usage = null, ...common } = body as JsonObject & { choices: JsonObject[] };
+  const isChat = common.object === "chat.completion";
+  const event = (rest: JsonObject) => `data: ${JSON.stringify({ ...common, ...rest })}\n\n`;
+  const pieces = choices.map(({ index = 0, message, text, finish_reason: end = null }) => {
+    const whole = String(isJsonObject(message ?? null) ? (message as JsonObject).content : text);
+    const words = whole.match(/\s*\S+|\s+$/g) ?? [];
+    const piece = (word: string, reason: Json): JsonObject => ({
+      index,
+      ...(isChat ? { delta: { content: word } } : { text: word }),
+      finish_reason: reason,
+    });
+    return [...words.map((word) => piece(word, null)), piece("", end)];
+  });
+  const rounds = Math.max(...pieces.map(({ length }) => length));
+  const inTurn = Array.from({ length: rounds }, (_, at) => pieces.flatMap((own) => own[at] ?? []));
+  const wantsUsage =
+    isJsonObject(options ?? null) && (options as JsonObject).include_usage === true;
+  return [
+    ...inTurn.flat().map((piece) => event({ choices: [piece] })),
+    ...(wantsUsage && usage !== null ? [event({ choices: [], usage })] : []),
+    "data: [DONE]\n\n",
+  ];
 }
 
 function sendStatus(
@@ -238,7 +291,7 @@ function answerBody(request: ReceivedRequest, answer: ServerBehaviour & { kind: 
   const limit = Number(json.max_completion_tokens ?? json.max_tokens ?? 16);
   let completionTokens = 0;
   const choices = Array.from({ length: Number(json.n ?? 1) }, (_, index): JsonObject => {
-    const spoken = answer.text?.split(" ") ?? wordsFor(request.body, index);
+    const spoken = answer.text?.split(" ") ?? wordsFor(unstreamed(request), index);
     const kept = spoken.slice(0, limit);
     completionTokens += kept.length;
     const text = kept.join(" ");
@@ -262,6 +315,13 @@ function answerBody(request: ReceivedRequest, answer: ServerBehaviour & { kind: 
     choices,
   };
   return answer.usage === false ? body : { ...body, usage };
+}
+
+/** The body as it would be without streaming, so that the answer is the same. */
+function unstreamed({ body, json }: ReceivedRequest): string {
+  if (json?.stream !== true) return body;
+  const { stream: _, stream_options: _options, ...rest } = json;
+  return JSON.stringify(rest);
 }
 
 /** What a form has as its file. */

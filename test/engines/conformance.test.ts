@@ -24,6 +24,7 @@ engineConformance(
       engineContext(),
     ),
     isDeterministic: true,
+    tellsDeltas: true,
     enforcesSlots: true,
     answersSeveral: true,
     reportsLogprobs: true,
@@ -44,6 +45,7 @@ engineConformance(
       engineContext(),
     ),
     isDeterministic: true,
+    tellsDeltas: true,
     enforcesSlots: true,
     answersSeveral: true,
     reportsLogprobs: true,
@@ -80,6 +82,7 @@ describe("openai", () => {
         engineContext(),
       ),
       isDeterministic: true,
+      tellsDeltas: true,
       answersSeveral: true,
       failing: { request: conformanceRequest(failingRow), code: "SERVER_ERROR" },
     }),
@@ -95,6 +98,7 @@ describe("openai", () => {
       return {
         engine: await openEngine(modelOptions.parse(model), engineContext()),
         isDeterministic: true,
+        tellsDeltas: true,
         answersSeveral: true,
         failing: { request: conformanceRequest(failingRow), code: "SERVER_ERROR" },
       };
@@ -116,6 +120,7 @@ engineConformance(
       engineContext({ environment: process.env }),
     ),
     isDeterministic: true,
+    tellsDeltas: true,
     answersSeveral: true,
     failing: { request: rejectedRequest, code: "PREDICTION_FAILED" },
   }),
@@ -131,6 +136,7 @@ describe("vllm", () => {
     async ({ isSlow }) => ({
       engine: await standIn.open({}, { delayMs: isSlow ? 50 : 0 }),
       isDeterministic: true,
+      tellsDeltas: true,
       answersSeveral: true,
       failing: {
         request: { ...conformanceRequest(0), messages: [{ role: "user", content: "fail" }] },

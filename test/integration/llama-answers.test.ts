@@ -44,6 +44,22 @@ describe("llama", () => {
     });
   });
 
+  it("tells answers as they come, and nothing of a stop text", async () => {
+    const heard = async (stop: string[]) => {
+      const request = complete("The capital of France is", { stop, numReturnSequences: 2 });
+      const texts: string[][] = [[], []];
+      const { answers } = await engine.infer(request, never, ({ choice, text }) => {
+        texts[choice]!.push(text);
+      });
+      expect(texts.map((pieces) => pieces.join(""))).toEqual(answers.map(({ text }) => text));
+      return texts;
+    };
+    const [pieces] = await heard([]);
+    expect(pieces!.length).toBeGreaterThan(2);
+    const stop = pieces!.join("").slice(10, 14);
+    expect((await heard([stop])).flat().join("\n")).not.toContain(stop);
+  });
+
   it("reports the probability of each token, and of the likeliest", async () => {
     const { answers } = await ask(
       complete("The capital of France is", { logprobs: 3, maxNewTokens: 8 }),

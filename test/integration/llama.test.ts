@@ -160,6 +160,7 @@ if (files.missing === undefined) {
   const open = async () => ({
     engine: await openLlamaFrom({ ...files, sequences: 4, contextTokens: 512 }, engineContext),
     isDeterministic: false,
+    tellsDeltas: true,
     enforcesSlots: true,
     answersSeveral: true,
     reportsLogprobs: true,

@@ -1,6 +1,7 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import {
   type Answer,
+  type AnswerDelta,
   type GenerationParameters,
   type InferenceRequest,
   type InferenceResponse,
@@ -79,6 +80,17 @@ export class FakeAnswers {
     for (const answer of answers) completionTokens += answer.tokens;
     const usage = { promptTokens: this.#words, cachedTokens: 0, completionTokens };
     return { answers, usage, seconds };
+  }
+
+  /** The answers word by word: the first word of each, then the second of each, and so on. */
+  deltas(request: InferenceRequest): AnswerDelta[] {
+    const { answers } = this.respond(request, 0);
+    const words = answers.map(({ text }) => text.match(/\s*\S+|\s+$/g) ?? []);
+    const most = Math.max(...words.map(({ length }) => length));
+    const rounds = Array.from({ length: most }, (_, at) =>
+      words.map((own, choice) => ({ choice, text: own[at] ?? "", tokens: 1 })),
+    );
+    return rounds.flat().filter(({ text }) => text !== "");
   }
 
   #within(maxLength: number, parameters: GenerationParameters): GenerationParameters {

@@ -1,8 +1,10 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import {
+  type AnswerDelta,
   type InferenceRequest,
   type InferenceResponse,
   noOrigin,
+  type OnDelta,
 } from "../../foundation/inference.ts";
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import type { Engine, EngineContext } from "../engine.ts";
@@ -52,10 +54,14 @@ class FakeEngine implements Engine {
       this.#askLog === undefined;
   }
 
-  infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
+  infer(
+    request: InferenceRequest,
+    signal: AbortSignal,
+    onDelta?: OnDelta,
+  ): Promise<InferenceResponse> {
     if (signal.aborted) return Promise.reject(signal.reason);
     if (this.#closedBy) return Promise.reject(this.#closedBy);
-    if (!this.#isInstant) return this.#hold(request, signal);
+    if (!this.#isInstant || onDelta) return this.#hold(request, signal, onDelta);
     try {
       return Promise.resolve(this.#answers.respond(request, 0));
     } catch (error) {
@@ -70,7 +76,11 @@ class FakeEngine implements Engine {
     this.#askLog?.close();
   }
 
-  #hold(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
+  #hold(
+    request: InferenceRequest,
+    signal: AbortSignal,
+    onDelta: OnDelta | undefined,
+  ): Promise<InferenceResponse> {
     this.#askLog?.record(request);
     const { promise, resolve, reject } = Promise.withResolvers<InferenceResponse>();
     const held: Held = {
@@ -79,6 +89,7 @@ class FakeEngine implements Engine {
       failure: this.#faults.next(request),
       askedMs: this.#context.clock.monotonic(),
       cancelTimer: undefined,
+      tell: onDelta,
       resolve,
       reject,
       abort: (reason) => {
@@ -94,17 +105,34 @@ class FakeEngine implements Engine {
 
   #start(held: Held): void {
     this.#running.add(held);
-    const latencyMs = this.#latencyOf(held.request);
-    if (latencyMs > 0) {
-      held.cancelTimer = this.#context.clock.schedule(latencyMs, () => this.#finish(held));
-    } else {
-      queueMicrotask(() => this.#finish(held));
+    const deltas = held.tell && !held.failure ? this.#deltasOf(held.request) : [];
+    this.#advance(held, deltas, this.#latencyOf(held.request) / (deltas.length + 1));
+  }
+
+  /** Tells the next word after a share of the latency; after the last one, answers. */
+  #advance(held: Held, deltas: readonly AnswerDelta[], waitMs: number, at = 0): void {
+    const step = () => {
+      // It may have been aborted, or gone with the engine, since this was queued.
+      if (!this.#running.has(held)) return;
+      const delta = deltas[at];
+      if (delta === undefined) return this.#finish(held);
+      held.tell!(delta);
+      this.#advance(held, deltas, waitMs, at + 1);
+    };
+    if (waitMs > 0) held.cancelTimer = this.#context.clock.schedule(waitMs, step);
+    else queueMicrotask(step);
+  }
+
+  #deltasOf(request: InferenceRequest): readonly AnswerDelta[] {
+    try {
+      return this.#answers.deltas(request);
+    } catch {
+      // Answering says what is wrong.
+      return [];
     }
   }
 
   #finish(held: Held): void {
-    // It may have been aborted, or gone with the engine, since this was queued.
-    if (!this.#running.has(held)) return;
     try {
       this.#askLog?.flush();
       if (held.failure) return this.#fail(held, held.failure);
@@ -169,6 +197,7 @@ interface Held extends Abortable {
   failure: FakeFailureKind | undefined;
   askedMs: number;
   cancelTimer: (() => void) | undefined;
+  tell: OnDelta | undefined;
   resolve: (response: InferenceResponse) => void;
   reject: (reason: unknown) => void;
 }

@@ -1,5 +1,5 @@
 import { errorFromRecord, SluiceError } from "../../foundation/errors.ts";
-import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import type { InferenceRequest, InferenceResponse, OnDelta } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Spawn } from "../../foundation/subprocess.ts";
@@ -72,6 +72,7 @@ export interface HostedClient extends Engine {
 interface Held {
   resolve: (answer: never) => void;
   reject: (error: unknown) => void;
+  onDelta?: OnDelta | undefined;
 }
 
 class HostedEngineClient implements HostedClient {
@@ -102,7 +103,11 @@ class HostedEngineClient implements HostedClient {
     await this.#lives.open();
   }
 
-  async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
+  async infer(
+    request: InferenceRequest,
+    signal: AbortSignal,
+    onDelta?: OnDelta,
+  ): Promise<InferenceResponse> {
     signal.throwIfAborted();
     const { clock } = this.#options.context;
     const askedAtMs = clock.monotonic();
@@ -115,8 +120,8 @@ class HostedEngineClient implements HostedClient {
     };
     signal.addEventListener("abort", stopAsking, { once: true });
     try {
-      const message = { type: "infer", id, request } as const;
-      const response = await this.#ask<InferenceResponse>(host, message);
+      const message = { type: "infer", id, request, ...(onDelta && { streams: true }) } as const;
+      const response = await this.#ask<InferenceResponse>(host, message, onDelta);
       this.#lives.noteAnswer();
       return { ...response, seconds: (clock.monotonic() - askedAtMs) / 1000 };
     } finally {
@@ -151,9 +156,10 @@ class HostedEngineClient implements HostedClient {
   #ask<Answer>(
     host: HostProcess,
     message: ToHost & { type: "infer" | "batch" | "tokenize" },
+    onDelta?: OnDelta,
   ): Promise<Answer> {
     return new Promise((resolve, reject) => {
-      this.#held.set(message.id, { resolve, reject });
+      this.#held.set(message.id, { resolve, reject, onDelta });
       host.channel.send(message);
     });
   }
@@ -238,6 +244,8 @@ class HostedEngineClient implements HostedClient {
         } else if (message.type === "host-failed") {
           cancelTimeout();
           reject(errorFromRecord(message.error));
+        } else if (message.type === "infer-deltas") {
+          for (const { id, ...delta } of message.deltas) this.#held.get(id)?.onDelta?.(delta);
         } else this.#onAnswer(message);
       });
     });

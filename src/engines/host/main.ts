@@ -1,5 +1,6 @@
 import { Socket } from "node:net";
 import { jsonLinesChannel } from "../../foundation/channel.ts";
+import { systemClock } from "../../foundation/clock.ts";
 import { leashChannelDescriptor } from "../../foundation/leashed-process.ts";
 import { openHosted } from "./open.ts";
 import type { FromHost, ToHost } from "./protocol.ts";
@@ -18,6 +19,7 @@ const channel = jsonLinesChannel<FromHost, ToHost>(socket, socket);
 channel.onClose(leaveNow);
 serveHost({
   channel,
+  clock: systemClock,
   pid: process.pid,
   open: openHosted,
   onFatal(error) {

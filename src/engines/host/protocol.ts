@@ -1,10 +1,15 @@
 import type { ErrorRecord } from "../../foundation/errors.ts";
-import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import type {
+  AnswerDelta,
+  InferenceRequest,
+  InferenceResponse,
+  OnDelta,
+} from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import type { PromptWords, TokenizedPrompts } from "../engine.ts";
 
 /** Version of the messages below; both ends must speak the same one. */
-export const hostProtocol = 3;
+export const hostProtocol = 4;
 
 /** Which implementation a host runs. */
 export type HostedKind = "llama" | "predictor" | "stages" | "transformers";
@@ -12,7 +17,8 @@ export type HostedKind = "llama" | "predictor" | "stages" | "transformers";
 /** What a worker tells its engine host. */
 export type ToHost =
   | { type: "host-open"; protocol: number; kind: HostedKind; options: Json }
-  | { type: "infer"; id: number; request: InferenceRequest }
+  /** With `streams`, `infer-deltas` come before its end. */
+  | { type: "infer"; id: number; request: InferenceRequest; streams?: boolean }
   /** Ends in `batch-end` or `infer-fail`. */
   | { type: "batch"; id: number; items: readonly Json[] }
   | { type: "infer-abort"; id: number }
@@ -24,10 +30,17 @@ export type ToHost =
 export type FromHost =
   | ({ type: "host-ready"; protocol: number; tokenizes: boolean } & HostedFacts)
   | { type: "host-failed"; error: ErrorRecord }
+  /** What answers got since the message before, in order, of all requests that stream. */
+  | { type: "infer-deltas"; deltas: readonly HostedDelta[] }
   | { type: "infer-end"; id: number; response: InferenceResponse }
   | { type: "infer-fail"; id: number; error: ErrorRecord }
   | { type: "batch-end"; id: number; replies: readonly BatchReply[] }
   | { type: "tokenize-end"; id: number; tokenized: TokenizedPrompts };
+
+/** A delta of the request with that number. */
+export interface HostedDelta extends AnswerDelta {
+  id: number;
+}
 
 /** What became of one item of a batch. */
 export type BatchReply = { value: Json } | { error: ErrorRecord };
@@ -45,7 +58,11 @@ interface HostedFacts {
 /** An engine as it lives inside a host. It may batch; the host hands it every request at once. */
 export interface HostedEngine extends HostedFacts {
   /** As `Engine.infer`; a failure that is not a `SluiceError` ends the host. */
-  infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse>;
+  infer(
+    request: InferenceRequest,
+    signal: AbortSignal,
+    onDelta?: OnDelta,
+  ): Promise<InferenceResponse>;
   /** Computes a batch, where the worker forms batches; failures as those of `infer`. */
   runBatch?(items: readonly Json[], signal: AbortSignal): Promise<readonly BatchReply[]>;
   /** As `Engine.tokenize`. */

@@ -1,6 +1,9 @@
 import type { Channel } from "../../foundation/channel.ts";
+import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import type { OnDelta } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
+import { DeltaMailer } from "./delta-mailer.ts";
 import {
   type FromHost,
   type HostedEngine,
@@ -17,6 +20,7 @@ export interface HostOptions {
   open: (kind: HostedKind, options: Json) => Promise<HostedEngine>;
   /** Called when the engine is in a state that nobody can vouch for: the process must end. */
   onFatal: (error: Error) => void;
+  clock: Pick<Clock, "schedule">;
 }
 
 /**
@@ -24,9 +28,10 @@ export interface HostOptions {
  * errors go back to the asker; any other failure ends the host, for a native library that failed
  * once cannot be trusted with the next row.
  */
-export function serveHost({ channel, pid, open, onFatal }: HostOptions): void {
+export function serveHost({ channel, pid, open, onFatal, clock }: HostOptions): void {
   let engine: HostedEngine | undefined;
   const asked = new Map<number, AbortController>();
+  const mailer = new DeltaMailer(clock, (deltas) => channel.send({ type: "infer-deltas", deltas }));
 
   const start = async (kind: HostedKind, options: Json) => {
     try {
@@ -46,7 +51,12 @@ export function serveHost({ channel, pid, open, onFatal }: HostOptions): void {
     const controller = new AbortController();
     asked.set(id, controller);
     try {
-      channel.send(await answerTo(message, engine, controller.signal));
+      const tell: OnDelta = (delta) => {
+        if (asked.has(id) && !controller.signal.aborted) mailer.add({ id, ...delta });
+      };
+      const reply = await answerTo(message, engine, controller.signal, tell);
+      mailer.send();
+      channel.send(reply);
     } catch (thrown) {
       // A batch is waited for to its end, whoever left.
       if (controller.signal.aborted && message.type === "infer") return;
@@ -79,11 +89,17 @@ async function answerTo(
   message: ToHost & { type: "infer" | "batch" | "tokenize" },
   engine: HostedEngine | undefined,
   signal: AbortSignal,
+  tell: OnDelta,
 ): Promise<FromHost> {
   const { type, id } = message;
   if (engine === undefined) throw new SluiceError("PROTOCOL", "asked before it was ready");
   if (type === "infer") {
-    return { type: "infer-end", id, response: await engine.infer(message.request, signal) };
+    const onDelta = message.streams ? tell : undefined;
+    return {
+      type: "infer-end",
+      id,
+      response: await engine.infer(message.request, signal, onDelta),
+    };
   }
   if (type === "batch") {
     if (!engine.runBatch) throw new SluiceError("PROTOCOL", "the engine takes no batches");

@@ -1,5 +1,6 @@
 import type {
   Answer,
+  AnswerDelta,
   FinishReason,
   GenerationParameters,
   TokenLogprob,
@@ -32,6 +33,9 @@ export class Generation {
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   readonly #longestStop: number;
   #text = "";
+  /** What `takeDelta` gave of the answer's text, and of its tokens. */
+  #toldChars = 0;
+  #toldTokens = 0;
   #finishReason: FinishReason | undefined;
   /** What the next token is chosen from, where a speller says so. */
   #settings: Partial<SamplerConfig> | undefined;
@@ -102,8 +106,36 @@ export class Generation {
     return { ...config, ...penaltyConfig(this.#parameters, [...this.prompt, ...this.#tokens]) };
   }
 
+  /**
+   * What the answer's text got since the last call, as far as no stop text can take it back;
+   * undefined if that is nothing.
+   */
+  takeDelta(): Omit<AnswerDelta, "choice"> | undefined {
+    const whole = this.#answerText;
+    const text = whole.slice(this.#toldChars, this.isDone ? undefined : this.#settledEnd(whole));
+    if (text === "") return undefined;
+    const tokens = this.#tokens.length - this.#toldTokens;
+    this.#toldChars += text.length;
+    this.#toldTokens += tokens;
+    return { text, tokens };
+  }
+
+  get #answerText(): string {
+    return this.#speller === undefined ? this.#text : this.#text.trimStart();
+  }
+
+  /** Where a stop text may have begun that is yet to be whole; else the end. */
+  #settledEnd(text: string): number {
+    const { stop } = this.#parameters;
+    for (let at = Math.max(0, text.length - this.#longestStop + 1); at < text.length; at++) {
+      const end = text.slice(at);
+      if (stop.some((each) => each.startsWith(end))) return at;
+    }
+    return text.length;
+  }
+
   answer(): Answer {
-    const text = this.#speller === undefined ? this.#text : this.#text.trimStart();
+    const text = this.#answerText;
     const finishReason = this.#finishReason ?? "error";
     const answer: Answer = { text, finishReason, tokens: this.#tokens.length };
     if (this.logprobs > 0) answer.logprobs = this.#logprobs;

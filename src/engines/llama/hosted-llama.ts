@@ -6,6 +6,7 @@ import {
   type AnswerStructure,
   type InferenceRequest,
   type InferenceResponse,
+  type OnDelta,
   type PromptTokens,
   requestSeed,
   type SlottedLine,
@@ -24,7 +25,7 @@ import { GrammarAutomaton } from "./grammar-automaton.ts";
 import { type LoadedLlama, type LoraAdapter, loadLlama } from "./loaded-llama.ts";
 import type { GgufMetadata } from "./node-llama-cpp.ts";
 import { type PromptTokenizer, promptTokens, tokenParts } from "./prompt-tokens.ts";
-import { Scheduler } from "./scheduler.ts";
+import { type OnText, Scheduler } from "./scheduler.ts";
 import { Speller } from "./speller.ts";
 import { Vocabulary } from "./vocabulary.ts";
 
@@ -107,16 +108,21 @@ class HostedLlama implements HostedEngine {
     this.#scheduler = new Scheduler(loaded, limits, this.#failed.reject);
   }
 
-  async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
+  async infer(
+    request: InferenceRequest,
+    signal: AbortSignal,
+    onDelta?: OnDelta,
+  ): Promise<InferenceResponse> {
     const { tokens, slottedLine } = request;
     // A line begins by what its prompt ends with.
     const pieces = tokens && !slottedLine ? [] : this.#piecesOf(request);
     const prompt = this.#promptOf(request, tokens ?? tokenParts(pieces, this.#tokenizer));
     if (prompt.length === 0) throw new SluiceError("REQUEST_REFUSED", "the prompt is empty");
     if (request.embed === true) return this.#embed(prompt);
-    const answers = this.#generations(request, pieces, prompt).map((generation) =>
-      this.#scheduler.run(generation, signal),
-    );
+    const answers = this.#generations(request, pieces, prompt).map((generation, choice) => {
+      const onText = onDelta && (((delta) => onDelta({ choice, ...delta })) satisfies OnText);
+      return this.#scheduler.run(generation, signal, onText);
+    });
     const generated = await Promise.race([Promise.all(answers), this.#failed.promise]);
     return {
       answers: generated.map(({ answer }) => answer),

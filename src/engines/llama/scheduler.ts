@@ -1,4 +1,4 @@
-import type { Answer, Usage } from "../../foundation/inference.ts";
+import type { Answer, AnswerDelta, Usage } from "../../foundation/inference.ts";
 import { type BatchLimits, type BatchShare, planPass } from "./batch-plan.ts";
 import type { Generation } from "./generation.ts";
 import type { BatchItem, LoadedLlama } from "./loaded-llama.ts";
@@ -17,9 +17,13 @@ export interface Generated {
   usage: Usage;
 }
 
+/** Told of what an answer got. */
+export type OnText = (delta: Omit<AnswerDelta, "choice">) => void;
+
 interface Waiting {
   generation: Generation;
   signal: AbortSignal;
+  onText: OnText | undefined;
   resolve: (generated: Generated) => void;
   reject: (reason: unknown) => void;
 }
@@ -69,9 +73,9 @@ export class Scheduler {
   }
 
   /** Answers one prompt. Rejects with the signal's reason when it is aborted. */
-  run(generation: Generation, signal: AbortSignal): Promise<Generated> {
+  run(generation: Generation, signal: AbortSignal, onText?: OnText): Promise<Generated> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ generation, signal, resolve, reject });
+      this.#waiting.push({ generation, signal, onText, resolve, reject });
       this.#start();
     });
   }
@@ -167,6 +171,7 @@ export class Scheduler {
     }
     const pending = [...prompt.slice(reused), ...forced];
     slot.live = { ...request, sampler: this.#runner.createSampler(), pending, reused };
+    tell(request);
     if (request.generation.isDone) this.#finish(slot, slot.live);
   }
 
@@ -220,6 +225,7 @@ export class Scheduler {
       live.reject(error);
       return;
     }
+    tell(live);
     if (live.generation.isDone) this.#finish(slot, live);
   }
 
@@ -239,4 +245,10 @@ export class Scheduler {
     slot.live?.sampler.dispose();
     slot.live = undefined;
   }
+}
+
+function tell({ generation, signal, onText }: Waiting): void {
+  if (onText === undefined || signal.aborted) return;
+  const delta = generation.takeDelta();
+  if (delta) onText(delta);
 }

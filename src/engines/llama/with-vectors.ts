@@ -25,9 +25,9 @@ export function withVectors(generation: Engine, open: () => Promise<Engine>): En
       return generation.choices ?? {};
     },
     ...(tokenize && { tokenize }),
-    async infer(request, signal) {
+    async infer(request, signal, onDelta) {
       const engine = request.embed === true ? await opened() : generation;
-      return engine.infer(request, signal);
+      return engine.infer(request, signal, onDelta);
     },
     async close() {
       const other = await vectors?.catch(() => undefined);

@@ -1,4 +1,4 @@
-import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import type { InferenceRequest, InferenceResponse, OnDelta } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import type { Spawn } from "../../foundation/subprocess.ts";
 import type { Engine, EngineContext } from "../engine.ts";
@@ -79,11 +79,15 @@ class ManagedEngine implements Engine {
     await this.#lives.open();
   }
 
-  async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
+  async infer(
+    request: InferenceRequest,
+    signal: AbortSignal,
+    onDelta?: OnDelta,
+  ): Promise<InferenceResponse> {
     signal.throwIfAborted();
     const server = await this.#lives.live();
     try {
-      const response = await server.engine.infer(request, signal);
+      const response = await server.engine.infer(request, signal, onDelta);
       this.#lives.noteAnswer();
       return response;
     } catch (error) {

@@ -1,4 +1,4 @@
-import type { SluiceError } from "../../foundation/errors.ts";
+import { SluiceError } from "../../foundation/errors.ts";
 import type { Usage } from "../../foundation/inference.ts";
 import type { Call } from "./call.ts";
 import type { Endpoint } from "./endpoint.ts";
@@ -38,6 +38,8 @@ export class Asker {
     for (;;) {
       if (signal.aborted) throw signal.reason;
       if (this.#closedBy) throw this.#closedBy;
+      // What was told of one answer cannot be followed by another one.
+      if (call.hasTold) throw new SluiceError("CONNECTION_LOST", "in the middle of an answer");
       const lease = this.#fleet.tryTake(wish) ?? (await this.#fleet.take(wish, signal));
       const outcome = await lease.endpoint.ask(call, lease, signal);
       if (outcome.of === "answer") return outcome.value;
@@ -46,7 +48,7 @@ export class Asker {
         if (outcome.waitMs) await this.#fleet.hold(outcome.waitMs, signal);
         continue;
       }
-      if (!hasSeveral) throw outcome.error;
+      if (!hasSeveral || call.hasTold) throw outcome.error;
       wish.avoided = this.#noteFailure(subject, outcome.endpoint);
       if (outcome.error.code !== "CONNECTION_LOST") throw outcome.error;
       // As if it had not been asked, as long as there is one on which that did not happen.

@@ -1,5 +1,5 @@
 import type { Usage } from "../../foundation/inference.ts";
-import type { HttpReply, RequestBody } from "./transport.ts";
+import type { HttpReply, ReplySink, RequestBody } from "./transport.ts";
 
 /** What a server can be asked for. */
 export type Form = "chat" | "completion" | "embedding" | "transcription";
@@ -11,6 +11,10 @@ export interface Call<T extends { usage: Usage }> {
   tokens: number;
   /** Key of its prefix: it had better go where others of that key went. */
   key?: number | undefined;
+  /** A sink for one try, where the caller wants the answer as it comes. */
+  sink?(): ReplySink | undefined;
+  /** A part of the answer was told: it cannot be asked for once more. */
+  readonly hasTold?: boolean;
   /** @param isOpenaiItself leave out what api.openai.com would refuse. */
   body(isOpenaiItself: boolean): RequestBody;
   /**

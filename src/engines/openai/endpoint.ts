@@ -165,7 +165,7 @@ export class Endpoint implements RoutedEndpoint {
     signal: AbortSignal,
   ): Promise<Outcome<T>> {
     return this.#transport
-      .post(this.#paths[call.form], call.body(this.isOpenaiItself), signal)
+      .post(this.#paths[call.form], call.body(this.isOpenaiItself), signal, call.sink?.())
       .then(
         (reply) => {
           const isGood = reply.status >= 200 && reply.status < 300;

@@ -1,5 +1,5 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import type { InferenceRequest, InferenceResponse, OnDelta } from "../../foundation/inference.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { type Batched, batched } from "../batching/batched.ts";
@@ -74,11 +74,15 @@ class OpenaiEngine implements Engine {
     };
   }
 
-  async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
+  async infer(
+    request: InferenceRequest,
+    signal: AbortSignal,
+    onDelta?: OnDelta,
+  ): Promise<InferenceResponse> {
     this.#checkWords(request);
     const { clock } = this.#context;
     const askedMs = clock.monotonic();
-    const { answers, usage } = await this.#answer(request, signal);
+    const { answers, usage } = await this.#answer(request, signal, onDelta);
     this.#checkContext(usage.promptTokens);
     return { answers, usage, seconds: (clock.monotonic() - askedMs) / 1000 };
   }
@@ -91,20 +95,27 @@ class OpenaiEngine implements Engine {
     await this.#vectors?.close();
   }
 
-  #answer(request: InferenceRequest, signal: AbortSignal): Promise<Answered> {
+  #answer(
+    request: InferenceRequest,
+    signal: AbortSignal,
+    onDelta: OnDelta | undefined,
+  ): Promise<Answered> {
     if (request.embed) return this.#embed(request, signal);
-    if (request.file === undefined) return this.#generate(request, undefined, signal);
+    if (request.file === undefined) return this.#generate(request, undefined, signal, onDelta);
     if (request.messages === undefined) return this.#transcribe(request, signal);
-    return imageAddress(request.file).then((image) => this.#generate(request, image, signal));
+    return imageAddress(request.file).then((image) =>
+      this.#generate(request, image, signal, onDelta),
+    );
   }
 
   #generate(
     request: InferenceRequest,
     image: string | undefined,
     signal: AbortSignal,
+    onDelta: OnDelta | undefined,
   ): Promise<Answered> {
     const key = this.#prefixKeys?.keyOf(request);
-    const call = new GenerationCall(request, key, this.#writerFor, image);
+    const call = new GenerationCall(request, key, this.#writerFor, image, onDelta);
     const answer = this.#asker.ask(call, request, signal);
     return request.structure || request.slottedLine ? this.#hinted(answer, request) : answer;
   }

@@ -1,7 +1,8 @@
-import type { Answer, InferenceRequest, Usage } from "../../foundation/inference.ts";
+import type { Answer, InferenceRequest, OnDelta, Usage } from "../../foundation/inference.ts";
 import type { Call, Form } from "./call.ts";
 import { readReply } from "./reply.ts";
 import type { RequestWriter } from "./request-body.ts";
+import { StreamedReply, streamFields } from "./streamed-reply.ts";
 import type { HttpReply } from "./transport.ts";
 
 /** Characters that a token has in most texts, for limits of tokens. */
@@ -14,18 +15,25 @@ export class GenerationCall implements Call<{ answers: readonly Answer[]; usage:
   readonly #request: InferenceRequest;
   readonly #image: string | undefined;
   readonly #writerFor: (isOpenaiItself: boolean) => RequestWriter;
+  readonly #onDelta: OnDelta | undefined;
+  #streamed: StreamedReply | undefined;
 
-  /** @param image the address, with its content, of an image that the chat shows. */
+  /**
+   * @param image the address, with its content, of an image that the chat shows.
+   * @param onDelta told of the answers as they come.
+   */
   constructor(
     request: InferenceRequest,
     key: number | undefined,
     writerFor: (isOpenaiItself: boolean) => RequestWriter,
     image?: string,
+    onDelta?: OnDelta,
   ) {
     this.form = request.messages === undefined ? "completion" : "chat";
     this.key = key;
     this.#request = request;
     this.#image = image;
+    this.#onDelta = onDelta;
     this.#writerFor = writerFor;
   }
 
@@ -35,7 +43,19 @@ export class GenerationCall implements Call<{ answers: readonly Answer[]; usage:
   }
 
   body(isOpenaiItself: boolean): string {
-    return this.#writerFor(isOpenaiItself).write(this.#request, this.#image);
+    const body = this.#writerFor(isOpenaiItself).write(this.#request, this.#image);
+    return this.#onDelta ? body.slice(0, -1) + streamFields : body;
+  }
+
+  sink(): StreamedReply | undefined {
+    if (this.#onDelta === undefined) return undefined;
+    const { numReturnSequences = 1 } = this.#request.parameters;
+    this.#streamed = new StreamedReply(this.form, numReturnSequences, this.#onDelta);
+    return this.#streamed;
+  }
+
+  get hasTold(): boolean {
+    return this.#streamed?.hasTold ?? false;
   }
 
   read(reply: HttpReply, redact: (text: string) => string) {

@@ -17,6 +17,13 @@ export interface HttpReply {
   text: string;
 }
 
+/** Takes a reply as it comes, where that is a stream of events. */
+export interface ReplySink {
+  add(chunk: Uint8Array): void;
+  /** The whole reply. @throws TransportError where it is not whole. */
+  end(headers: IncomingHttpHeaders): HttpReply;
+}
+
 /** Why there is no reply. */
 export class TransportError extends Error {
   override readonly name = "TransportError";
@@ -115,10 +122,13 @@ export class Transport {
   /**
    * Sends `body` and gives the whole reply.
    *
+   * @param sink gets a successful reply that is a stream of events, and says what is the whole.
    * @throws TransportError when there is none; the signal's reason.
    */
-  post(path: string, body: RequestBody, signal: AbortSignal): Promise<HttpReply> {
-    if (typeof body === "string") return this.#send("POST", path, this.#headers, body, signal);
+  post(path: string, body: RequestBody, signal: AbortSignal, sink?: ReplySink): Promise<HttpReply> {
+    if (typeof body === "string") {
+      return this.#send("POST", path, this.#headers, body, signal, sink);
+    }
     const stream = Readable.from(body.stream(), { objectMode: false });
     return this.#send("POST", path, this.#headersOf(body), stream, signal);
   }
@@ -134,9 +144,10 @@ export class Transport {
     headers: Record<string, string>,
     body: string | Readable | null,
     signal: AbortSignal,
+    sink?: ReplySink,
   ): Promise<HttpReply> {
     return new Promise((resolve, reject) => {
-      const exchange = new Exchange(this.#exchanges, signal, resolve, reject);
+      const exchange = new Exchange(this.#exchanges, signal, sink, resolve, reject);
       this.#exchanges.watch.add(signal, exchange);
       if (exchange.isSettled) return;
       const fullPath = this.#pathPrefix + path;
@@ -239,15 +250,20 @@ class Exchange implements Dispatcher.DispatchHandler, Abortable, Incoming {
   #headers: IncomingHttpHeaders = {};
   #first: Buffer | undefined;
   #rest: Buffer[] | undefined;
+  readonly #sink: ReplySink | undefined;
+  /** The sink gets the reply. */
+  #isStream = false;
 
   constructor(
     exchanges: Exchanges,
     signal: AbortSignal,
+    sink: ReplySink | undefined,
     resolve: (reply: HttpReply) => void,
     reject: (reason: unknown) => void,
   ) {
     this.#exchanges = exchanges;
     this.#signal = signal;
+    this.#sink = sink;
     this.#resolve = resolve;
     this.#reject = reject;
   }
@@ -272,9 +288,12 @@ class Exchange implements Dispatcher.DispatchHandler, Abortable, Incoming {
   ): void {
     this.#status = status;
     this.#headers = headers;
+    const isEvents = String(headers["content-type"]).startsWith("text/event-stream");
+    this.#isStream = this.#sink !== undefined && status < 300 && isEvents;
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#isStream) return this.#pass(chunk);
     // Nearly all replies are of one chunk, and need not be counted.
     if (this.#first === undefined) this.#first = chunk;
     else this.#keep(chunk);
@@ -289,6 +308,15 @@ class Exchange implements Dispatcher.DispatchHandler, Abortable, Incoming {
     queueMicrotask(() => this.#controller?.resume());
   }
 
+  #pass(chunk: Buffer): void {
+    if (this.isSettled) return;
+    try {
+      this.#sink!.add(chunk);
+    } catch (error) {
+      this.abort(error);
+    }
+  }
+
   #keep(chunk: Buffer): void {
     if (this.isSettled) return;
     if (this.#rest === undefined) {
@@ -301,6 +329,7 @@ class Exchange implements Dispatcher.DispatchHandler, Abortable, Incoming {
 
   onResponseEnd(): void {
     if (this.isSettled) return;
+    if (this.#isStream) return this.#endStream();
     const bytes = this.#rest ? Buffer.concat(this.#rest) : this.#first;
     this.#settle();
     const text = bytes?.toString() ?? "";
@@ -308,6 +337,15 @@ class Exchange implements Dispatcher.DispatchHandler, Abortable, Incoming {
     if (this.#status < 300 && text.includes("\uFFFD") && !isUtf8(bytes!)) {
       this.#reject(new TransportError("garbled", "the reply is not UTF-8 text"));
     } else this.#resolve({ status: this.#status, headers: this.#headers, text });
+  }
+
+  #endStream(): void {
+    this.#settle();
+    try {
+      this.#resolve(this.#sink!.end(this.#headers));
+    } catch (error) {
+      this.#reject(error);
+    }
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {

@@ -1,13 +1,13 @@
 import type { InputStores } from "../../data/sources/open.ts";
 import { schemeOf } from "../../data/storage/open.ts";
 import type { Engine } from "../../engines/engine.ts";
+import { WrappedEngine } from "../../engines/wrapped-engine.ts";
 import { type ErrorCode, errorTable } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import type { InferenceRequest, InferenceResponse, OnDelta } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { reachOf } from "../plan/asked-files.ts";
-import { WrappedEngine } from "./wrapped-engine.ts";
 
 /** Servers and buckets of which it is kept that they answered. */
 const maxKnownPlaces = 1000;
@@ -37,10 +37,15 @@ class FetchingEngine extends WrappedEngine {
     this.#inputs = inputs;
   }
 
-  infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
+  infer(
+    request: InferenceRequest,
+    signal: AbortSignal,
+    onDelta?: OnDelta,
+  ): Promise<InferenceResponse> {
     const { file } = request;
     const isFar = file !== undefined && schemeOf(file) !== undefined;
-    return isFar ? this.#fetched(file, request, signal) : this.inner.infer(request, signal);
+    if (isFar) return this.#fetched(file, request, signal, onDelta);
+    return this.inner.infer(request, signal, onDelta);
   }
 
   #availabilityOf(file: string): Availability {
@@ -55,6 +60,7 @@ class FetchingEngine extends WrappedEngine {
     file: string,
     request: InferenceRequest,
     signal: AbortSignal,
+    onDelta: OnDelta | undefined,
   ): Promise<InferenceResponse> {
     const available = this.#availabilityOf(file);
     const copy = await this.#inputs.copy(file, signal).catch((error) => {
@@ -62,7 +68,7 @@ class FetchingEngine extends WrappedEngine {
     });
     available.answered(file);
     try {
-      return await this.inner.infer({ ...request, file: copy.path }, signal);
+      return await this.inner.infer({ ...request, file: copy.path }, signal, onDelta);
     } finally {
       await copy.remove();
     }

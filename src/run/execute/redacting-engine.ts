@@ -1,7 +1,7 @@
 import type { Engine } from "../../engines/engine.ts";
+import { WrappedEngine } from "../../engines/wrapped-engine.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
-import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
-import { WrappedEngine } from "./wrapped-engine.ts";
+import type { InferenceRequest, InferenceResponse, OnDelta } from "../../foundation/inference.ts";
 
 type Redact = (text: string) => string;
 
@@ -21,9 +21,13 @@ class RedactingEngine extends WrappedEngine {
     this.#redact = redact;
   }
 
-  async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
+  async infer(
+    request: InferenceRequest,
+    signal: AbortSignal,
+    onDelta?: OnDelta,
+  ): Promise<InferenceResponse> {
     try {
-      const response = await this.inner.infer(request, signal);
+      const response = await this.inner.infer(request, signal, onDelta);
       for (const error of response.failures?.values() ?? []) withoutSecrets(error, this.#redact);
       return response;
     } catch (thrown) {

@@ -1,11 +1,12 @@
+import { withDeltas } from "../../engines/deltas.ts";
 import type { Engine } from "../../engines/engine.ts";
+import { WrappedEngine } from "../../engines/wrapped-engine.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import { messageText } from "../../foundation/exact-json.ts";
-import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
+import type { InferenceRequest, InferenceResponse, OnDelta } from "../../foundation/inference.ts";
 import { canonicalJson, type Json } from "../../foundation/json.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { Random } from "../../foundation/random.ts";
-import { WrappedEngine } from "../execute/wrapped-engine.ts";
 import type { AnswerCache } from "./answer-cache.ts";
 import { isRepeatable, requestKey } from "./request-key.ts";
 
@@ -52,14 +53,27 @@ class ReusingEngine extends WrappedEngine {
     this.#options = options;
   }
 
-  async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
-    if (!isRepeatable(request)) return this.inner.infer(request, signal);
+  infer(
+    request: InferenceRequest,
+    signal: AbortSignal,
+    onDelta?: OnDelta,
+  ): Promise<InferenceResponse> {
+    if (!isRepeatable(request)) return this.inner.infer(request, signal, onDelta);
+    if (onDelta === undefined) return this.#inferOnce(request, signal);
+    return withDeltas(onDelta, signal, (tell) => this.#inferOnce(request, signal, tell));
+  }
+
+  async #inferOnce(
+    request: InferenceRequest,
+    signal: AbortSignal,
+    onDelta?: OnDelta,
+  ): Promise<InferenceResponse> {
     const key = requestKey(this.#model, request);
     const known = this.#known(key);
     if (known) return reused(known);
     const leader = this.#leaders.get(key);
-    if (leader) return this.#follow(leader, request, signal);
-    const leading = this.#lead(key, request, signal);
+    if (leader) return this.#follow(leader, request, signal, onDelta);
+    const leading = this.#lead(key, request, signal, onDelta);
     this.#leaders.set(key, leading);
     try {
       return await leading;
@@ -78,6 +92,7 @@ class ReusingEngine extends WrappedEngine {
     key: string,
     request: InferenceRequest,
     signal: AbortSignal,
+    onDelta: OnDelta | undefined,
   ): Promise<InferenceResponse> {
     const { accepts } = this.#options;
     const cached = await this.#cached((cache) => cache.find(key));
@@ -87,7 +102,7 @@ class ReusingEngine extends WrappedEngine {
     }
     if (cached) await this.#cached((cache) => cache.drop(key));
     signal.throwIfAborted();
-    const response = await this.inner.infer(request, signal);
+    const response = await this.inner.infer(request, signal, onDelta);
     if (!accepts(request, response)) return response;
     this.#remember(key, response);
     await this.#cached((cache) => cache.add(key, response));
@@ -98,6 +113,7 @@ class ReusingEngine extends WrappedEngine {
     leader: Promise<InferenceResponse>,
     request: InferenceRequest,
     signal: AbortSignal,
+    onDelta: OnDelta | undefined,
   ): Promise<InferenceResponse> {
     const aborted = Promise.withResolvers<never>();
     const abort = () => aborted.reject(signal.reason);
@@ -109,7 +125,7 @@ class ReusingEngine extends WrappedEngine {
       signal.removeEventListener("abort", abort);
     }
     signal.throwIfAborted();
-    return this.inner.infer(request, signal);
+    return this.inner.infer(request, signal, onDelta);
   }
 
   #known(key: string): InferenceResponse | undefined {

@@ -5,7 +5,11 @@ import { afterEach, describe, expect, it } from "vitest";
 import type { Engine } from "../../../src/engines/engine.ts";
 import { openHostedEngine } from "../../../src/engines/host/client.ts";
 import { systemClock } from "../../../src/foundation/clock.ts";
-import { greedyParameters, type InferenceRequest } from "../../../src/foundation/inference.ts";
+import {
+  type AnswerDelta,
+  greedyParameters,
+  type InferenceRequest,
+} from "../../../src/foundation/inference.ts";
 import type { Json } from "../../../src/foundation/json.ts";
 import { echoHostCommand } from "./echo-host.ts";
 
@@ -55,6 +59,22 @@ describe("openHostedEngine", () => {
     expect(engine.capacity).toBe(3);
     expect(engine.choices?.pid).not.toBe(process.pid);
     expect(engine.choices?.threads).toBe("1");
+  });
+
+  it("is told of an answer while it is made", async () => {
+    const engine = await open();
+    const deltas: AnswerDelta[] = [];
+    let isAnswered = false;
+    let early = 0;
+    const asked = engine.infer(request("speak"), never, (delta) => {
+      deltas.push(delta);
+      if (!isAnswered) early++;
+    });
+    const { answers } = await asked;
+    isAnswered = true;
+    expect(deltas.map(({ text }) => text).join("")).toBe(answers[0]!.text);
+    expect(deltas.length).toBeGreaterThan(1);
+    expect(early).toBe(deltas.length);
   });
 
   it("logs what the host prints, whichever stream it takes", async () => {

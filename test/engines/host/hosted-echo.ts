@@ -1,5 +1,6 @@
 import { appendFileSync } from "node:fs";
 import { registerHooks } from "node:module";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { HostedEngine } from "../../../src/engines/host/protocol.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 
@@ -28,7 +29,7 @@ export async function openHostedPredictor(options: {
     name: "echo",
     capacity: 3,
     choices: { threads: process.env.UV_THREADPOOL_SIZE ?? "unset" },
-    async infer({ prompt = "", origin }, signal) {
+    async infer({ prompt = "", origin }, signal, onDelta) {
       console.log(`asked ${prompt}`);
       if (prompt === "spin") for (;;);
       if (prompt === "die") process.kill(process.pid, "SIGKILL");
@@ -38,6 +39,12 @@ export async function openHostedPredictor(options: {
         await new Promise((_, reject) => {
           signal.addEventListener("abort", () => reject(signal.reason));
         });
+      }
+      if (prompt === "speak") {
+        for (const text of ["0: ", "sp", "eak"]) {
+          onDelta?.({ choice: 0, text, tokens: 1 });
+          await sleep(30);
+        }
       }
       const text = `${origin?.index ?? 0}: ${prompt}`;
       return {

@@ -7,13 +7,23 @@ import {
 } from "../../../src/engines/host/protocol.ts";
 import { serveHost } from "../../../src/engines/host/serve.ts";
 import { channelPair } from "../../../src/foundation/channel.ts";
+import { systemClock } from "../../../src/foundation/clock.ts";
 import type { InferenceRequest } from "../../../src/foundation/inference.ts";
 
 const engine: HostedEngine = {
   name: "echo",
   capacity: 2,
   choices: {},
-  async infer({ prompt = "" }) {
+  async infer({ prompt = "" }, signal, onDelta) {
+    if (prompt === "speak") {
+      for (const text of ["a", "b", "c"]) onDelta?.({ choice: 0, text, tokens: 1 });
+      onDelta?.({ choice: 1, text: "d" });
+    }
+    if (prompt === "drone") {
+      onDelta?.({ choice: 0, text: "x" });
+      signal.addEventListener("abort", () => onDelta?.({ choice: 0, text: "late" }));
+      await new Promise(() => {});
+    }
     if (prompt === "fault") throw new TypeError("unnamed");
     return {
       answers: [{ text: prompt, finishReason: "stop", tokens: 1 }],
@@ -36,6 +46,7 @@ function serve() {
   serveHost({
     channel: host,
     pid: 7,
+    clock: systemClock,
     open: async () => engine,
     onFatal: (error) => fatal.push(error),
   });
@@ -64,6 +75,38 @@ describe("serveHost", () => {
     const { worker, heard } = serve();
     worker.send({ ...open, protocol: hostProtocol + 1 } as ToHost);
     await expect.poll(() => heard[0]).toMatchObject({ error: { code: "PROTOCOL" } });
+  });
+
+  it("sends deltas together, before the end, and only to those who want them", async () => {
+    const { worker, heard } = serve();
+    worker.send(open);
+    await expect.poll(() => heard[0]).toMatchObject({ type: "host-ready" });
+    worker.send({ ...ask(1, "speak"), streams: true } as ToHost);
+    await expect.poll(() => heard.length).toBe(3);
+    expect(heard.slice(1)).toMatchObject([
+      {
+        type: "infer-deltas",
+        deltas: [
+          { id: 1, choice: 0, text: "abc", tokens: 3 },
+          { id: 1, choice: 1, text: "d" },
+        ],
+      },
+      { type: "infer-end", id: 1 },
+    ]);
+    worker.send(ask(2, "speak"));
+    await expect.poll(() => heard[3]).toMatchObject({ type: "infer-end", id: 2 });
+  });
+
+  it("sends deltas of a request that goes on, and none once it is aborted", async () => {
+    const { worker, heard } = serve();
+    worker.send(open);
+    await expect.poll(() => heard[0]).toMatchObject({ type: "host-ready" });
+    worker.send({ ...ask(1, "drone"), streams: true } as ToHost);
+    await expect.poll(() => heard[1]).toMatchObject({ deltas: [{ text: "x" }] });
+    worker.send({ type: "infer-abort", id: 1 });
+    worker.send({ ...ask(2, "speak"), streams: true } as ToHost);
+    await expect.poll(() => heard[3]).toMatchObject({ type: "infer-end", id: 2 });
+    expect(JSON.stringify(heard)).not.toContain("late");
   });
 
   it("refuses a request before the engine is open", async () => {

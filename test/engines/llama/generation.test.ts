@@ -27,6 +27,11 @@ function generate(text: string, parameters: Partial<GenerationParameters>) {
   return generation.answer();
 }
 
+function beforeStop(text: string, stop: readonly string[]): string {
+  const places = stop.map((each) => text.indexOf(each)).filter((place) => place >= 0);
+  return text.slice(0, Math.min(text.length, ...places));
+}
+
 describe("Generation", () => {
   it("ends with the model's end, which is no text and no token of the answer", () => {
     expect(generate("5 minutes", {})).toEqual({
@@ -34,6 +39,39 @@ describe("Generation", () => {
       finishReason: "stop",
       tokens: 2,
     });
+  });
+
+  it.each([
+    ["nothing to stop at", "5 minutes, größer 😀 yes", []],
+    ["a stop text that comes", "5 minutes and more", ["tes a"]],
+    ["one that only begins to come", "aab aaab", ["aaaa"]],
+    ["one within another", "xyxyz end", ["xyz", "yxyq"]],
+    ["one that begins the answer", "5 minutes", ["5"]],
+  ])("tells all of the answer and nothing else, with %s", (_, text, stop) => {
+    const parameters = { ...defaults, stop };
+    const generation = new Generation({ prompt: [5], parameters, vocabulary });
+    generation.begin();
+    const deltas: string[] = [];
+    for (const byte of Buffer.from(text)) {
+      if (!generation.isDone) generation.take(vocabulary.size - 256 + byte);
+      deltas.push(generation.takeDelta()?.text ?? "");
+    }
+    if (!generation.isDone) generation.take(endToken);
+    deltas.push(generation.takeDelta()?.text ?? "");
+    expect(deltas.join("")).toBe(generation.answer().text);
+    expect(generation.answer().text).toBe(beforeStop(text, stop));
+  });
+
+  it("tells nothing of a character that was cut", () => {
+    const parameters = { ...defaults, maxNewTokens: 3 };
+    const generation = new Generation({ prompt: [5], parameters, vocabulary });
+    generation.begin();
+    for (const byte of Buffer.from("a😀").subarray(0, 3)) {
+      generation.take(vocabulary.size - 256 + byte);
+    }
+    expect(generation.takeDelta()).toEqual({ text: "a", tokens: 3 });
+    expect(generation.takeDelta()).toBeUndefined();
+    expect(generation.answer()).toEqual({ text: "a", finishReason: "length", tokens: 3 });
   });
 
   it("never ends where ends are to be ignored", () => {

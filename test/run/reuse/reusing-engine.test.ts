@@ -37,6 +37,21 @@ describe("reusing", () => {
     expect(new Set([first, second, third].map(({ answers }) => answers[0]!.text)).size).toBe(1);
   });
 
+  it("tells those who listen all of an answer that others asked for", async () => {
+    const { engine, reuser } = setUp();
+    const texts: string[] = ["", "", ""];
+    const listen = (place: number) =>
+      reuser.infer(requestOf("a"), never, ({ text }) => {
+        texts[place] += text;
+      });
+    const both = Promise.all([listen(0), listen(1)]);
+    await settled();
+    engine.answerAll();
+    const [first] = await both;
+    await listen(2);
+    expect(new Set(texts)).toEqual(new Set([first.answers[0]!.text]));
+  });
+
   it("asks each where something is sampled without a written seed", async () => {
     const { engine, ask } = setUp();
     void ask("a", never, { temperature: 1 });

@@ -1,6 +1,6 @@
-import type { Engine, StageState } from "../../engines/engine.ts";
-import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
-import type { Json } from "../../foundation/json.ts";
+import type { InferenceRequest, InferenceResponse, OnDelta } from "../foundation/inference.ts";
+import type { Json } from "../foundation/json.ts";
+import type { Engine, StageState } from "./engine.ts";
 
 /** An engine that is another one in all but how it answers a request. */
 export abstract class WrappedEngine implements Engine {
@@ -32,7 +32,11 @@ export abstract class WrappedEngine implements Engine {
     this.inner.flush?.();
   }
 
-  abstract infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse>;
+  abstract infer(
+    request: InferenceRequest,
+    signal: AbortSignal,
+    onDelta?: OnDelta,
+  ): Promise<InferenceResponse>;
 
   close(): Promise<void> {
     return this.inner.close();

@@ -1,0 +1,55 @@
+import { SluiceError } from "../foundation/errors.ts";
+import type { InferenceRequest, InferenceResponse, OnDelta } from "../foundation/inference.ts";
+import type { Engine } from "./engine.ts";
+import { WrappedEngine } from "./wrapped-engine.ts";
+
+/** The same engine, which tells all of an answer as deltas, even if the inner one tells none. */
+export function tellingDeltas(engine: Engine): Engine {
+  return new TellingEngine(engine);
+}
+
+class TellingEngine extends WrappedEngine {
+  infer(
+    request: InferenceRequest,
+    signal: AbortSignal,
+    onDelta?: OnDelta,
+  ): Promise<InferenceResponse> {
+    if (onDelta === undefined) return this.inner.infer(request, signal);
+    return withDeltas(onDelta, signal, (tell) => this.inner.infer(request, signal, tell));
+  }
+}
+
+/**
+ * Keeps what `Engine.infer` promises of deltas, whatever `infer` tells: what it did not tell is
+ * told before the response is given, and nothing is told after that or after an abort.
+ *
+ * @throws what `infer` throws; the signal's reason; `RESPONSE_MALFORMED` if an answer differs from
+ *   what was told of it.
+ */
+export async function withDeltas(
+  onDelta: OnDelta,
+  signal: AbortSignal,
+  infer: (tell: OnDelta) => Promise<InferenceResponse>,
+): Promise<InferenceResponse> {
+  const told: string[] = [];
+  let isOver = false;
+  const tell: OnDelta = (delta) => {
+    const { choice, text } = delta;
+    if (isOver || signal.aborted || text === "") return;
+    told[choice] = (told[choice] ?? "") + text;
+    onDelta(delta);
+  };
+  try {
+    const response = await infer(tell);
+    for (const [choice, { text, tokens }] of response.answers.entries()) {
+      const before = told[choice];
+      if (before === undefined) tell({ choice, text, tokens });
+      else if (text.startsWith(before)) tell({ choice, text: text.slice(before.length) });
+      else throw new SluiceError("RESPONSE_MALFORMED", "the answer differs from what was streamed");
+    }
+    signal.throwIfAborted();
+    return response;
+  } finally {
+    isOver = true;
+  }
+}
