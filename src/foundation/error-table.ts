@@ -149,8 +149,8 @@ export const errorTable = Object.freeze({
   AUDIO_INVALID: row("the recording cannot be read", "give a WAV file of 16-bit PCM"),
   TEMPLATE_FAILED: row("the prompt could not be rendered for this row", "check the template"),
   TEMPLATE_TOO_COSTLY: row(
-    "rendering the prompt for this row takes too long",
-    "loop over less: a template is meant to lay out a row, not to compute",
+    "rendering the prompt for this row takes too much time or memory",
+    "loop over less, and make shorter texts and lists: a template lays out a row, it does not compute",
   ),
   PATTERN_TOO_SLOW: row(
     "a pattern took too long to match a text of this row",

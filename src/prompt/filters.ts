@@ -1,12 +1,14 @@
 import type { WrittenJson } from "../foundation/exact-json.ts";
+import { lettersOf, matchesOf } from "./long-text.ts";
 import { splitSentences } from "./sentences.ts";
+import { assertChars, assertElements } from "./template-budget.ts";
 import { type Filter, type FilterArguments, usualFilters } from "./usual-filters.ts";
 import { isObject, kindOf, printValue } from "./value-text.ts";
 
 /** Filters that the library knows; which value takes which is its own business. */
 const libraryFilters = [
   ...["safe", "tojson", "first", "last", "sort", "string", "unique", "float", "abs", "items"],
-  ...["upper", "lower", "title", "capitalize", "indent"],
+  ...["upper", "lower", "capitalize", "indent"],
   ...["bool", "default", "selectattr", "rejectattr", "replace", "get", "keys", "values"],
   "dictsort",
 ];
@@ -17,9 +19,9 @@ export const elementFilters: ReadonlySet<string> = new Set(["map", "select", "re
 /** Filters that cut a text, or each text of a list, into pieces: one flat list. */
 export const cuttingFilters: Readonly<Record<string, (input: WrittenJson) => string[]>> =
   Object.freeze({
-    sentences: (input) => textsOf("sentences", input).flatMap(splitSentences),
-    words: (input) => textsOf("words", input).flatMap((text) => text.match(/\S+/gu) ?? []),
-    lines: (input) => textsOf("lines", input).flatMap(splitLines),
+    sentences: (input) => piecesOf(textsOf("sentences", input), splitSentences),
+    words: (input) => piecesOf(textsOf("words", input), (text) => matchesOf(text, /\S+/gu)),
+    lines: (input) => piecesOf(textsOf("lines", input), linesOf),
   });
 
 /**
@@ -58,18 +60,26 @@ function textsOf(name: string, input: WrittenJson): string[] {
   return texts;
 }
 
-function splitLines(text: string): string[] {
-  return text
-    .split(/\r\n|\r|\n/)
-    .map((line) => line.trim())
-    .filter((line) => line !== "");
+function piecesOf(texts: readonly string[], cut: (text: string) => Iterable<string>): string[] {
+  const pieces: string[] = [];
+  for (const text of texts) {
+    for (const piece of cut(text)) assertElements(pieces.push(piece));
+  }
+  return pieces;
+}
+
+function* linesOf(text: string): Generator<string> {
+  for (const line of matchesOf(text, /[^\r\n]+/g)) {
+    const trimmed = line.trim();
+    if (trimmed !== "") yield trimmed;
+  }
 }
 
 function join(input: WrittenJson, { positional, named }: FilterArguments): WrittenJson {
   const separator = positional[0] ?? named.separator ?? named.d ?? "";
   const attribute = positional[1] ?? named.attribute ?? null;
   if (typeof separator !== "string") throw new Error("join takes a text as separator");
-  if (typeof input === "string") return Array.from(input).join(separator);
+  if (typeof input === "string") return joined(lettersOf(input), separator);
   if (!Array.isArray(input)) throw new Error(`join takes a list, not ${kindOf(input)}`);
   const texts = input.map((element) => {
     if (attribute === null) return printValue(element);
@@ -78,5 +88,10 @@ function join(input: WrittenJson, { positional, named }: FilterArguments): Writt
     }
     throw new Error(`join by ${attribute}: ${kindOf(element)} without it`);
   });
+  return joined(texts, separator);
+}
+
+function joined(texts: readonly string[], separator: string): string {
+  assertChars(texts.reduce((chars, text) => chars + text.length + separator.length, 0));
   return texts.join(separator);
 }

@@ -36,6 +36,10 @@ export interface JinjaNode {
   readonly assignee?: JinjaNode;
   readonly name?: JinjaNode;
   readonly callerArgs?: readonly JinjaNode[] | null;
+  /** SliceExpression */
+  readonly start?: JinjaNode;
+  readonly stop?: JinjaNode;
+  readonly step?: JinjaNode;
 }
 
 /** A value inside the template library. */
@@ -57,8 +61,15 @@ export interface Environment {
   lookupVariable(name: string): RuntimeValue;
 }
 
+/** Arguments of a call: by their places, and by their names. */
+export type Arguments = readonly [readonly RuntimeValue[], ReadonlyMap<string, RuntimeValue>];
+
+/** Of what the library itself calls, private to it or not, those that are overridden. */
 interface LibraryInterpreter {
   evaluate(node: JinjaNode | undefined, environment: Environment): RuntimeValue;
+  /** The text of statements that follow on one another. */
+  evaluateBlock(nodes: readonly JinjaNode[], environment: Environment): RuntimeValue;
+  evaluateArguments(nodes: readonly JinjaNode[], environment: Environment): Arguments;
 }
 
 interface JinjaLibrary {

@@ -1,3 +1,5 @@
+import { matchesOf, spacedOnce } from "./long-text.ts";
+
 const wordSet = (words: string) => new Set(words.split(" "));
 
 /** Abbreviations after which a sentence goes on, whatever follows. */
@@ -39,29 +41,23 @@ const beginning = wordSet(
  * and text in brackets stays whole.
  *
  * @example
- * splitSentences("Heat to 350 degrees F. Add 1 tsp. salt."); // two sentences
+ * [...splitSentences("Heat to 350 degrees F. Add 1 tsp. salt.")]; // two sentences
  */
-export function splitSentences(text: string): string[] {
-  return paragraphsOf(text).flatMap(splitParagraph);
+export function* splitSentences(text: string): Generator<string> {
+  for (const paragraph of paragraphsOf(text)) yield* splitParagraph(paragraph);
 }
 
 /** A line break ends a sentence unless the next line goes on in lower case. */
-function paragraphsOf(text: string): string[] {
-  return text
-    .replace(/([^.!?:\s])[^\S\n]*\r?\n[^\S\n]*(?=\p{Ll}(?![.)]))/gu, "$1 ")
-    .split(/[\r\n\u2028\u2029]+/)
-    .map((paragraph) =>
-      paragraph
-        .replace(/\s+/gu, " ")
-        .trim()
-        .replace(/^[•●▪◦‣*–-] /u, ""),
-    )
-    .filter((paragraph) => paragraph !== "");
+function* paragraphsOf(text: string): Generator<string> {
+  const joined = text.replace(/([^.!?:\s])[^\S\n]*\r?\n[^\S\n]*(?=\p{Ll}(?![.)]))/gu, "$1 ");
+  for (const line of matchesOf(joined, /[^\r\n\u2028\u2029]+/g)) {
+    const paragraph = spacedOnce(line).trim();
+    if (paragraph !== "") yield paragraph.replace(/^[•●▪◦‣*–-] /u, "");
+  }
 }
 
-function splitParagraph(paragraph: string): string[] {
+function* splitParagraph(paragraph: string): Generator<string> {
   const text = withMissingSpaces(paragraph);
-  const sentences: string[] = [];
   let start = 0;
   const depth = new BracketDepth(text);
   for (const match of text.matchAll(/(?<![.!?…])([.!?…]+)(["'”’»)\]]*) /gu)) {
@@ -69,12 +65,17 @@ function splitParagraph(paragraph: string): string[] {
     const rest = text.slice(end, end + maxBracketLength);
     if (depth.at(end) > 0 && closes(rest, depth.at(end))) continue;
     if (!isEnd(text.slice(start, match.index), match[1]!, rest)) continue;
-    sentences.push(text.slice(start, end).trim());
+    const sentence = text.slice(start, end).trim();
+    if (hasWords(sentence)) yield sentence;
     start = end;
     depth.restart();
   }
-  sentences.push(text.slice(start).trim());
-  return sentences.filter((sentence) => /[\p{L}\p{N}]/u.test(sentence));
+  const last = text.slice(start).trim();
+  if (hasWords(last)) yield last;
+}
+
+function hasWords(sentence: string): boolean {
+  return /[\p{L}\p{N}]/u.test(sentence);
 }
 
 /** `in the oven.Remove` lacks a space; addresses such as `www.example.com` do not. */

@@ -4,6 +4,7 @@ import { limits } from "../foundation/limits.ts";
 import { missing, wrongType } from "./field-errors.ts";
 import { elementFilters, filterNames, ownFilters } from "./filters.ts";
 import {
+  type Arguments,
   type Environment,
   fromRuntime,
   JinjaEnvironment,
@@ -22,7 +23,15 @@ import {
   pathOf,
   type TemplateSource,
 } from "./jinja-syntax.ts";
-import { assertWidth, TemplateBudget } from "./template-budget.ts";
+import { countOf, matchCount, textSlice } from "./long-text.ts";
+import {
+  assertChars,
+  assertElements,
+  assertWidth,
+  extentOf,
+  TemplateBudget,
+  TemplateExcess,
+} from "./template-budget.ts";
 import type { FilterArguments } from "./usual-filters.ts";
 import { isNumber } from "./value-text.ts";
 
@@ -61,18 +70,17 @@ export class StrictInterpreter extends JinjaInterpreter {
   readonly #place: TemplateSource;
   /** Names of the row at hand and of what goes before its fields, for messages. */
   #rowNames: () => Iterable<string> = () => [];
-  #budget: TemplateBudget;
+  #budget = new TemplateBudget();
 
   constructor(scope: Scope, place: TemplateSource) {
     super(globals);
     this.#scope = scope;
     this.#place = place;
-    this.#budget = new TemplateBudget(place.name);
   }
 
   /** Evaluates a node over a row; `extra` goes before the row's fields. */
   over(node: JinjaNode, row: WrittenRow, extra: WrittenRow | undefined): RuntimeValue {
-    this.#budget = new TemplateBudget(this.#place.name);
+    this.#budget = new TemplateBudget();
     this.#rowNames = () => [...Object.keys(row), ...Object.keys(extra ?? {})];
     try {
       return this.evaluate(node, this.#environmentOf(row, extra));
@@ -85,11 +93,11 @@ export class StrictInterpreter extends JinjaInterpreter {
     const environment = new JinjaEnvironment(globals);
     for (const name of this.#scope.names) {
       if (constantNames.has(name)) continue;
-      if (extra !== undefined && Object.hasOwn(extra, name)) {
-        environment.setVariable(name, toRuntime(extra[name]));
-      } else if (Object.hasOwn(row, name)) {
-        environment.setVariable(name, toRuntime(row[name]));
-      } else if (name === "row") environment.setVariable(name, toRuntime(row));
+      const holder = [extra, row].find((each) => each !== undefined && Object.hasOwn(each, name));
+      const value = holder === undefined && name === "row" ? row : holder?.[name];
+      if (value === undefined) continue;
+      this.#budget.held(value);
+      environment.setVariable(name, toRuntime(value));
     }
     return environment;
   }
@@ -102,6 +110,29 @@ export class StrictInterpreter extends JinjaInterpreter {
     const value = this.#computed(node, environment);
     this.#budget.made(value);
     return value;
+  }
+
+  /** As the library's, but what is printed counts as well. */
+  override evaluateBlock(nodes: readonly JinjaNode[], environment: Environment): RuntimeValue {
+    let text = "";
+    for (const node of nodes) {
+      const value = this.evaluate(node, environment);
+      if (value.type === "NullValue" || value.type === "UndefinedValue") continue;
+      this.#budget.created(value, true);
+      const printed = String(value);
+      // A text is joined as it is, and counts where it was made.
+      if (value.type !== "StringValue") this.#budget.made({ value: printed });
+      text += printed;
+      assertChars(text.length);
+    }
+    return toRuntime(text);
+  }
+
+  /** As the library's, but each argument is a step: `f(*list)` makes a list. */
+  override evaluateArguments(nodes: readonly JinjaNode[], environment: Environment): Arguments {
+    const given = super.evaluateArguments(nodes, environment);
+    this.#budget.spend(given[0].length + given[1].size);
+    return given;
   }
 
   #computed(node: JinjaNode | undefined, environment: Environment): RuntimeValue {
@@ -157,7 +188,7 @@ export class StrictInterpreter extends JinjaInterpreter {
     const right = this.evaluate(node.right, environment);
     const sides = [pathOf(node.left), pathOf(node.right)] as const;
     const path = (right.type === "NullValue" ? sides[1] : undefined) ?? sides[0] ?? sides[1];
-    this.#budget.spend(0, right);
+    this.#budget.read(right);
     const number = calculated(node.operator?.value ?? "", left, right);
     if (number !== undefined) return number;
     const known = { ...node, left: evaluated(left), right: evaluated(right) };
@@ -185,7 +216,9 @@ export class StrictInterpreter extends JinjaInterpreter {
 
   #call(node: JinjaNode, environment: Environment): RuntimeValue {
     try {
-      return this.#library(node, environment);
+      const value = this.#library(node, environment);
+      this.#budget.created(value);
+      return value;
     } catch (thrown) {
       throw isPlainError(thrown) ? this.#failed(thrown) : thrown;
     }
@@ -193,8 +226,8 @@ export class StrictInterpreter extends JinjaInterpreter {
 
   #failed(thrown: unknown): SluiceError {
     if (thrown instanceof SluiceError) return thrown;
-    const detail = `${this.#place.name}: ${inWords(thrown)}`;
-    return new SluiceError("TEMPLATE_FAILED", detail, { cause: thrown });
+    const code = thrown instanceof TemplateExcess ? "TEMPLATE_TOO_COSTLY" : "TEMPLATE_FAILED";
+    return new SluiceError(code, `${this.#place.name}: ${inWords(thrown)}`, { cause: thrown });
   }
 
   #identifier(node: JinjaNode, environment: Environment): RuntimeValue {
@@ -219,9 +252,10 @@ export class StrictInterpreter extends JinjaInterpreter {
     const path = pathOf(node) ?? "a field of an expression";
     if (object.type === "UndefinedValue") return this.#absent(node, pathOf(node.object) ?? path);
     let { property } = node;
-    if (node.computed && property?.type !== "SliceExpression") {
-      property = evaluated(this.evaluate(property, environment));
-    }
+    if (property?.type === "SliceExpression") {
+      const cut = this.#slice(object, property, environment);
+      if (cut !== undefined) return cut;
+    } else if (node.computed) property = evaluated(this.evaluate(property, environment));
     let value: RuntimeValue = undefinedValue;
     try {
       value = this.#library({ ...node, object: evaluated(object), property }, environment);
@@ -230,7 +264,9 @@ export class StrictInterpreter extends JinjaInterpreter {
       if (this.#scope.guarded.has(node)) return undefinedValue;
       throw wrongType(this.#place, inWords(thrown), path);
     }
+    if (property?.type === "SliceExpression") this.#budget.created(value);
     const isCalled = this.#scope.called.has(node);
+    if (isCalled) value = bounded(object, String(property?.value), value);
     if (isCalled && value.type !== "FunctionValue") {
       // A field named like a method must not hide it: `order.items()`.
       return object.builtins.get(String(property?.value)) ?? value;
@@ -238,6 +274,23 @@ export class StrictInterpreter extends JinjaInterpreter {
     if (value.type !== "UndefinedValue" && (isCalled || value.type !== "FunctionValue"))
       return value;
     return this.#noField(node, object, property, path);
+  }
+
+  /** A text without a list of its letters; undefined where the library cuts. */
+  #slice(
+    { value: text }: RuntimeValue,
+    { start, stop, step }: JinjaNode,
+    environment: Environment,
+  ): RuntimeValue | undefined {
+    if (typeof text !== "string") return undefined;
+    const [first = 0, end = text.length] = [start, stop].map(
+      (bound) => this.evaluate(bound, environment).value as number | undefined,
+    );
+    if (step === undefined && Number.isInteger(first) && Number.isInteger(end)) {
+      return toRuntime(textSlice(text, first, end));
+    }
+    assertElements(text.length);
+    return undefined;
   }
 
   #noField(
@@ -281,7 +334,6 @@ export class StrictInterpreter extends JinjaInterpreter {
 
   #applyFilter(node: JinjaNode, operand: RuntimeValue, environment: Environment): RuntimeValue {
     const name = filterNameOf(node) ?? "";
-    this.#budget.spend(0, operand);
     const own = Object.hasOwn(ownFilters, name) ? ownFilters[name] : undefined;
     try {
       if (elementFilters.has(name) && Array.isArray(operand.value)) {
@@ -289,24 +341,46 @@ export class StrictInterpreter extends JinjaInterpreter {
         if (changed !== undefined) return changed;
       }
       if (own !== undefined) {
+        this.#budget.read(operand);
         const input = fromRuntime(operand);
-        return toRuntime(own(input, this.#filterArguments(node, environment)));
+        const value = toRuntime(own(input, this.#filterArguments(node, environment)));
+        this.#budget.created(value, true);
+        return value;
       }
-      if (blankFilters.has(name)) this.#assertWidths(name, node, environment);
+      if (longFilters.has(name)) this.#assertLength(name, operand, node, environment);
       const known = { ...node, type: "FilterExpression", operand: evaluated(operand) };
       // `first` and `last` of an empty list are nothing at all in the library.
       const value = this.#library(known, environment) as RuntimeValue | undefined;
-      return value ?? this.#absent(node, `${pathOf(node.operand) ?? "a list"} | ${name}`);
+      if (value === undefined) {
+        return this.#absent(node, `${pathOf(node.operand) ?? "a list"} | ${name}`);
+      }
+      if (value !== operand) this.#budget.created(value);
+      return value;
     } catch (thrown) {
       if (!isPlainError(thrown)) throw thrown;
       throw wrongType(this.#place, inWords(thrown), pathOf(node.operand));
     }
   }
 
-  #assertWidths(name: string, node: JinjaNode, environment: Environment): void {
+  /** Before the library makes a text that is too long. */
+  #assertLength(
+    name: string,
+    operand: RuntimeValue,
+    node: JinjaNode,
+    environment: Environment,
+  ): void {
+    this.#budget.read(operand);
+    if (filterArgumentsOf(node).length === 0) return;
     const { positional, named } = this.#filterArguments(node, environment);
+    if (name === "replace") return assertReplaced(operand.value, positional);
+    const { value } = operand;
+    const { chars, elements, depth } = extentOf(operand);
+    const lines = typeof value === "string" ? countOf(value, "\n") : elements * depth;
+    if (name === "indent") assertElements(lines);
     for (const width of [...positional, ...Object.values(named)]) {
-      if (isNumber(width)) assertWidth(name, width);
+      if (!isNumber(width)) continue;
+      assertWidth(name, width);
+      assertChars(chars + lines * Number(width));
     }
   }
 
@@ -358,8 +432,33 @@ export class StrictInterpreter extends JinjaInterpreter {
   }
 }
 
-/** Filters of the library that write as many blanks as they are told. */
-const blankFilters: ReadonlySet<string> = new Set(["indent", "tojson"]);
+/** Filters of the library that may make a much longer text. */
+const longFilters: ReadonlySet<string> = new Set(["indent", "tojson", "string", "replace"]);
+
+function assertReplaced(text: unknown, [old, other]: readonly unknown[]): void {
+  if (typeof text !== "string" || typeof old !== "string" || typeof other !== "string") return;
+  if (other.length <= old.length) return;
+  assertChars(text.length + countOf(text, old) * (other.length - old.length));
+}
+
+/** A method that may make a much longer text or list, with a look before it does. */
+function bounded(object: RuntimeValue, name: string, method: RuntimeValue): RuntimeValue {
+  const { value: text } = object;
+  if (typeof text !== "string" || typeof method.value !== "function") return method;
+  const call = method.value as (given: readonly RuntimeValue[], scope: Environment) => RuntimeValue;
+  const value = (given: readonly RuntimeValue[], scope: Environment) => {
+    const [first, second] = given.map((each) => each.value);
+    if (name === "replace") assertReplaced(text, [first, second]);
+    if (name === "split") assertElements(splitCount(text, first));
+    return call(given, scope);
+  };
+  return Object.assign(Object.create(method) as RuntimeValue, { value });
+}
+
+function splitCount(text: string, separator: unknown): number {
+  if (typeof separator !== "string") return matchCount(text, /\S+/g);
+  return separator === "" ? 0 : countOf(text, separator) + 1;
+}
 
 function evaluated(value: RuntimeValue): JinjaNode {
   return { type: "Evaluated", value };

@@ -1,5 +1,13 @@
 import { type WrittenJson, WrittenNumber } from "../foundation/exact-json.ts";
-import { assertWidth } from "./template-budget.ts";
+import {
+  letterCount,
+  lettersOf,
+  matchCount,
+  replacedInPieces,
+  spacedOnce,
+  textSlice,
+} from "./long-text.ts";
+import { assertChars, assertElements, assertWidth } from "./template-budget.ts";
 import { isNumber, isObject, kindOf, printValue } from "./value-text.ts";
 
 /** Arguments of a filter, by place and by keyword. */
@@ -30,12 +38,13 @@ export const usualFilters: Readonly<Record<string, Filter>> = Object.freeze({
     return typeof input === "string" ? reversed.join("") : reversed;
   },
   round,
-  striptags: (input) => withoutTags(textOf("striptags", input)).replace(/\s+/g, " ").trim(),
+  striptags: (input) => spacedOnce(withoutTags(textOf("striptags", input))).trim(),
   sum,
   trim: (input, given) => trimmed(textOf("trim", input), argumentOf(given, 0, "chars")),
   truncate,
-  urlencode: (input) => encodeURIComponent(printValue(input)).replaceAll("%2F", "/"),
-  wordcount: (input) => textOf("wordcount", input).match(/[\p{L}\p{N}_]+/gu)?.length ?? 0,
+  title: (input) => titled(textOf("title", input)),
+  urlencode: encoded,
+  wordcount: (input) => matchCount(textOf("wordcount", input), /[\p{L}\p{N}_]+/gu),
 });
 
 function argumentOf(
@@ -59,13 +68,13 @@ function textOf(filter: string, input: WrittenJson): string {
 
 function elementsOf(filter: string, input: WrittenJson): WrittenJson[] {
   if (Array.isArray(input)) return input;
-  if (typeof input === "string") return Array.from(input);
+  if (typeof input === "string") return lettersOf(input);
   if (isObject(input)) return Object.keys(input);
   throw new Error(`${filter} takes a list, not ${kindOf(input)}`);
 }
 
 function length(input: WrittenJson): number {
-  return elementsOf("length", input).length;
+  return typeof input === "string" ? letterCount(input) : elementsOf("length", input).length;
 }
 
 function batch(input: WrittenJson, given: FilterArguments): WrittenJson {
@@ -76,12 +85,14 @@ function batch(input: WrittenJson, given: FilterArguments): WrittenJson {
   const batches: WrittenJson[][] = [];
   for (let at = 0; at < elements.length; at += size) batches.push(elements.slice(at, at + size));
   const last = batches.at(-1);
+  if (fill !== undefined) assertElements(size);
   while (fill !== undefined && last && last.length < size) last.push(fill);
   return batches;
 }
 
 function centered(text: string, width: number): string {
-  const blanks = Math.max(0, width - Array.from(text).length);
+  assertWidth("center", width);
+  const blanks = Math.max(0, width - letterCount(text));
   const before = Math.floor(blanks / 2) + ((blanks % 2) & (width % 2));
   return " ".repeat(before) + text + " ".repeat(blanks - before);
 }
@@ -95,7 +106,19 @@ const entities: Readonly<Record<string, string>> = {
 };
 
 function escaped(input: WrittenJson): string {
-  return printValue(input).replace(/[&<>'"]/g, (character) => entities[character]!);
+  const text = printValue(input);
+  return replacedInPieces(text, /[&<>'"]/g, (character) => entities[character]!, /(?!)/);
+}
+
+/** As the library's, for texts of any length. */
+function titled(text: string): string {
+  return replacedInPieces(text, /\b\w/g, (letter) => letter.toUpperCase(), /\w/);
+}
+
+function encoded(input: WrittenJson): string {
+  const text = printValue(input);
+  assertChars(text.length * 3);
+  return encodeURIComponent(text).replaceAll("%2F", "/");
 }
 
 /** The text without `<tag>` and `<!-- comment -->`. Each end is looked for once. */
@@ -115,6 +138,7 @@ function withoutTags(text: string): string {
 /** `"%s: %.2f" | format(name, price)`, with the signs of printf that Jinja's users know. */
 function format(input: WrittenJson, { positional }: FilterArguments): string {
   let next = 0;
+  let chars = 0;
   const pattern = /%([-+0]*)((?:[1-9]\d*)?)(?:\.(\d+))?([a-zA-Z%])/g;
   return textOf("format", input).replace(
     pattern,
@@ -124,6 +148,8 @@ function format(input: WrittenJson, { positional }: FilterArguments): string {
       const value = positional[next++];
       if (value === undefined) throw new Error(`format has no value for ${sign}`);
       const text = formatted(value, sign, kind!, digits);
+      chars += text.length;
+      assertChars(chars);
       const signed =
         flags.includes("+") && kind !== "s" && !text.startsWith("-") ? `+${text}` : text;
       if (flags.includes("-")) return signed.padEnd(Number(width));
@@ -255,24 +281,28 @@ function sum(input: WrittenJson, given: FilterArguments): WrittenJson {
 
 function trimmed(text: string, characters: WrittenJson | undefined): string {
   if (characters === undefined || characters === null) return text.trim();
-  const cut = new Set(Array.from(String(characters)));
-  const letters = Array.from(text);
-  let [start, end] = [0, letters.length];
-  while (start < end && cut.has(letters[start]!)) start++;
-  while (end > start && cut.has(letters[end - 1]!)) end--;
-  return letters.slice(start, end).join("");
+  const cut = new Set(lettersOf(String(characters)));
+  let [start, end] = [0, text.length];
+  for (const letter of text) {
+    if (!cut.has(letter)) break;
+    start += letter.length;
+  }
+  for (let letter = ""; start < end; end -= letter.length) {
+    letter = textSlice(text.slice(Math.max(start, end - 2), end), -1, 2);
+    if (!cut.has(letter)) break;
+  }
+  return text.slice(start, end);
 }
 
 /** As Jinja: at most `length` characters with the end, unless no more than `leeway` are beyond. */
 function truncate(input: WrittenJson, given: FilterArguments): string {
   const text = textOf("truncate", input);
-  const letters = Array.from(text);
   const most = wholeOf(given, 0, "length", 255);
   const killsWords = argumentOf(given, 1, "killwords") === true;
   const end = String(argumentOf(given, 2, "end") ?? "...");
   const leeway = wholeOf(given, 3, "leeway", 5);
-  if (letters.length <= most + leeway) return text;
-  const kept = letters.slice(0, Math.max(0, most - Array.from(end).length)).join("");
+  if (letterCount(text) <= most + leeway) return text;
+  const kept = textSlice(text, 0, Math.max(0, most - letterCount(end)));
   const lastBlank = kept.lastIndexOf(" ");
   return (killsWords || lastBlank < 0 ? kept : kept.slice(0, lastBlank)) + end;
 }

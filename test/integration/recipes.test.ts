@@ -54,7 +54,8 @@ async function runExample(name: string, ...options: string[]) {
   return { summary, results: recipesOf<Result>(output) };
 }
 
-const sentencesOf = ({ directions }: Recipe) => directions.flatMap(splitSentences);
+const sentencesOf = ({ directions }: Recipe) =>
+  directions.flatMap((text) => [...splitSentences(text)]);
 
 /** Each answer belongs to its sentence, and the three forms say the same where they must. */
 function expectForms(results: readonly Result[], recipe: Recipe, at: number): void {

@@ -25,6 +25,7 @@ describe("a template that computes without end", () => {
     ],
     ["texts that double", doubling("'ab'", "~")],
     ["lists that double", doubling("[1]", "+")],
+    ["lists that are printed", "{% for i in range(9999) %}{{ many }}{% endfor %}"],
   ])("of %s is ended", (_, source) => {
     const row = { many, text: "y".repeat(10_000) };
     expect(() => render(source, row)).toThrow(
@@ -51,6 +52,84 @@ describe("a template that computes without end", () => {
     expect(render(source, { lines })).toContain("3000. LINE 2999");
     const text = "x".repeat(limits.maxLineBytes);
     expect(render("{{ text | upper }}{{ text | trim }}", { text })).toHaveLength(2 * text.length);
+  });
+});
+
+describe("a template that takes much memory", () => {
+  const { maxTemplateElements } = limits;
+  const shared = (times: number) =>
+    `{% set a = [1${", 1".repeat(9)}] %}${`{% set a = [a${", a".repeat(9)}] %}`.repeat(times)}`;
+  const tooMany = "a list gets more than 1,000,000 elements";
+  const tooLong = "its text gets longer than 33,554,432 characters";
+  const tooCostly = "it takes too many steps";
+  const text = "a ".repeat(maxTemplateElements + 1);
+  const row = {
+    text,
+    few: "word ".repeat(100_000),
+    words: Array(20_000).fill("word"),
+    many: Array(900_000).fill(1),
+    more: Array(maxTemplateElements + 1).fill(1),
+    lines: "x\n".repeat(maxTemplateElements + 1),
+    sentences: "Abc. ".repeat(maxTemplateElements + 1),
+  };
+
+  it.each([
+    ["words", "{{ text | words | length }}", tooMany],
+    ["words of a method", "{{ text.split() | length }}", tooMany],
+    ["pieces of a method", "{{ text.split('a') | length }}", tooMany],
+    ["lines", "{{ lines | lines | length }}", tooMany],
+    ["sentences", "{{ sentences | sentences | length }}", tooMany],
+    ["letters", "{{ text | list | length }}", tooMany],
+    ["letters backwards", "{{ text[::-1] }}", tooMany],
+    ["elements of the row", "{{ more | length }}", tooMany],
+    ["elements that fill a batch", "{{ [1] | batch(99999999, 0) | length }}", tooMany],
+    ["lists in lists", `${shared(9)}{{ a | length }}`, tooMany],
+    ["lists that hold a namespace", shared(9).replace("1", "namespace()"), tooMany],
+    ["texts in lists", "{% set a = [text, text, text, text] %}{{ [a, a, a, a, a] }}", tooLong],
+    ["replaced letters", "{{ text | replace('a', text) | length }}", tooLong],
+    ["letters replaced by a method", "{{ text.replace('a', text) | length }}", tooLong],
+    ["joined words", "{{ words | join(text) | length }}", tooLong],
+    ["indented lines", "{{ lines | truncate(900000) | indent(10000) | length }}", tooLong],
+    ["indented elements", "{{ words | tojson(indent=10000) | length }}", tooLong],
+    ["escaped letters", "{{ text | replace('a', '&&&&&&&&') | escape | length }}", tooLong],
+    [
+      "values put into a text",
+      `{{ '${"%s".repeat(20)}' | format(${"text, ".repeat(20)}) }}`,
+      tooLong,
+    ],
+    ["lists that are kept", "{% set b = many[1:] %}".repeat(99), tooCostly],
+    ["words that are kept", "{% set b = few | words %}".repeat(99), tooCostly],
+    ["arguments", "{% macro f() %}{{ f(*varargs) }}{% endmacro %}{{ f(*words) }}", tooCostly],
+  ])("for %s is ended", (_, source, problem) => {
+    expect(() => render(source, row)).toThrow(
+      expect.objectContaining({
+        code: "TEMPLATE_TOO_COSTLY",
+        message: expect.stringContaining(`prompts.a: ${problem}`) as string,
+      }),
+    );
+  });
+
+  it("is none that cuts a long text", () => {
+    const long = "😀 a <b>".repeat(1_000_000);
+    expect(render("{{ t[:3] }}|{{ t[-4:-1] }}|{{ t | truncate(5) }}", { t: long })).toBe(
+      "😀 a| <b|😀...",
+    );
+    expect(render("{{ t | length }} {{ t | wordcount }}", { t: long })).toBe("7000000 2000000");
+    expect(render("{{ t | trim('😀 a<>') | length }}", { t: long })).toBe("6999994");
+    expect(render("{{ t | striptags | length }}", { t: long })).toBe("3999999");
+    const short = "{{ t | escape | title | length }}";
+    expect(render(short, { t: "a-b &".repeat(1_000_000) })).toBe("9000000");
+  });
+
+  it("is none that walks a row of 1 MiB, or joins a list of 100,000 words", () => {
+    const long = "abc ".repeat(2 ** 18);
+    const walk = "{% for word in long | words %}{{ word }} {% endfor %}";
+    expect(render(walk, { long })).toBe(long);
+    const join = "{{ few | words | map('upper') | join('-') | lower | length }}";
+    expect(render(join, row)).toBe("499999");
+    const append = "{% set ns.t = ns.t + [i] %}{% endfor %}{{ ns.t | length }}";
+    const list = `{% set ns = namespace(t=[]) %}{% for i in many %}${append}`;
+    expect(render(list, { many })).toBe("3000");
   });
 });
 
