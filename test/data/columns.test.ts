@@ -30,6 +30,17 @@ function merged(a: ColumnType, b: ColumnType): ColumnType {
   return mergeColumns([column("a", a)], [column("a", b)])[0]!.type;
 }
 
+describe("merged columns", () => {
+  it("have bits for what is signed and what is not", () => {
+    const type = (bits: 8 | 16 | 32 | 64, isSigned: boolean): ColumnType => ({
+      ...{ kind: "integer", bits, isSigned },
+    });
+    expect(merged(type(8, true), type(8, false))).toEqual(type(16, true));
+    expect(merged(type(32, false), type(8, true))).toEqual(type(64, true));
+    expect(merged(type(16, false), type(32, false))).toEqual(type(32, false));
+  });
+});
+
 describe("ColumnTally", () => {
   it("tells the types of rows", () => {
     const rows = [

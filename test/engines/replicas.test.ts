@@ -14,6 +14,8 @@ describe("shareAmongReplicas", () => {
   it("gives each replica GPUs of its own", () => {
     expect(shown(shareAmongReplicas({ replicas: 2, devices: [0, 3] }, {}))).toEqual(["0", "3"]);
     expect(shown(shareAmongReplicas({ devices: [2, 1] }, {}))).toEqual(["2,1"]);
+    const four = { replicas: 2, devices: [0, 1, 2, 3] };
+    expect(shown(shareAmongReplicas(four, {}))).toEqual(["0,1", "2,3"]);
     expect(shown(shareAmongReplicas({ replicas: 2 }, {}))).toEqual([undefined, undefined]);
   });
 

@@ -14,7 +14,7 @@ import { isRepeatable, requestKey } from "./request-key.ts";
 const maxReusedAnswers = 50_000;
 
 /** The characters of them. */
-const maxReusedAnswerChars = 32 * 1024 * 1024;
+export const maxReusedAnswerChars = 32 * 1024 * 1024;
 
 export interface ReuseOptions {
   /** Says which model answers, weights included. */

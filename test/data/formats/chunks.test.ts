@@ -1,9 +1,29 @@
 import { describe, expect, it } from "vitest";
+import { verifiedChunks } from "../../../src/data/formats/chunks.ts";
 import { csvFormat } from "../../../src/data/formats/csv/csv.ts";
 import { jsonFormat } from "../../../src/data/formats/json.ts";
 import { jsonlFormat } from "../../../src/data/formats/jsonl.ts";
 import { textFormat } from "../../../src/data/formats/text.ts";
-import { scanAll } from "./reading.ts";
+import { sha256Hex } from "../../../src/foundation/hashing.ts";
+import { readerOf, scanAll } from "./reading.ts";
+
+describe("chunks of a slice", () => {
+  it("end in INPUT_CHANGED where the file ends first, or has other bytes", async () => {
+    const whole = Buffer.from('{"a":1}\n{"a":2}\n');
+    const slice = {
+      ...{ file: "in", format: "jsonl", rows: 2, firstLine: 1 },
+      ...{ start: 0, end: whole.length, sha256: sha256Hex(whole) },
+    };
+    const chunks = async (content: Buffer) => {
+      const reader = { ...readerOf(content), bytes: whole.length };
+      return Buffer.concat(await Array.fromAsync(verifiedChunks(reader, slice, 8)));
+    };
+    expect(await chunks(whole)).toEqual(whole);
+    for (const other of [whole.subarray(0, 9), Buffer.from('{"a":1}\n{"a":3}\n')]) {
+      await expect(chunks(other)).rejects.toMatchObject({ code: "INPUT_CHANGED" });
+    }
+  });
+});
 
 describe("text in UTF-16", () => {
   it.each([

@@ -15,7 +15,8 @@ function steps(fail?: number) {
     },
     putPart: async (uploadId, number, data) => {
       most = Math.max(most, ++underWay);
-      await new Promise(setImmediate);
+      // The first part takes longest.
+      for (let turns = number === 1 ? 5 : 1; turns > 0; turns--) await new Promise(setImmediate);
       underWay--;
       if (number === fail) throw new Error("no part");
       log.push(`${uploadId} ${number} ${data.length}`);
@@ -58,6 +59,20 @@ describe("Upload", () => {
     expect(log).toContain(`id 1 ${2 * limits.storePartBytes}`);
     expect(log).toContain(`id 2 ${2 * limits.storePartBytes}`);
     expect(log.at(-1)).toBe("complete e1,e2,e3");
+  });
+
+  it("makes parts larger in time, so that they are not too many", async () => {
+    const { log, asked } = steps();
+    const parts = Array.from({ length: 1000 }, (_, at) => ({
+      ...{ number: at + 1, etag: "e", checksum: undefined },
+    }));
+    const upload = new Upload(asked, { begun: { uploadId: "id", parts } });
+    for (let blocks = 0; blocks < 9; blocks++) await upload.write(block);
+    await upload.close();
+    expect(log.slice(0, 2)).toEqual([
+      `id 1001 ${2 * limits.storePartBytes}`,
+      `id 1002 ${block.length}`,
+    ]);
   });
 
   it("aborts what fails, and what is given up, and nothing that is whole", async () => {

@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { fixedFolder, splitGlob } from "../../../src/data/sources/glob.ts";
+import { fixedFolder, matchFiles, splitGlob } from "../../../src/data/sources/glob.ts";
 import { localInputs } from "../../../src/data/sources/open.ts";
 import { temporaryFolder } from "../../engines/models/context.ts";
 
@@ -22,6 +22,16 @@ describe("globs", () => {
     expect(await found("[x]/*")).toEqual([["[x]/2.jsonl", "[x]"]]);
     expect(await found("{a,c}/*.jsonl")).toEqual([["a/3.jsonl", ""]]);
     expect(await found("a/3.jsonl")).toEqual([["a/3.jsonl", undefined]]);
+  });
+
+  it("look into hidden folders only where they say the dot", async () => {
+    const root = await temporaryFolder();
+    await mkdir(join(root, "a/.b"), { recursive: true });
+    await writeFile(join(root, "a/.b/1.jsonl"), "{}\n");
+    expect(await Array.fromAsync(matchFiles("*/*/1.jsonl", root))).toEqual([]);
+    expect(await Array.fromAsync(matchFiles("*/.b/1.jsonl", root))).toEqual([
+      join(root, "a/.b/1.jsonl"),
+    ]);
   });
 
   it("start from the last folder that is written out, or is there", async () => {

@@ -4,6 +4,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { inputStores } from "../../../src/data/sources/open.ts";
 import type { SourceContext } from "../../../src/data/sources/source-store.ts";
 import type { RandomReader } from "../../../src/data/storage/storage.ts";
+import { limits } from "../../../src/foundation/limits.ts";
 import { temporaryFolder } from "../../engines/models/context.ts";
 import {
   fileListener,
@@ -175,11 +176,12 @@ describe("files of web servers", () => {
   });
 
   it("that break off without end are given up, resumable", async () => {
-    const { origin } = await webServer((request) => request.socket.destroy());
+    const { origin, requests } = await webServer((request) => request.socket.destroy());
     await expect(inputsOf().find(`${origin}/a.jsonl`)).rejects.toMatchObject({
       code: "INPUT_UNREACHABLE",
       exitCode: 75,
     });
+    expect(requests).toHaveLength(limits.maxSourceAttempts);
     const closed = createServer().listen(0, "127.0.0.1");
     await new Promise((resolve) => closed.once("listening", resolve));
     const { port } = closed.address() as { port: number };

@@ -269,6 +269,13 @@ describe("out of memory", () => {
     [most, left] = [4, 2];
     await clock.run(outcomes(engine, range(12)));
     expect(engine.bounds.maxRows).toBe(4);
+    // A batch of one row between does not count against it.
+    [most, left] = [4, 100];
+    await clock.run(outcomes(engine, range(4)));
+    await clock.run(outcomes(engine, range(1)));
+    left = 0;
+    await clock.run(outcomes(engine, range(3)));
+    expect(engine.bounds.maxRows).toBe(4);
   });
 
   it("of a row that does not fit alone leaves later batches as large as before", async () => {
@@ -373,13 +380,14 @@ describe("a caller that does not wait any more", () => {
       },
     };
     const engine = over(clock, [model], { maxBatchRows: 2 });
-    const leaving = new AbortController();
+    const [early, late] = [new AbortController(), new AbortController()];
     const kept = engine.infer(0, {}, signal);
-    const left = [1, 2, 3].map((item) =>
-      engine.infer(item, {}, leaving.signal).catch(() => "left"),
+    const left = [early, late, late].map((leaving, at) =>
+      engine.infer(at + 1, {}, leaving.signal).catch(() => "left"),
     );
-    clock.schedule(15, () => leaving.abort());
-    expect(await clock.run(Promise.all([kept, ...left]))).toEqual(["0", "1", "left", "left"]);
+    clock.schedule(5, () => early.abort());
+    clock.schedule(15, () => late.abort());
+    expect(await clock.run(Promise.all([kept, ...left]))).toEqual(["0", "left", "left", "left"]);
     expect(aborted).toEqual(["2,3"]);
   });
 

@@ -27,6 +27,13 @@ describe("withFileLock", () => {
     expect(await readdir(join(context.homeDirectory, "a"))).toEqual([]);
   });
 
+  it("leaves a lock alone that another one has taken over", async () => {
+    const context = await modelContext();
+    const path = join(context.homeDirectory, "x.lock");
+    await withFileLock(path, context, () => writeFile(path, '{"id":"elsewhere"}'));
+    await access(path);
+  });
+
   it("frees the lock when the action throws", async () => {
     const context = await modelContext();
     const path = join(context.homeDirectory, "x.lock");

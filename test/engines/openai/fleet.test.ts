@@ -1,11 +1,16 @@
 import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
-import { maxPasses } from "../../../src/engines/openai/fleet.ts";
+import { modelOptions } from "../../../src/engines/model-options.ts";
+import { Fleet, maxPasses } from "../../../src/engines/openai/fleet.ts";
+import type { OpenaiModelOptions } from "../../../src/engines/openai/options.ts";
 import { PrefixKeys } from "../../../src/engines/openai/routing/prefix-keys.ts";
 import { holderOf, textHash } from "../../../src/engines/openai/routing/router.ts";
+import { sleep } from "../../../src/foundation/clock.ts";
+import { SluiceError } from "../../../src/foundation/errors.ts";
 import type { InferenceRequest } from "../../../src/foundation/inference.ts";
 import type { ReceivedRequest, ServerBehaviour } from "../../../src/testing/fake-server.ts";
-import { chatRequest, rejectionOf } from "../engine-context.ts";
+import { virtualClock } from "../../../src/testing/virtual-clock.ts";
+import { chatRequest, engineContext, rejectionOf } from "../engine-context.ts";
 import { keptLog, never, openOver, serve } from "./openai-engine.ts";
 
 const asks = (count: number) => Array.from({ length: count }, (_, index) => chatRequest(index));
@@ -27,6 +32,13 @@ describe("several endpoints", () => {
     expect(light.received + heavy.received).toBe(400);
     expect([light.mostHeld, heavy.mostHeld]).toEqual([4, 12]);
     expect(Math.abs(light.received - 100)).toBeLessThan(50);
+  });
+
+  it("have room for one request at least, however little they weigh", async () => {
+    const [light, heavy] = [await serve({ delayMs: 5 }), await serve({ delayMs: 5 })];
+    const endpoints = [{ baseUrl: light.baseUrl }, { baseUrl: heavy.baseUrl, weight: 100 }];
+    await answersOf(openOver(endpoints, { maxInFlight: 4 }), asks(40));
+    expect([light.mostHeld, heavy.mostHeld]).toEqual([1, 4]);
   });
 
   it("have requests of one prefix go to one of them, and keep all busy", async () => {
@@ -166,6 +178,38 @@ describe("several endpoints", () => {
     expect(errors[0]!.message).toContain(`${first.baseUrl}, ${second.baseUrl}, 0.2 s`);
     for (const error of errors)
       expect(error).toMatchObject({ code: "ENDPOINT_DOWN", exitCode: 69 });
+  });
+
+  it("are down since the last of them is", async () => {
+    const clock = virtualClock();
+    const endpoints = ["http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"].map((baseUrl) => ({
+      baseUrl,
+    }));
+    const options = modelOptions.parse({ engine: "openai", name: "m", endpoints });
+    const fleet = new Fleet(options as OpenaiModelOptions, engineContext({ clock }));
+    const [first, second] = fleet.endpoints;
+    first!.breaker.fail({ message: "gone" }, false);
+    expect(fleet.nothingAnswersSinceMs()).toBeUndefined();
+    await clock.run(sleep(clock, 30));
+    second!.breaker.fail({ message: "gone" }, false);
+    expect(fleet.nothingAnswersSinceMs()).toBe(clock.monotonic());
+    await fleet.close(new SluiceError("ENGINE_DIED"));
+  });
+
+  it("are not paused where they fail now and then, and answer between", async () => {
+    const busy = await serve({ behave: () => ({ kind: "hang" }) });
+    let requests = 0;
+    const ill = await serve({ behave: () => status(++requests % 4 === 0 ? 400 : 500) });
+    const { lines, logger } = keptLog();
+    const engine = openOver([busy, ill], { maxInFlight: 1 }, { logger });
+    const controller = new AbortController();
+    const held = asks(2).map((it) => rejectionOf(engine.infer(it, controller.signal)));
+    while (busy.held < 1) await new Promise((resolve) => setTimeout(resolve, 1));
+    for (const request of asks(20)) await rejectionOf(engine.infer(request, never));
+    controller.abort("stop");
+    await Promise.all(held);
+    expect(requests).toBeGreaterThanOrEqual(20);
+    expect(lines).toEqual([]);
   });
 
   it("wait for room only until the signal is aborted or the engine is closed", async () => {

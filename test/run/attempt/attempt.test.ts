@@ -12,7 +12,14 @@ import {
 import { faultyStorage } from "../../../src/testing/faulty-storage.ts";
 import { SimulatedProcess } from "../../../src/testing/simulated-process.ts";
 import { virtualClock } from "../../../src/testing/virtual-clock.ts";
-import { changedStorage, errorOf, plannedRun, rowsOf, withContext } from "../run-fixture.ts";
+import {
+  changedStorage,
+  errorOf,
+  inputPath,
+  plannedRun,
+  rowsOf,
+  withContext,
+} from "../run-fixture.ts";
 import { answer, fail, openAttempt, request } from "./open-attempt.ts";
 
 const part = partPath(0, 5);
@@ -61,6 +68,16 @@ describe("TaskAttempt", () => {
     expect(commit.errors).toEqual({
       SERVER_ERROR: { count: 2, message: expect.stringContaining("row 0") },
     });
+  });
+
+  it("keeps every digit of an id in a dead letter", async () => {
+    const rows = ['{"id":9007199254740993,"text":"a"}', '{"id":7,"text":"b"}'];
+    const run = await plannedRun(rows, { input: { path: inputPath, id: "id" } });
+    const attempt = await openAttempt(run);
+    fail(attempt, 0);
+    answer(attempt, 1);
+    await attempt.commit();
+    expect(await run.text(letters)).toMatch(/^\{"row":.*\},"index":0,.*"id":9007199254740993,/);
   });
 
   it("refuses a second outcome of a row", async () => {

@@ -1,7 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { sleep } from "../../../src/foundation/clock.ts";
+import { noUsage } from "../../../src/foundation/inference.ts";
+import { BillTally } from "../../../src/run/bill/bill.ts";
 import { noPaidAnswers } from "../../../src/run/bill/costs.ts";
-import { planPath } from "../../../src/run/directory/layout.ts";
+import { coordinatorPaths, planPath } from "../../../src/run/directory/layout.ts";
 import { recordBytes } from "../../../src/run/directory/records.ts";
 import type { Manifest } from "../../../src/run/seal/manifest.ts";
 import { sealRun } from "../../../src/run/seal/seal.ts";
@@ -114,6 +116,34 @@ describe("the bill of a run", () => {
     await runs.run(willing());
     const { bill } = await manifestOf(runs);
     expect([bill?.promptTokens, bill?.paidTwice.lost]).toEqual([8 * 7, noPaidAnswers]);
+  });
+});
+
+describe("the bill of a retry", () => {
+  it("has what abandoned retries cost, and the time since the seal before", async () => {
+    const { storage, plan, clock } = (await plannedRun(rowsOf(1))).context;
+    const startMs = clock.now();
+    for (const [number, startedMs] of [
+      [1, startMs - 100_000],
+      [2, startMs - 20_000],
+    ] as const) {
+      const { heartbeat } = coordinatorPaths(number);
+      const startedAt = new Date(startedMs).toISOString();
+      await storage.replace(heartbeat, recordBytes({ startedAt, seconds: 20, beat: 1 }));
+    }
+    const lost = { answers: 2, promptTokens: 14, cachedTokens: 0, completionTokens: 6 };
+    const paid = { invalid: noPaidAnswers, lost };
+    const sealed = { ...noUsage, usd: null, prices: null, busySeconds: 9, wallSeconds: 20 };
+    const earlier = { bill: { ...sealed, paidTwice: paid }, lost, sealedMs: startMs - 80_000 };
+    const context = { storage, plan, clock };
+    const bill = await new BillTally().bill(context, new Map(), undefined, earlier);
+    expect(bill.paidTwice.lost).toEqual({
+      ...lost,
+      answers: 4,
+      promptTokens: 28,
+      completionTokens: 12,
+    });
+    expect(bill.wallSeconds).toBe(40);
   });
 });
 

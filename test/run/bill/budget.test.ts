@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { sleep } from "../../../src/foundation/clock.ts";
 import { BudgetWatch } from "../../../src/run/bill/budget.ts";
 import type { Budget } from "../../../src/run/bill/costs.ts";
@@ -64,6 +64,15 @@ describe("BudgetWatch", () => {
     expect(watch.signal.aborted).toBe(false);
     await clock.run(sleep(clock, 60_001), 1e12);
     expect(watch.signal.reason.message).toMatch(/ 50000\.?\d* of 50000 minutes/);
+  });
+
+  it("sets no timer that Node would let go off at once", () => {
+    const clock = virtualClock();
+    const schedule = vi.spyOn(clock, "schedule");
+    const { watch } = watchOf({ minutes: 50_000 }, { clock });
+    watch.start();
+    expect(schedule.mock.calls.map(([delayMs]) => delayMs)).toEqual([2 ** 31 - 1]);
+    watch.close();
   });
 
   it("leaves no timer behind", async () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { responseOf, scriptedEngine } from "../scripted-engine.ts";
+import { SluiceError } from "../../../src/foundation/errors.ts";
+import { responseOf, scriptedEngine, settled } from "../scripted-engine.ts";
 import { execution } from "./execution.ts";
 
 describe("answers of the wrong form", () => {
@@ -54,5 +55,32 @@ describe("answers of the wrong form", () => {
     const [commit] = await run.lines("_sluice/commits/0.20260101t000000z.json");
     const usage = { promptTokens: 14, cachedTokens: 0, completionTokens: 6 };
     expect(commit).toMatchObject({ requests: { planned: 1, answered: 1 }, usage });
+  });
+});
+
+describe("a row with several requests", () => {
+  const job = { prompt: undefined, prompts: { a: "A {{ text }}", b: "B {{ text }}" } };
+
+  it("is told by its first failure, which comes before the others have ended", async () => {
+    const engine = scriptedEngine(2);
+    const { add, end, letters } = await execution(['{"text":"x"}'], engine, { job });
+    await add(0);
+    const [first, second] = [...engine.held];
+    second!.fail(new SluiceError("REQUEST_REFUSED", "the first failure"));
+    await settled();
+    first!.fail(new SluiceError("PROMPT_TOO_LONG", "a later one"));
+    await settled();
+    await end();
+    expect(await letters(0)).toMatchObject([{ code: "REQUEST_REFUSED" }]);
+  });
+
+  it("that cannot be rendered counts all that would have been asked", async () => {
+    const engine = scriptedEngine(2, () => responseOf("yes"));
+    const rows = ['{"text":"x"}', "no JSON"];
+    const { add, end, run } = await execution(rows, engine, { job });
+    await add(0);
+    await end();
+    const [commit] = await run.lines("_sluice/commits/0.20260101t000000z.json");
+    expect(commit).toMatchObject({ requests: { planned: 4, answered: 2 } });
   });
 });

@@ -94,4 +94,12 @@ describe("Isolation", () => {
     expect(isolation.isBusy).toBe(false);
     expect(isolation.nextGroup(() => {})).toBeUndefined();
   });
+
+  it("forgets rows that fell and were not asked again", () => {
+    const isolation = new Isolation();
+    const [mine, other] = [row(0), row(1)];
+    for (const [asking] of [mine, other]) isolation.fell(asking!, died);
+    isolation.forget(mine[0]!.job.attempt);
+    expect(search(isolation, [])).toEqual({ groups: [[1]], givenUp: [] });
+  });
 });

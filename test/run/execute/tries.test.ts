@@ -73,6 +73,14 @@ describe("several answers to one prompt", () => {
     expect(usage).toEqual({ promptTokens: 7, cachedTokens: 0, completionTokens: 6 });
   });
 
+  it("cost nothing where they were taken from an equal request", async () => {
+    const refused = new SluiceError("REQUEST_REFUSED", "no");
+    const reused = { ...respond("6", "2", "7"), reused: true as const };
+    const { usage, letters } = await asking([reused, refused as unknown as InferenceResponse]);
+    expect(await letters(0)).toMatchObject([{ code: "REQUEST_REFUSED" }]);
+    expect(usage).toEqual(noUsage);
+  });
+
   it("of a completion, which shows nothing, have seeds that were not asked yet", async () => {
     const given = [respond("6", "2", "7"), respond("x"), respond("8")];
     const { seen, results } = await asking(given, { prompt: { ...prompt, api: "completion" } });

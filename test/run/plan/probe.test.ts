@@ -36,6 +36,21 @@ describe("probeStore", () => {
     expect((await errorOf(probeStore(storage, "a"))).code).toBe("STORE_UNSUITABLE");
   });
 
+  it("refuses a store that names one winner and keeps the record of another", async () => {
+    const seen = new Set<string>();
+    const storage = changedStorage(memoryStorage(), (inner) => ({
+      async createIfAbsent(path, data) {
+        const isFirst = !seen.has(path);
+        seen.add(path);
+        await inner.replace(path, data);
+        return isFirst ? "created" : "exists";
+      },
+    }));
+    const error = await errorOf(probeStore(storage, "a"));
+    expect(error.code).toBe("STORE_UNSUITABLE");
+    expect(error.message).toContain("1 of 21");
+  });
+
   it("passes a store that never says exists but keeps the first", async () => {
     const storage = changedStorage(memoryStorage(), (inner) => ({
       async createIfAbsent(path, data) {

@@ -4,7 +4,7 @@ import type { Storage } from "../../../src/data/storage/storage.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { seededRandom } from "../../../src/foundation/random.ts";
 import { AnswerCache } from "../../../src/run/reuse/answer-cache.ts";
-import { reusing } from "../../../src/run/reuse/reusing-engine.ts";
+import { maxReusedAnswerChars, reusing } from "../../../src/run/reuse/reusing-engine.ts";
 import { responseOf, scriptedEngine, settled } from "../scripted-engine.ts";
 import { requestOf } from "./requests.ts";
 
@@ -50,6 +50,20 @@ describe("reusing", () => {
     const [first] = await both;
     await listen(2);
     expect(new Set(texts)).toEqual(new Set([first.answers[0]!.text]));
+  });
+
+  it("holds as many characters of answers as fit, the longest unused go first", async () => {
+    const { engine, ask } = setUp();
+    const answer = async (prompt: string) => {
+      const asking = ask(prompt);
+      await settled();
+      for (const held of [...engine.held]) held.answer("x".repeat(0.4 * maxReusedAnswerChars));
+      return (await asking).reused ?? false;
+    };
+    for (const prompt of ["a", "b"]) await answer(prompt);
+    expect(await answer("a")).toBe(true);
+    expect(await answer("c")).toBe(false);
+    expect([await answer("a"), await answer("c"), await answer("b")]).toEqual([true, true, false]);
   });
 
   it("asks each where something is sampled without a written seed", async () => {

@@ -48,6 +48,13 @@ describe("parquetEncoder", () => {
     ]);
   });
 
+  it("writes decimals by their digits, not by how floats are cut", async () => {
+    const type = { kind: "decimal", precision: 4, scale: 2 } as const;
+    const lines = ['{"a":0.29}', '{"a":-1.13}', '{"a":4.35}'];
+    const file = await encoded(lines, [{ name: "a", type, nullable: false }]);
+    expect((await decoded(file)).map(exactText)).toEqual(lines);
+  });
+
   it.each(["snappy", "gzip", "zstd", "none"] as const)("compresses by %s", async (compression) => {
     const lines = Array.from({ length: 3000 }, (_, id) => `{"id":${id},"text":"row ${id % 7}"}`);
     const file = await encoded(lines, columnsOf(lines), compression);

@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { cpSync, existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { openS3Bucket } from "../../../../src/data/s3/open.ts";
@@ -54,6 +54,36 @@ describe("an object store", () => {
     expect(await textOf(elsewhere, "log.jsonl")).toBe("one\ntwo\n");
     await storage.remove("log.jsonl");
     expect(await Array.fromAsync(elsewhere.list(""))).toEqual([]);
+  });
+
+  it("counts a segment once that a killed process had stored and not let go of", async () => {
+    const spoolDirectory = join(server.directory, `../spool-${made}`);
+    const storage = storageOpener({ ...server.context(), spoolDirectory })(newPlace());
+    const appender = await storage.appender("log.jsonl");
+    await appender.append(Buffer.from("one\n"));
+    await appender.sync();
+    cpSync(spoolDirectory, `${spoolDirectory}-kept`, { recursive: true });
+    await appender.close();
+    cpSync(`${spoolDirectory}-kept`, spoolDirectory, { recursive: true });
+    expect(await Array.fromAsync(storage.list(""))).toEqual([{ path: "log.jsonl", bytes: 4 }]);
+    expect(await textOf(storage, "log.jsonl")).toBe("one\n");
+  });
+
+  it("reads any range of what was appended in segments", async () => {
+    const storage = newStorage();
+    for (const text of ["0123", "4567", "89"]) {
+      const appender = await storage.appender("log.jsonl");
+      await appender.append(Buffer.from(text));
+      await appender.close();
+    }
+    const reader = await storage.open("log.jsonl");
+    const ranges = await Promise.all([
+      ...[reader.read(5, 2), reader.read(3, 3), reader.read(0, 10), reader.read(9, 9)],
+    ]);
+    expect(ranges.map((bytes) => Buffer.from(bytes).toString())).toEqual([
+      ...["56", "345", "0123456789", "9"],
+    ]);
+    await reader.close();
   });
 
   it("replaces what was appended to, and removes all of it", async () => {

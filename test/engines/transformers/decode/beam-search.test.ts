@@ -54,6 +54,12 @@ describe("searchBeams", () => {
     expect(greedy.tokens).toEqual([1, 3, end]);
   });
 
+  it("takes an end only where it is among the best", async () => {
+    const late: Grammar = (tokens) => (tokens.length === 0 ? { 1: 0.6, [end]: 0.4 } : { [end]: 1 });
+    const best = await bestOf(late, { numBeams: 1, earlyStopping: true });
+    expect(best.tokens).toEqual([1, end]);
+  });
+
   it("gives the asked number of sequences, the best first", async () => {
     const given = { numBeams: 3, numReturnSequences: 3 };
     const [sequences] = await search(1, misleading, given).found;
