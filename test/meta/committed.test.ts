@@ -48,6 +48,10 @@ describe("committed files", () => {
     expect(large).toEqual([]);
   });
 
+  it("are not what an editor or a patch left behind", () => {
+    expect(paths.filter((path) => /\.(orig|rej|bak|tmp|swp)$|~$/.test(path))).toEqual([]);
+  });
+
   it("have names that say what is in them, in kebab-case", () => {
     const files = paths.filter((path) => code.test(path));
     expect(files.length).toBeGreaterThanOrEqual(60);
