@@ -117,7 +117,7 @@ export async function runJob(
     sealRun(context, {
       engine,
       prices: opened.job.prices,
-      assertRules: () => coordinator.assertRules(),
+      assertLeads: () => coordinator.assertLeads(),
     });
   try {
     const run = { ...opened, ...present, backend, totalRows: context.plan.rows, seal };

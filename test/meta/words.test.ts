@@ -35,9 +35,12 @@ const list: readonly Stumble[] = [
 /** Older words for what has one name now. */
 const renamed: readonly Stumble[] = [
   {
-    pattern:
-      /\b(?:hungry|hunger|ruling coordinator|(?:takes?|took|gives?|keeps?|lost) the rule)\b/gi,
+    pattern: /\b(?:hungry|hunger|ruling coordinator|came to rule)\b/gi,
     instead: "the backlog is low; leads, acquires leadership",
+  },
+  {
+    pattern: /\b(?:takes?|took|gives?|keeps?|lost|record of) the rule\b/gi,
+    instead: "acquires, gives up or loses leadership",
   },
 ];
 

@@ -49,7 +49,7 @@ export class ProposedCommits {
 
   async #commit(task: number): Promise<void> {
     const { storage, plan } = this.#context;
-    await this.#coordinator.assertRules();
+    await this.#coordinator.assertLeads();
     for await (const { path } of storage.list(taskAttemptsPrefix(task, plan))) {
       const attempt = path.split("/").at(-2) ?? "";
       if (path !== attemptPaths(task, plan, attempt).proposal) continue;

@@ -1,6 +1,6 @@
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import type { Commit } from "../attempt/commit.ts";
-import { type RuleTime, ruleTimes } from "../coordinate/coordinator.ts";
+import { type LeadTime, leadTimes } from "../coordinate/coordinator.ts";
 import type { RunContext } from "../run-context.ts";
 import { addPaidAnswers, noPaidAnswers, type PaidAnswers, type Prices, usdOf } from "./costs.ts";
 import { lostAnswers } from "./journaled.ts";
@@ -59,7 +59,7 @@ export class BillTally {
       if (attempts.length < 2) continue;
       lost = addPaidAnswers(lost, await lostAnswers(context, task, committed, attempts));
     }
-    const spans = [...this.#spans, ...ruleSpans(await ruleTimes(storage), clock.now())];
+    const spans = [...this.#spans, ...leadSpans(await leadTimes(storage), clock.now())];
     const fresh = spans.filter(([startMs]) => startMs >= (earlier?.sealedMs ?? 0));
     const usage = addUsage(this.#usage, lost);
     const bill: Bill = {
@@ -119,7 +119,7 @@ export function coveredSeconds(spans: readonly TimeSpan[]): number {
 }
 
 /** The times of coordinators as spans; the last one leads still, at `nowMs`. */
-export function ruleSpans(times: readonly RuleTime[], nowMs: number): TimeSpan[] {
+export function leadSpans(times: readonly LeadTime[], nowMs: number): TimeSpan[] {
   return times.map(({ startedMs, seconds }, at) => {
     const endMs = startedMs + seconds * 1000;
     return [startedMs, at === times.length - 1 ? Math.max(endMs, nowMs) : endMs];

@@ -2,7 +2,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
-import { ruleTimes } from "../coordinate/coordinator.ts";
+import { leadTimes } from "../coordinate/coordinator.ts";
 import type { Generation } from "../directory/layout.ts";
 import type { JobSpec } from "../job/schema.ts";
 import type { RunContext } from "../run-context.ts";
@@ -174,7 +174,7 @@ export interface EarlierCost {
 }
 
 export async function earlierCost(storage: Storage, of: Generation): Promise<EarlierCost> {
-  const times = await ruleTimes(storage);
+  const times = await leadTimes(storage);
   const seconds = times.reduce((sum, time) => sum + time.seconds, 0);
   const sealed = of.generation === 1 ? undefined : await readManifest(storage);
   return { usage: sealed?.bill ?? sealed?.usage ?? noUsage, seconds };

@@ -102,7 +102,7 @@ export class Coordinator {
   }
 
   /** @throws SluiceError `COORDINATOR_LOST` when another process leads now. */
-  async assertRules(): Promise<void> {
+  async assertLeads(): Promise<void> {
     const leader = await leadingCoordinator(this.#options.storage);
     if (leader?.id === this.record.id) return await assertStands(this.#options.storage);
     throw new SluiceError("COORDINATOR_LOST", `process ${leader?.pid} on ${leader?.host}`);
@@ -116,7 +116,7 @@ export class Coordinator {
    */
   async remove(paths: readonly string[], storage = this.#options.storage): Promise<void> {
     for (let at = 0; at < paths.length; at += removalsAtOnce) {
-      await this.assertRules();
+      await this.assertLeads();
       const some = paths.slice(at, at + removalsAtOnce);
       await Promise.all(some.map((path) => storage.remove(path)));
     }
@@ -129,7 +129,7 @@ export class Coordinator {
     await this.#writeHeartbeat().catch(() => {});
   }
 
-  /** Writes no heartbeat any more: for who removes the run, and with it the record of the rule. */
+  /** Writes no heartbeat any more: for a process that removes the run, and its record. */
   async stopHeartbeat(): Promise<void> {
     this.#isSilent = true;
     this.#cancelTimer?.();
@@ -152,7 +152,7 @@ export class Coordinator {
   }
 
   async #tick(): Promise<void> {
-    await this.assertRules();
+    await this.assertLeads();
     // A canceled run is led until it has stopped: its workers are still writing.
     await this.#writeHeartbeat();
     if ((await countCancels(this.#options.storage)) > this.#cancelsBefore) {
@@ -179,15 +179,15 @@ export async function leadingCoordinator(storage: Storage): Promise<CoordinatorR
 }
 
 /** A time during which a coordinator led. */
-export interface RuleTime {
+export interface LeadTime {
   /** Milliseconds since 1970. */
   startedMs: number;
   seconds: number;
 }
 
 /** When coordinators led, in their order; one that died as far as it last said. */
-export async function ruleTimes(storage: Storage): Promise<RuleTime[]> {
-  const times: RuleTime[] = [];
+export async function leadTimes(storage: Storage): Promise<LeadTime[]> {
+  const times: LeadTime[] = [];
   for await (const { path } of storage.list(coordinatorPrefix)) {
     if (!path.endsWith(".heartbeat")) continue;
     const { startedAt, seconds } = (await readJson<Heartbeat>(storage, path)) ?? {};

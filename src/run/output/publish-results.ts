@@ -29,13 +29,13 @@ const partsAtOnce = 8;
  *
  * @param tasks their parts are filled in.
  * @param encoded one for each of the tasks.
- * @param assertRules called right before anything appears; throws to prevent it.
+ * @param assertLeads called right before anything appears; throws to prevent it.
  */
 export async function publishResults(
   context: RunContext,
   tasks: readonly ManifestTask[],
   encoded: readonly EncodedTask[],
-  assertRules: () => Promise<void>,
+  assertLeads: () => Promise<void>,
 ): Promise<MadeResults> {
   const { storage, outside, plan } = context;
   const { format, needsColumns } = publishedForm(plan);
@@ -47,11 +47,11 @@ export async function publishResults(
   const made = all ? { columns: all.columns } : {};
   if (plan.outputs) {
     const { columns } = encoding;
-    const outputs = await writeOutputs(context, plan, { tasks, columns, assertRules });
+    const outputs = await writeOutputs(context, plan, { tasks, columns, assertLeads });
     return { merged: null, ...made, outputs };
   }
   if (plan.mergedFile !== null) {
-    const source = { tasks, encoding, assertRules };
+    const source = { tasks, encoding, assertLeads };
     const merged = await mergeFile(storage, outside, plan.mergedFile, source);
     return { merged, ...made };
   }
@@ -60,7 +60,7 @@ export async function publishResults(
     const files = await Promise.all(
       some.map((entry, at) => wholePart(context, entry, encoded[start + at]!, encoding, all)),
     );
-    await assertRules();
+    await assertLeads();
     await Promise.all(some.map((entry, at) => publishPart(context, entry, files[at]!)));
   }
   return { merged: null, ...made };
@@ -98,7 +98,7 @@ export interface MergedSource {
   tasks: readonly Pick<ManifestTask, "source">[];
   encoding: Encoding;
   /** Called right before the file appears; throws to prevent it. */
-  assertRules(): Promise<void>;
+  assertLeads(): Promise<void>;
 }
 
 /** Joins the lines of all tasks, in order, into one file. */
@@ -106,14 +106,14 @@ export async function mergeParts(
   storage: Storage,
   target: Storage,
   path: string,
-  { tasks, assertRules }: Omit<MergedSource, "encoding">,
+  { tasks, assertLeads }: Omit<MergedSource, "encoding">,
 ): Promise<PlannedFile> {
   return await writeWhole(await HashedFile.open(target, path), async (file) => {
     for (const { source } of tasks) {
       for await (const chunk of fileChunks(storage, source!.path)) await file.write(chunk);
     }
     // Others may have led meanwhile, and a retry changed the file.
-    await assertRules();
+    await assertLeads();
   });
 }
 
@@ -122,12 +122,12 @@ export async function mergeFile(
   storage: Storage,
   target: Storage,
   path: string,
-  { tasks, encoding, assertRules }: MergedSource,
+  { tasks, encoding, assertLeads }: MergedSource,
 ): Promise<PlannedFile> {
   return await writeWhole(await EncodedFile.open(target, path, encoding), async (file) => {
     for (const { source } of tasks) {
       for await (const lines of readLineBatches(storage, source!.path)) await file.addAll(lines);
     }
-    await assertRules();
+    await assertLeads();
   });
 }

@@ -24,7 +24,7 @@ export interface OutputSource {
   tasks: readonly ManifestTask[];
   columns: readonly Column[];
   /** Called right before files appear; throws to prevent it. */
-  assertRules(): Promise<void>;
+  assertLeads(): Promise<void>;
 }
 
 /** Where result files go, and what they are made with. */
@@ -38,7 +38,7 @@ interface Writing {
   columns: readonly Column[];
   /** The list of those that are whole. */
   list: HashedFile;
-  assertRules(): Promise<void>;
+  assertLeads(): Promise<void>;
   files: number;
 }
 
@@ -54,13 +54,13 @@ const filesAtOnce = 32;
 export async function writeOutputs(
   context: RunContext,
   first: Plan,
-  { tasks, columns, assertRules }: OutputSource,
+  { tasks, columns, assertLeads }: OutputSource,
 ): Promise<NonNullable<Manifest["outputs"]>> {
   const { storage, plan } = context;
   const { base, isPerRow } = first.outputs!;
   const target = outputStorage(base, context);
   const list = await HashedFile.open(storage, outputsPathOf(plan.generation));
-  const writing: Writing = { storage, first, target, columns, list, assertRules, files: 0 };
+  const writing: Writing = { storage, first, target, columns, list, assertLeads, files: 0 };
   const write = async () => {
     if (isPerRow) return await writeByRow(allRows(storage, first, tasks), writing);
     // Rows that were appended to a file lie behind those of all files.
@@ -100,7 +100,7 @@ async function writeByInput(rows: AsyncGenerator<ResultRow>, writing: Writing): 
           for (const line of next.value.lines) await file.add(line);
           next = await rows.next();
         }
-        await writing.assertRules();
+        await writing.assertLeads();
       });
       await note({ ...whole, results: file.rows }, writing);
     }
@@ -128,7 +128,7 @@ async function writeEachInput(entries: readonly ManifestTask[], writing: Writing
           if (slice.file === output.file) for (const line of lines) await file.add(line);
         }
       }
-      await writing.assertRules();
+      await writing.assertLeads();
     });
     await note({ ...whole, results: file.rows }, writing);
   }
@@ -147,7 +147,7 @@ async function writeByRow(rows: AsyncGenerator<ResultRow>, writing: Writing): Pr
     // What a killed process left of a line must not spoil the next one.
     const lines = some.map(({ path }) => `\n${JSON.stringify({ path })}`);
     await begun.append(Buffer.from(lines.join("")));
-    await writing.assertRules();
+    await writing.assertLeads();
     const written = some.map(async ({ row, output, path }) => {
       const file = await openOutput(output, path, writing);
       const whole = await writeWhole(file, async () => {

@@ -69,7 +69,7 @@ export async function replaceRun(
     await assertRemovable?.();
     const next = storage.of((await storage.number) + 1);
     const planned = await planIn(next, async () => {
-      await coordinator.assertRules();
+      await coordinator.assertLeads();
       await assertRemovable?.();
     });
     if (planned.isOurs) await finishReplacement(dependencies, location, next);

@@ -2,7 +2,7 @@ import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import { isSettled, rowsOfLine } from "../attempt/journal-line.ts";
 import { addRequests } from "../attempt/replay.ts";
 import { type JournaledRun, journaledAttempts, journaledLines } from "../bill/journaled.ts";
-import { ruleTimes } from "../coordinate/coordinator.ts";
+import { leadTimes } from "../coordinate/coordinator.ts";
 import { committedTasks, readCommits } from "../seal/commits.ts";
 import type { Pace, RowCost } from "./estimate.ts";
 
@@ -29,7 +29,7 @@ export async function standingSample(run: JournaledRun): Promise<StandingSample>
   const committed = await committedTasks(run.storage, run.plan);
   const step = Math.max(1, attempts.size / maxSampledTasks);
   const costs: RowCost[] = [];
-  const seconds = (await ruleTimes(run.storage)).reduce((sum, time) => sum + time.seconds, 0);
+  const seconds = (await leadTimes(run.storage)).reduce((sum, time) => sum + time.seconds, 0);
   const found = { rowsDone: 0, usage: noUsage, costs, seconds };
   for await (const { rows, usage } of readCommits(run.storage, run.plan, committed)) {
     found.rowsDone += rows.total;

@@ -100,7 +100,7 @@ export async function abandon(context: AbandonContext): Promise<Seal> {
     // Files by input or by row are written before a seal: the retry may have begun with them.
     const { tasks, columns = [] } = base;
     const sealedPlan = { ...plan, generation: base.generation };
-    const source = { tasks, columns, assertRules: async () => {} };
+    const source = { tasks, columns, assertLeads: async () => {} };
     await writeOutputs({ ...context, plan: sealedPlan } as RunContext, run, source);
   }
   return seal;

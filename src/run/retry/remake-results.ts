@@ -47,7 +47,7 @@ export async function remakeResults(
   if (first.outputs) return made;
   if (first.mergedFile !== null) {
     const path = paths.encodedMerged(ending);
-    const source = { tasks, encoding, assertRules: async () => {} };
+    const source = { tasks, encoding, assertLeads: async () => {} };
     return { ...made, merged: await mergeFile(storage, storage, path, source) };
   }
   const isSame = isSameTable(format, before, columns);

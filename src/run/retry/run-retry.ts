@@ -107,7 +107,7 @@ export async function runGeneration(
       sealRetry(context, found.base, {
         engine,
         prices: found.plan.job.prices,
-        assertRules: () => coordinator.assertRules(),
+        assertLeads: () => coordinator.assertLeads(),
       });
     const seconds = () => (clock.monotonic() - startedMs) / 1000;
     const run = { ...opened, ...present, backend, totalRows: rowsAfter(found), seal };

@@ -84,12 +84,12 @@ export async function sealRetry(
   const bill = await retryBill(context, base, commits, repeated, options);
   const billed = { ...base, ...(bill && { bill }) };
   const manifest = await retryManifest(context, run, billed, merge, retried, options);
-  await options.assertRules();
+  await options.assertLeads();
   if (run.outputs) {
     // Files of their own are as they should be only once they are all written anew.
     const { tasks, columns = [] } = manifest;
-    const { assertRules } = options;
-    manifest.outputs = await writeOutputs(context, run, { tasks, columns, assertRules });
+    const { assertLeads } = options;
+    manifest.outputs = await writeOutputs(context, run, { tasks, columns, assertLeads });
   }
   const standing = await writeSeal(context, manifest, base.generation);
   if (!plan.job.keepJournals) await removeJournals(context, commits, repeated);

@@ -149,7 +149,7 @@ async function mendResults(
   if (await outputsStand(places, run, outputs.list)) return;
   const { tasks, columns = [], generation } = manifest;
   const context = { ...places, plan: { ...first, generation } } as RunContext;
-  await writeOutputs(context, run, { tasks, columns, assertRules: async () => {} });
+  await writeOutputs(context, run, { tasks, columns, assertLeads: async () => {} });
 }
 
 /** Parts and dead letters that are not as they should be, and those that nobody knows. */
@@ -220,10 +220,10 @@ async function makeMerged(
   name: string,
 ): Promise<void> {
   const { isLines, format } = publishedForm(plan);
-  const assertRules = async () => {};
-  if (isLines) await mergeParts(storage, outside, name, { tasks, assertRules });
+  const assertLeads = async () => {};
+  if (isLines) await mergeParts(storage, outside, name, { tasks, assertLeads });
   else {
-    await mergeFile(storage, outside, name, { tasks, encoding: { format, columns }, assertRules });
+    await mergeFile(storage, outside, name, { tasks, encoding: { format, columns }, assertLeads });
   }
 }
 

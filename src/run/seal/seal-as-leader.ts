@@ -27,8 +27,8 @@ export async function sealAsLeader({ location, dependencies }: SealTarget): Prom
   const job = (await leadingCoordinator(storage))?.job ?? plan.job;
   const coordinator = await Coordinator.lead({ storage, clock, processes, id, job });
   try {
-    const assertRules = () => coordinator.assertRules();
-    const options = { engine: null, prices: job.prices, assertRules };
+    const assertLeads = () => coordinator.assertLeads();
+    const options = { engine: null, prices: job.prices, assertLeads };
     return await sealRun(context, { ...options, look: "contents" });
   } finally {
     await coordinator.end();

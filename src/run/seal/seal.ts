@@ -39,7 +39,7 @@ export interface SealOptions {
   /** What tokens cost, for the bill; default: it names no money. */
   prices?: Prices;
   /** Called before anything is published, and right before the seal; throws to prevent it. */
-  assertRules(): Promise<void>;
+  assertLeads(): Promise<void>;
 }
 
 /**
@@ -51,8 +51,8 @@ export interface SealOptions {
  */
 export async function sealRun(context: RunContext, options: SealOptions): Promise<Manifest> {
   const { storage, plan } = context;
-  await options.assertRules();
-  // Others may have sealed it, and a retry changed its parts, before this process came to rule.
+  await options.assertLeads();
+  // Others may have sealed it, and a retry changed its parts, before this process led.
   const standing = await publishNewestSeal(context, plan, options.look ?? "sizes");
   if (standing) return standing;
   const gathered = await gather(context).catch((error: unknown) => explainMissing(context, error));
@@ -90,7 +90,7 @@ export async function sealRun(context: RunContext, options: SealOptions): Promis
         }),
     duplicateIds: gathered.ids.length > 0 ? await findDuplicateIds(storage, gathered.ids) : null,
   };
-  await options.assertRules();
+  await options.assertLeads();
   const sealed = await writeSeal(context, manifest, null);
   if (!plan.job.keepJournals) await removeJournals(context, gathered.tasks, repeated);
   return sealed;
@@ -100,13 +100,13 @@ export async function sealRun(context: RunContext, options: SealOptions): Promis
 async function results(
   context: RunContext,
   { tasks, encoded }: Gathered,
-  { assertRules }: SealOptions,
+  { assertLeads }: SealOptions,
 ): Promise<MadeResults> {
   const { plan } = context;
-  if (encoded) return await publishResults(context, tasks, encoded, assertRules);
+  if (encoded) return await publishResults(context, tasks, encoded, assertLeads);
   if (plan.mergedFile === null) return { merged: null };
   const { storage, outside } = context;
-  return { merged: await mergeParts(storage, outside, plan.mergedFile, { tasks, assertRules }) };
+  return { merged: await mergeParts(storage, outside, plan.mergedFile, { tasks, assertLeads }) };
 }
 
 /** @throws SluiceError `ROWS_UNBALANCED` when tasks lack their commit; else what went wrong. */

@@ -169,7 +169,7 @@ describe("answers of attempts that lost", () => {
     await slow.close();
     await quick.commit();
     await run.storage.replace(planPath, recordBytes(run.plan));
-    const options = { engine: null, assertRules: async () => {} };
+    const options = { engine: null, assertLeads: async () => {} };
     const { bill, usage } = await sealRun(run.context, options);
     expect(usage.promptTokens).toBe(21);
     expect(bill).toMatchObject({

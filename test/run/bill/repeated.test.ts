@@ -9,7 +9,7 @@ import { sealRun } from "../../../src/run/seal/seal.ts";
 import { answer, openAttempt, request } from "../attempt/open-attempt.ts";
 import { changedStorage, errorOf, type PlannedRun, plannedRun, rowsOf } from "../run-fixture.ts";
 
-const options = { engine: null, assertRules: async () => {} };
+const options = { engine: null, assertLeads: async () => {} };
 
 /** A run of `tasks` tasks of one row, planned. */
 async function run(tasks: number): Promise<PlannedRun> {

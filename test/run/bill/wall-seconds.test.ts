@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { coveredSeconds, ruleSpans } from "../../../src/run/bill/bill.ts";
+import { coveredSeconds, leadSpans } from "../../../src/run/bill/bill.ts";
 
 describe("coveredSeconds", () => {
   it("counts what spans share once, and gaps not at all", () => {
@@ -15,13 +15,13 @@ describe("coveredSeconds", () => {
   });
 });
 
-describe("ruleSpans", () => {
+describe("leadSpans", () => {
   it("has the last coordinator lead until now, and others for as long as they said", () => {
     const times = [
       { startedMs: 1000, seconds: 2 },
       { startedMs: 9000, seconds: 1 },
     ];
-    expect(ruleSpans(times, 12_000)).toEqual([
+    expect(leadSpans(times, 12_000)).toEqual([
       [1000, 3000],
       [9000, 12_000],
     ]);

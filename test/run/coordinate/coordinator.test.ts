@@ -8,8 +8,8 @@ import {
   Coordinator,
   countCancels,
   leadingCoordinator,
+  leadTimes,
   requestCancel,
-  ruleTimes,
   watchCancel,
 } from "../../../src/run/coordinate/coordinator.ts";
 import type { ProcessIdentity } from "../../../src/run/coordinate/processes.ts";
@@ -85,7 +85,7 @@ describe("acquiring leadership", () => {
     const second = await lead("a", 2);
     await pass(500);
     await second.end();
-    const [one, other] = await ruleTimes(storage);
+    const [one, other] = await leadTimes(storage);
     expect(one).toMatchObject({ startedMs: Date.UTC(2026, 0, 1) });
     expect(other).toEqual({ startedMs: Date.UTC(2026, 0, 1, 1), seconds: 0.5 });
     await first.end();
@@ -141,10 +141,10 @@ describe("a coordinator at work", () => {
   it("hears that another one leads, and says so wherever it would seal", async () => {
     const first = await lead("a", 1);
     const ends = endsOf(first);
-    await expect(first.assertRules()).resolves.toBeUndefined();
+    await expect(first.assertLeads()).resolves.toBeUndefined();
     living.delete("a/1");
     await lead("a", 2);
-    expect((await errorOf(first.assertRules())).code).toBe("COORDINATOR_LOST");
+    expect((await errorOf(first.assertLeads())).code).toBe("COORDINATOR_LOST");
     await pass(limits.heartbeatIntervalMs * 3);
     expect(ends).toEqual(["COORDINATOR_LOST"]);
   });

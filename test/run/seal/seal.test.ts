@@ -9,7 +9,7 @@ import { verifyRun } from "../../../src/run/seal/verify.ts";
 import { answer, fail, openAttempt } from "../attempt/open-attempt.ts";
 import { changedStorage, errorOf, type PlannedRun, plannedRun, rowsOf } from "../run-fixture.ts";
 
-const options = { engine: null, assertRules: async () => {} };
+const options = { engine: null, assertLeads: async () => {} };
 
 /** A run of three tasks, all committed, of which one row failed. */
 async function committedRun(): Promise<PlannedRun> {
@@ -68,20 +68,20 @@ describe("sealRun", () => {
     expect((await verifyRun(run.storage, run.context.outside)).damages).toEqual([]);
   });
 
-  it("seals nothing where another process takes the rule while parts are published", async () => {
+  it("seals nothing if another process leads while parts are published", async () => {
     const run = await committedRun();
-    let rules = true;
+    let leads = true;
     const storage = changedStorage(run.storage, (inner) => ({
       async publish(from, to) {
-        rules = false;
+        leads = false;
         return inner.publish(from, to);
       },
     }));
-    const assertRules = async () => {
-      if (!rules) throw new SluiceError("COORDINATOR_LOST");
+    const assertLeads = async () => {
+      if (!leads) throw new SluiceError("COORDINATOR_LOST");
     };
     const context = { ...run.context, storage };
-    const error = await errorOf(sealRun(context, { ...options, assertRules }));
+    const error = await errorOf(sealRun(context, { ...options, assertLeads }));
     expect(error.code).toBe("COORDINATOR_LOST");
     expect(await run.paths(sealPath(run.plan))).toEqual([]);
   });
@@ -176,8 +176,8 @@ describe("sealRun", () => {
   it("publishes and seals nothing for a coordinator that leads no more", async () => {
     const run = await committedRun();
     await run.storage.replace("part-00000.jsonl", Buffer.from("of a later generation"));
-    const assertRules = () => Promise.reject(new SluiceError("COORDINATOR_LOST"));
-    const error = await errorOf(sealRun(run.context, { ...options, assertRules }));
+    const assertLeads = () => Promise.reject(new SluiceError("COORDINATOR_LOST"));
+    const error = await errorOf(sealRun(run.context, { ...options, assertLeads }));
     expect(error.code).toBe("COORDINATOR_LOST");
     expect(await run.text("part-00000.jsonl")).toBe("of a later generation");
     expect(await run.paths("_manifest")).toEqual([]);
