@@ -1,6 +1,5 @@
 import { asSluiceError } from "../../foundation/errors.ts";
-import { attemptPaths, repeatedTaskPath, successPath } from "../directory/layout.ts";
-import { publishedForm } from "../output/published-form.ts";
+import { repeatedTaskPath, successPath } from "../directory/layout.ts";
 import type { RunContext } from "../run-context.ts";
 import { type Commit, createCommit } from "./commit.ts";
 import { proposeCommit } from "./proposed-commits.ts";
@@ -21,7 +20,7 @@ export async function endByCommit(context: RunContext, commit: Commit): Promise<
   }
   const { won, record: standing } = await createCommit(storage, plan, commit);
   if (!won) {
-    await removeLostFiles(context, commit.task, commit.attempt);
+    await removeLostFiles(context, commit);
     return { outcome: "already-committed", commit: standing };
   }
   // A sealed run is published, and a retry may have changed its parts since this commit.
@@ -32,18 +31,15 @@ export async function endByCommit(context: RunContext, commit: Commit): Promise<
 /**
  * Removes the files of an attempt whose task another one committed. Only after that one's id was
  * read from the commit: neither an error nor "it exists" tells who won.
+ *
+ * @param lost the commit that was not created.
  */
-async function removeLostFiles(
-  { storage, plan, logger }: RunContext,
-  task: number,
-  attempt: string,
-): Promise<void> {
-  const { encoded, ...paths } = attemptPaths(task, plan, attempt);
-  const { part, deadLetters, ids, cutRows, columns, lineCounts } = paths;
-  const { ending, isLines } = publishedForm(plan);
-  const made = isLines ? [] : [encoded(ending), columns];
-  for (const path of [part, deadLetters, ids, cutRows, lineCounts, ...made]) {
-    await storage.remove(path).catch((error: unknown) => {
+async function removeLostFiles({ storage, logger }: RunContext, lost: Commit): Promise<void> {
+  const { part, published, columns, lineCounts, deadLetters, rowHashes, ids, cutRows } = lost;
+  const files = [part, published, columns, lineCounts, deadLetters, rowHashes, ids, cutRows];
+  for (const file of files) {
+    if (!file) continue;
+    await storage.remove(file.path).catch((error: unknown) => {
       logger.log("debug", asSluiceError(error).message);
     });
   }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { attemptPaths } from "../../../src/run/directory/layout.ts";
 import type { RunContext } from "../../../src/run/run-context.ts";
 import {
   changedStorage,
@@ -7,7 +8,7 @@ import {
   rowsOf,
   withContext,
 } from "../run-fixture.ts";
-import { answer, openAttempt } from "./open-attempt.ts";
+import { answer, fail, openAttempt } from "./open-attempt.ts";
 
 /** The run over a storage that is told whether journals are needed when they are closed. */
 function watched(run: PlannedRun): { context: RunContext; needed: (boolean | undefined)[] } {
@@ -76,5 +77,21 @@ describe("the journal of a committed attempt", () => {
     answer(next, 0);
     await next.commit();
     expect(seen.needed).toEqual([undefined, true]);
+  });
+});
+
+describe("the files of an attempt whose task another one committed", () => {
+  it("are removed, all but the journal", async () => {
+    const run = await plannedRun(rowsOf(2));
+    const [first, other] = [await openAttempt(run), await openAttempt(run)];
+    for (const attempt of [first, other]) {
+      answer(attempt, 0);
+      fail(attempt, 1);
+    }
+    const { commit } = await first.commit();
+    expect(commit.rowHashes).toBeDefined();
+    expect((await other.commit()).outcome).toBe("already-committed");
+    const { journal } = attemptPaths(0, run.plan, other.id);
+    expect(await run.paths(journal.slice(0, -"journal.jsonl".length))).toEqual([journal]);
   });
 });
