@@ -115,8 +115,8 @@ export const limits = Object.freeze({
   maxTemplateDepth: 500,
   /**
    * What rendering one prompt of one row may cost: a step of the template and an element of a loop
-   * 100; an element of a list that is made or printed 50; one that a filter reads, or that stands in
-   * one more list, 6; a character that a filter or an operator reads or makes 1.
+   * 100; an element of a list that is made or printed 50; one that a filter reads, or that stands
+   * in one more list, 6; a character that a filter or an operator reads or makes 1.
    */
   maxTemplateWork: 100_000_000,
   /** Longest text that a template makes, in whole or in part: twice the longest row. */

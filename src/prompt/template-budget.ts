@@ -89,7 +89,7 @@ interface Extent {
   chars: number;
   elements: number;
   depth: number;
-  /** Nothing inside may change: it is no namespace. */
+  /** Nothing inside may change: it is not a namespace. */
   isFixed: boolean;
 }
 
