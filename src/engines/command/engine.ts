@@ -1,4 +1,7 @@
 import { stat } from "node:fs/promises";
+import { delimiter } from "node:path";
+import { fileURLToPath } from "node:url";
+import { packageFile } from "../../entry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import { canonicalJson, type Json } from "../../foundation/json.ts";
@@ -6,12 +9,12 @@ import { limits } from "../../foundation/limits.ts";
 import type { BatchLimits } from "../batching/batch-size.ts";
 import { type Batched, batched } from "../batching/batched.ts";
 import { requestCost } from "../batching/prediction.ts";
+import { assignedVariable } from "../devices.ts";
 import type { Engine, EngineContext } from "../engine.ts";
-import { shareAmongReplicas } from "../replicas.ts";
+import { type ReplicaShare, shareAmongReplicas } from "../replicas.ts";
 import type { CommandModelOptions } from "./options.ts";
 import { programParameters } from "./parameters.ts";
 import { type OpenedProgram, Program } from "./program.ts";
-import { programEnvironment } from "./program-environment.ts";
 import { ProgramModel } from "./program-model.ts";
 
 /**
@@ -41,6 +44,30 @@ export async function openCommand(
     await Promise.all(programs.map((program) => program.close()));
     throw error;
   }
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * What a replica of the program has as its environment: that of the worker, its own share of the
+ * machine, and the folder of Sluice's Python modules.
+ */
+function programEnvironment(
+  { environment: own, devices }: ReplicaShare,
+  replica: number,
+  environment: Environment,
+): Environment {
+  const modules = fileURLToPath(packageFile("python"));
+  return {
+    ...environment,
+    ...own,
+    ...(devices.length > 0 && { [assignedVariable]: `cuda:${devices.join(",")}` }),
+    SLUICE_REPLICA: String(replica),
+    // Behind the user's own modules.
+    PYTHONPATH: [environment.PYTHONPATH, modules].filter(Boolean).join(delimiter),
+    // A script that prints its answers without a flush would hold them back.
+    PYTHONUNBUFFERED: "1",
+  };
 }
 
 async function assertFolder(path: string): Promise<void> {

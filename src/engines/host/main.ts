@@ -1,9 +1,10 @@
 import { Socket } from "node:net";
 import { jsonLinesChannel } from "../../foundation/channel.ts";
 import { systemClock } from "../../foundation/clock.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import type { Json } from "../../foundation/json.ts";
 import { leashChannelDescriptor } from "../../foundation/leashed-process.ts";
-import { openHosted } from "./open.ts";
-import type { FromHost, ToHost } from "./protocol.ts";
+import type { FromHost, HostedEngine, HostedKind, ToHost } from "./protocol.ts";
 import { serveHost } from "./serve.ts";
 
 // Entry of an engine host: a child of a worker in which native engines run.
@@ -26,3 +27,24 @@ serveHost({
     process.stderr.write(`${error.stack ?? error}\n`, leaveNow);
   },
 });
+
+/** Opens the implementation of `kind` in this process, which is an engine host. */
+async function openHosted(kind: HostedKind, options: Json): Promise<HostedEngine> {
+  if (kind === "llama") {
+    const { openHostedLlama } = await import("../llama/hosted-llama.ts");
+    return openHostedLlama(options);
+  }
+  if (kind === "predictor") {
+    const { openHostedPredictor } = await import("../predictor/hosted-predictor.ts");
+    return openHostedPredictor(options);
+  }
+  if (kind === "stages") {
+    const { openHostedStages } = await import("../pipeline/hosted-stages.ts");
+    return openHostedStages(options);
+  }
+  if (kind === "transformers") {
+    const { openHostedTransformers } = await import("../transformers/hosted-transformers.ts");
+    return openHostedTransformers(options);
+  }
+  throw new SluiceError("PROTOCOL", `unknown kind of engine: ${String(kind)}`);
+}

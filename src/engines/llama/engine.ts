@@ -1,6 +1,7 @@
 import { basename } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { Json } from "../../foundation/json.ts";
+import { assignedDevices, mainFirst, visibilityVariables } from "../devices.ts";
 import type { Engine, EngineContext } from "../engine.ts";
 import type { DeviceOptions } from "../engine-description.ts";
 import { openHostedEngine } from "../host/client.ts";
@@ -8,11 +9,9 @@ import { keptSha256 } from "../models/kept-digest.ts";
 import { resolveModel } from "../models/models.ts";
 import { modelFiles } from "../models/split-files.ts";
 import { locateEnginePackage } from "../packages/packages.ts";
-import { visibleDevices } from "./devices.ts";
 import type { HostedLlamaOptions } from "./hosted-llama.ts";
 import type { LoraAdapter } from "./loaded-llama.ts";
 import type { LlamaModelOptions } from "./options.ts";
-import { withVectors } from "./with-vectors.ts";
 
 /**
  * Opens the engine that computes GGUF models on this machine with node-llama-cpp. The model and the
@@ -40,6 +39,42 @@ export async function openLlama(
   const embeddingContexts = contextsForVectors(engine.choices);
   if (embeddingContexts === 1) return engine;
   return withVectors(engine, () => openLlamaFrom({ ...hosted, embeddingContexts }, context));
+}
+
+/**
+ * An engine of two: requests for vectors go to another one, which is opened when the first of them
+ * comes, all else to `generation`, whose name and choices it has.
+ */
+export function withVectors(generation: Engine, open: () => Promise<Engine>): Engine {
+  let vectors: Promise<Engine> | undefined;
+  const opened = () => {
+    vectors ??= open().catch((error) => {
+      vectors = undefined;
+      throw error;
+    });
+    return vectors;
+  };
+  const { tokenize } = generation;
+  return {
+    get name() {
+      return generation.name;
+    },
+    get capacity() {
+      return generation.capacity;
+    },
+    get choices() {
+      return generation.choices ?? {};
+    },
+    ...(tokenize && { tokenize }),
+    async infer(request, signal, onDelta) {
+      const engine = request.embed === true ? await opened() : generation;
+      return engine.infer(request, signal, onDelta);
+    },
+    async close() {
+      const other = await vectors?.catch(() => undefined);
+      await Promise.all([generation.close(), other?.close()]);
+    },
+  };
 }
 
 /**
@@ -83,4 +118,28 @@ export async function openLlamaFrom(
     context: { ...context, environment },
     ...(nativeCalls !== undefined && { nativeCalls }),
   });
+}
+
+/**
+ * The environment variables that show an engine host its GPUs, the main one first; none where the
+ * job says nothing, or where the worker was given its devices.
+ *
+ * @param environment that of the worker.
+ * @throws SluiceError `JOB_INVALID` where `mainGpu` is none of the devices.
+ * @example
+ * visibleDevices({ devices: [0, 2], mainGpu: 1 }, {}).CUDA_VISIBLE_DEVICES; // "2,0"
+ */
+export function visibleDevices(
+  { devices, mainGpu }: DeviceOptions,
+  environment: Readonly<Record<string, string | undefined>>,
+): Record<string, string> {
+  if (devices === undefined) {
+    if (mainGpu === undefined) return {};
+    const field = "model.mainGpu";
+    const problem = "it is the place in model.devices, which is not given";
+    throw new SluiceError("JOB_INVALID", `${field}: ${problem}`, { field });
+  }
+  const ordered = mainFirst(devices, mainGpu).join(",");
+  if (assignedDevices(environment) !== undefined) return {};
+  return Object.fromEntries(visibilityVariables.map((name) => [name, ordered]));
 }

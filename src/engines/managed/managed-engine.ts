@@ -1,10 +1,11 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import type { InferenceRequest, InferenceResponse, OnDelta } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import type { Spawn } from "../../foundation/subprocess.ts";
 import type { Engine, EngineContext } from "../engine.ts";
 import { Restarting } from "../restarting.ts";
 import { redactor } from "../secrets.ts";
-import { freePort, serverHost } from "./free-port.ts";
 import { LiveServer } from "./live-server.ts";
 import { ServerEndedEarly, untilReady } from "./readiness.ts";
 import { ServerClient } from "./server-client.ts";
@@ -44,6 +45,19 @@ export async function openManagedEngine(options: ManagedEngineOptions): Promise<
   const engine = new ManagedEngine(options);
   await engine.open();
   return engine;
+}
+
+/** The address at which managed servers listen: nobody else's machine can ask them. */
+const serverHost = "127.0.0.1";
+
+/** A port that nothing listens on at this moment. Another process may take it in the next. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, serverHost);
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
 }
 
 class ManagedEngine implements Engine {

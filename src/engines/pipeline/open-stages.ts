@@ -2,11 +2,11 @@ import { SluiceError } from "../../foundation/errors.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { visibilityVariables } from "../devices.ts";
-import type { EngineContext } from "../engine.ts";
+import type { EngineContext, StageState } from "../engine.ts";
 import { openHostedEngine } from "../host/client.ts";
 import { BatchedStage, hostedReplica, type StageReplica } from "./batched-stage.ts";
 import { GenerateStage } from "./generate-stage.ts";
-import type { HostedStagesOptions } from "./hosted-stages.ts";
+import { type HostedStagesOptions, through } from "./hosted-stages.ts";
 import {
   givesAnyRows,
   type PipelineModelOptions,
@@ -14,10 +14,8 @@ import {
   stageLabel,
   wholeBatchRows,
 } from "./options.ts";
-import { devicesOfReplica } from "./replica-devices.ts";
-import { RowStage } from "./row-stage.ts";
-import type { Stage } from "./stage.ts";
-import { batchFunction, type LabelledStage, rowFunction } from "./stage-code.ts";
+import { type RowCall, type Stage, StageCounts } from "./stage.ts";
+import { batchFunction, type LabelledStage, type RowFunction, rowFunction } from "./stage-code.ts";
 import { stageReplicas } from "./stage-replicas.ts";
 import { WholeBatchStage } from "./whole-batch-stage.ts";
 
@@ -165,4 +163,64 @@ function closureOf({ stage, label }: LabelledStage, { functions }: EngineContext
   throw new SluiceError("STAGE_UNUSABLE", detail, {
     hint: "run that program again, or give the function in a module: then any worker can have it",
   });
+}
+
+/**
+ * The GPUs of one replica of a stage: whole ones in turn, or parts of one that several share.
+ *
+ * @param devices those of the worker; where replicas need more, they begin with the first again.
+ * @param each GPUs that a replica takes, as 2 or 0.5.
+ * @example
+ * devicesOfReplica(["0", "1"], 0.5, 3); // ["1"]
+ */
+export function devicesOfReplica(
+  devices: readonly string[],
+  each: number,
+  replica: number,
+): string[] {
+  // Ten times 0.1 is a little less than 1.
+  const first = Math.floor(replica * each + 1e-9);
+  const last = Math.max(first + 1, Math.ceil((replica + 1) * each - 1e-9));
+  const chosen = Array.from(
+    { length: last - first },
+    (_, at) => devices[(first + at) % devices.length]!,
+  );
+  return [...new Set(chosen)];
+}
+
+/** Neighbouring stages of rows that run in this process, one row after the other. */
+class RowStage implements Stage {
+  readonly heldRows = 0;
+  readonly capacity = limits.defaultStageRows;
+  readonly #label: string;
+  readonly #functions: readonly RowFunction[];
+  readonly #clock: EngineContext["clock"];
+  readonly #counts = new StageCounts();
+
+  constructor(label: string, functions: readonly RowFunction[], { clock }: EngineContext) {
+    this.#label = label;
+    this.#functions = functions;
+    this.#clock = clock;
+  }
+
+  get state(): StageState {
+    return this.#counts.state(this.#label, 0, 1);
+  }
+
+  take(row: JsonObject, _call: RowCall): Promise<readonly JsonObject[]> {
+    return this.#counts.through(this.#timed(row));
+  }
+
+  flush(): void {}
+
+  async close(): Promise<void> {}
+
+  async #timed(row: JsonObject): Promise<readonly JsonObject[]> {
+    const startedMs = this.#clock.monotonic();
+    try {
+      return await through(this.#functions, row);
+    } finally {
+      this.#counts.called((this.#clock.monotonic() - startedMs) / 1000);
+    }
+  }
 }

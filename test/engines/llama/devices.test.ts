@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { visibleDevices } from "../../../src/engines/llama/devices.ts";
+import { visibleDevices } from "../../../src/engines/llama/engine.ts";
 
 describe("visibleDevices", () => {
   it("shows the named devices to every library, the main one first", () => {

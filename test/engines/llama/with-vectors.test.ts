@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Engine } from "../../../src/engines/engine.ts";
-import { withVectors } from "../../../src/engines/llama/with-vectors.ts";
+import { withVectors } from "../../../src/engines/llama/engine.ts";
 import type { InferenceRequest } from "../../../src/foundation/inference.ts";
 import { chatRequest } from "../engine-context.ts";
 

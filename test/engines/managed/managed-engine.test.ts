@@ -1,7 +1,6 @@
 import { afterEach, describe, expect, it } from "vitest";
 import type { Engine } from "../../../src/engines/engine.ts";
-import { freePort } from "../../../src/engines/managed/free-port.ts";
-import { openManagedEngine } from "../../../src/engines/managed/managed-engine.ts";
+import { freePort, openManagedEngine } from "../../../src/engines/managed/managed-engine.ts";
 import { vllmFacts } from "../../../src/engines/managed/server-facts.ts";
 import { type Clock, systemClock } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";

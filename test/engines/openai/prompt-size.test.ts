@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { leastTokens } from "../../../src/engines/openai/prompt-size.ts";
+import { leastTokens } from "../../../src/engines/openai/engine.ts";
 
 const user = (content: string) => ({ role: "user" as const, content });
 

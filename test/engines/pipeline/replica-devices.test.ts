@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { devicesOfReplica } from "../../../src/engines/pipeline/replica-devices.ts";
+import { devicesOfReplica } from "../../../src/engines/pipeline/open-stages.ts";
 
 const replicas = (devices: string[], each: number, count: number) =>
   Array.from({ length: count }, (_, replica) => devicesOfReplica(devices, each, replica).join(","));
