@@ -10,20 +10,20 @@ export type NotJson = (problem: string) => Error;
  * A result as JSON. Typed arrays become lists, and what has `toJSON` becomes that; a `bigint` is
  * written with all its digits.
  *
- * @param notJson makes the error where JSON has no such value.
- * @throws SluiceError `PREDICTION_FAILED`, or what `notJson` makes, naming the value's place: a
- *   result that came out changed in silence would be worse than none.
+ * @throws SluiceError `PREDICTION_FAILED`, naming the value's place: a result that came out changed
+ *   in silence would be worse than none.
  * @example
  * jsonResult({ vector: new Float32Array([1, 2]) }); // { vector: [1, 2] }
  */
-export function jsonResult(result: unknown, notJson: NotJson = predictionFailed): Json {
-  return new Conversion(notJson, false).converted(result);
+export function jsonResult(result: unknown): Json {
+  return new Conversion(predictionFailed, false).converted(result);
 }
 
 /**
  * The same of a row of a dataset, which goes on to other code: a `Date`, a `bigint` and a typed
  * array in it stay what they are.
  *
+ * @param notJson makes the error where JSON has no such value.
  * @param specials what `specialsIn` found in what the code was given: that may come out again.
  */
 export function typedResult(

@@ -108,7 +108,7 @@ function wishesOf(flags: PlanFlags): Wishes | undefined {
 }
 
 const unitSeconds = { d: 86_400, h: 3600, m: 60, s: 1 } as const;
-const form =
+const spanForm =
   /^(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?$/;
 
 /**
@@ -119,7 +119,7 @@ const form =
  * @throws SluiceError `USAGE`.
  */
 export function secondsOf(flag: string, text: string): number {
-  const [, ...parts] = form.exec(text) ?? [];
+  const [, ...parts] = spanForm.exec(text) ?? [];
   const units = Object.values(unitSeconds);
   const seconds = parts.reduce((sum, part, at) => sum + Number(part ?? 0) * units[at]!, 0);
   if (seconds > 0) return seconds;

@@ -119,7 +119,6 @@ function isOfOneFile(error: unknown): error is SluiceError {
 export async function eachAtOnce<T>(
   items: AsyncIterable<T>,
   handle: (item: T) => Promise<void>,
-  atOnce: number = transferredFilesAtOnce,
 ): Promise<void> {
   const underWay = new Set<Promise<void>>();
   const failures: unknown[] = [];
@@ -129,7 +128,7 @@ export async function eachAtOnce<T>(
         .catch((error) => void failures.push(error))
         .finally(() => underWay.delete(handling));
       underWay.add(handling);
-      if (underWay.size >= atOnce) await Promise.race(underWay);
+      if (underWay.size >= transferredFilesAtOnce) await Promise.race(underWay);
       if (failures.length > 0) break;
     }
   } finally {

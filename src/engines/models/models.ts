@@ -172,14 +172,10 @@ export interface ModelCheck {
  *
  * @throws SluiceError `MODEL_MISSING`, `MODEL_UNKNOWN`, `MODEL_UNREADABLE`, `MODEL_CORRUPT`.
  */
-export async function verifyModel(
-  name: string,
-  context: ModelContext,
-  onBytes?: (bytes: number) => void,
-): Promise<ModelCheck> {
+export async function verifyModel(name: string, context: ModelContext): Promise<ModelCheck> {
   const model = await resolveModel(name, context, { download: false });
   const files = model.source === "file" ? await modelFiles(model.path) : [model.path];
-  const { sha256, bytes } = await hashFiles(files, onBytes);
+  const { sha256, bytes } = await hashFiles(files);
   const check = { name, path: model.path, bytes, sha256 };
   if (model.sha256 === undefined) return { ...check, isIntact: true };
   return { ...check, expectedSha256: model.sha256, isIntact: sha256 === model.sha256 };

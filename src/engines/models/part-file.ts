@@ -65,7 +65,6 @@ export class PartFile {
 /** sha256 and size of files, as if they were one. */
 export async function hashFiles(
   paths: readonly string[],
-  onBytes: (bytes: number) => void = () => {},
 ): Promise<{ sha256: string; bytes: number }> {
   const hash = sha256Stream();
   let bytes = 0;
@@ -73,7 +72,6 @@ export async function hashFiles(
     for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) {
       hash.update(chunk as Buffer);
       bytes += (chunk as Buffer).length;
-      onBytes(bytes);
     }
   }
   return { sha256: hash.digest("hex"), bytes };

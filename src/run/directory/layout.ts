@@ -30,10 +30,10 @@ export const workerPrefix = "_sluice/workers/";
 export const menderPrefix = "_sluice/menders/";
 export const cancelPrefix = "_sluice/cancel/";
 export const probePrefix = "_sluice/probe/";
-export const sealPrefix = "_sluice/seals/";
+const sealPrefix = "_sluice/seals/";
 /** Manifests under the names of their writers. */
-export const manifestPrefix = "_sluice/manifests/";
-export const rowHashesPrefix = "_sluice/row-hashes/";
+const manifestPrefix = "_sluice/manifests/";
+const rowHashesPrefix = "_sluice/row-hashes/";
 export const generationPrefix = "_sluice/generations/";
 export const outputsPrefix = "_sluice/outputs-";
 export const attemptPrefix = "_sluice/attempts/";
@@ -206,3 +206,27 @@ export function eventLogPath(writer: number | string): string {
 export function workerPath(worker: string): string {
   return `${workerPrefix}${worker}.json`;
 }
+
+/** Where dead processes may have left something, save for attempts, of which there are many. */
+export const shallowPrefixes = [
+  "_SUCCESS",
+  "_manifest",
+  "_sluice/plan",
+  "_sluice/tasks",
+  stdinPrefix,
+  reportPath,
+  cancelPrefix,
+  commitPrefix,
+  coordinatorPrefix,
+  deadLetterPrefix,
+  generationPrefix,
+  manifestPrefix,
+  menderPrefix,
+  outputsPrefix,
+  partPrefix,
+  plansPrefix,
+  probePrefix,
+  rowHashesPrefix,
+  sealPrefix,
+  workerPrefix,
+];

@@ -2,48 +2,7 @@ import type { Leftover, Storage } from "../../data/storage/storage.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
-import {
-  cancelPrefix,
-  commitPrefix,
-  coordinatorPrefix,
-  deadLetterPrefix,
-  generationPrefix,
-  manifestPrefix,
-  menderPrefix,
-  outputsPrefix,
-  partPrefix,
-  plansPrefix,
-  probePrefix,
-  reportPath,
-  rowHashesPrefix,
-  sealPrefix,
-  stdinPrefix,
-  workerPrefix,
-} from "./layout.ts";
-
-/** Where dead processes may have left something, save for attempts, of which there are many. */
-const shallowPrefixes = [
-  "_SUCCESS",
-  "_manifest",
-  "_sluice/plan",
-  "_sluice/tasks",
-  stdinPrefix,
-  reportPath,
-  cancelPrefix,
-  commitPrefix,
-  coordinatorPrefix,
-  deadLetterPrefix,
-  generationPrefix,
-  manifestPrefix,
-  menderPrefix,
-  outputsPrefix,
-  partPrefix,
-  plansPrefix,
-  probePrefix,
-  rowHashesPrefix,
-  sealPrefix,
-  workerPrefix,
-];
+import { shallowPrefixes } from "./layout.ts";
 
 /** What dead processes left below a prefix; what somebody may still be writing is not among it. */
 export async function* staleLeftovers(storage: Storage, prefix: string): AsyncGenerator<Leftover> {
