@@ -1,0 +1,26 @@
+import { parseSync } from "oxc-parser";
+import { describe, expect, it } from "vitest";
+import { mutated } from "../../scripts/mutants/main.ts";
+import { mutations } from "../../scripts/mutants/mutations.ts";
+import { filesUnder, sourceFile } from "./source-tree.ts";
+
+describe("the bugs of npm run mutants", () => {
+  it("are many, each told apart", () => {
+    expect(mutations.length).toBeGreaterThanOrEqual(63);
+    expect(new Set(mutations.map(({ what }) => what)).size).toBe(mutations.length);
+  });
+
+  it("can be written into the sources as they are now, and leave them readable", () => {
+    const broken = mutations.filter((mutation) => {
+      const source = mutated(sourceFile(mutation.file).text, mutation);
+      return parseSync(mutation.file, source).errors.length > 0;
+    });
+    expect(broken).toEqual([]);
+  });
+
+  it("name tests that are there", () => {
+    const tests = new Set(filesUnder("test", (path) => path.endsWith(".test.ts")));
+    const named = mutations.flatMap((mutation) => mutation.tests);
+    expect(named.filter((test) => !tests.has(test))).toEqual([]);
+  });
+});
