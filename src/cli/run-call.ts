@@ -32,13 +32,20 @@ export function withCallFlags(command: Command, setDescription: string): Command
     .option("--quiet", "no progress");
 }
 
-/** What every command that carries a run out gives to it. */
+/** What every command that carries a run out gives to it; it listens to signals from its start. */
 export function startOptions(
   call: Pick<StartOptions, "backendOf" | "dependencies" | "signal" | "install">,
   { logger, onEvent, onStep }: Progress,
+  listen: () => void,
 ): StartOptions {
   const { backendOf, dependencies, signal, install } = call;
-  return { backendOf, dependencies, signal, install, logger, onEvent, onStep };
+  return {
+    ...{ backendOf, dependencies, signal, install, logger, onStep },
+    onEvent(event) {
+      if (event.type === "run-start") listen();
+      onEvent(event);
+    },
+  };
 }
 
 /**

@@ -6,30 +6,36 @@ const signalCodes: Record<StopSignal, number> = { SIGINT: 130, SIGTERM: 143, SIG
 
 /**
  * Runs an action that Ctrl-C stops: once cleanly, through its signal; twice at once. Either way
- * nothing answered is lost.
+ * nothing answered is lost. Until the action calls `listen` there is nothing to stop cleanly, and
+ * the first Ctrl-C ends the process, whatever it computes.
  *
  * @returns its result, and the exit code where a signal stopped it.
  */
 export async function untilSignal<T>(
   io: CliIo,
   logger: Logger,
-  action: (signal: AbortSignal) => Promise<T>,
+  action: (signal: AbortSignal, listen: () => void) => Promise<T>,
 ): Promise<{ result: T; exitCode: number | undefined }> {
   const stop = new AbortController();
   let received: StopSignal | undefined;
-  const ignore = io.onSignal((signal) => {
-    if (received) return io.leave(signal);
-    received = signal;
-    logger.log(
-      "info",
-      "stopping: requests in flight finish, no new ones are sent; Ctrl-C again ends at once",
-    );
-    stop.abort(new SluiceError("RUN_CANCELED", `by ${signal}`));
-  });
+  let ignore: (() => void) | undefined;
+  const listen = () => {
+    ignore ??= io.onSignal((signal) => {
+      if (received) return io.leave(signal);
+      received = signal;
+      logger.log(
+        "info",
+        "stopping: requests in flight finish, no new ones are sent; Ctrl-C again ends at once",
+      );
+      stop.abort(new SluiceError("RUN_CANCELED", `by ${signal}`));
+    });
+  };
+  // The first process of a container gets no signal that it does not listen to.
+  if (io.process.pid === 1) listen();
   try {
-    const result = await action(stop.signal);
+    const result = await action(stop.signal, listen);
     return { result, exitCode: received && signalCodes[received] };
   } finally {
-    ignore();
+    ignore?.();
   }
 }

@@ -228,6 +228,7 @@ async function dispatch(
   const commits = isWeak ? new ProposedCommits(context, coordinator) : undefined;
   const budget = await openBudget({ context, job, committed: pending.committed }, onEvent);
   const signals = [signal, coordinator.signal, ...(budget ? [budget.signal] : [])];
+  const stop = AbortSignal.any(signals);
   try {
     budget?.start();
     // Nothing will be asked where earlier calls spent all of it.
@@ -235,17 +236,17 @@ async function dispatch(
       // Once a run has answers, somebody has read it.
       const told = pending.committed.size === 0 ? effectNotices(job) : [];
       for (const message of told) onEvent({ type: "notice", message });
-      const notice = await hostedNotice(context);
+      const notice = await hostedNotice(context, stop);
       if (notice !== undefined) onEvent({ type: "notice", message: notice });
       await backend.prepare(job, preparation);
     }
-    const ended = runPending(run, pending, AbortSignal.any(signals), (event) => {
+    const ended = runPending(run, pending, stop, (event) => {
       onEvent(event);
       budget?.hear(event);
       commits?.hear(event);
     });
     // Beside the work: it is for people, and the first request must not wait for it.
-    const [end] = await Promise.all([ended, tellOfFirstRows(context, onEvent)]);
+    const [end] = await Promise.all([ended, tellOfFirstRows(context, onEvent, stop)]);
     await commits?.settled();
     return end;
   } finally {
@@ -256,8 +257,9 @@ async function dispatch(
 async function tellOfFirstRows(
   context: RunContext,
   onEvent: CarryOutOptions["onEvent"],
+  signal: AbortSignal,
 ): Promise<void> {
-  const notices = [...inputNotices(context.plan), ...(await firstRowsNotices(context))];
+  const notices = [...inputNotices(context.plan), ...(await firstRowsNotices(context, signal))];
   for (const message of notices) onEvent({ type: "notice", message });
 }
 

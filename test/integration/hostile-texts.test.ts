@@ -117,11 +117,14 @@ describe("a text that would keep a worker busy for ever", () => {
 });
 
 describe("a template that computes without end", () => {
+  const range = (name: string) => `{% for ${name} in range(9999) %}`;
+  /** Just within its budget, for each of many rows. */
+  const slowPrompt = `${range("a")}{% for b in range(80) %}${"{% endfor %}".repeat(2)}`;
+
   it("is refused by plan and by run, in time, and Ctrl-C ends plan at once", async () => {
     const directory = join(folder, "template");
     mkdirSync(directory);
     writeFileSync(join(directory, "rows.jsonl"), '{"text": "a"}\n'.repeat(2000));
-    const range = (name: string) => `{% for ${name} in range(9999) %}`;
     const prompt = `${range("a")}${range("b")}${range("c")}${"{% endfor %}".repeat(3)}`;
     const job = { input: "rows.jsonl", model: { engine: "fake" }, prompt, output: "out" };
     writeFileSync(join(directory, "job.json"), JSON.stringify(job));
@@ -131,12 +134,33 @@ describe("a template that computes without end", () => {
       expect(stderr).toContain("error PROMPT_UNFIT");
       expect(stderr).toContain("it takes too many steps for this row");
     }
-    // Just within its budget, for each of many rows.
-    job.prompt = `${range("a")}{% for b in range(80) %}${"{% endfor %}".repeat(2)}`;
-    writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+    writeFileSync(join(directory, "job.json"), JSON.stringify({ ...job, prompt: slowPrompt }));
     const planning = startSluice(["plan", "-c", "job.json", "--show", "1000"], directory);
     await pause(3000);
     planning.kill("SIGINT");
     expect(await planning.ended).toMatchObject({ signal: "SIGINT" });
+  });
+
+  it("is left at Ctrl-C by a run that looks at its first rows", async () => {
+    const directory = join(folder, "first-rows");
+    mkdirSync(directory);
+    // Only the last row that is looked at gives a notice, and the run does not get so far.
+    const rows = Array.from({ length: 20 }, (_, at) => (at < 19 ? { text: "a" } : { answer: "a" }));
+    const lines = rows.map((row) => `${JSON.stringify(row)}\n`).join("");
+    writeFileSync(join(directory, "rows.jsonl"), lines);
+    const job = {
+      input: "rows.jsonl",
+      model: { engine: "fake" },
+      prompt: slowPrompt,
+      output: "out",
+    };
+    writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+    const run = startSluice(["run", "-c", "job.json", "--json"], directory);
+    while (!run.stderr().includes('"type":"run-start"') && !run.hasEnded()) await pause(20);
+    await pause(1000);
+    run.kill("SIGINT");
+    const { code, stderr } = await run.ended;
+    expect(code, stderr).toBe(130);
+    expect(stderr).not.toContain("have a field answer already");
   });
 });

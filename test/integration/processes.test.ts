@@ -8,11 +8,13 @@ import { RunFiles } from "../chaos/run-files.ts";
 import {
   isRunning,
   pause,
+  runningIn,
   runSluice,
   type SluiceProcess,
   startSluice,
   stillRunning,
 } from "../chaos/sluice-process.ts";
+import { fileListener, webServer } from "../data/sources/web-server.ts";
 import { sluiceProgram } from "../sluice-program.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sluice-processes-"));
@@ -80,6 +82,31 @@ describe("a run of real processes", () => {
     const { rows } = lastLine(second.stdout) as { rows: { resumed: number } };
     expect(rows.resumed).toBe(asked);
     expect(files.asked().length).toBe(400);
+    expect(files.orderProblem()).toBeUndefined();
+    await expectVerified(files);
+  });
+
+  it("ends at once at ctrl-C while it is planned, and the same call begins again", async () => {
+    const files = newRun(20, { latencyMs: 1 });
+    const content = readFileSync(join(files.directory, "rows.jsonl"));
+    const whole = fileListener(() => content);
+    const planning = Promise.withResolvers<void>();
+    let isHeld = true;
+    const server = await webServer((request, response) => {
+      planning.resolve();
+      if (!isHeld) whole(request, response);
+    });
+    const over = [...command, "--input", `${server.origin}/rows.jsonl`];
+    const first = startSluice(over, files.directory);
+    await planning.promise;
+    first.kill("SIGINT");
+    // A shell says 130 of this.
+    expect(await first.ended).toMatchObject({ signal: "SIGINT", stdout: "" });
+    expect(await stillRunning(runningIn(files.directory), 15_000)).toEqual([]);
+
+    isHeld = false;
+    const second = await runSluice(over, files.directory);
+    expect(second.code, second.stderr).toBe(0);
     expect(files.orderProblem()).toBeUndefined();
     await expectVerified(files);
   });

@@ -180,7 +180,7 @@ async function preview(
   ]);
   const backend = openBackends(backendContext(io, progress.logger)).of(job);
   const { shownRows, measuredRows: rows } = options;
-  const previewed = (signal?: AbortSignal) =>
+  const previewed = (signal?: AbortSignal, listen = () => {}) =>
     previewJob(job, runDependencies(io, progress.logger, job.store), {
       shownRows,
       backend,
@@ -188,7 +188,10 @@ async function preview(
       ...(signal && {
         measure: {
           ...(rows !== undefined && { rows }),
-          openEngine: (spec) => openedEngine(spec, options.install, io, progress, signal),
+          openEngine(spec) {
+            listen();
+            return openedEngine(spec, options.install, io, progress, signal);
+          },
           signal,
         },
       }),

@@ -37,10 +37,14 @@ async function resume(run: string, options: CallFlags, io: CliIo): Promise<void>
     ]);
     const change = async (stored: JobSpec) =>
       options.set ? await changedJob(stored, {}, options.set) : stored;
-    const ended = await untilSignal(io, progress.logger, (signal) =>
+    const ended = await untilSignal(io, progress.logger, (signal, listen) =>
       startRun(
         { kind: "resume", location, change },
-        startOptions({ ...options, backendOf: backends.of, dependencies, signal }, progress),
+        startOptions(
+          { ...options, backendOf: backends.of, dependencies, signal },
+          progress,
+          listen,
+        ),
       ),
     );
     progress.close();

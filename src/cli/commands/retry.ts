@@ -51,14 +51,18 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
   );
   const backends = openBackends(backendContext(io, progress.logger));
   try {
-    const { result, exitCode } = await untilSignal(io, progress.logger, (signal) =>
+    const { result, exitCode } = await untilSignal(io, progress.logger, (signal, listen) =>
       startRun(
         {
           ...{ kind: "retry", location, where: options.where },
           ...(options.reread && { reread: rereadFrom(options.reread, io) }),
           change: (stored) => changedJob(stored, {}, options.set ?? []),
         },
-        startOptions({ ...options, backendOf: backends.of, dependencies, signal }, progress),
+        startOptions(
+          { ...options, backendOf: backends.of, dependencies, signal },
+          progress,
+          listen,
+        ),
       ),
     );
     progress.close();

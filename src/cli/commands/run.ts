@@ -158,10 +158,10 @@ async function carryOut(
 ) {
   const { startRun } = await import("../../api/start-run.ts");
   const { overwrite = false, fork = false, extend = false } = options;
-  return untilSignal(io, progress.logger, (signal) =>
+  return untilSignal(io, progress.logger, (signal, listen) =>
     startRun(
       { kind: "job", job, overwrite, fork, extend },
-      startOptions({ ...options, dependencies, signal }, progress),
+      startOptions({ ...options, dependencies, signal }, progress, listen),
     ),
   );
 }

@@ -3,26 +3,22 @@ import type { InferenceRequest } from "../../foundation/inference.ts";
 import { shownPath, shownText } from "../../foundation/shown-path.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { writesBatchLines } from "../openai-batch/batch-lines.ts";
-import { type AskedRow, askedRow, estimateFrom, sampleRequests } from "../preview/estimate.ts";
+import { type AskedRow, estimateFrom, renderedRows, sampleRequests } from "../preview/estimate.ts";
 import { firstRows } from "../preview/sample-rows.ts";
 import type { RunContext } from "../run-context.ts";
-import { promptSetOf } from "./askable.ts";
-import { RowFiles } from "./asked-files.ts";
 import type { InputSummary, Plan } from "./plan.ts";
 
 /** Rows that a run looks at before it asks anything; a preview has rows of its own. */
 const maxRowsLookedAt = 20;
 
-/** What the first rows of a run say about its job; see `sampleNotices`. */
-export async function firstRowsNotices(context: RunContext): Promise<string[]> {
-  const { job, seed } = context.plan;
+/** What the first rows of a run say about its job, those that are rendered before an abort. */
+export async function firstRowsNotices(
+  context: RunContext,
+  signal: AbortSignal,
+): Promise<string[]> {
   try {
-    const [promptSet, rowFiles] = [promptSetOf(job, seed), new RowFiles(job)];
     const rows = await firstRows(context, maxRowsLookedAt);
-    return sampleNotices(
-      job,
-      rows.map((row) => askedRow(promptSet, rowFiles, row)),
-    );
+    return sampleNotices(context.plan.job, await renderedRows(context, rows, signal));
   } catch {
     // Rows that cannot be read stop the run where it needs them, and with more to say.
     return [];
@@ -157,9 +153,12 @@ const ownHosts =
 /**
  * What a person should know before a server that others run, and may charge for, is asked: an
  * estimate of the tokens. Undefined for own hosts, for other engines, and where the job has a
- * `budget`, which says that somebody has thought about it.
+ * `budget`, which says that somebody has thought about it; nor once `signal` is aborted.
  */
-export async function hostedNotice(context: RunContext): Promise<string | undefined> {
+export async function hostedNotice(
+  context: RunContext,
+  signal: AbortSignal,
+): Promise<string | undefined> {
   const { job } = context.plan;
   if (job.budget !== undefined) return undefined;
   const servers = describeEngine(job.model).servers?.(job.model) ?? [];
@@ -170,7 +169,9 @@ export async function hostedNotice(context: RunContext): Promise<string | undefi
     const rows = context.plan.rows.toLocaleString("en");
     return `a stage is about to ask ${hosted}, for ${rows} rows (set budget to silence this)`;
   }
-  const { requests, tokens, usd } = estimateFrom(job, context.plan, await sampleRequests(context));
+  const sampled = await sampleRequests(context, signal);
+  if (signal.aborted) return undefined;
+  const { requests, tokens, usd } = estimateFrom(job, context.plan, sampled);
   const [asked, prompt, completion] = [
     requests.estimated,
     tokens.prompt.estimated,

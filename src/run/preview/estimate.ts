@@ -1,4 +1,5 @@
 import { describeEngine } from "../../engines/registry.ts";
+import { sleep } from "../../foundation/clock.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, Usage } from "../../foundation/inference.ts";
 import type { PromptOptions } from "../../prompt/prompt-options.ts";
@@ -73,18 +74,43 @@ export interface RowCost {
 }
 
 export const maxSampledRows = 200;
+/** How long rendering may keep the process from everything else, beyond one row. */
+const maxDeafMs = 50;
 const charactersPerToken = 4;
 
 /** Renders rows that are spread evenly over the input, at most `maxSampledRows`. */
-export async function sampleRequests(context: RunContext): Promise<AskedRow[]> {
-  const { job, seed } = context.plan;
+export async function sampleRequests(
+  context: RunContext,
+  signal?: AbortSignal,
+): Promise<AskedRow[]> {
+  return await renderedRows(context, await spreadRows(context, maxSampledRows), signal);
+}
+
+/**
+ * Renders rows one after another, those that come before an abort. A template may take a second a
+ * row: in between the process hears signals and workers.
+ */
+export async function renderedRows(
+  { plan: { job, seed }, clock }: RunContext,
+  rows: readonly SampledRow[],
+  signal?: AbortSignal,
+): Promise<AskedRow[]> {
   const [promptSet, rowFiles] = [promptSetOf(job, seed), new RowFiles(job)];
-  const rows = await spreadRows(context, maxSampledRows);
-  return rows.map((row) => askedRow(promptSet, rowFiles, row));
+  const rendered: AskedRow[] = [];
+  let heardMs = clock.monotonic();
+  for (const row of rows) {
+    if (clock.monotonic() - heardMs > maxDeafMs) {
+      await sleep(clock, 0);
+      heardMs = clock.monotonic();
+    }
+    if (signal?.aborted) break;
+    rendered.push(askedRow(promptSet, rowFiles, row));
+  }
+  return rendered;
 }
 
 /** The requests of one row. */
-export function askedRow(promptSet: PromptSet, rowFiles: RowFiles, row: SampledRow): AskedRow {
+function askedRow(promptSet: PromptSet, rowFiles: RowFiles, row: SampledRow): AskedRow {
   if (row.error) return { ...row, requests: [] };
   try {
     const requests = promptSet.requests(row.value!, row.index, row.dataset, row.raw);

@@ -24,7 +24,6 @@ import type { JobSpec } from "../job/schema.ts";
 import { errorFileOf } from "../openai-batch/error-file.ts";
 import { assertOutputsAbsent } from "../output/plan-outputs.ts";
 import { promptSetOf } from "../plan/askable.ts";
-import { RowFiles } from "../plan/asked-files.ts";
 import { identifiedJob } from "../plan/identified-job.ts";
 import { effectNotices, inputNotices, sampleNotices } from "../plan/notices.ts";
 import { assertFree, openOrPlan } from "../plan/open-run.ts";
@@ -37,11 +36,11 @@ import { readManifest } from "../seal/seals.ts";
 import type { RunEvent } from "../status/events.ts";
 import {
   type AskedRow,
-  askedRow,
   type Estimate,
   type EstimateFacts,
   estimateFrom,
   estimateFromCosts,
+  renderedRows,
   sampleRequests,
 } from "./estimate.ts";
 import { measureRows, paceOf, rowsToMeasure } from "./measure.ts";
@@ -149,9 +148,7 @@ export async function previewJob(
   const { plan } = context;
   const promptSet = promptSetOf(plan.job, plan.seed);
   const sampled = await sampleRequests(context);
-  const first = (await firstRows(context, shownRows)).map((row) =>
-    askedRow(promptSet, new RowFiles(plan.job), row),
-  );
+  const first = await renderedRows(context, await firstRows(context, shownRows));
   const { workers, notices } = await withSharedLimits(job, plan.rows, backend);
   const standing = await standingRun(await identifiedJob(job), context, dependencies);
   const facts = { job, plan, sampled };

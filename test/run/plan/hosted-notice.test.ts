@@ -3,11 +3,15 @@ import type { JobInput } from "../../../src/run/job/schema.ts";
 import { hostedNotice } from "../../../src/run/plan/notices.ts";
 import { plannedRun } from "../run-fixture.ts";
 
-const noticeFor = async (baseUrl: string, changes: Partial<JobInput> = {}) => {
+const noticeFor = async (
+  baseUrl: string,
+  changes: Partial<JobInput> = {},
+  stop = new AbortController(),
+) => {
   const rows = Array.from({ length: 30 }, (_, index) => `{"text":"row ${index}"}`);
   const model: JobInput["model"] = { engine: "openai", name: "m", baseUrl };
   const { context } = await plannedRun(rows, { model, ...changes });
-  return hostedNotice(context);
+  return hostedNotice(context, stop.signal);
 };
 
 describe("hostedNotice", () => {
@@ -17,6 +21,12 @@ describe("hostedNotice", () => {
     });
     expect(notice).toMatch(/^api\.example\.com is about to be asked 30 requests: about \d+ prompt/);
     expect(notice).toContain("at most 3,000 new ones");
+  });
+
+  it("is silent once the run is stopped", async () => {
+    const stop = new AbortController();
+    stop.abort();
+    expect(await noticeFor("https://api.example.com/v1", {}, stop)).toBeUndefined();
   });
 
   it.each(["http://127.0.0.1:8000/v1", "http://localhost/v1", "http://10.0.0.7:80/v1"])(

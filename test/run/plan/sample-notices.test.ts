@@ -3,8 +3,14 @@ import type { JobInput } from "../../../src/run/job/schema.ts";
 import { firstRowsNotices } from "../../../src/run/plan/notices.ts";
 import { inputPath, plannedRun } from "../run-fixture.ts";
 
-const noticesFor = async (rows: readonly string[], changes: Partial<JobInput> = {}) =>
-  firstRowsNotices((await plannedRun(rows, changes)).context);
+const noticesFor = async (
+  rows: readonly string[],
+  changes: Partial<JobInput> = {},
+  stop = new AbortController(),
+) => {
+  const { context } = await plannedRun(rows, changes);
+  return await firstRowsNotices(context, stop.signal);
+};
 
 describe("questions without answers between them", () => {
   const rows = ['{"turns":["one"]}', '{"turns":["one","two"]}', '{"turns":["three","four"]}'];
@@ -16,6 +22,12 @@ describe("questions without answers between them", () => {
     expect(notice).toContain(first);
     expect(notice).toContain("set prompt.turns to every");
     expect(more).toEqual([]);
+  });
+
+  it("are not told once the run is stopped", async () => {
+    const stop = new AbortController();
+    stop.abort();
+    expect(await noticesFor(rows, { prompt }, stop)).toEqual([]);
   });
 
   it("are told by the key of their prompt", async () => {

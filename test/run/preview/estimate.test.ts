@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { Clock } from "../../../src/foundation/clock.ts";
 import { seededRandom } from "../../../src/foundation/random.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
 import {
@@ -18,6 +19,27 @@ const sampledFrom = async (rows: readonly string[], changes: Partial<JobInput>) 
 
 const estimated = async (rows: readonly string[], changes: Partial<JobInput>) =>
   (await sampledFrom(rows, changes)).estimate;
+
+describe("sampleRequests", () => {
+  const rows = Array.from({ length: 30 }, () => '{"text":"four"}');
+
+  it("hears an abort between rows that take long to render", async () => {
+    const { context } = await plannedRun(rows);
+    const stop = new AbortController();
+    let [elapsedMs, turns] = [0, 0];
+    const clock: Clock = {
+      now: () => 0,
+      monotonic: () => (elapsedMs += 100),
+      schedule(_, callback) {
+        if (++turns === 3) stop.abort();
+        queueMicrotask(callback);
+        return () => {};
+      },
+    };
+    expect(await sampleRequests({ ...context, clock }, stop.signal)).toHaveLength(2);
+    expect(turns).toBe(3);
+  });
+});
 
 describe("estimateFrom", () => {
   const rows = Array.from({ length: 30 }, () => '{"text":"four"}');
