@@ -153,6 +153,8 @@ const whereRetried: Aptitude = {
   isApt: ({ chapters, visitRate, visitMs }) =>
     visitRate > 0.2 && visitMs < 1000 && chapters.some(({ kind }) => kind === "retry"),
 };
+const whereFaulty: Aptitude = { isApt: ({ storageFaultRate }) => storageFaultRate >= 0.1 };
+const whereTorn: Aptitude = { isApt: ({ disruptions }) => disruptions >= 3 };
 const whereStopped: Aptitude = {
   isApt: ({ stopRate, visitMs }) => stopRate > 0.5 && visitMs > 1000,
 };
@@ -205,8 +207,8 @@ describe("the simulation catches planted bugs", () => {
   }
 
   const bugs: [name: string, bug: typeof planted.bug, aptitude?: Aptitude][] = [
-    ["torn lines of a journal are mended and replayed", "torn-lines"],
-    ["“exists” for one's own success is taken for a defeat", "believes-exists"],
+    ["torn lines of a journal are mended and replayed", "torn-lines", whereTorn],
+    ["“exists” for one's own success is taken for a defeat", "believes-exists", whereFaulty],
     ["a retry keeps the old answer where there was one", "old-answers-stay"],
     [
       "--overwrite removes the files of a run that is worked on",
