@@ -55,8 +55,8 @@ export const limits = Object.freeze({
   maxShardRows: 50_000,
   /** Largest job file. */
   maxJobFileBytes: 4 * 1024 * 1024,
-  /** Words and signs of YAML in it, the breaks of lines and their indentations among them. */
-  maxJobLexemes: 300_000,
+  /** Words and signs of YAML in it; four pieces of white space count as one. */
+  maxJobLexemes: 400_000,
   /** Objects and lists within one another in a job, … */
   maxJobDepth: 100,
   /** … values in it, the copies that YAML aliases make included, … */

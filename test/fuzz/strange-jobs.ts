@@ -13,7 +13,9 @@ export function strangeJob(seed: number): StrangeJob {
     for (let times = draw.upTo(3); times >= 0; times--) spoil(job, draw);
     return { kind: "value", value: job };
   }
-  let text = JSON.stringify(job, null, draw.chance(0.5) ? 2 : undefined);
+  let text = JSON.stringify(job);
+  // Depth would make so much white space of it that nothing but the test took memory.
+  if (draw.chance(0.5) && text.length < 100_000) text = JSON.stringify(job, null, 2);
   if (draw.chance(0.3)) text = draw.one(yamlTricks)(text, draw);
   const bytes = Buffer.from(text);
   return { kind: "file", bytes: draw.chance(0.15) ? broken(bytes, draw) : bytes };
@@ -80,6 +82,21 @@ const fragments = [
   "{{ raise_exception('no') }}",
   "{{ ((((((((((1)))))))))) }}",
   "{{ text[::-1] }}{{ text[0:99999999] }}{{ many[1:2:0] }}",
+  `{% set a = [1, 1, 1, 1] %}${"{% set a = [a, a, a, a] %}".repeat(20)}{{ a | length }}{{ a }}`,
+  `{% set a = [text, many] %}${"{% set a = [a, a, a, a] %}".repeat(5)}{{ a | tojson(indent=999) }}`,
+  "{% for i in range(9999) %}{{ many }}{{ row }}{% endfor %}",
+  "{% set ns = namespace(t='a b ') %}{% for i in range(22) %}{% set ns.t = ns.t ~ ns.t %}{% endfor %}" +
+    "{{ ns.t | words }}{{ ns.t.split() }}{{ ns.t | list }}{{ ns.t | escape }}",
+  "{% set ns = namespace(t='a\n&') %}{% for i in range(22) %}{% set ns.t = ns.t ~ ns.t %}{% endfor %}" +
+    "{{ ns.t | lines | length }}{{ ns.t | title | striptags | escape | length }}",
+  "{% set l = many %}".concat(
+    "{% set l = l + many %}{% set k = l[1:] | map('string') | list %}".repeat(99),
+  ),
+  "{% macro f() %}{{ f(*varargs) }}{% endmacro %}{{ f(*many) }}",
+  "{{ [1] | batch(99999999, 1) }}{{ text.replace('', text).replace('', text) }}",
+  `{{ [${"1, ".repeat(150_000)}1] | length }}`,
+  "{{ text }}".repeat(50_000),
+  "x".repeat(900_000),
   "{{",
   "{% endfor %}",
   "{% if %}",
@@ -174,6 +191,8 @@ const yamlTricks: readonly ((text: string, draw: Draw) => string)[] = [
   (text) => `name: ${"[".repeat(20_000)}${"]".repeat(20_000)}\n${flow(text)}`,
   (text) => `name: ${"{a: ".repeat(200)}1${"}".repeat(200)}\n${flow(text)}`,
   (text) => `${"- ".repeat(3000)}x\n${text}`,
+  (text) => `name: [${"1,".repeat(400_000)}]\n${flow(text)}`,
+  (text) => `env:\n ${manyKeys().join(": x\n ")}: x\n${flow(text)}`,
   (text) => `__proto__: {limit: 1}\n${flow(text)}`,
   (text) => `constructor: {prototype: {limit: 1}}\ntoString: 1\n${flow(text)}`,
   (text) => `env: {__proto__: x}\nmodel.__proto__.x: 1\n${flow(text)}`,

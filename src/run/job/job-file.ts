@@ -83,8 +83,9 @@ export async function readJobFile(
 /** @throws SluiceError before a parser makes a tree of them, which takes 400 bytes for each. */
 function assertFewLexemes(lexemes: Iterable<string>, file: string): void {
   let count = 0;
-  for (const _ of lexemes) {
-    if (++count <= limits.maxJobLexemes) continue;
+  for (const lexeme of lexemes) {
+    count += lexeme.trim() === "" ? 0.25 : 1;
+    if (count <= limits.maxJobLexemes) continue;
     const most = limits.maxJobLexemes.toLocaleString("en");
     const detail = `it has over ${most} words and signs of YAML`;
     throw new SluiceError("JOB_INVALID", detail, { file, hint: "rows belong into input files" });

@@ -56,13 +56,14 @@ describe("variables in a job file", () => {
 
 describe("a job file", () => {
   it.each([
-    ["a list", `name: ${JSON.stringify(Array(120_000).fill(1))}`],
-    ["lines", `name:\n${"  - x\n".repeat(60_000)}`],
-    ["brackets", `name: ${"[]".repeat(160_000)}`],
+    ["a list", `name: ${JSON.stringify(Array(140_000).fill(1))}`],
+    ["lines", `name:\n${"  - x\n".repeat(130_000)}`],
+    ["brackets", `name: ${"[]".repeat(210_000)}`],
+    ["empty lines", "\n \n".repeat(1_000_000)],
   ])("of too many words and signs in %s is refused before it is parsed", async (_, rest) => {
     const error = await fail(small(rest));
     expect(error).toMatchObject({ code: "JOB_INVALID", place: { file: "job.yaml" } });
-    expect(error.message).toContain("over 300,000 words and signs of YAML");
+    expect(error.message).toContain("over 400,000 words and signs of YAML");
     expect(error.hint).toBe("rows belong into input files");
   });
 
@@ -71,6 +72,13 @@ describe("a job file", () => {
     const comment = `# ${"x".repeat(limits.maxJobFileBytes / 2)}`;
     const { job } = await load(small(`env:\n  ${names.join("\n  ")}\n${comment}`));
     expect(Object.keys(job.env)).toHaveLength(5000);
+  });
+
+  it("may list 100,000 labels", async () => {
+    const labels = Array.from({ length: 100_000 }, (_, at) => `      - label${at}`);
+    const schema = ["prompts:", "  a:", "    prompt: x", "    schema:", "     enum:", ...labels];
+    const { job } = await load(`input: a.jsonl\nmodel: { engine: fake }\n${schema.join("\n")}\n`);
+    expect(job.prompts!.a!.schema!.enum).toHaveLength(100_000);
   });
 
   it.each(["env: {a: x, b: x, a: x}", "env:\n  a: x\n  'a': x", "input: x"])(
