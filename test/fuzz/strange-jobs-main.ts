@@ -17,6 +17,8 @@ mkdirSync(folder, { recursive: true });
 writeFileSync(join(folder, "rows.jsonl"), rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
 
 for (let seed = Number(first); seed < Number(first) + Number(count); seed++) {
+  // What earlier jobs left is no memory of this one.
+  globalThis.gc?.();
   const job = strangeJob(seed);
   if (job.kind === "file") writeFileSync(join(folder, "job.yaml"), job.bytes);
   const given = job.kind === "file" ? join(folder, "job.yaml") : job.value;

@@ -29,7 +29,7 @@ interface Planned {
 function planFrom(first: number, count: number, onPlanned: (planned: Planned) => void) {
   return new Promise<string | undefined>((resolve) => {
     const program = join(root, "test/fuzz/strange-jobs-main.ts");
-    const args = [program, folder, String(first), String(count)];
+    const args = ["--expose-gc", program, folder, String(first), String(count)];
     const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
     let why: string | undefined;
     const hang = () => {
