@@ -72,7 +72,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   PARAMETER_INVALID:
     "A field of a line of an OpenAI batch file has a value that it must not have. The message names the field and says what it must be.",
   PARAMETER_UNSUPPORTED:
-    "A line of an OpenAI batch file holds a field that would change its answer and that Sluice or the engine does not have, such as `stream`, `tools` or an image. It is never dropped: the line fails, the others are answered.",
+    "A request, or a line of an OpenAI batch file, holds a field that would change its answer and that Sluice or the engine does not have, such as `stream`, `tools` or an image. It is never dropped: the line fails, the others are answered.",
   URL_UNSUPPORTED:
     "A line of an OpenAI batch file asks an address other than `/v1/chat/completions`, `/v1/completions` or `/v1/embeddings`, or embeddings of an engine that gives none.",
   MODEL_DIFFERS:

@@ -97,6 +97,7 @@ export type {
   AnswerDelta,
   AnswerStructure,
   ChatMessage,
+  ContentPart,
   FinishReason,
   GenerationParameters,
   InferenceRequest,
@@ -107,11 +108,15 @@ export type {
   Slot,
   SlottedLine,
   SpanOffsets,
+  TextMessage,
   TokenAlternative,
   TokenLogprob,
   TooLongPolicy,
+  ToolCall,
+  ToolChoice,
   Usage,
 } from "./foundation/inference.ts";
+export { contentText } from "./foundation/inference.ts";
 export type { Json, JsonObject } from "./foundation/json.ts";
 export type { Logger, LogLevel } from "./foundation/logger.ts";
 export { shares } from "./foundation/shares.ts";

@@ -1,23 +1,5 @@
 import { SluiceError } from "../foundation/errors.ts";
-import type { InferenceRequest, InferenceResponse, OnDelta } from "../foundation/inference.ts";
-import type { Engine } from "./engine.ts";
-import { WrappedEngine } from "./wrapped-engine.ts";
-
-/** The same engine, which tells all of an answer as deltas, even if the inner one tells none. */
-export function tellingDeltas(engine: Engine): Engine {
-  return new TellingEngine(engine);
-}
-
-class TellingEngine extends WrappedEngine {
-  infer(
-    request: InferenceRequest,
-    signal: AbortSignal,
-    onDelta?: OnDelta,
-  ): Promise<InferenceResponse> {
-    if (onDelta === undefined) return this.inner.infer(request, signal);
-    return withDeltas(onDelta, signal, (tell) => this.inner.infer(request, signal, tell));
-  }
-}
+import type { InferenceResponse, OnDelta } from "../foundation/inference.ts";
 
 /**
  * Keeps what `Engine.infer` promises of deltas, whatever `infer` tells: what it did not tell is

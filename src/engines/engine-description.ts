@@ -63,6 +63,8 @@ export interface EngineDescription<Options> {
   opensFile?(options: Options, request: InferenceRequest): string | undefined;
   /** Whether a chat may name tools that it calls: requests with `tools`. Default: none may. */
   callsTools?: boolean;
+  /** Which parts a message may have beside text. Default: none, and texts come as one. */
+  contentParts?: readonly ("image" | "audio")[];
   /** Whether a chat may show it an image: `messages` with a `file`. Default: none may. */
   seesImages?: boolean;
   /**

@@ -1,6 +1,5 @@
 import type { GenerationParameters, TooLongPolicy } from "../foundation/inference.ts";
 import { commandDescription } from "./command/description.ts";
-import { tellingDeltas } from "./deltas.ts";
 import type { Engine, EngineContext } from "./engine.ts";
 import type { EngineDescription } from "./engine-description.ts";
 import { fakeDescription } from "./fake/description.ts";
@@ -8,6 +7,7 @@ import { llamaDescription } from "./llama/description.ts";
 import { llamaServerDescription, vllmDescription } from "./managed/description.ts";
 import type { ModelOptions } from "./model-options.ts";
 import { openaiDescription } from "./openai/description.ts";
+import { openedEngine } from "./opened-engine.ts";
 import { type Unsupported, unsupportedParameters } from "./parameter-support.ts";
 import { pipelineDescription } from "./pipeline/description.ts";
 import { predictorDescription } from "./predictor/description.ts";
@@ -52,15 +52,16 @@ export function answeredApis<Options extends ModelOptions>(
 }
 
 /**
- * Opens the engine that `options` names. Whichever it is, it tells answers as deltas to callers
- * that want them; one that makes an answer in one go tells it as a whole.
+ * Opens the engine that `options` names. Whichever it is, it refuses what it cannot take, and it
+ * tells answers as deltas to callers that want them: as a whole, if it makes them in one go.
  *
  * @throws SluiceError what the engine says when it cannot be opened.
  * @example
  * const engine = await openEngine(modelOptions.parse({ engine: "fake" }), context);
  */
 export async function openEngine(options: ModelOptions, context: EngineContext): Promise<Engine> {
-  return tellingDeltas(await describeEngine(options).open(options, context));
+  const description = describeEngine(options);
+  return openedEngine(await description.open(options, context), description);
 }
 
 /**

@@ -167,7 +167,7 @@ export const errorTable = Object.freeze({
   ),
   PARAMETER_INVALID: row("a field of a batch line has a wrong value", "mend the line"),
   PARAMETER_UNSUPPORTED: row(
-    "a batch line requests something that is not supported",
+    "the request asks for something that is not supported",
     "take the field out; see docs/openai-batch.md for what is read",
   ),
   URL_UNSUPPORTED: row("a batch line has a url that is not supported", "see docs/openai-batch.md"),

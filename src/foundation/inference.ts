@@ -2,11 +2,57 @@ import type { Grammar } from "./grammar.ts";
 import { sha256Hex } from "./hashing.ts";
 import type { Json, JsonObject } from "./json.ts";
 
-/** One message of a conversation. */
-export interface ChatMessage {
+/** A piece of a message: words, an image, or sound. */
+export type ContentPart =
+  | { type: "text"; text: string }
+  /** @param url where it is, or `data:image/png;base64,…`, which holds it. */
+  | { type: "image"; url: string; detail?: "auto" | "low" | "high" }
+  /** @param data its bytes, in base64. */
+  | { type: "audio"; data: string; format: "wav" | "mp3" };
+
+/** A call of a tool, as OpenAI's chat completions have it. */
+export type ToolCall = {
+  id: string;
+  type: "function";
+  /** @param arguments JSON as the model wrote it; nothing promises that it is valid. */
+  function: { name: string; arguments: string };
+};
+
+/** One message of a conversation that is words alone, as prompts make them. */
+export interface TextMessage {
   role: "system" | "user" | "assistant";
   content: string;
 }
+
+/** One message of a conversation. */
+export type ChatMessage =
+  | { role: "system" | "user"; content: string | readonly ContentPart[] }
+  | {
+      role: "assistant";
+      /** May be empty beside calls. */
+      content: string | readonly ContentPart[];
+      toolCalls?: readonly ToolCall[];
+    }
+  /** What a tool gave for the call with that id. */
+  | { role: "tool"; content: string | readonly ContentPart[]; toolCallId: string };
+
+/**
+ * The words of a message, its parts joined by line breaks.
+ *
+ * @example
+ * contentText([{ type: "text", text: "One" }, { type: "text", text: "Two" }]); // "One\nTwo"
+ */
+export function contentText(content: ChatMessage["content"]): string {
+  if (typeof content === "string") return content;
+  return content.flatMap((part) => (part.type === "text" ? part.text : [])).join("\n");
+}
+
+/** Which tools an answer must call: none, any if it likes to, some, or the one of that name. */
+export type ToolChoice =
+  | "none"
+  | "auto"
+  | "required"
+  | { type: "function"; function: { name: string } };
 
 /**
  * How an answer is sampled. Values are final by the time an engine sees them: what may be left out
@@ -175,8 +221,12 @@ export interface InferenceRequest {
    * it in any case.
    */
   structure?: AnswerStructure;
-  /** `tools` and `tool_choice` of a chat, as a server takes them; the answer may call them. */
-  tools?: JsonObject;
+  /** Of a chat: tools that the answer may call, as OpenAI's chat completions have them. */
+  tools?: readonly JsonObject[];
+  /** Default: `auto` if there are tools. A server may know more than these. */
+  toolChoice?: ToolChoice | JsonObject;
+  /** Whether one answer may call several tools. Default: the server's. */
+  parallelToolCalls?: boolean;
   /** Asks for the vector of `prompt`, an array of numbers as `value`, in place of an answer. */
   embed?: boolean;
   /**
@@ -237,8 +287,8 @@ export interface Answer {
   value?: Json;
   /** Where the words of fields that copy stand in their sources, by JSON Pointer into `value`. */
   spans?: Readonly<Record<string, SpanOffsets>>;
-  /** Calls of the request's tools, as the server gave them. */
-  toolCalls?: readonly Json[];
+  /** Calls of the request's tools. */
+  toolCalls?: readonly ToolCall[];
   finishReason: FinishReason;
   /** Tokens of this answer. */
   tokens: number;

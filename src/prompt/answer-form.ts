@@ -1,10 +1,10 @@
 import { SluiceError } from "../foundation/errors.ts";
 import type { WrittenJson, WrittenRow } from "../foundation/exact-json.ts";
 import type {
-  ChatMessage,
   InferenceRequest,
   InferenceResponse,
   SlottedLine,
+  TextMessage,
 } from "../foundation/inference.ts";
 import { isJsonObject, type Json } from "../foundation/json.ts";
 import { sourceWords, wholePattern } from "../foundation/spans.ts";
@@ -244,9 +244,9 @@ export function withComplaint<R extends InferenceRequest>(
   // The answer goes on where the prompt's own beginning of it ended.
   const begun = last?.role === "assistant" ? last.content : "";
   if (begun !== "") messages.pop();
-  const bad: ChatMessage = { role: "assistant", content: begun + badText || "(nothing)" };
+  const bad: TextMessage = { role: "assistant", content: begun + badText || "(nothing)" };
   const complaint = `That is not right: ${problem}\nAnswer again, with the corrected ${noun} only.`;
   const { tokens: _ofOtherWords, ...rest } = request;
-  const ask: ChatMessage = { role: "user", content: complaint };
+  const ask: TextMessage = { role: "user", content: complaint };
   return { ...(rest as R), messages: [...messages, bad, ask] };
 }

@@ -1,12 +1,12 @@
 import type { WrittenJson, WrittenRow } from "../foundation/exact-json.ts";
-import type { ChatMessage } from "../foundation/inference.ts";
+import type { TextMessage } from "../foundation/inference.ts";
 import type { Expression } from "./expression.ts";
 import { wrongType } from "./field-errors.ts";
 import { isObject, kindOf, printValue } from "./value-text.ts";
 
 const askedKeys = ["user", "human"];
 const answeredKeys = ["bot", "assistant", "gpt"];
-const roles: Readonly<Record<string, ChatMessage["role"]>> = {
+const roles: Readonly<Record<string, TextMessage["role"]>> = {
   ...{ user: "user", human: "user", assistant: "assistant", bot: "assistant", gpt: "assistant" },
   ...{ system: "system", developer: "system" },
 };
@@ -28,7 +28,7 @@ export function historyMessages(
   row: WrittenRow,
   extra: WrittenRow | undefined,
   name: string,
-): ChatMessage[] {
+): TextMessage[] {
   const turns = expression.evaluate(row, extra);
   if (turns === null) return [];
   if (!Array.isArray(turns)) throw wrongType({ name }, `it gives ${kindOf(turns)}, not a list`);
@@ -40,7 +40,7 @@ export function historyMessages(
 }
 
 /** The messages of one turn; undefined where it is none. */
-function messagesOf(turn: WrittenJson): ChatMessage[] | undefined {
+function messagesOf(turn: WrittenJson): TextMessage[] | undefined {
   if (Array.isArray(turn)) return turn.length === 2 ? pairOf(turn[0], turn[1]) : undefined;
   if (!isObject(turn)) return undefined;
   const { role = turn.from, content = turn.value } = turn;
@@ -60,8 +60,8 @@ function messagesOf(turn: WrittenJson): ChatMessage[] | undefined {
 function pairOf(
   asked: WrittenJson | undefined,
   answered: WrittenJson | undefined,
-): ChatMessage[] | undefined {
-  const messages: ChatMessage[] = [];
+): TextMessage[] | undefined {
+  const messages: TextMessage[] = [];
   for (const [role, value = null] of [
     ["user", asked],
     ["assistant", answered],

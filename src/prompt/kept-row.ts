@@ -1,4 +1,4 @@
-import type { ChatMessage, InferenceRequest } from "../foundation/inference.ts";
+import type { TextMessage } from "../foundation/inference.ts";
 import type { JsonObject } from "../foundation/json.ts";
 import type { RowOrigin, RowRequest } from "./row-request.ts";
 import type { AskedMessages } from "./types/turns.ts";
@@ -121,14 +121,14 @@ function ownParts(request: RowRequest): OwnParts {
 type Beyond<Whole> = readonly [shared: number, rest: Whole];
 
 /** What an engine reads of a request. */
-type Words = Pick<InferenceRequest, "prompt" | "messages" | "tokens">;
+type Words = Pick<RowRequest, "prompt" | "messages" | "tokens">;
 
 type Known<Parts> = { [Name in keyof Parts]: Parts[Name] | undefined };
 
 /** The same as JSON, as what it has beyond the words of another request. */
 interface KeptWords {
   prompt?: Beyond<string>;
-  messages?: readonly { role: ChatMessage["role"]; content: Beyond<string> }[];
+  messages?: readonly { role: TextMessage["role"]; content: Beyond<string> }[];
   tokens?: readonly Beyond<readonly number[]>[];
 }
 

@@ -1,5 +1,5 @@
 import type { WrittenRow } from "../foundation/exact-json.ts";
-import type { ChatMessage, InferenceRequest } from "../foundation/inference.ts";
+import type { InferenceRequest, TextMessage } from "../foundation/inference.ts";
 import { jobInvalid } from "./answer-form.ts";
 import { compileExpression } from "./expression.ts";
 import { historyMessages } from "./history.ts";
@@ -29,7 +29,7 @@ export interface Turns {
 }
 
 interface MessageTemplate {
-  role: ChatMessage["role"];
+  role: TextMessage["role"];
   content: Template;
 }
 
@@ -155,7 +155,7 @@ function ofTemplates(options: PromptOptions, key: string): PromptContent {
       ...(before?.variables ?? []),
     ],
     fill: (request, row, extra) => {
-      const messages: ChatMessage[] = [];
+      const messages: TextMessage[] = [];
       for (const { role, content } of templates) {
         messages.push({ role, content: content.render(row, extra) });
       }
@@ -188,7 +188,7 @@ function refuseMessages(options: PromptOptions, key: string): void {
 
 function messageTemplates(options: PromptOptions, key: string): MessageTemplate[] {
   const templates: MessageTemplate[] = [];
-  const add = (role: ChatMessage["role"], source: string, name: string) =>
+  const add = (role: TextMessage["role"], source: string, name: string) =>
     templates.push({ role, content: compileTemplate(source, { name }) });
   if (options.system !== undefined) add("system", options.system, `${key}.system`);
   if (options.prompt !== undefined) add("user", options.prompt, key);

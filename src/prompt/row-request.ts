@@ -1,4 +1,4 @@
-import type { InferenceRequest, RequestOrigin } from "../foundation/inference.ts";
+import type { InferenceRequest, RequestOrigin, TextMessage } from "../foundation/inference.ts";
 
 /** The origin of a row's request, and what only the row's other requests have to do with. */
 export interface RowOrigin extends RequestOrigin {
@@ -14,4 +14,5 @@ export interface RowOrigin extends RequestOrigin {
 /** A request that prompts make of a row. The run's own things stand in `origin`. */
 export interface RowRequest extends InferenceRequest {
   origin: RowOrigin;
+  messages?: readonly TextMessage[];
 }

@@ -1,4 +1,5 @@
 import {
+  contentText,
   type FinishReason,
   type InferenceRequest,
   type InferenceResponse,
@@ -60,7 +61,7 @@ const charsPerToken = 4;
 export function requestCost({ messages, prompt, row }: InferenceRequest): BatchCost {
   const chars =
     prompt?.length ??
-    messages?.reduce((sum, { content }) => sum + content.length, 0) ??
+    messages?.reduce((sum, { content }) => sum + contentText(content).length, 0) ??
     charsOf(row ?? {});
   return { chars, tokens: Math.max(1, Math.ceil(chars / charsPerToken)) };
 }

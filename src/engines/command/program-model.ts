@@ -4,6 +4,7 @@ import {
   type InferenceResponse,
   noOrigin,
   requestSeed,
+  type TextMessage,
 } from "../../foundation/inference.ts";
 import type { BatchModel } from "../batching/batched.ts";
 import { programParameters } from "./parameters.ts";
@@ -52,7 +53,9 @@ export class ProgramModel implements BatchModel<InferenceRequest, InferenceRespo
 }
 
 function itemOf(request: InferenceRequest): CommandItem {
-  const { prompt, messages, row, structure, origin = noOrigin } = request;
+  const { prompt, row, structure, origin = noOrigin } = request;
+  // An engine that takes no parts and no tools gets words alone.
+  const messages = request.messages as readonly TextMessage[] | undefined;
   const { index, promptName, element } = origin;
   return {
     index,

@@ -1,5 +1,5 @@
 import { objectOfLine } from "../../foundation/channel.ts";
-import type { ChatMessage } from "../../foundation/inference.ts";
+import type { TextMessage } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 
 /** Version of the lines below; a program names the one that it speaks as it gets ready. */
@@ -14,7 +14,7 @@ export interface CommandItem {
   /** Position in the list of a `forEach` prompt. */
   element?: number;
   prompt?: string;
-  messages?: readonly ChatMessage[];
+  messages?: readonly TextMessage[];
   row?: JsonObject;
   /** JSON Schema of the answer, where the job has one. */
   schema?: JsonObject;

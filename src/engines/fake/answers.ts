@@ -8,7 +8,9 @@ import {
   noOrigin,
   type SlottedLine,
   type TokenLogprob,
+  type ToolCall,
 } from "../../foundation/inference.ts";
+import { isJsonObject, type JsonObject } from "../../foundation/json.ts";
 import { mix32, seededRandom } from "../../foundation/random.ts";
 import { candidateSpans } from "../../foundation/spans.ts";
 import { grammarText } from "./grammar-text.ts";
@@ -101,7 +103,8 @@ export class FakeAnswers {
   }
 
   #answer(request: InferenceRequest, parameters: GenerationParameters, hash: number): Answer {
-    const answer = formed(request, parameters, hash) ?? plain(parameters, mix32(hash));
+    const answer =
+      calling(request, hash) ?? formed(request, parameters, hash) ?? plain(parameters, mix32(hash));
     const { logprobs = 0 } = parameters;
     return logprobs === 0 ? answer : { ...answer, logprobs: logprobsOf(answer.text, logprobs) };
   }
@@ -112,9 +115,11 @@ export class FakeAnswers {
     if (request.prompt !== undefined) return this.#readText(request.prompt);
     const messages = request.messages ?? [];
     for (let position = 0; position < messages.length; position++) {
-      const { role, content } = messages[position]!;
+      const message = messages[position]!;
+      const { role, content } = message;
       this.#hash = Math.imul(this.#hash ^ role.length, 0x01000193);
-      this.#readText(content);
+      const isWords = typeof content === "string" && role !== "tool" && !("toolCalls" in message);
+      this.#readText(isWords ? content : JSON.stringify(message));
     }
   }
 
@@ -150,6 +155,23 @@ function plain(parameters: GenerationParameters, hash: number): Answer {
   if (stop.length > 0) return cut(beforeStop(text, stop), parameters);
   if (tokens > maxNewTokens) return cut(text, parameters);
   return { text, finishReason: "stop", tokens };
+}
+
+/** A call of one of the tools, unless none may be called or a tool has just given something. */
+function calling(
+  { tools = [], toolChoice = "auto", messages }: InferenceRequest,
+  hash: number,
+): Answer | undefined {
+  const isTold = toolChoice === "auto" && messages?.at(-1)?.role === "tool";
+  if (tools.length === 0 || toolChoice === "none" || isTold) return undefined;
+  const chosen = isJsonObject(toolChoice) ? toolChoice : tools[(hash >>> 8) % tools.length]!;
+  const { name = "" } = isJsonObject(chosen.function ?? null)
+    ? (chosen.function as JsonObject)
+    : {};
+  const id = `call_${(hash >>> 0).toString(16)}`;
+  const call = { name: String(name), arguments: "{}" };
+  const toolCalls: ToolCall[] = [{ id, type: "function", function: call }];
+  return { text: "", toolCalls, finishReason: "stop", tokens: 1 };
 }
 
 /** An answer of the form that the request asks for, if it does. */

@@ -7,6 +7,8 @@ export const fakeDescription: EngineDescription<FakeModelOptions> = {
   open: async (options, context) => (await import("./engine.ts")).openFake(options, context),
   // It stands in for any other engine, though most parameters do nothing to its answers.
   support: () => fullSupport,
+  callsTools: true,
+  contentParts: ["image", "audio"],
   keepsPrefixes: false,
   withAbsolutePaths(options, absolute) {
     const { countFile } = options;

@@ -1,6 +1,6 @@
 import { Template } from "@huggingface/jinja";
 import { SluiceError } from "../../foundation/errors.ts";
-import type { ChatMessage } from "../../foundation/inference.ts";
+import { type ChatMessage, contentText } from "../../foundation/inference.ts";
 
 /**
  * A piece of a rendered conversation. Special tokens are read in `template` pieces and only
@@ -55,7 +55,7 @@ export class ChatTemplate {
       const keepsEnd = rendered.startsWith(pad, markEnd);
       const start = match.index - (keepsStart ? pad.length : 0);
       push(pieces, { kind: "template", text: rendered.slice(end, start) });
-      let text = messages[message]!.content;
+      let text = contentText(messages[message]!.content);
       if (!keepsStart) text = text.trimStart();
       if (!keepsEnd) text = text.trimEnd();
       push(pieces, { kind: "content", text, message });

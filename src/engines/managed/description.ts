@@ -68,6 +68,7 @@ export const llamaServerDescription: EngineDescription<LlamaServerModelOptions> 
 export const vllmDescription: EngineDescription<VllmModelOptions> = {
   ...common,
   seesImages: true,
+  contentParts: ["image", "audio"],
   open: async (options, context) => (await import("./open.ts")).openVllm(options, context),
   support: () => compatibleSupport,
   devices: (options) => ({ devices: options.devices, perWorker: gpusOfVllm(options) }),

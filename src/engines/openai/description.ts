@@ -19,6 +19,7 @@ export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
   embeds: () => true,
   transcribes: () => true,
   seesImages: true,
+  contentParts: ["image", "audio"],
   callsTools: true,
   keepsPrefixes: true,
   isShared: true,

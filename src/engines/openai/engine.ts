@@ -1,5 +1,10 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import type { InferenceRequest, InferenceResponse, OnDelta } from "../../foundation/inference.ts";
+import {
+  contentText,
+  type InferenceRequest,
+  type InferenceResponse,
+  type OnDelta,
+} from "../../foundation/inference.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { type Batched, batched } from "../batching/batched.ts";
@@ -184,7 +189,7 @@ export function leastTokens(
   { messages, prompt = "" }: Pick<InferenceRequest, "messages" | "prompt">,
   enough: number,
 ): number {
-  const texts = messages?.map(({ content }) => content) ?? [prompt];
+  const texts = messages?.map(({ content }) => contentText(content)) ?? [prompt];
   let words = 0;
   for (const text of texts) {
     for (const _ of text.matchAll(word)) if (++words >= enough) return words;

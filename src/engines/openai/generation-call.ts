@@ -1,4 +1,10 @@
-import type { Answer, InferenceRequest, OnDelta, Usage } from "../../foundation/inference.ts";
+import {
+  type Answer,
+  contentText,
+  type InferenceRequest,
+  type OnDelta,
+  type Usage,
+} from "../../foundation/inference.ts";
 import type { Call, Form } from "./call.ts";
 import { readReply } from "./reply.ts";
 import type { RequestWriter } from "./request-body.ts";
@@ -69,6 +75,6 @@ export function promptTokens({
   prompt = "",
 }: Pick<InferenceRequest, "messages" | "prompt">): number {
   let characters = prompt.length;
-  for (const { content } of messages ?? []) characters += content.length;
+  for (const { content } of messages ?? []) characters += contentText(content).length;
   return Math.ceil(characters / charsPerToken);
 }

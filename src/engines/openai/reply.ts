@@ -6,6 +6,7 @@ import {
   noUsage,
   type TokenAlternative,
   type TokenLogprob,
+  type ToolCall,
   type Usage,
 } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
@@ -89,7 +90,12 @@ function answerOf(choice: JsonObject, form: "chat" | "completion", logprobs: num
   }
   const known = typeof finish === "string" && Object.hasOwn(finishReasons, finish);
   const finishReason = known ? finishReasons[finish]! : "stop";
-  const answer: Answer = { text, finishReason, tokens: 0, ...(hasCalls && { toolCalls: calls }) };
+  const answer: Answer = {
+    text,
+    finishReason,
+    tokens: 0,
+    ...(hasCalls && { toolCalls: calls as ToolCall[] }),
+  };
   if (logprobs === 0) return answer;
   const read = readLogprobs(choice.logprobs, logprobs);
   if (read === undefined && text !== "")

@@ -1,6 +1,7 @@
 import {
   type AnswerStructure,
   type ChatMessage,
+  type ContentPart,
   type GenerationParameters,
   greedyParameters,
   type InferenceRequest,
@@ -79,11 +80,13 @@ export class RequestWriter {
 
   #chat(
     messages: readonly ChatMessage[],
-    { tools }: InferenceRequest,
+    { tools, toolChoice, parallelToolCalls }: InferenceRequest,
     image: string | undefined,
   ): string {
     const body = `${this.#model}"messages":${messagesJson(messages, image)}${this.#chatTail}`;
-    return tools === undefined ? body : body.slice(0, -1) + tail({ ...tools });
+    const asked = { tools, tool_choice: toolChoice, parallel_tool_calls: parallelToolCalls };
+    const isAsked = Object.values(asked).some((value) => value !== undefined);
+    return isAsked ? body.slice(0, -1) + tail(asked) : body;
   }
 
   #slotted(line: SlottedLine): string {
@@ -121,14 +124,38 @@ export class RequestWriter {
 
 /** An image stands before the words of the user's first message. */
 function messagesJson(messages: readonly ChatMessage[], image: string | undefined): string {
-  if (image === undefined) return JSON.stringify(messages);
-  const shown = messages.findIndex(({ role }) => role === "user");
-  const parts = messages.map(({ role, content }, at) => {
-    if (at !== shown) return { role, content };
-    const picture = { type: "image_url", image_url: { url: image } };
-    return { role, content: [picture, { type: "text", text: content }] };
-  });
-  return JSON.stringify(parts);
+  const shown = image === undefined ? -1 : messages.findIndex(({ role }) => role === "user");
+  return JSON.stringify(
+    messages.map((message, at) => sent(message, at === shown ? image : undefined)),
+  );
+}
+
+/** A message as servers take it; one of words alone is the same there. */
+function sent(message: ChatMessage, image: string | undefined): object {
+  const { role, content } = message;
+  const words = typeof content === "string" ? content : content.map(sentPart);
+  if (role === "tool") return { role, content: words, tool_call_id: message.toolCallId };
+  if (role === "assistant" && message.toolCalls !== undefined) {
+    return { role, content: content.length === 0 ? null : words, tool_calls: message.toolCalls };
+  }
+  if (image === undefined) return { role, content: words };
+  const parts = typeof words === "string" ? [{ type: "text", text: words }] : words;
+  return { role, content: [sentPart({ type: "image", url: image }), ...parts] };
+}
+
+function sentPart(part: ContentPart): object {
+  switch (part.type) {
+    case "text":
+      return { type: "text", text: part.text };
+    case "image": {
+      const { type: _, ...image } = part;
+      return { type: "image_url", image_url: image };
+    }
+    case "audio": {
+      const { type: _, ...audio } = part;
+      return { type: "input_audio", input_audio: audio };
+    }
+  }
 }
 
 /** The JSON of what every body begins with: the model, and the job's own members. */

@@ -5,6 +5,7 @@ import {
   type InferenceResponse,
   noOrigin,
   requestSeed,
+  type TextMessage,
 } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
@@ -143,7 +144,9 @@ function outcomeOf(reply: BatchReply, seconds: number): InferenceResponse | Erro
 }
 
 function itemOf(request: InferenceRequest): PredictorItem {
-  const { prompt, messages, structure, parameters, origin = noOrigin } = request;
+  const { prompt, structure, parameters, origin = noOrigin } = request;
+  // An engine that takes no parts and no tools gets words alone.
+  const messages = request.messages as readonly TextMessage[] | undefined;
   const { index, promptName, element } = origin;
   const hasWords = prompt !== undefined || messages !== undefined;
   return {

@@ -1,5 +1,5 @@
 import type { ExactRow } from "../../foundation/exact-json.ts";
-import type { ChatMessage, GenerationParameters } from "../../foundation/inference.ts";
+import type { GenerationParameters, TextMessage } from "../../foundation/inference.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 
 /** One request of a batch. */
@@ -18,7 +18,7 @@ export interface PredictorItem<Row = ExactRow> {
   /** The rendered prompt, of `api: completion`. */
   prompt?: string;
   /** The rendered conversation, of any other prompt. */
-  messages?: readonly ChatMessage[];
+  messages?: readonly TextMessage[];
   /** How the job wants answers to be sampled; absent in a job without prompts. */
   parameters?: GenerationParameters;
   /** JSON Schema of the answer, where the job has one. */

@@ -1,5 +1,10 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import type { ChatMessage, GenerationParameters } from "../../foundation/inference.ts";
+import type {
+  GenerationParameters,
+  InferenceRequest,
+  TextMessage,
+  ToolChoice,
+} from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { nearest } from "../../foundation/suggest.ts";
 import { messagesOfBody } from "./body-messages.ts";
@@ -13,13 +18,13 @@ export interface BatchLine {
   /** The model that the body names; undefined where it names none. */
   model: string | undefined;
   /** The messages of a chat. */
-  messages?: readonly ChatMessage[];
+  messages?: readonly TextMessage[];
   /** The prompts of a completion or an embedding; a list of inputs gives several vectors. */
   prompts?: readonly string[];
   /** What the answer must be, where not any text will do. */
   format?: ResponseFormat;
   /** The tools that a chat may call, and which it must, as a server takes them. */
-  tools?: JsonObject;
+  tools?: AskedTools;
   /** What the body sets; all else is as the job has it. */
   parameters: Partial<GenerationParameters>;
 }
@@ -59,7 +64,7 @@ export function readBatchLine(row: JsonObject): BatchLine {
   const own = { chat: "messages", completion: "prompt", embedding: "input" }[kind];
   const others = kind === "embedding" ? [] : ["response_format"];
   const tools = kind === "chat" ? toolsOfBody(body) : undefined;
-  const known = ["model", own, ...others, ...Object.keys(tools ?? {})];
+  const known = ["model", own, ...others, ...(tools ? toolFields : [])];
   const parameters = parametersOfBody(body, kind, known);
   const line: BatchLine = { kind, model: model ?? undefined, parameters };
   const format = kind === "embedding" ? undefined : formatOfBody(body);
@@ -70,12 +75,16 @@ export function readBatchLine(row: JsonObject): BatchLine {
   return line;
 }
 
+type AskedTools = Pick<InferenceRequest, "tools" | "toolChoice" | "parallelToolCalls">;
+
+const toolFields = ["tools", "tool_choice", "parallel_tool_calls"];
+
 /** Members of a chat's body that are about tools; undefined where it names no tool. */
 function toolsOfBody({
   tools,
   tool_choice: choice = null,
   parallel_tool_calls: parallel = null,
-}: JsonObject): JsonObject | undefined {
+}: JsonObject): AskedTools | undefined {
   if (!Array.isArray(tools) || tools.length === 0) return undefined;
   for (const [at, tool] of tools.entries()) {
     const isFunction =
@@ -90,9 +99,9 @@ function toolsOfBody({
     throw invalid("body.parallel_tool_calls", "true or false", parallel);
   }
   return {
-    tools,
-    ...(choice !== null && { tool_choice: choice }),
-    ...(parallel !== null && { parallel_tool_calls: parallel }),
+    tools: tools as JsonObject[],
+    ...(choice !== null && { toolChoice: choice as ToolChoice }),
+    ...(parallel !== null && { parallelToolCalls: parallel }),
   };
 }
 

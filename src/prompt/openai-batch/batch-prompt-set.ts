@@ -55,7 +55,7 @@ export class BatchPromptSet implements PromptSet {
     if (line.format) this.#askForm(request, line.format, row);
     if (line.tools) {
       if (!this.#options.callsTools) throw unsupported("body.tools", withoutTools);
-      request.tools = line.tools;
+      Object.assign(request, line.tools);
     }
     if (line.messages) return [{ ...request, messages: line.messages }];
     const [only, ...rest] = line.prompts!;

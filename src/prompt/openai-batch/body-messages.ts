@@ -1,9 +1,9 @@
-import type { ChatMessage } from "../../foundation/inference.ts";
+import type { TextMessage } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { invalid, missing, shown, unsupported, withoutToolMessages } from "./request-faults.ts";
 
 /** `developer` is the newer name of the system role. */
-const roles: Readonly<Record<string, ChatMessage["role"]>> = {
+const roles: Readonly<Record<string, TextMessage["role"]>> = {
   system: "system",
   developer: "system",
   user: "user",
@@ -20,7 +20,7 @@ const callFields: ReadonlySet<string> = new Set(["function_call", "tool_calls", 
  * @throws SluiceError `PARAMETER_MISSING`, `PARAMETER_INVALID`, `PARAMETER_UNSUPPORTED` (images,
  *   tools), naming the field, as `body.messages[1].content`.
  */
-export function messagesOfBody(body: JsonObject): ChatMessage[] {
+export function messagesOfBody(body: JsonObject): TextMessage[] {
   const { messages } = body;
   if (messages === undefined || messages === null) throw missing("body.messages");
   if (!Array.isArray(messages) || messages.length === 0) {
@@ -29,7 +29,7 @@ export function messagesOfBody(body: JsonObject): ChatMessage[] {
   return messages.map((message, at) => messageOf(message, `body.messages[${at}]`));
 }
 
-function messageOf(message: Json, field: string): ChatMessage {
+function messageOf(message: Json, field: string): TextMessage {
   if (!isJsonObject(message)) throw invalid(field, "an object", message);
   const { role, content, ...rest } = message;
   if (role === undefined || role === null) throw missing(`${field}.role`);

@@ -1,4 +1,4 @@
-import type { ChatMessage } from "../../foundation/inference.ts";
+import type { TextMessage } from "../../foundation/inference.ts";
 import { jobInvalid } from "../answer-form.ts";
 import { type MessageKeys, readMessages } from "./messages.ts";
 import type { ConversationReading, PromptType } from "./prompt-type.ts";
@@ -11,7 +11,7 @@ const vicunaSystem =
 const vicunaRoles = { user: "USER", assistant: "ASSISTANT", system: "SYSTEM" };
 
 /** A conversation as FastChat's `vicuna_v1.1` writes it, up to where the answer begins. */
-function vicunaText(messages: readonly ChatMessage[]): string {
+function vicunaText(messages: readonly TextMessage[]): string {
   const { system, turns } = parted(messages);
   const written = turns.map(({ role, content }, at) => {
     const name = `${vicunaRoles[role]}:`;
@@ -22,7 +22,7 @@ function vicunaText(messages: readonly ChatMessage[]): string {
 }
 
 /** A conversation as FastChat's `chatml` of Axolotl writes it, up to where the answer begins. */
-function chatmlText(messages: readonly ChatMessage[]): string {
+function chatmlText(messages: readonly TextMessage[]): string {
   const { system, turns } = parted(messages);
   const all = [{ role: "system", content: system ?? "You are a helpful assistant." }, ...turns];
   const written = all.map(({ role, content }) => `<|im_start|>${role}\n${content}<|im_end|>\n`);
@@ -41,7 +41,7 @@ const llama2System = [
 ].join("\n");
 
 /** A conversation as Axolotl's `llama2_chat` writes it, up to where the answer begins. */
-function llama2Text(messages: readonly ChatMessage[]): string {
+function llama2Text(messages: readonly TextMessage[]): string {
   const { system, turns } = parted(messages);
   const first = turns.findIndex(({ role }) => role === "user");
   const written = turns.slice(Math.max(0, first)).map(({ role, content }, at) => {
@@ -53,7 +53,7 @@ function llama2Text(messages: readonly ChatMessage[]): string {
   return `${written.join("")}[/INST]`;
 }
 
-function parted(messages: readonly ChatMessage[]) {
+function parted(messages: readonly TextMessage[]) {
   const [first, ...rest] = messages;
   if (first?.role !== "system") return { system: undefined, turns: messages };
   return { system: first.content, turns: rest };
@@ -181,7 +181,7 @@ export const chatTemplateType: PromptType = {
   },
 };
 
-function withSystem(fields: RowFields, field: string, messages: ChatMessage[]): ChatMessage[] {
+function withSystem(fields: RowFields, field: string, messages: TextMessage[]): TextMessage[] {
   if (messages[0]?.role === "system" || !fields.has(field)) return messages;
   return [{ role: "system", content: fields.text(field) }, ...messages];
 }
@@ -221,7 +221,7 @@ export const inputOutputType: PromptType = {
   }),
 };
 
-function segment(fields: RowFields): ChatMessage {
+function segment(fields: RowFields): TextMessage {
   const label = fields.value("label");
   if (typeof label !== "boolean") throw fields.wrong("label", "it reads true or false");
   return { role: label ? "assistant" : "user", content: fields.text("text") };
@@ -245,7 +245,7 @@ export const pygmalionType: PromptType = {
   }),
 };
 
-function pygmalionText(messages: readonly ChatMessage[], eosToken: string): string {
+function pygmalionText(messages: readonly TextMessage[], eosToken: string): string {
   const written = messages.map(({ role, content }) => {
     if (role === "user") return `<|user|> ${content.trim()}`;
     if (role === "assistant") return `<|model|> ${content.trim()}${eosToken}`;

@@ -1,5 +1,5 @@
 import type { WrittenJson } from "../../foundation/exact-json.ts";
-import type { ChatMessage } from "../../foundation/inference.ts";
+import type { TextMessage } from "../../foundation/inference.ts";
 import { isObject } from "../value-text.ts";
 import type { RowFields } from "./row-fields.ts";
 
@@ -21,7 +21,7 @@ export interface MessageKeys {
  *
  * @throws SluiceError `VARIABLE_MISSING` or `FIELD_TYPE`, naming the field: `messages[2].role`.
  */
-export function readMessages(fields: RowFields, keys: MessageKeys): ChatMessage[] {
+export function readMessages(fields: RowFields, keys: MessageKeys): TextMessage[] {
   const list = fields.list(keys.list);
   if (list.length > 0 && list.every((element) => typeof element === "string")) {
     return list.map((content) => ({ role: "user", content }));
@@ -40,7 +40,7 @@ function roleOf(
   message: RowFields,
   role: string,
   roles: MessageKeys["roles"],
-): ChatMessage["role"] {
+): TextMessage["role"] {
   const given = message.text(role);
   const known = Object.hasOwn(roles, given) ? roles[given]! : given;
   if (known === "user" || known === "assistant" || known === "system") return known;

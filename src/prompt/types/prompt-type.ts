@@ -1,4 +1,4 @@
-import type { ChatMessage } from "../../foundation/inference.ts";
+import type { TextMessage } from "../../foundation/inference.ts";
 import type { RowFields } from "./row-fields.ts";
 import type { TypeOptions } from "./type-options.ts";
 
@@ -12,14 +12,14 @@ export interface TextReading {
 export interface ConversationReading {
   kind: "conversation";
   /** All recorded messages, also the answers that are expected. */
-  messages(fields: RowFields): ChatMessage[];
+  messages(fields: RowFields): TextMessage[];
   /**
    * The text of a conversation up to where the answer begins, for types with a form of their own.
    * Those without leave it to the model's chat template.
    *
    * @param eosToken stands after the model's turns where the form has no end mark of its own.
    */
-  format?(messages: readonly ChatMessage[], eosToken: string): string;
+  format?(messages: readonly TextMessage[], eosToken: string): string;
 }
 
 /** How rows of one type are read: pure functions of a row. */

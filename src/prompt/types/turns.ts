@@ -1,5 +1,5 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import type { ChatMessage } from "../../foundation/inference.ts";
+import type { TextMessage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 
 /**
@@ -16,7 +16,7 @@ export interface OwnAnswer {
 }
 
 /** One question of a row: the messages before the answer. */
-export type AskedMessages = readonly (ChatMessage | OwnAnswer)[];
+export type AskedMessages = readonly (TextMessage | OwnAnswer)[];
 
 /**
  * What a recorded conversation asks, in order. Whatever stands after the last question, the
@@ -27,7 +27,7 @@ export type AskedMessages = readonly (ChatMessage | OwnAnswer)[];
  * planTurns([{ role: "user", content: "a" }, { role: "assistant", content: "b" }], "last");
  * // [[{ role: "user", content: "a" }]]
  */
-export function planTurns(messages: readonly ChatMessage[], policy: TurnsPolicy): AskedMessages[] {
+export function planTurns(messages: readonly TextMessage[], policy: TurnsPolicy): AskedMessages[] {
   const ends = questionEnds(messages);
   if (policy === "first") return ends.slice(0, 1).map((end) => messages.slice(0, end));
   if (policy === "last") return ends.slice(-1).map((end) => messages.slice(0, end));
@@ -53,7 +53,7 @@ export function planTurns(messages: readonly ChatMessage[], policy: TurnsPolicy)
  *
  * @param answers of the row's asks so far, in order.
  */
-export function filledIn(asked: AskedMessages, answers: readonly string[]): ChatMessage[] {
+export function filledIn(asked: AskedMessages, answers: readonly string[]): TextMessage[] {
   return asked.map((message) =>
     "content" in message ? message : { role: "assistant", content: answers[message.answerOf]! },
   );
@@ -63,7 +63,7 @@ export function filledIn(asked: AskedMessages, answers: readonly string[]): Chat
  * Where each question ends: before an answer or at the end, if a user spoke since the last. Where
  * no answers are recorded at all, each message of the user is a question.
  */
-function questionEnds(messages: readonly ChatMessage[]): number[] {
+function questionEnds(messages: readonly TextMessage[]): number[] {
   const ends: number[] = [];
   if (!messages.some(({ role }) => role === "assistant")) {
     for (const [at, { role }] of messages.entries()) if (role === "user") ends.push(at + 1);

@@ -1,5 +1,5 @@
 import type { WrittenRow } from "../../foundation/exact-json.ts";
-import type { ChatMessage, InferenceRequest } from "../../foundation/inference.ts";
+import type { InferenceRequest, TextMessage } from "../../foundation/inference.ts";
 import { jobInvalid } from "../answer-form.ts";
 import { wrongType } from "../field-errors.ts";
 import type { ConversationReading, Reading, TextReading } from "./prompt-type.ts";
@@ -19,7 +19,7 @@ export interface TypedPromptOptions {
 }
 
 /** What the engine gets of one ask: a text to go on with, or messages. */
-export type AskContent = Required<Pick<InferenceRequest, "prompt">> | { messages: ChatMessage[] };
+export type AskContent = Required<Pick<InferenceRequest, "prompt">> | { messages: TextMessage[] };
 
 /** A prompt whose words come from its type. */
 export interface TypedPrompt {

@@ -1,6 +1,6 @@
 import type { InputRow } from "../../data/row.ts";
-import type { InferenceRequest } from "../../foundation/inference.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
+import type { RowRequest } from "../../prompt/row-request.ts";
 
 /** Rows and prompts that are held while they are sorted by prefix, a task. */
 const maxOrderedBytes = 64 * 1024 * 1024;
@@ -60,7 +60,7 @@ export function firstText(promptSet: PromptSet, row: InputRow): string {
   }
 }
 
-function promptText(request: InferenceRequest | undefined): string {
+function promptText(request: RowRequest | undefined): string {
   if (request?.messages === undefined) return request?.prompt ?? "";
   return request.messages.map(({ role, content }) => `${role}\n${content}\n`).join("");
 }

@@ -3,7 +3,6 @@ import type { Storage } from "../../data/storage/storage.ts";
 import type { Engine, PromptWords } from "../../engines/engine.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { digestOf } from "../../foundation/hashing.ts";
-import type { InferenceRequest } from "../../foundation/inference.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { KeptRow, RequestKeeper } from "../../prompt/kept-row.ts";
@@ -202,7 +201,7 @@ function hasWords({ origin }: RowRequest): boolean {
 
 /** @throws SluiceError `ENGINE_DIED`, also where it came back with another model. */
 async function addTokens(
-  requests: readonly InferenceRequest[],
+  requests: readonly RowRequest[],
   { tokenize, digest }: Tokenizer,
 ): Promise<void> {
   // Prompts of a job may differ in the form of the answer alone.
@@ -216,17 +215,17 @@ async function addTokens(
   }
 }
 
-function wordsOf({ messages, prompt = "" }: InferenceRequest): PromptWords {
+function wordsOf({ messages, prompt = "" }: RowRequest): PromptWords {
   return messages ? { messages } : { prompt };
 }
 
-function wordsText({ messages, prompt }: InferenceRequest): string {
+function wordsText({ messages, prompt }: RowRequest): string {
   return JSON.stringify(messages ?? prompt ?? "");
 }
 
 /** Requests, those of the same words together, in groups of bounded size. */
-function grouped(alike: readonly InferenceRequest[][]): InferenceRequest[][][] {
-  const groups: InferenceRequest[][][] = [];
+function grouped(alike: readonly RowRequest[][]): RowRequest[][][] {
+  const groups: RowRequest[][][] = [];
   let chars = Number.POSITIVE_INFINITY;
   for (const requests of alike) {
     const own = charsOf(requests[0]!);
@@ -240,7 +239,7 @@ function grouped(alike: readonly InferenceRequest[][]): InferenceRequest[][][] {
   return groups;
 }
 
-function charsOf({ messages = [], prompt = "" }: InferenceRequest): number {
+function charsOf({ messages = [], prompt = "" }: RowRequest): number {
   return messages.reduce((sum, { content }) => sum + content.length, prompt.length);
 }
 

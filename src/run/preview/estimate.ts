@@ -248,7 +248,7 @@ export function charactersOf({ requests }: AskedRow): number {
   return requests.reduce((all, request) => all + lengthOf(request), 0);
 }
 
-function lengthOf({ prompt = "", messages = [] }: InferenceRequest): number {
+function lengthOf({ prompt = "", messages = [] }: RowRequest): number {
   return messages.reduce((length, { content }) => length + content.length, prompt.length);
 }
 

@@ -5,7 +5,7 @@ import { describeEngine } from "../../engines/registry.ts";
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import { digestOf } from "../../foundation/hashing.ts";
-import type { InferenceRequest, RequestOrigin } from "../../foundation/inference.ts";
+import type { RequestOrigin } from "../../foundation/inference.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import { shownPath } from "../../foundation/shown-path.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
@@ -71,7 +71,7 @@ export interface ShownRow {
   file: string;
   line: number;
   requests: (Pick<
-    InferenceRequest & RequestOrigin,
+    RowRequest & RequestOrigin,
     "promptName" | "element" | "messages" | "prompt" | "embed" | "file" | "slottedLine"
   > & {
     /** JSON Schema of the answer, as a server would get it. */

@@ -1,6 +1,6 @@
 import { sha256Hex } from "../../foundation/hashing.ts";
 import type { GenerationParameters, InferenceRequest } from "../../foundation/inference.ts";
-import { canonicalJson } from "../../foundation/json.ts";
+import { canonicalJson, type Json } from "../../foundation/json.ts";
 
 /**
  * True where asking the same again would give the same: nothing is sampled, or it is under a seed
@@ -26,10 +26,11 @@ export function areRepeatable({ temperature, explicit }: GenerationParameters): 
  */
 export function requestKey(model: string, request: InferenceRequest): string {
   const { messages, prompt, onTooLong = "fail", slottedLine, structure } = request;
-  const { embed, row, tools } = request;
+  const { embed, row, tools, toolChoice = null, parallelToolCalls = null } = request;
   // Members stand in one order, as they are made in one place: cheaper than canonical JSON.
   const read = JSON.stringify([messages, prompt, onTooLong, slottedLine, structure, embed]);
-  const ofTools = tools === undefined ? "" : `\n${canonicalJson(tools)}`;
+  const ofTools =
+    tools === undefined ? "" : `\n${canonicalJson([tools, toolChoice, parallelToolCalls] as Json)}`;
   const ofRow = row === undefined ? "" : `\n${canonicalJson(row)}`;
   return sha256Hex(
     `${model}\n${decisiveParameters(request.parameters)}\n${read}${ofTools}${ofRow}`,

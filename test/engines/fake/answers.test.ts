@@ -124,4 +124,23 @@ describe("FakeAnswers", () => {
     const [answer] = new FakeAnswers(1).respond(short, 0).answers;
     expect(answer).toMatchObject({ text: "[null, null,", finishReason: "length", tokens: 2 });
   });
+
+  it("calls a tool where there are some, and speaks once it was given", () => {
+    const answers = new FakeAnswers(1);
+    const tools = ["add", "now"].map((name) => ({ type: "function", function: { name } }));
+    const request: InferenceRequest = { ...chatRequest(1), tools };
+    const [answer] = answers.respond(request, 0).answers;
+    expect(answer!.toolCalls).toMatchObject([{ type: "function", function: { arguments: "{}" } }]);
+    expect(answers.respond(request, 0).answers).toEqual([answer]);
+    const named = { type: "function", function: { name: "now" } };
+    const [chosen] = answers.respond({ ...request, toolChoice: named }, 0).answers;
+    expect(chosen!.toolCalls![0]!.function.name).toBe("now");
+    const given = { role: "tool" as const, content: "5", toolCallId: "c" };
+    const after = { ...request, messages: [...request.messages!, given] };
+    for (const silent of [after, { ...request, toolChoice: "none" as const }]) {
+      const [spoken] = answers.respond(silent, 0).answers;
+      expect(spoken).not.toHaveProperty("toolCalls");
+      expect(spoken!.text).not.toBe("");
+    }
+  });
 });

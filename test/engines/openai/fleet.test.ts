@@ -7,7 +7,7 @@ import { PrefixKeys } from "../../../src/engines/openai/routing/prefix-keys.ts";
 import { holderOf, textHash } from "../../../src/engines/openai/routing/router.ts";
 import { sleep } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
-import type { InferenceRequest } from "../../../src/foundation/inference.ts";
+import { contentText, type InferenceRequest } from "../../../src/foundation/inference.ts";
 import type { ReceivedRequest, ServerBehaviour } from "../../../src/testing/fake-server.ts";
 import { virtualClock } from "../../../src/testing/virtual-clock.ts";
 import { chatRequest, engineContext, rejectionOf } from "../engine-context.ts";
@@ -94,7 +94,9 @@ describe("several endpoints", () => {
     const passed = engine.infer(busyOnes[1]!, never);
     const others = quickOnes.slice(1).map((request) => engine.infer(request, never));
     await Promise.all([filling, passed, ...others]);
-    const place = asked.findIndex((body) => body.includes(busyOnes[1]!.messages![0]!.content));
+    const place = asked.findIndex((body) =>
+      body.includes(contentText(busyOnes[1]!.messages![0]!.content)),
+    );
     expect(place).toBeGreaterThan(10);
     expect(place).toBeLessThanOrEqual(maxPasses + 1);
     controller.abort("stop");

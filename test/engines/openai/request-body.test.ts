@@ -44,6 +44,51 @@ describe("RequestWriter", () => {
     ]);
   });
 
+  it("sends parts, tools and their calls as servers take them", () => {
+    const call = {
+      id: "c1",
+      type: "function",
+      function: { name: "add", arguments: "{}" },
+    } as const;
+    const audio = { data: "UklG", format: "wav" } as const;
+    const tool = { type: "function", function: { name: "add" } };
+    const body = bodyOf({
+      ...chatRequest(1),
+      messages: [
+        {
+          role: "user",
+          content: [
+            { type: "text", text: "What is this?" },
+            { type: "image", url: "data:image/png;base64,AA==", detail: "low" },
+            { type: "audio", ...audio },
+          ],
+        },
+        { role: "assistant", content: "", toolCalls: [call] },
+        { role: "tool", content: "5", toolCallId: "c1" },
+      ],
+      tools: [tool],
+      toolChoice: "required",
+      parallelToolCalls: false,
+    });
+    expect(body).toMatchObject({
+      messages: [
+        {
+          role: "user",
+          content: [
+            { type: "text", text: "What is this?" },
+            { type: "image_url", image_url: { url: "data:image/png;base64,AA==", detail: "low" } },
+            { type: "input_audio", input_audio: audio },
+          ],
+        },
+        { role: "assistant", content: null, tool_calls: [call] },
+        { role: "tool", content: "5", tool_call_id: "c1" },
+      ],
+      tools: [tool],
+      tool_choice: "required",
+      parallel_tool_calls: false,
+    });
+  });
+
   it("sends what is set", () => {
     expect(bodyOf(chatRequest(1, unusual))).toMatchObject({
       top_k: 40,

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import type { ChatMessage } from "../../../src/foundation/inference.ts";
+import type { TextMessage } from "../../../src/foundation/inference.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import { filledIn, planTurns } from "../../../src/prompt/types/turns.ts";
 
-const message = (role: ChatMessage["role"], content: string): ChatMessage => ({ role, content });
+const message = (role: TextMessage["role"], content: string): TextMessage => ({ role, content });
 const recorded = [
   message("system", "s"),
   message("assistant", "greeting"),

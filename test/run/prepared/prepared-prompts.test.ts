@@ -6,6 +6,7 @@ import { memoryStorage } from "../../../src/data/storage/memory.ts";
 import type { Storage } from "../../../src/data/storage/storage.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { sha256Hex } from "../../../src/foundation/hashing.ts";
+import { contentText } from "../../../src/foundation/inference.ts";
 import type { JsonObject } from "../../../src/foundation/json.ts";
 import { silentLogger } from "../../../src/foundation/logger.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
@@ -24,7 +25,9 @@ const shard = { rows: 4 };
 
 /** Answers with the text that it was asked, as it came. */
 const echoing = () =>
-  scriptedEngine(4, ({ prompt, messages }) => responseOf(prompt ?? messages!.at(-1)!.content));
+  scriptedEngine(4, ({ prompt, messages }) =>
+    responseOf(prompt ?? contentText(messages!.at(-1)!.content)),
+  );
 
 let outputs = 0;
 /** The same job again, in a run of its own. */
@@ -45,7 +48,7 @@ function tokenizing(tokenizer: string) {
   const asked: unknown[] = [];
   const engine = scriptedEngine(4, ({ messages, tokens }) => {
     asked.push(tokens);
-    return responseOf(messages!.at(-1)!.content);
+    return responseOf(contentText(messages!.at(-1)!.content));
   });
   engine.tokenize = async (prompts) => {
     const texts = prompts.map(({ messages }) => messages!.map(({ content }) => content).join());

@@ -33,6 +33,8 @@ describe("requestKey", () => {
     ["message", { prompt: undefined, messages: [{ role: "user", content: "hello" }] }],
     ["parameter", { parameters: requestOf("", { topK: 3 }).parameters }],
     ["policy", { onTooLong: "truncate-left" }],
+    ["tool", { tools: [{ type: "function" }] }],
+    ["choice of tools", { tools: [], toolChoice: "required" }],
     ["form", { slottedLine: { line: "{a}", slots: [] } }],
     ["vector", { embed: true }],
   ])("differs with another %s", (_name, changes) => {

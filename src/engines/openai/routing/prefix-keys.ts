@@ -1,4 +1,4 @@
-import type { InferenceRequest } from "../../../foundation/inference.ts";
+import { contentText, type InferenceRequest } from "../../../foundation/inference.ts";
 import { textHash } from "./router.ts";
 
 /** Characters that must be alike for two requests to go to the same endpoint. */
@@ -51,7 +51,7 @@ function beginningOf({
   if (messages === undefined) return prompt.slice(0, readChars);
   let text = "";
   for (const { role, content } of messages) {
-    text += `${role}\n${content}\n`;
+    text += `${role}\n${contentText(content)}\n`;
     if (text.length >= readChars) break;
   }
   return text.slice(0, readChars);

@@ -1,5 +1,5 @@
 import { SluiceError } from "../../../foundation/errors.ts";
-import type { InferenceRequest } from "../../../foundation/inference.ts";
+import { contentText, type InferenceRequest } from "../../../foundation/inference.ts";
 import type { Json } from "../../../foundation/json.ts";
 import type { TransformersModelOptions } from "../options.ts";
 
@@ -38,7 +38,7 @@ export function columnInvalid(detail: string, column: string, key: string): Slui
  */
 export function textOf(request: InferenceRequest, textColumn: string): string {
   const { prompt, messages } = request;
-  return prompt ?? messages?.at(-1)?.content ?? textColumnOf(request, textColumn, "textColumn");
+  return prompt ?? lastSaid(messages) ?? textColumnOf(request, textColumn, "textColumn");
 }
 
 /**
@@ -51,6 +51,11 @@ export function soundOf(
   { audioColumn }: Pick<TransformersModelOptions, "audioColumn">,
 ): string {
   const { file, prompt, messages } = request;
-  const said = file ?? prompt ?? messages?.at(-1)?.content;
+  const said = file ?? prompt ?? lastSaid(messages);
   return said ?? textColumnOf(request, audioColumn, "audioColumn");
+}
+
+function lastSaid(messages: InferenceRequest["messages"]): string | undefined {
+  const last = messages?.at(-1);
+  return last && contentText(last.content);
 }
