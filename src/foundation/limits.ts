@@ -56,7 +56,7 @@ export const limits = Object.freeze({
   /** Largest job file. */
   maxJobFileBytes: 4 * 1024 * 1024,
   /** Words and signs of YAML in it; four pieces of white space count as one. */
-  maxJobLexemes: 400_000,
+  maxJobLexemes: 300_000,
   /** Objects and lists within one another in a job, … */
   maxJobDepth: 100,
   /** … values in it, the copies that YAML aliases make included, … */
