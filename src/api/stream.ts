@@ -10,7 +10,7 @@ import { assertStagesAskable, rowModelOpener } from "../run/execute/row-model.ts
 import { inputRows, type StreamedRow, streamRows } from "../run/execute/stream-rows.ts";
 import type { JobInput } from "../run/job/schema.ts";
 import { columnsOfFiles } from "../run/output/planned-columns.ts";
-import { findInput } from "../run/plan/create-plan.ts";
+import { findInput } from "../run/plan/scan-input.ts";
 import { backendContext } from "./backend-context.ts";
 import { jobOf, type RunOptions, surroundingsOf, tellingLogger } from "./run.ts";
 import { engineContext, runDependencies } from "./run-dependencies.ts";

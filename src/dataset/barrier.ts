@@ -2,7 +2,7 @@ import type { Storage } from "../data/storage/storage.ts";
 import { digestOf } from "../foundation/hashing.ts";
 import { limits } from "../foundation/limits.ts";
 import { seededRandom } from "../foundation/random.ts";
-import { drawSample } from "../run/plan/create-plan.ts";
+import { drawSample } from "../run/plan/scan-input.ts";
 import type { Barrier } from "./segment.ts";
 import { shuffled } from "./shuffle.ts";
 

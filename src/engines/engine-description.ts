@@ -80,10 +80,10 @@ export interface EngineDescription<Options> {
   /** Whether it turns rows into rows: its responses have `rows`. Default: it answers rows. */
   givesRows?: boolean;
   /**
-   * Rows of which a shard is to hold a multiple, so that batches of an exact size come out even.
+   * A task is to hold a multiple of so many rows, so that batches of an exact size come out even.
    * Default: any number.
    */
-  shardMultiple?(options: Options): number;
+  taskRowsMultiple?(options: Options): number;
   /**
    * How many neighbouring rows of a task are asked as one, in `InferenceRequest.rows`, and settled
    * as one. Default: each row by itself.

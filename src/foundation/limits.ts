@@ -51,8 +51,8 @@ export const limits = Object.freeze({
   maxColumnDepth: 32,
   /** Files that an input is cut into. */
   maxChunks: 100_000,
-  /** Rows of one shard when the planner chooses. */
-  maxShardRows: 50_000,
+  /** Rows of one task when the planner chooses. */
+  maxTaskRows: 50_000,
   /** Largest job file. */
   maxJobFileBytes: 4 * 1024 * 1024,
   /** Words and signs of YAML in it; four pieces of white space count as one. */

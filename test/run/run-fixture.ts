@@ -5,8 +5,8 @@ import { silentLogger } from "../../src/foundation/logger.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
 import { locateRun } from "../../src/run/directory/locate.ts";
 import { type JobInput, type JobSpec, jobSchema } from "../../src/run/job/schema.ts";
-import { type FoundInput, scanInput } from "../../src/run/plan/create-plan.ts";
 import { type Plan, type Task, TaskTable } from "../../src/run/plan/plan.ts";
+import { type FoundInput, scanInput } from "../../src/run/plan/scan-input.ts";
 import type { RunContext } from "../../src/run/run-context.ts";
 import { type VirtualClock, virtualClock } from "../../src/testing/virtual-clock.ts";
 

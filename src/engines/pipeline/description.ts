@@ -21,8 +21,8 @@ type Describe = (model: ModelOptions) => EngineDescription<ModelOptions>;
 const leastCommon = (a: number, b: number): number => (a * b) / greatestCommon(a, b);
 const greatestCommon = (a: number, b: number): number => (b === 0 ? a : greatestCommon(b, a % b));
 
-/** A shard that has to be larger comes out even with the largest batches alone. */
-const maxShardMultiple = 10_000;
+/** A task that has to be larger comes out even with the largest batches alone. */
+const maxTaskRowsMultiple = 10_000;
 
 /**
  * What is known of engine `pipeline` without opening it: what its stages and their models need.
@@ -40,7 +40,7 @@ export function pipelineDescription(describe: Describe): EngineDescription<Pipel
     takesRows: true,
     givesRows: true,
     usesAllCores: true,
-    shardMultiple,
+    taskRowsMultiple,
     rowsTogether: (options) => rowsTogether(options as PipelineModelOptions),
     notices: (options) => [...stageReplicas(options).notices, ...closureNotices(options)],
     readyTimeoutMs: ({ stages }) =>
@@ -87,12 +87,12 @@ function modelsOf({ stages }: PipelineOptions): ModelOptions[] {
   return stages.flatMap(({ model }) => (model === undefined ? [] : [model as ModelOptions]));
 }
 
-function shardMultiple({ stages }: PipelineOptions): number {
+function taskRowsMultiple({ stages }: PipelineOptions): number {
   const sizes = stages.flatMap((stage) =>
     givesAnyRows(stage) ? wholeBatchRows(stage) : (stage.batchSize ?? []),
   );
   const common = sizes.reduce(leastCommon, 1);
-  return common <= maxShardMultiple ? common : Math.max(...sizes);
+  return common <= maxTaskRowsMultiple ? common : Math.max(...sizes);
 }
 
 function closureNotices({ stages }: PipelineOptions): string[] {

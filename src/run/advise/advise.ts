@@ -171,7 +171,7 @@ function shardsOf(facts: AdviceFacts, workers: number): { shards: number; rowsPe
   const best = Math.sqrt(2 * overheadOf(facts) * horizon);
   const seconds = Math.min(best, maxAdvisedShardMs / 1000);
   const wanted = secondsPerRow === 0 ? share : Math.max(1, Math.round(seconds / secondsPerRow));
-  const most = Math.max(1, Math.min(wanted, share, limits.maxShardRows));
+  const most = Math.max(1, Math.min(wanted, share, limits.maxTaskRows));
   const rowsPerShard = Math.max(1, Math.ceil(share / Math.ceil(share / most)));
   return { shards: Math.max(1, Math.ceil(rows / rowsPerShard)), rowsPerShard };
 }

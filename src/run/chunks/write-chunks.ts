@@ -182,7 +182,7 @@ async function scanned(
   const slices: Slice[] = [];
   let rows = 0;
   const scan = scanSlices(files, {
-    rowsPerTask: limits.maxShardRows,
+    rowsPerTask: limits.maxTaskRows,
     atOwnBorders: true,
     maxLineBytes,
     sources: sources.map(() => ({ columns })),

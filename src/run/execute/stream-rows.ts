@@ -11,8 +11,8 @@ import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { promptSetOf } from "../plan/askable.ts";
-import { drawSample, findInput } from "../plan/create-plan.ts";
 import { readOptionsFor } from "../plan/plan.ts";
+import { drawSample, findInput } from "../plan/scan-input.ts";
 import { resultText, writtenNumbers } from "./row-job.ts";
 import { askUntilAccepted } from "./tries.ts";
 

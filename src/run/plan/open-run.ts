@@ -23,12 +23,12 @@ import { readSeals } from "../seal/seals.ts";
 import type { RunEvent } from "../status/events.ts";
 import { assertAskable } from "./askable.ts";
 import { reachOf } from "./asked-files.ts";
-import { assertSameInput, findInput, plannedOrder, scanInput, shardRows } from "./create-plan.ts";
 import { identifiedJob } from "./identified-job.ts";
 import { effectiveJob, type Plan, planBytes, standingPlan } from "./plan.ts";
 import { assertBegunSo, probeStore } from "./probe.ts";
 import { assertPromptsFit } from "./prompt-fit.ts";
 import { finishReplacement, replaceRun, standingOutputs } from "./replace-run.ts";
+import { assertSameInput, findInput, plannedOrder, scanInput, taskSize } from "./scan-input.ts";
 import { cameToNothing, holdsOutcomes, runDiffers } from "./standing-run.ts";
 
 export interface OpenRunOptions {
@@ -311,7 +311,7 @@ async function planRun(
   const { onEvent } = options;
   const scan = { storage, job, seed, workers, uniqueId, openFile, onEvent };
   const order = await plannedOrder(found, job, openFile);
-  const { rowsPerTask, longerTasks } = await shardRows(found, job, workers, order, openFile);
+  const { rowsPerTask, longerTasks } = await taskSize(found, job, workers, order, openFile);
   const { tasks, input } = await scanInput(found, scan, rowsPerTask, longerTasks);
   const columns = await plannedColumns(found.files, job, openFile);
   await probing;

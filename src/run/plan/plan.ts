@@ -113,7 +113,7 @@ export interface InputSummary {
   longerTasks?: LongerTasks;
   /** Rows of the largest task, where that has more: what cannot be cut lies in one. */
   largestTaskRows?: number;
-  /** Files that are compressed as a whole; each is one shard. */
+  /** Files that are compressed as a whole; each lies in one task. */
   compressedFiles?: number;
   /** Files of text whose lines are rows because of their ending, not because the job says so. */
   lineFiles?: number;

@@ -12,7 +12,6 @@ import { rowHashesPath } from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { reachOf } from "../plan/asked-files.ts";
-import { type FoundInput, findInput } from "../plan/create-plan.ts";
 import {
   allTasks,
   type Plan,
@@ -22,6 +21,7 @@ import {
   storeTasks,
   type Task,
 } from "../plan/plan.ts";
+import { type FoundInput, findInput } from "../plan/scan-input.ts";
 import type { Manifest } from "../seal/manifest.ts";
 import type { RunEvent } from "../status/events.ts";
 import { type FailedRow, failedRowsOf } from "./cut-rows.ts";

@@ -10,8 +10,8 @@ import { shownPath } from "../../foundation/shown-path.ts";
 import { RowHashes } from "../attempt/row-hashes.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { idFieldOf } from "../openai-batch/batch-lines.ts";
-import type { FoundInput } from "../plan/create-plan.ts";
 import { allTasks, type InputSummary, type Plan, readOptionsFor, type Task } from "../plan/plan.ts";
+import type { FoundInput } from "../plan/scan-input.ts";
 
 /** The input of a run as it lies now, beside its tasks as they were planned. */
 export interface Rescan {

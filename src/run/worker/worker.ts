@@ -37,7 +37,7 @@ interface OpenTask {
 
 /**
  * Obeys a coordinator: runs the tasks it is told over one engine, reports, and commits. Several
- * tasks are open at once, so that the engine never drains at a shard's end.
+ * tasks are open at once, so that the engine never drains at a task's end.
  */
 export class Worker {
   readonly #options: WorkerOptions;

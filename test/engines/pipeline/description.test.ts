@@ -25,7 +25,7 @@ describe("what is known of a pipeline", () => {
       const model = pipeline(
         sizes.map((batchSize) => ({ kind: "mapBatches", closure, batchSize })),
       );
-      return describeEngine(model).shardMultiple?.(model);
+      return describeEngine(model).taskRowsMultiple?.(model);
     };
     expect(multipleOf(32)).toBe(32);
     expect(multipleOf(4, 6)).toBe(12);

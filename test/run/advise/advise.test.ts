@@ -187,7 +187,7 @@ describe("advise", () => {
         for (const { workers, shards, rowsPerShard, seconds, shardSeconds, lostShare } of options) {
           expect(shards * rowsPerShard).toBeGreaterThanOrEqual(rows);
           expect((shards - 1) * rowsPerShard).toBeLessThan(rows);
-          expect(rowsPerShard).toBeLessThanOrEqual(limits.maxShardRows);
+          expect(rowsPerShard).toBeLessThanOrEqual(limits.maxTaskRows);
           const work = (rows * speed.secondsPerRow.estimated) / workers;
           expect(seconds.estimated).toBeGreaterThanOrEqual((startSeconds + work) * (1 - 1e-9));
           const longest = Math.max(maxAdvisedShardMs / 1000, 1.5 * speed.secondsPerRow.high);

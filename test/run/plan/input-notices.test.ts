@@ -1,9 +1,9 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
-import { scanInput } from "../../../src/run/plan/create-plan.ts";
 import { inputNotices } from "../../../src/run/plan/notices.ts";
 import type { Plan } from "../../../src/run/plan/plan.ts";
+import { scanInput } from "../../../src/run/plan/scan-input.ts";
 import { jobOf, plannedRun, rowsOf } from "../run-fixture.ts";
 
 /** What is said of files that have so many rows each, cut into tasks of 4. */

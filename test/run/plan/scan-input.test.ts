@@ -4,17 +4,17 @@ import { eachIndex, parseIndexSet } from "../../../src/foundation/index-set.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import { seededRandom } from "../../../src/foundation/random.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
+import type { Task } from "../../../src/run/plan/plan.ts";
 import {
   assertSameInput,
-  defaultShardRows,
+  defaultTaskRows,
   drawSample,
   onlyChosen,
   plannedOrder,
-  prefixShardRows,
+  prefixTaskRows,
   scanInput,
-  shardRows,
-} from "../../../src/run/plan/create-plan.ts";
-import type { Task } from "../../../src/run/plan/plan.ts";
+  taskSize,
+} from "../../../src/run/plan/scan-input.ts";
 import { errorOf, filesInMemory, foundIn, jobOf, plannedRun, rowsOf } from "../run-fixture.ts";
 
 describe("drawSample", () => {
@@ -72,16 +72,16 @@ describe("onlyChosen", () => {
   });
 });
 
-describe("defaultShardRows", () => {
+describe("defaultTaskRows", () => {
   it("makes sixteen shards a worker, within bounds", () => {
-    expect(defaultShardRows(16_000, 10)).toBe(100);
-    expect(defaultShardRows(3, 8)).toBe(4);
-    expect(defaultShardRows(10_000_000, 1)).toBe(limits.maxShardRows);
+    expect(defaultTaskRows(16_000, 10)).toBe(100);
+    expect(defaultTaskRows(3, 8)).toBe(4);
+    expect(defaultTaskRows(10_000_000, 1)).toBe(limits.maxTaskRows);
   });
 
   it("leaves no worker with a shard more than the others where a smaller shard avoids that", () => {
     // 58 shards of 7 would give two of four workers 105 rows.
-    expect(defaultShardRows(400, 4)).toBe(5);
+    expect(defaultTaskRows(400, 4)).toBe(5);
   });
 });
 
@@ -121,12 +121,12 @@ describe("a plan's tasks", () => {
   });
 });
 
-describe("shardRows", () => {
+describe("taskSize", () => {
   const sizeOf = (rows: number, shard: JobInput["shard"], changes: Partial<JobInput> = {}) => {
     const text = rowsOf(rows).join("\n");
     const found = foundIn({ "/in/rows.jsonl": text });
     const openFile = filesInMemory({ "/in/rows.jsonl": text });
-    return shardRows(found, jobOf({ shard, ...changes }), 2, "input", openFile);
+    return taskSize(found, jobOf({ shard, ...changes }), 2, "input", openFile);
   };
 
   it("makes as many shards as are counted, a row apart", async () => {
@@ -215,10 +215,10 @@ describe("plannedOrder", () => {
   });
 });
 
-describe("prefixShardRows", () => {
+describe("prefixTaskRows", () => {
   it("makes shards as large as they may be, one for each worker", () => {
-    expect(prefixShardRows(1_000_000, 2)).toBe(limits.maxShardRows);
-    expect(prefixShardRows(1000, 2)).toBe(500);
-    expect(prefixShardRows(0, 2)).toBe(4);
+    expect(prefixTaskRows(1_000_000, 2)).toBe(limits.maxTaskRows);
+    expect(prefixTaskRows(1000, 2)).toBe(500);
+    expect(prefixTaskRows(0, 2)).toBe(4);
   });
 });

@@ -17,17 +17,23 @@ import { idFieldOf } from "../openai-batch/batch-lines.ts";
 import type { RunEvent } from "../status/events.ts";
 import { promptSetOf } from "./askable.ts";
 import { assertInputsNamed, assertOpenedByEngine, reachOf } from "./asked-files.ts";
-import type { InputSummary, Plan, StoredTasks, Task } from "./plan.ts";
-import { readOptionsFor, storeTasks } from "./plan.ts";
+import {
+  type InputSummary,
+  type Plan,
+  readOptionsFor,
+  type StoredTasks,
+  storeTasks,
+  type Task,
+} from "./plan.ts";
 import { firstText, prefixOrderPays, type RowOrder } from "./prefix-order.ts";
 import { withoutRuns } from "./run-files.ts";
 
-export interface ScanOptions {
+export interface InputScan {
   storage: Storage;
   job: JobSpec;
   /** Seed of `--sample`. */
   seed: number;
-  /** Workers that the run will have; the default size of a shard follows from it. */
+  /** Workers that the run will have; the default size of a task follows from it. */
   workers: number;
   uniqueId: string;
   openFile: OpenFile;
@@ -79,11 +85,11 @@ function sourcesOf({ input, dataset }: JobSpec): InputSource[] {
 }
 
 /**
- * Rows a shard gets when the job does not say: enough shards to keep workers level at the end, and
+ * Rows a task gets when the job does not say: enough tasks to keep workers level at the end, and
  * of the sizes near that one the largest with which the busiest worker gets the fewest rows.
  */
-export function defaultShardRows(rows: number, workers: number): number {
-  const most = Math.max(4, Math.min(limits.maxShardRows, Math.ceil(rows / (workers * 16))));
+export function defaultTaskRows(rows: number, workers: number): number {
+  const most = Math.max(4, Math.min(limits.maxTaskRows, Math.ceil(rows / (workers * 16))));
   let best = most;
   for (let size = most; size >= Math.max(4, most / 2); size--) {
     if (busiestRows(rows, workers, size) < busiestRows(rows, workers, best)) best = size;
@@ -91,7 +97,7 @@ export function defaultShardRows(rows: number, workers: number): number {
   return best;
 }
 
-/** Rows of the worker that gets most, when shards of `size` go round. */
+/** Rows of the worker that gets most, when tasks of `size` go round. */
 function busiestRows(rows: number, workers: number, size: number): number {
   return Math.min(rows, Math.ceil(Math.ceil(rows / size) / workers) * size);
 }
@@ -99,7 +105,7 @@ function busiestRows(rows: number, workers: number, size: number): number {
 /** One streaming pass over the input: cuts it into tasks, and stores them. */
 export async function scanInput(
   found: FoundInput,
-  options: ScanOptions,
+  options: InputScan,
   rowsPerTask: number,
   longerTasks?: LongerTasks,
 ): Promise<{ tasks: StoredTasks; input: InputSummary }> {
@@ -148,35 +154,35 @@ async function* tapped<T>(values: AsyncIterable<T>, see: (value: T) => void): As
   }
 }
 
-/** The same for rows in prefix order: the larger a shard, the more of its prompts begin alike. */
-export function prefixShardRows(rows: number, workers: number): number {
-  return Math.max(4, Math.min(limits.maxShardRows, Math.ceil(rows / workers)));
+/** The same for rows in prefix order: the larger a task, the more of its prompts begin alike. */
+export function prefixTaskRows(rows: number, workers: number): number {
+  return Math.max(4, Math.min(limits.maxTaskRows, Math.ceil(rows / workers)));
 }
 
-/** Whether a shard may hold some rows more, as where a file has borders of its own. */
-function isShardSizeFree({ shard, model }: JobSpec): boolean {
+/** Whether a task may hold some rows more, as where a file has borders of its own. */
+function isTaskSizeFree({ shard, model }: JobSpec): boolean {
   if (shard.rows !== undefined || shard.count !== undefined) return false;
-  return (describeEngine(model).shardMultiple?.(model) ?? 1) === 1;
+  return (describeEngine(model).taskRowsMultiple?.(model) ?? 1) === 1;
 }
 
-/** Rows of the shards of a run. */
-export interface ShardSize {
+/** Rows of the tasks of a run. */
+export interface TaskSize {
   rowsPerTask: number;
   longerTasks?: LongerTasks;
 }
 
 /**
- * How many rows a shard gets, from the job or from a look at the files. As many shards as the job
+ * How many rows a task gets, from the job or from a look at the files. As many tasks as the job
  * counts are of one size, or a row (of a pipeline with batches: a batch) apart; none is empty.
  */
-export async function shardRows(
+export async function taskSize(
   found: FoundInput,
   job: JobSpec,
   workers: number,
   order: RowOrder,
   openFile: OpenFile,
-): Promise<ShardSize> {
-  const multiple = describeEngine(job.model).shardMultiple?.(job.model) ?? 1;
+): Promise<TaskSize> {
+  const multiple = describeEngine(job.model).taskRowsMultiple?.(job.model) ?? 1;
   const { rows, count } = job.shard;
   if (rows === undefined && count !== undefined) {
     const units = Math.ceil((await countRows(found, job, openFile)) / multiple);
@@ -186,8 +192,8 @@ export async function shardRows(
   return { rowsPerTask: Math.ceil(wanted / multiple) * multiple };
 }
 
-/** The size of `count` shards that hold `units` of so many rows together. */
-function countedSize(units: number, count: number, rowsOfUnit: number): ShardSize {
+/** The size of `count` tasks that hold `units` of so many rows together. */
+function countedSize(units: number, count: number, rowsOfUnit: number): TaskSize {
   const all = Math.max(1, units);
   const sizes = shares(all, Math.min(all, count));
   const [most, least] = [sizes[0]!, sizes.at(-1)!];
@@ -204,7 +210,7 @@ async function defaultRows(
 ): Promise<number> {
   const { workers, order, openFile } = by;
   const estimated = Math.min(await estimateRows(found.files, openFile), job.limit ?? Infinity);
-  const sizeFor = order === "prefix" ? prefixShardRows : defaultShardRows;
+  const sizeFor = order === "prefix" ? prefixTaskRows : defaultTaskRows;
   return sizeFor(estimated, workers);
 }
 
@@ -213,7 +219,7 @@ async function countRows({ files }: FoundInput, job: JobSpec, openFile: OpenFile
   const { limit } = job;
   const cut = {
     ...readOptionsFor(job),
-    rowsPerTask: limits.maxShardRows,
+    rowsPerTask: limits.maxTaskRows,
     ...(limit !== undefined && { limit }),
     openFile,
   };
@@ -251,8 +257,8 @@ export async function plannedOrder(
 
 async function* scanTasks(
   found: FoundInput,
-  { job, openFile, onEvent }: ScanOptions,
-  size: ShardSize,
+  { job, openFile, onEvent }: InputScan,
+  size: TaskSize,
 ): AsyncGenerator<Task> {
   const ids = job.input.map(idFieldOf);
   const idOf = new Map(found.files.map(({ path, source }) => [path, ids[source]]));
@@ -260,7 +266,7 @@ async function* scanTasks(
   const scan = scanSlices(found.files, {
     ...readOptionsFor(job),
     ...size,
-    atOwnBorders: isShardSizeFree(job),
+    atOwnBorders: isTaskSizeFree(job),
     ...(job.limit === undefined ? {} : { limit: job.limit }),
     openFile,
     onProgress: (rows, bytes) =>
@@ -307,7 +313,7 @@ const sizeOf = (files: number, bytes: number) =>
 export async function assertSameInput(
   { input: planned, tasks: plannedTasks }: Pick<Plan, "input" | "tasks">,
   found: FoundInput,
-  options: ScanOptions,
+  options: InputScan,
 ): Promise<void> {
   if (found.digest !== planned.digest) {
     throw new SluiceError(
