@@ -216,7 +216,7 @@ export class TaskAttempt {
   ): AsyncGenerator<InputRow[]> {
     const { openFile, plan } = this.#context;
     const { slices, firstRow } = this.task;
-    const options = readOptionsOf(plan);
+    const options = readOptionsOf(plan.job);
     let rest = most;
     for await (const rows of readRows(slices, firstRow, openFile, options)) {
       const open = rows.filter(({ index }) => this.#outcomes.isOpen(index) && isWanted(index));

@@ -152,7 +152,7 @@ export class PartWriter {
     const { slices, firstRow, rows: planned } = this.#task;
     const { storage, plan, openFile } = this.#context;
     const options = {
-      ...readOptionsOf(plan),
+      ...readOptionsOf(plan.job),
       parse: outcomes.failures > 0 || this.#lines.needValues,
     };
     // Opened though nothing may be left to join: it is gone where others sealed the run meanwhile
@@ -205,7 +205,7 @@ export class PartWriter {
     const hashes = this.#rowHashes ?? new RowHashes();
     if (!this.#rowHashes) {
       const { slices, firstRow } = this.#task;
-      for await (const rows of readRows(slices, firstRow, openFile, readOptionsOf(plan))) {
+      for await (const rows of readRows(slices, firstRow, openFile, readOptionsOf(plan.job))) {
         for (const row of rows) hashes.add(row);
       }
     }

@@ -11,7 +11,7 @@ import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { promptSetOf } from "../plan/askable.ts";
-import { readOptionsFor } from "../plan/plan.ts";
+import { readOptionsOf } from "../plan/plan.ts";
 import { drawSample, findInput } from "../plan/scan-input.ts";
 import { resultText, writtenNumbers } from "./row-job.ts";
 import { askUntilAccepted } from "./tries.ts";
@@ -57,7 +57,7 @@ export async function* inputRows(
 ): AsyncGenerator<InputRow[]> {
   const { files, openFile } = await findInput(job, inputs);
   const { limit, sample } = job;
-  const reading = readOptionsFor(job);
+  const reading = readOptionsOf(job);
   const cut = {
     ...reading,
     rowsPerTask: limits.maxReadAheadRows,

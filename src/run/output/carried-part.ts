@@ -87,7 +87,7 @@ async function* stretchesOf(
   { task, rowsWithoutLine }: WrittenPart,
   { columns }: Encoding,
 ): AsyncGenerator<Stretch> {
-  const { sources = [] } = readOptionsOf(plan);
+  const { sources = [] } = readOptionsOf(plan.job);
   const files = task.slices.map(({ file, etag, end }) => ({ path: file, etag, end }));
   let first = task.firstRow;
   let number = 0;

@@ -24,7 +24,7 @@ import type { RunEvent } from "../status/events.ts";
 import { assertAskable } from "./askable.ts";
 import { reachOf } from "./asked-files.ts";
 import { identifiedJob } from "./identified-job.ts";
-import { effectiveJob, type Plan, planBytes, standingPlan } from "./plan.ts";
+import { assertPlanFits, effectiveJob, type Plan, standingPlan } from "./plan.ts";
 import { assertBegunSo, probeStore } from "./probe.ts";
 import { assertPromptsFit } from "./prompt-fit.ts";
 import { finishReplacement, replaceRun, standingOutputs } from "./replace-run.ts";
@@ -332,7 +332,7 @@ async function planRun(
     ...(outputs && { outputs }),
     ...(errorFile === null ? {} : { errorFile }),
   };
-  planBytes(plan);
+  assertPlanFits(plan);
   await assertReplaces?.();
   const { won, record } = await createOnce(storage, planPath, plan, digestOf);
   return { plan: record, isOurs: won };

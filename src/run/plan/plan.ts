@@ -7,7 +7,7 @@ import { sha256Hex, sha256Stream } from "../../foundation/hashing.ts";
 import { limits } from "../../foundation/limits.ts";
 import { type Generation, partWidth, planPathOf, tasksPathOf } from "../directory/layout.ts";
 import { linesOf } from "../directory/lines.ts";
-import { readJson } from "../directory/records.ts";
+import { readJson, recordBytes } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";
 import type { RequestCounts } from "../status/request-counts.ts";
 import type { RowOrder } from "./prefix-order.ts";
@@ -241,25 +241,15 @@ export function partDigits({ whole, tasks }: Pick<Plan, "whole" | "tasks">): num
   return whole?.partDigits ?? partWidth(tasks.count);
 }
 
-/** The plan as bytes. */
-export function planBytes(plan: Plan): Buffer {
-  const bytes = Buffer.from(`${JSON.stringify(plan, null, 2)}\n`);
-  if (bytes.length > limits.maxPlanBytes) {
-    throw new SluiceError(
-      "PLAN_TOO_LARGE",
-      `${bytes.length} bytes, ${limits.maxPlanBytes} allowed`,
-    );
-  }
-  return bytes;
-}
-
-/** How the rows of a plan's tasks are read. */
-export function readOptionsOf(plan: Plan): ReadOptions {
-  return readOptionsFor(plan.job);
+/** @throws SluiceError `PLAN_TOO_LARGE`. */
+export function assertPlanFits(plan: Plan): void {
+  const { length } = recordBytes(plan);
+  if (length <= limits.maxPlanBytes) return;
+  throw new SluiceError("PLAN_TOO_LARGE", `${length} bytes, ${limits.maxPlanBytes} allowed`);
 }
 
 /** How the rows of a job's input are read. */
-export function readOptionsFor({ input }: JobSpec): ReadOptions {
+export function readOptionsOf({ input }: JobSpec): ReadOptions {
   return { maxLineBytes: Math.max(...input.map((source) => source.maxLineBytes)), sources: input };
 }
 

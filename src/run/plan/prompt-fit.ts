@@ -10,7 +10,7 @@ import { firstStagePrompts } from "../execute/row-model.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { isBatchInput } from "../openai-batch/batch-lines.ts";
 import { promptSetOf } from "./askable.ts";
-import { readOptionsFor } from "./plan.ts";
+import { readOptionsOf } from "./plan.ts";
 
 /** Rows that a prompt is tried on first. */
 const fewRowsLookedAt = 8;
@@ -60,7 +60,7 @@ async function* firstOf(
   job: JobSpec,
   openFile: OpenFile,
 ): AsyncGenerator<InputRow> {
-  const reading = { ...readOptionsFor(job), parse: true };
+  const reading = { ...readOptionsOf(job), parse: true };
   let seen = 0;
   for (const most of [fewRowsLookedAt, limits.maxRowsLookedAt]) {
     const limit = Math.min(most, job.limit ?? Number.POSITIVE_INFINITY);

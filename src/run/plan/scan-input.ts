@@ -20,7 +20,7 @@ import { assertInputsNamed, assertOpenedByEngine, reachOf } from "./asked-files.
 import {
   type InputSummary,
   type Plan,
-  readOptionsFor,
+  readOptionsOf,
   type StoredTasks,
   storeTasks,
   type Task,
@@ -218,7 +218,7 @@ async function defaultRows(
 async function countRows({ files }: FoundInput, job: JobSpec, openFile: OpenFile): Promise<number> {
   const { limit } = job;
   const cut = {
-    ...readOptionsFor(job),
+    ...readOptionsOf(job),
     rowsPerTask: limits.maxTaskRows,
     ...(limit !== undefined && { limit }),
     openFile,
@@ -242,7 +242,7 @@ export async function plannedOrder(
 ): Promise<RowOrder> {
   if (job.order !== "auto") return job.order;
   if (!describeEngine(job.model).keepsPrefixes) return "input";
-  const reading = readOptionsFor(job);
+  const reading = readOptionsOf(job);
   const promptSet = promptSetOf(job, 0);
   const texts: string[] = [];
   const limit = Math.min(orderSampleRows, job.limit ?? Infinity);
@@ -264,7 +264,7 @@ async function* scanTasks(
   const idOf = new Map(found.files.map(({ path, source }) => [path, ids[source]]));
   let task = 0;
   const scan = scanSlices(found.files, {
-    ...readOptionsFor(job),
+    ...readOptionsOf(job),
     ...size,
     atOwnBorders: isTaskSizeFree(job),
     ...(job.limit === undefined ? {} : { limit: job.limit }),

@@ -64,7 +64,7 @@ async function startOf(
   const { slices, firstRow, only } = await table.task(task);
   const wanted = only === undefined ? undefined : new Set(eachIndex(parseIndexSet(only)));
   const found: SampledRow[] = [];
-  const options = readOptionsOf(plan);
+  const options = readOptionsOf(plan.job);
   for await (const rows of readRows(slices, firstRow, openFile, options)) {
     for (const row of rows) {
       if (found.length >= count) return found;

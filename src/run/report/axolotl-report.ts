@@ -92,7 +92,7 @@ async function* reportedPrompts(context: RunContext): AsyncGenerator<ReportedPro
 
 async function* plannedRows(context: RunContext, plan: Plan): AsyncGenerator<InputRow> {
   const table = new TaskTable(context.storage, plan);
-  const options = readOptionsOf(plan);
+  const options = readOptionsOf(plan.job);
   try {
     for await (const { slices, firstRow, only } of table.all()) {
       const wanted = only === undefined ? undefined : new Set(eachIndex(parseIndexSet(only)));

@@ -17,7 +17,7 @@ import {
   type Plan,
   type PlannedFile,
   partDigits,
-  readOptionsFor,
+  readOptionsOf,
   storeTasks,
   type Task,
 } from "../plan/plan.ts";
@@ -206,7 +206,7 @@ async function placesIn(
   const places = new Map<number, Slice>();
   const others: Slice[] = [];
   const { open: openFile } = dependencies.inputs;
-  const options = { ...readOptionsFor(job), openFile };
+  const options = { ...readOptionsOf(job), openFile };
   let waiting: Slice[] = [];
   const settle = async () => {
     let at = 0;

@@ -13,9 +13,9 @@ import { storedJob } from "../job/worker-variables.ts";
 import { assertAskable } from "../plan/askable.ts";
 import { identifiedJob } from "../plan/identified-job.ts";
 import {
+  assertPlanFits,
   effectiveJob,
   type Plan,
-  planBytes,
   readPlan,
   type StoredTasks,
   standingPlan,
@@ -176,7 +176,7 @@ export async function planRetry(
     rows: tasks.rows,
     ...facts,
   };
-  planBytes(plan);
+  assertPlanFits(plan);
   const { record } = await createOnce(storage, planPathOf(generation), plan, digestOf);
   const differing = differences(record, request);
   if (differing.length > 0) throw unfinished(storage, record, differing);

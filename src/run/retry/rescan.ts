@@ -10,7 +10,7 @@ import { shownPath } from "../../foundation/shown-path.ts";
 import { RowHashes } from "../attempt/row-hashes.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { idFieldOf } from "../openai-batch/batch-lines.ts";
-import { allTasks, type InputSummary, type Plan, readOptionsFor, type Task } from "../plan/plan.ts";
+import { allTasks, type InputSummary, type Plan, readOptionsOf, type Task } from "../plan/plan.ts";
 import type { FoundInput } from "../plan/scan-input.ts";
 
 /** The input of a run as it lies now, beside its tasks as they were planned. */
@@ -102,7 +102,7 @@ async function slicesNow(
   if (known + rest === 0) return [];
   const { rowsPerTask } = planned;
   const limit = known + rest;
-  const options = { ...readOptionsFor(job), rowsPerTask, openFile };
+  const options = { ...readOptionsOf(job), rowsPerTask, openFile };
   const id = before[0]?.id ?? idFieldOf(job.input[file.source]!);
   const slices: Slice[] = [];
   let rows = 0;
@@ -237,7 +237,7 @@ export async function rowHashesOf(
   { job, openFile }: Pick<Rescanning, "job" | "openFile">,
 ): Promise<Buffer> {
   const hashes = new RowHashes();
-  for await (const rows of readRows(slices, firstRow, openFile, readOptionsFor(job))) {
+  for await (const rows of readRows(slices, firstRow, openFile, readOptionsOf(job))) {
     for (const row of rows) hashes.add(row);
   }
   return hashes.toBytes();
