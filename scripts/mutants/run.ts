@@ -52,14 +52,14 @@ export const runMutations: readonly Mutation[] = [
   },
   {
     what: "answers from the cache are billed",
-    file: "src/run/attempt/replay.ts",
+    file: "src/run/attempt/tally.ts",
     text: "if (request.reused) continue;",
     replacement: "",
     tests: ["test/run/attempt/replay.test.ts", "test/run/bill/bill.test.ts"],
   },
   {
     what: "cached tokens are not counted",
-    file: "src/run/attempt/replay.ts",
+    file: "src/run/attempt/tally.ts",
     text: "usage.cachedTokens += request.cachedTokens ?? 0;",
     replacement: "",
     tests: ["test/run/attempt/replay.test.ts", "test/run/bill/bill.test.ts"],

@@ -1,5 +1,5 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import { addUsage, type Usage } from "../../foundation/inference.ts";
+import { addUsage } from "../../foundation/inference.ts";
 import { attemptPaths, repeatedTaskPath, taskAttemptsPrefix } from "../directory/layout.ts";
 import { createOnce } from "../directory/records.ts";
 import type { Task } from "../plan/plan.ts";
@@ -10,7 +10,6 @@ import {
   isCut,
   isSettled,
   type JournalLine,
-  type RequestRecord,
   type RequestReply,
   requestRecord,
   rowsOfLine,
@@ -18,6 +17,7 @@ import {
 } from "./journal-line.ts";
 import type { OutcomeTable } from "./outcomes.ts";
 import { type EarlierEnds, type SuspectedRows, SuspectSearch } from "./suspects.ts";
+import { addPaidTokens, addReused } from "./tally.ts";
 
 /** What was answered of a row that has more to ask, by number of the request. */
 export type RowReplies = ReadonlyMap<number, RequestReply>;
@@ -66,7 +66,7 @@ export async function replayJournals(
         counts.requests.planned += line.requests.length;
         counts.requests.answered += line.requests.length;
         addReused(counts, line.requests);
-        addRequests(usage, line.requests);
+        addPaidTokens(usage, line.requests);
       } else if (line.outcome === "partly-answered" && outcomes.isOpen(line.index)) {
         noteReply(replies, line);
       } else if (line.outcome === "invalid") {
@@ -170,24 +170,7 @@ function condemn(
     counts.requests.planned += planned;
     counts.requests.answered += requests.length;
     addReused(counts, requests);
-    addRequests(counts.usage, requests);
+    addPaidTokens(counts.usage, requests);
     counts.errors = addErrors(counts.errors, { [code]: { count: 1, message } });
-  }
-}
-
-/** Counts the journaled requests that were answered before. */
-export function addReused(counts: AttemptCounts, requests: readonly RequestRecord[]): void {
-  for (const { reused } of requests) {
-    if (reused) counts.requests.reused = (counts.requests.reused ?? 0) + 1;
-  }
-}
-
-/** Adds the tokens of journaled requests to `usage`, as far as they were paid for. */
-export function addRequests(usage: Usage, requests: readonly RequestRecord[]): void {
-  for (const request of requests) {
-    if (request.reused) continue;
-    usage.promptTokens += request.promptTokens;
-    usage.cachedTokens += request.cachedTokens ?? 0;
-    for (const tokens of request.tokens) usage.completionTokens += tokens;
   }
 }

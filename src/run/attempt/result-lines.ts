@@ -102,7 +102,7 @@ export class ResultLines {
       ...(row.dataset === undefined ? {} : { dataset: row.dataset }),
       ...line.error,
       attempts: line.attempts,
-      ...requestsOf(line),
+      ...requestCountsOf(line),
       ...(line.partial === undefined ? {} : { partial: line.partial }),
       ...(line.lastAnswer === undefined ? {} : { lastAnswer: line.lastAnswer }),
     };
@@ -139,7 +139,7 @@ export class ResultLines {
   }
 }
 
-function requestsOf({
+function requestCountsOf({
   planned = 1,
   requests,
 }: Extract<JournalLine, { outcome: "failed" }>): Pick<DeadLetter, "requests"> {

@@ -8,7 +8,6 @@ import {
   type PreparedCounts,
 } from "./commit.ts";
 import type { RequestRecord } from "./journal-line.ts";
-import { addRequests, addReused } from "./replay.ts";
 
 /** Counts what an attempt does, on top of what it took over from earlier ones. */
 export class AttemptTally {
@@ -68,6 +67,23 @@ export class AttemptTally {
 
   #paid(requests: readonly RequestRecord[]): void {
     addReused(this.counts, requests);
-    addRequests(this.counts.usage, requests);
+    addPaidTokens(this.counts.usage, requests);
+  }
+}
+
+/** Counts the journaled requests that were answered before. */
+export function addReused(counts: AttemptCounts, requests: readonly RequestRecord[]): void {
+  for (const { reused } of requests) {
+    if (reused) counts.requests.reused = (counts.requests.reused ?? 0) + 1;
+  }
+}
+
+/** Adds the tokens of journaled requests to `usage`, as far as they were paid for. */
+export function addPaidTokens(usage: Usage, requests: readonly RequestRecord[]): void {
+  for (const request of requests) {
+    if (request.reused) continue;
+    usage.promptTokens += request.promptTokens;
+    usage.cachedTokens += request.cachedTokens ?? 0;
+    for (const tokens of request.tokens) usage.completionTokens += tokens;
   }
 }

@@ -11,7 +11,7 @@ import {
   requestRecord,
   rowsOfLine,
 } from "../attempt/journal-line.ts";
-import { addRequests } from "../attempt/replay.ts";
+import { addPaidTokens } from "../attempt/tally.ts";
 import { attemptPaths, generationAttemptsPrefix, taskAttemptsPrefix } from "../directory/layout.ts";
 import type { RunContext } from "../run-context.ts";
 import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "./costs.ts";
@@ -132,7 +132,7 @@ export async function journaledAnswers(
 /** What requests cost that were not answered from what was answered before. */
 function paidFor(requests: readonly RequestRecord[]): PaidAnswers {
   const usage: Usage = { ...noUsage };
-  addRequests(usage, requests);
+  addPaidTokens(usage, requests);
   return { answers: requests.filter(({ reused }) => !reused).length, ...usage };
 }
 

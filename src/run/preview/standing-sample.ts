@@ -1,6 +1,6 @@
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import { isSettled, rowsOfLine } from "../attempt/journal-line.ts";
-import { addRequests } from "../attempt/replay.ts";
+import { addPaidTokens } from "../attempt/tally.ts";
 import { type JournaledRun, journaledAttempts, journaledLines } from "../bill/journaled.ts";
 import { leadTimes } from "../coordinate/coordinator.ts";
 import { committedTasks, readCommits } from "../seal/commits.ts";
@@ -61,7 +61,7 @@ async function rowCosts(
     const cost = costs.get(line.index) ?? { task, usage: { ...noUsage }, seconds: 0 };
     if (isSettled(line) || line.outcome === "failed") {
       done.add(line.index);
-      addRequests(cost.usage, line.requests);
+      addPaidTokens(cost.usage, line.requests);
       for (const { seconds, reused } of line.requests) cost.seconds += reused ? 0 : seconds;
     } else if (line.outcome === "invalid") {
       cost.usage = addUsage(cost.usage, line.usage);

@@ -1,7 +1,7 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import { isCut, type JournalLine, rowsOfLine } from "../attempt/journal-line.ts";
-import { addRequests } from "../attempt/replay.ts";
+import { addPaidTokens } from "../attempt/tally.ts";
 import { journaledAttempts } from "../bill/journaled.ts";
 import { GrowingLines } from "../directory/growing-lines.ts";
 import { attemptPaths } from "../directory/layout.ts";
@@ -71,7 +71,7 @@ function note(seen: SeenJournal, line: string): void {
   if (!paid.test(line)) return;
   const parsed = JSON.parse(line) as JournalLine;
   if (parsed.outcome === "invalid") seen.usage = addUsage(seen.usage, parsed.usage);
-  else if ("requests" in parsed) addRequests(seen.usage, parsed.requests);
+  else if ("requests" in parsed) addPaidTokens(seen.usage, parsed.requests);
   if (parsed.outcome === "answered" || parsed.outcome === "filtered") {
     seen.rows += rowsOfLine(parsed).length;
     seen.responses += parsed.requests.length;
