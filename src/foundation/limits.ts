@@ -142,7 +142,7 @@ export const limits = Object.freeze({
   /** Objects and arrays within one another, in an answer that may be any JSON object. */
   maxFreeAnswerDepth: 8,
   /** Tries of one request, the first included. */
-  maxAttempts: 3,
+  maxRequestAttempts: 3,
   /** First and longest wait between two tries of a request. */
   retryBaseMs: 500,
   retryMaxMs: 60_000,

@@ -13,6 +13,10 @@ export interface RunContext {
   outside: Storage;
   /** Any other place that results go to. */
   openStorage(location: string): Storage;
+  /**
+   * The plan; its job is the one that is carried out now, where somebody works on the run:
+   * time-outs and limits may differ from those that `plan.json` has.
+   */
   plan: Plan;
   /** Opens an input file by the path that the plan has. */
   openFile: OpenFile;

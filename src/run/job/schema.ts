@@ -333,7 +333,7 @@ const plainJob = z.strictObject({
       .strictObject({
         maxAttempts: count
           .max(100)
-          .default(limits.maxAttempts)
+          .default(limits.maxRequestAttempts)
           .describe("Tries of one request, the first included"),
       })
       .prefault({}),
