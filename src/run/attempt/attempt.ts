@@ -277,7 +277,7 @@ export class TaskAttempt {
   ): void {
     const head = answeredHead(index, requests, results, others.map(indexOf));
     const place = this.#journal.appendAnswer(head, answerJson);
-    if (!this.#outcomes.settle(index, "answered", place)) throw twice(index);
+    if (!this.#outcomes.settle(index, "answered", place)) throw settledTwice(index);
     if (row && this.#part.isNext(index)) {
       this.#part.answered(row, this.#journal.wholeLines ? `${head}${answerJson}}` : answerJson);
     }
@@ -309,7 +309,7 @@ export class TaskAttempt {
     requests: readonly RequestRecord[],
     row: InputRow | undefined,
   ): void {
-    if (!this.#outcomes.settle(index, "filtered", place)) throw twice(index);
+    if (!this.#outcomes.settle(index, "filtered", place)) throw settledTwice(index);
     if (row && this.#part.isNext(index)) this.#part.filtered(row);
     this.#asked.delete(index);
     this.#tally.filtered(requests);
@@ -328,7 +328,7 @@ export class TaskAttempt {
       ...(partial === undefined ? {} : { partial }),
       ...(lastAnswer === undefined ? {} : { lastAnswer }),
     };
-    if (!this.#outcomes.settle(index, "failed", this.#journal.append(line))) throw twice(index);
+    if (!this.#outcomes.settle(index, "failed", this.#journal.append(line))) throw settledTwice(index);
     if (row && this.#part.isNext(index)) this.#part.failed(row, line);
     this.#asked.delete(index);
     this.#tally.failed(error, failure.requests, failure.planned);
@@ -477,6 +477,6 @@ function wholeGroups(
   return whole;
 }
 
-function twice(index: number): SluiceError {
+function settledTwice(index: number): SluiceError {
   return new SluiceError("ROWS_UNBALANCED", `row ${index} ended twice`);
 }

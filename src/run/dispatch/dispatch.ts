@@ -346,7 +346,7 @@ export class Dispatcher {
     });
     if (!isExpected && !isReady && ++this.#failedStarts >= limits.maxEngineStarts) {
       this.#stop(
-        new SluiceError("ENGINE_START_FAILED", `the worker leaves at its start: ${reason}`),
+        new SluiceError("ENGINE_START_FAILED", `the worker exited during startup: ${reason}`),
       );
     }
     // Deaths on account of one task's row lead somewhere for the others as well.

@@ -51,6 +51,8 @@ export class Executor {
   #isStopping = false;
   #isPumping = false;
   #isWriting = false;
+  /** Set by `stop`, to hear when nothing is with the engine. */
+  #onIdle: (() => void) | undefined;
 
   constructor(options: ExecutorOptions) {
     this.#options = options;
@@ -115,8 +117,6 @@ export class Executor {
     });
     for (const source of this.#open.values()) await source.close();
   }
-
-  #onIdle: (() => void) | undefined;
 
   #settleIdle(): void {
     if (this.#inFlight === 0) this.#onIdle?.();

@@ -73,8 +73,8 @@ export async function openOrPlan(
     let storage = runStorage(dependencies.openStorage(location.directory));
     let plan = await atOutput(wanted, storage, () => readJson<Plan>(storage, planPath));
     const replaces = plan && (await isReplaced(wanted, plan, dependencies, options, storage));
-    if (!plan || replaces) await options.beforePlan?.(wanted);
     if (!plan || replaces) {
+      await options.beforePlan?.(wanted);
       const place: Place = { location, storage, standing: plan };
       const planned = await atOutput(wanted, storage, () =>
         planInPlace(wanted, place, dependencies, options),
@@ -90,8 +90,8 @@ export async function openOrPlan(
     }
     await finishReplacement(dependencies, location, storage);
     const effective = effectiveJob(plan, wanted);
-    const whole = { ...plan, job: effective };
-    const context = runContext(location, whole, dependencies, worker, storage);
+    const present = { ...plan, job: effective };
+    const context = runContext(location, present, dependencies, worker, storage);
     return { context, location, job: effective };
   }
 }

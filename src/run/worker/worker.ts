@@ -299,18 +299,18 @@ export class Worker {
     return told;
   }
 
-  #stages(): { stages?: readonly StageState[] } {
-    const { stages } = this.#options.engine;
-    return stages ? { stages } : {};
-  }
-
-  /** The same of what the engine chose. */
+  /** What the engine chose, where that is not what the coordinator was told last. */
   #changedChoices(): { choices?: Record<string, Json> } {
     const choices = { ...this.#options.engine.choices };
     const text = JSON.stringify(choices);
     if (text === this.#toldChoices) return {};
     this.#toldChoices = text;
     return { choices };
+  }
+
+  #stages(): { stages?: readonly StageState[] } {
+    const { stages } = this.#options.engine;
+    return stages ? { stages } : {};
   }
 
   #send(message: FromWorker): void {
