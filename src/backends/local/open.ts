@@ -6,9 +6,9 @@ import { lazily } from "../../foundation/lazily.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Backend } from "../../run/dispatch/backend.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
+import type { ServeOptions } from "../../run/worker/serve.ts";
 import type { BackendContext, OpenBackend } from "../context.ts";
 import { engineSteps } from "./engine-steps.ts";
-import type { InsideWorkerContext } from "./inside-worker.ts";
 import type { LocalBackendOptions, Machine } from "./local.ts";
 import { WorkerStarter } from "./worker-starter.ts";
 
@@ -37,10 +37,15 @@ export function openLocal(context: BackendContext): OpenBackend {
   };
 }
 
-/** One worker in this process, for jobs with functions of this program. */
+/**
+ * One worker in this process, for jobs with functions of this program.
+ *
+ * @param contextOf what the worker works with: its engine has the functions, which no other process
+ *   can have.
+ */
 export function openInside(
   context: BackendContext,
-  contextOf: (job: JobSpec) => InsideWorkerContext,
+  contextOf: (job: JobSpec) => Pick<ServeOptions, "dependencies" | "engineContext">,
 ): OpenBackend {
   const { groupsFor } = openWorkers(context);
   const backend = pool(context, {
@@ -50,8 +55,11 @@ export function openInside(
       return { groups: [], notices: groups.length === 0 ? notices : [] };
     },
     async startWorker(location, job, generation) {
-      const { startInsideWorker } = await import("./inside-worker.ts");
-      return startInsideWorker(location, generation, contextOf(job));
+      const [{ workerInside }, { locateRun }] = await Promise.all([
+        import("../../run/worker/serve.ts"),
+        import("../../run/directory/locate.ts"),
+      ]);
+      return workerInside({ location: locateRun(location), generation, ...contextOf(job) });
     },
   });
   return {

@@ -328,7 +328,8 @@ export class TaskAttempt {
       ...(partial === undefined ? {} : { partial }),
       ...(lastAnswer === undefined ? {} : { lastAnswer }),
     };
-    if (!this.#outcomes.settle(index, "failed", this.#journal.append(line))) throw settledTwice(index);
+    if (!this.#outcomes.settle(index, "failed", this.#journal.append(line)))
+      throw settledTwice(index);
     if (row && this.#part.isNext(index)) this.#part.failed(row, line);
     this.#asked.delete(index);
     this.#tally.failed(error, failure.requests, failure.planned);

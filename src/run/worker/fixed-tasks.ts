@@ -1,5 +1,4 @@
 import type { Storage } from "../../data/storage/storage.ts";
-import { channelPair } from "../../foundation/channel.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
@@ -20,8 +19,7 @@ import { committedTasks } from "../seal/commits.ts";
 import { sealIfComplete } from "../seal/seal-as-leader.ts";
 import { EventStream } from "../status/event-stream.ts";
 import type { RunEvent } from "../status/events.ts";
-import type { FromWorker, ToWorker } from "./protocol.ts";
-import { type ServeOptions, serveWorker } from "./serve.ts";
+import { type ServeOptions, workerInside } from "./serve.ts";
 
 /** Between two looks of a static worker at the failed rows of the others, at least. */
 const budgetLookIntervalMs = 10_000;
@@ -125,7 +123,7 @@ async function dispatch(
 ): Promise<DispatchEnd> {
   const { location, dependencies } = serving;
   const { clock, random } = dependencies;
-  const { onEvent, logger, signal, startWorker = async () => inThisProcess(serving) } = options;
+  const { onEvent, logger, signal, startWorker = async () => workerInside(serving) } = options;
   const maxFailedRows = failedRowsAllowed(plan.job, plan);
   const failedRows = new FailedRows(storage, plan, (it) => budget?.note(it.task, it.usage));
   const looksElsewhere = maxFailedRows !== undefined || budget !== undefined;
@@ -217,11 +215,4 @@ function* tasksOf(options: FixedTasks, plan: Plan): Generator<number> {
   const { index, takers } = parseShare(options.share ?? "");
   const share = shareOf(plan.tasks.count, index, takers);
   if (share) yield* eachIndex([share]);
-}
-
-/** A worker inside this process, at the end of a channel, as the dispatcher expects one. */
-function inThisProcess(serving: Omit<ServeOptions, "channel">): WorkerHandle {
-  const [near, far] = channelPair<ToWorker, FromWorker>();
-  const ended = serveWorker({ ...serving, channel: far }).then(() => "it left");
-  return { channel: near, kill: () => near.close(), ended };
 }

@@ -2,7 +2,7 @@ import { assignedDevices } from "../../engines/devices.ts";
 import type { Engine, EngineContext } from "../../engines/engine.ts";
 import { openEngine } from "../../engines/registry.ts";
 import { redactor } from "../../engines/secrets.ts";
-import type { Channel } from "../../foundation/channel.ts";
+import { type Channel, channelPair } from "../../foundation/channel.ts";
 import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { limits } from "../../foundation/limits.ts";
@@ -14,6 +14,7 @@ import { workerPath } from "../directory/layout.ts";
 import type { RunLocation } from "../directory/locate.ts";
 import { recordBytes } from "../directory/records.ts";
 import { runStorage } from "../directory/run-storage.ts";
+import type { WorkerHandle } from "../dispatch/dispatch.ts";
 import { redacting, withoutSecrets } from "../execute/redacting-engine.ts";
 import { areStagesRepeatable, rowModelOpener } from "../execute/row-model.ts";
 import { differingAnswers } from "../job/kinds.ts";
@@ -84,6 +85,16 @@ export async function serveWorker(options: ServeOptions): Promise<SluiceError | 
     channel.close();
     return error;
   }
+}
+
+/**
+ * A worker in this process, at the end of a channel. It talks to its coordinator as any other does;
+ * what it lacks is a death of its own.
+ */
+export function workerInside(serving: Omit<ServeOptions, "channel">): WorkerHandle {
+  const [near, far] = channelPair<ToWorker, FromWorker>();
+  const ended = serveWorker({ ...serving, channel: far }).then(() => "it left");
+  return { channel: near, kill: () => near.close(), ended };
 }
 
 async function openedEngine(
