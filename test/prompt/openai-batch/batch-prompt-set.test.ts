@@ -92,6 +92,20 @@ describe("BatchPromptSet", () => {
     expect(set.requests(chatRow(), 0)).toHaveLength(1);
   });
 
+  it("hands tools to an engine that calls them, and refuses them for others", () => {
+    const tools = [{ type: "function", function: { name: "weather" } }];
+    const body = { tools, tool_choice: "required", parallel_tool_calls: false };
+    const asked = { tools, toolChoice: "required", parallelToolCalls: false };
+    expect(setOf().requests(chatRow(body), 0)).toMatchObject([asked]);
+    const refused = { code: "PARAMETER_UNSUPPORTED", place: { field: "body.tools" } };
+    expect(() => setOf({ callsTools: false }).requests(chatRow(body), 0)).toThrow(
+      expect.objectContaining({
+        ...refused,
+        message: expect.stringContaining("ask a server by engine openai"),
+      }),
+    );
+  });
+
   it("asks for a vector of each input, if the engine gives vectors", () => {
     const without = setOf({ embeds: false });
     expect(() => without.requests(embeddingRow("x"), 0)).toThrow(
