@@ -44,3 +44,13 @@ it("has the order of a sorted list, whatever joins, comes back and leaves", () =
     }),
   );
 });
+
+it("goes on behind the last one that is left", () => {
+  const queue = new WaitingQueue<Item>();
+  const [first, last, next] = [0, 1, 2].map((name): Item => ({ name, priority: 0 }));
+  queue.add(first!);
+  queue.add(last!);
+  queue.remove(last!);
+  queue.add(next!);
+  expect(queue.front(Infinity)).toEqual([first, next]);
+});
