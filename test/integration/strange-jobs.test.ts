@@ -13,7 +13,7 @@ const firstSeed = Number(TEST_SLUICE_SEED);
 
 /** Longest that planning one job may take on a machine that does much else. */
 const maxJobMs = 120_000;
-const jobsOfProcess = 50;
+const jobsOfProcess = 10;
 const maxPeakMegabytes = 600;
 
 const folder = mkdtempSync(join(tmpdir(), "sluice-strange-jobs-"));
