@@ -37,7 +37,7 @@ function conversationOf(number: number) {
   ];
   if (number % 3 > 0) return turns;
   const again = { role: "user", content: "Could you say that in other words?" };
-  return [...turns, again, { role: "assistant", content: `Much can be said of ${thing}.` }];
+  return [...turns, again, { role: "assistant", content: `Of ${thing}, much can be said.` }];
 }
 
 for (let number = 0; number < 1000; number++) {
