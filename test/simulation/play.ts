@@ -199,7 +199,8 @@ async function awaitAll(world: World): Promise<void> {
     void end.then(() => staying.delete(actor));
   }
   // In short steps: what is outside of the simulation, as a module that is loaded, takes turns too.
-  for (let seconds = 0; seconds < 600 && staying.size > 0; seconds++) await sleep(clock, 1000);
+  // A call that was paused before it replaced the run does all of it anew, rows that kill included.
+  for (let seconds = 0; seconds < 3600 && staying.size > 0; seconds++) await sleep(clock, 1000);
   for (const { role, pid } of staying) world.violate(`${role} ${pid} does not leave`);
   // What is under way may come to its end; what schedules itself again for ever stays.
   await sleep(clock, 60_000);
