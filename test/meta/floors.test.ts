@@ -38,7 +38,7 @@ const namerExceptions: Record<string, string> = {
 
 /** Folders that are one implementation each, and what it needs: an engine, a backend. */
 const implementationFolders = [
-  /^src\/engines\/(?!batching\/|host\/|models\/|packages\/)[^/]+\//,
+  /^src\/engines\/(?!batching\/|host\/|models\/|packages\/|weights\/)[^/]+\//,
   /^src\/backends\/[^/]+\//,
 ];
 

@@ -12,19 +12,18 @@ import {
   type SlottedLine,
 } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
-import { limits } from "../../foundation/limits.ts";
 import type { PromptWords, TokenizedPrompts } from "../engine.ts";
 import type { Choices, HostedEngine } from "../host/protocol.ts";
 import { lineGrammar } from "../line-grammar.ts";
 import { llamaVersion } from "../packages/lock.ts";
-import { ChatTemplate, type PromptPiece } from "./chat-template.ts";
-import { contextShape } from "./context-shape.ts";
+import { ChatTemplate, type PromptPiece } from "../weights/chat-template.ts";
+import { contextShape } from "../weights/context-shape.ts";
+import { checkGgufFile } from "../weights/gguf-file.ts";
+import type { GgufMetadata } from "../weights/gguf-metadata.ts";
+import { type PromptTokenizer, requestTokens, tokenParts } from "../weights/prompt-tokens.ts";
 import { Generation, type GenerationOptions } from "./generation.ts";
-import { checkGgufFile } from "./gguf-file.ts";
 import { GrammarAutomaton } from "./grammar-automaton.ts";
 import { type LoadedLlama, type LoraAdapter, loadLlama } from "./loaded-llama.ts";
-import type { GgufMetadata } from "./node-llama-cpp.ts";
-import { type PromptTokenizer, promptTokens, tokenParts } from "./prompt-tokens.ts";
 import { type OnText, Scheduler } from "./scheduler.ts";
 import { Speller } from "./speller.ts";
 import { Vocabulary } from "./vocabulary.ts";
@@ -117,7 +116,6 @@ class HostedLlama implements HostedEngine {
     // A line begins by what its prompt ends with.
     const pieces = tokens && !slottedLine ? [] : this.#piecesOf(request);
     const prompt = this.#promptOf(request, tokens ?? tokenParts(pieces, this.#tokenizer));
-    if (prompt.length === 0) throw new SluiceError("REQUEST_REFUSED", "the prompt is empty");
     if (request.embed === true) return this.#embed(prompt);
     const answers = this.#generations(request, pieces, prompt).map((generation, choice) => {
       const onText = onDelta && (((delta) => onDelta({ choice, ...delta })) satisfies OnText);
@@ -152,27 +150,11 @@ class HostedLlama implements HostedEngine {
   }
 
   #promptOf(request: InferenceRequest, tokens: PromptTokens): number[] {
-    const { maxNewTokens, maxLength, prependBos, explicit } = request.parameters;
-    // Room that a prompt must leave: nobody asked for all of what is the limit by default.
-    const room = explicit?.includes("maxNewTokens")
-      ? maxNewTokens
-      : Math.min(maxNewTokens, limits.maxNewTokens);
-    const isChat = request.messages !== undefined;
-    const firstToken =
-      isChat || prependBos === undefined
-        ? this.#tokenizer.firstToken
-        : this.#firstToken(prependBos);
-    const { contextTokens } = this.#loaded.shape;
-    return promptTokens(tokens, firstToken, {
-      contextTokens: Math.min(contextTokens, maxLength ?? contextTokens),
-      // A length of prompt and answer together leaves the answer what the prompt does not take.
-      maxNewTokens: request.embed === true ? 0 : maxLength === undefined ? room : 1,
-      policy: request.onTooLong ?? "fail",
+    return requestTokens(request, tokens, {
+      contextTokens: this.#loaded.shape.contextTokens,
+      firstToken: this.#tokenizer.firstToken,
+      bosToken: this.#loaded.model.tokens.bos ?? undefined,
     });
-  }
-
-  #firstToken(isWanted: boolean): number | undefined {
-    return isWanted ? (this.#loaded.model.tokens.bos ?? undefined) : undefined;
   }
 
   /** One for each answer that is wanted; each has a seed of its own. */

@@ -1,7 +1,7 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
+import type { ContextShape } from "../weights/context-shape.ts";
 import { lonelySequences } from "./batch-plan.ts";
-import type { ContextShape } from "./context-shape.ts";
 import { EmbeddingPool } from "./embedding-pool.ts";
 import {
   type AdapterFile,

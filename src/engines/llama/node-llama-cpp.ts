@@ -1,5 +1,6 @@
 import { pathToFileURL } from "node:url";
 import { SluiceError } from "../../foundation/errors.ts";
+import type { GgufMetadata } from "../weights/gguf-metadata.ts";
 
 // What is used of node-llama-cpp. The package is not a dependency: it is loaded from where it was
 // installed on demand, so its types are declared here. What begins with `_` is private
@@ -144,13 +145,6 @@ export interface NodeLlamaCpp {
     progressLogs: false;
   }): Promise<PackageLlama>;
   InsufficientMemoryError: new (...args: never[]) => Error;
-}
-
-/** What a GGUF file says about itself, as far as it is used. */
-export interface GgufMetadata {
-  general?: { architecture?: string; name?: string };
-  tokenizer?: { chat_template?: string };
-  [architecture: string]: unknown;
 }
 
 /**

@@ -1,9 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { checkGgufFile } from "../../../src/engines/llama/gguf-file.ts";
 import { resolveModel, verifyModel } from "../../../src/engines/models/models.ts";
 import { modelFiles, splitPartOf } from "../../../src/engines/models/split-files.ts";
+import { checkGgufFile } from "../../../src/engines/weights/gguf-file.ts";
 import { sha256Hex } from "../../../src/foundation/hashing.ts";
 import { errorOf } from "../../run/run-fixture.ts";
 import { ggufBytes, modelContext, temporaryFolder } from "./context.ts";

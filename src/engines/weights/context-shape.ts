@@ -1,4 +1,4 @@
-import type { GgufMetadata } from "./node-llama-cpp.ts";
+import type { GgufMetadata } from "./gguf-metadata.ts";
 
 /** Size of a context. */
 export interface ContextShape {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { contextShape, stateBytesPerToken } from "../../../src/engines/llama/context-shape.ts";
+import { contextShape, stateBytesPerToken } from "../../../src/engines/weights/context-shape.ts";
 
 const metadata = {
   general: { architecture: "llama" },

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { PromptPiece } from "../../../src/engines/llama/chat-template.ts";
-import { promptTokens, tokenParts } from "../../../src/engines/llama/prompt-tokens.ts";
+import type { PromptPiece } from "../../../src/engines/weights/chat-template.ts";
+import { promptTokens, tokenParts } from "../../../src/engines/weights/prompt-tokens.ts";
 import type { TooLongPolicy } from "../../../src/foundation/inference.ts";
 
 // A token a character; `*` is special where special tokens are read.

@@ -1,5 +1,6 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import type { PromptTokens, TooLongPolicy } from "../../foundation/inference.ts";
+import type { InferenceRequest, PromptTokens, TooLongPolicy } from "../../foundation/inference.ts";
+import { limits } from "../../foundation/limits.ts";
 import type { PromptPiece } from "./chat-template.ts";
 
 /** What turning a prompt into tokens needs of a model. */
@@ -15,6 +16,43 @@ export interface PromptLimit {
   contextTokens: number;
   maxNewTokens: number;
   policy: TooLongPolicy;
+}
+
+/** What of a model bounds the prompts of requests. */
+export interface PromptModel {
+  contextTokens: number;
+  /** The token that the model wants first, where it does, and the one that begins a text. */
+  firstToken: number | undefined;
+  bosToken: number | undefined;
+}
+
+/**
+ * The tokens of a request's prompt, cut where it is too long and may be cut.
+ *
+ * @param tokens those of its parts, as `tokenParts` has them.
+ * @throws SluiceError `PROMPT_TOO_LONG`; `REQUEST_REFUSED` where there are none.
+ */
+export function requestTokens(
+  request: InferenceRequest,
+  tokens: PromptTokens,
+  { contextTokens, firstToken, bosToken }: PromptModel,
+): number[] {
+  const { maxNewTokens, maxLength, prependBos, explicit } = request.parameters;
+  // Room that a prompt must leave: nobody asked for all of what is the limit by default.
+  const room = explicit?.includes("maxNewTokens")
+    ? maxNewTokens
+    : Math.min(maxNewTokens, limits.maxNewTokens);
+  const isChat = request.messages !== undefined;
+  const wanted =
+    isChat || prependBos === undefined ? firstToken : prependBos ? bosToken : undefined;
+  const prompt = promptTokens(tokens, wanted, {
+    contextTokens: Math.min(contextTokens, maxLength ?? contextTokens),
+    // A length of prompt and answer together leaves the answer what the prompt does not take.
+    maxNewTokens: request.embed === true ? 0 : maxLength === undefined ? room : 1,
+    policy: request.onTooLong ?? "fail",
+  });
+  if (prompt.length === 0) throw new SluiceError("REQUEST_REFUSED", "the prompt is empty");
+  return prompt;
 }
 
 /** The tokens of a prompt, part by part, before its first token and any cutting. */

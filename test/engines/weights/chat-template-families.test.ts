@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { ChatTemplate } from "../../../src/engines/llama/chat-template.ts";
+import { ChatTemplate } from "../../../src/engines/weights/chat-template.ts";
 import type { ChatMessage } from "../../../src/foundation/inference.ts";
 
 /** How a family's models were trained to see the two conversations below. */

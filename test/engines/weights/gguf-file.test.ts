@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { checkGgufFile } from "../../../src/engines/llama/gguf-file.ts";
+import { checkGgufFile } from "../../../src/engines/weights/gguf-file.ts";
 
 let folder: string;
 beforeAll(async () => {

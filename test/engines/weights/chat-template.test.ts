@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ChatTemplate } from "../../../src/engines/llama/chat-template.ts";
+import { ChatTemplate } from "../../../src/engines/weights/chat-template.ts";
 
 const chatMl = `{% for message in messages %}
 {%- if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system

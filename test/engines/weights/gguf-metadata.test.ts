@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { parseGgufMetadata, readGgufMetadata } from "../../../src/engines/llama/gguf-metadata.ts";
+import { parseGgufMetadata, readGgufMetadata } from "../../../src/engines/weights/gguf-metadata.ts";
 import { temporaryFolder } from "../models/context.ts";
 import { ggufFile, pair } from "../tiny-gguf.ts";
 

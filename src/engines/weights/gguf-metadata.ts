@@ -1,7 +1,13 @@
 import { open } from "node:fs/promises";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
-import type { GgufMetadata } from "./node-llama-cpp.ts";
+
+/** What a GGUF file says about itself, as far as it is used. */
+export interface GgufMetadata {
+  general?: { architecture?: string; name?: string };
+  tokenizer?: { chat_template?: string };
+  [architecture: string]: unknown;
+}
 
 // The layout is that of the GGUF specification (`docs/gguf.md` of ggml-org/ggml): magic, version,
 // counts of tensors and of key-value pairs, the pairs, the tensors' descriptions, padding, data.
