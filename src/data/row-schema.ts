@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { asSluiceError, locatedError, SluiceError } from "../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../foundation/json.ts";
-import { matching } from "../foundation/time-limit.ts";
+import { withinPatternTime } from "../foundation/time-limit.ts";
 import type { InputRow } from "./row.ts";
 
 /** What is wrong with a row, or undefined where it fits. */
@@ -24,7 +24,7 @@ export function rowCheck(schema: JsonObject): RowCheck {
     if (value === undefined) return undefined;
     let issue: z.core.$ZodIssue | undefined;
     try {
-      issue = matching(patterns, () => checked.safeParse(value)).error?.issues[0];
+      issue = withinPatternTime(patterns, () => checked.safeParse(value)).error?.issues[0];
     } catch (thrown) {
       return locatedError(asSluiceError(thrown), { file, line });
     }

@@ -12,9 +12,9 @@ export interface Channel<Outgoing, Incoming> {
   send(message: Outgoing): void;
   /** Called for each message, in order; at most one listener. */
   onMessage(listener: (message: Incoming) => void): void;
-  /** Called once when the other end is gone, with the reason if there was one. */
+  /** Called once when the other end is gone, with the reason if it is known. */
   onClose(listener: (error?: Error) => void): void;
-  /** Ends this side once what was sent has left. */
+  /** Closes this side after everything sent has been written. */
   close(): void;
 }
 
@@ -40,7 +40,7 @@ export function jsonLinesChannel<Outgoing, Incoming>(
     closedBy = error;
     notifyClosed(error);
   };
-  // A dead reader is reported by the close of the input; a write to it must not end this process.
+  // A write to a reader that died must not end this process: the input's close reports the death.
   output.on("error", (error) => close(error));
   input.on("error", (error) => close(error));
   input.on("close", () => close());
@@ -92,7 +92,7 @@ function readJsonLines(
   });
 }
 
-/** The object that a line of JSON holds; undefined for any other line. */
+/** The JSON object in a line; undefined if the line is not a JSON object. */
 export function objectOfLine(line: string): JsonObject | undefined {
   try {
     const value = parseMessage(line);

@@ -8,13 +8,13 @@ export interface Clock {
   /** Milliseconds that only grow, from an arbitrary start. For durations. */
   monotonic(): number;
   /**
-   * Calls back after `delayMs`, soon where that is below zero; the returned function takes the
-   * timer back.
+   * Calls back after `delayMs`, or as soon as possible if that is below zero. The returned function
+   * cancels the timer.
    */
   schedule(delayMs: number, callback: () => void): () => void;
 }
 
-/** A timer of Node that is longer, some 25 days, would fire at once; one below zero warns. */
+/** Node fires a longer timer (some 25 days) at once, and warns about a negative one. */
 const maxDelayMs = 2 ** 31 - 1;
 
 /** The clock of this machine. */

@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from "./json.ts";
 
 /**
- * A batch as columns: lists of one length, by name. A row that lacks a column has null there.
+ * A batch as columns: lists of equal length, by name. A row without a column has null there.
  *
  * @example
  * toColumns([{ a: 1 }, { a: 2, b: 3 }]); // { a: [1, 2], b: [null, 3] }
@@ -16,9 +16,9 @@ export function toColumns(rows: readonly JsonObject[]): Record<string, Json[]> {
 }
 
 /**
- * The rows of a batch that was handed over as columns; typed arrays do as well as lists.
+ * The rows of a batch that came as columns: lists or typed arrays of equal length.
  *
- * @throws Error where the columns do not have one length.
+ * @throws Error if the columns differ in length.
  */
 export function fromColumns(columns: Readonly<Record<string, ArrayLike<unknown>>>): unknown[] {
   const entries = Object.entries(columns);

@@ -1,12 +1,12 @@
 /**
- * What an error ends: one row (it becomes a dead letter), the engine (it is restarted and its rows
- * are sent again), or the whole run and with it the command.
+ * What an error ends. `row`: one row, which becomes a dead letter. `engine`: the engine, which is
+ * restarted and gets its rows again. `run`: the whole run, and the command with it.
  */
 export type ErrorScope = "row" | "run" | "engine";
 
 interface ErrorEntry {
   scope: ErrorScope;
-  /** True when the same request may succeed a moment later. */
+  /** True if the same request may succeed a moment later. */
   retryable: boolean;
   /** Exit code of a command that ends with this error (sysexits.h). */
   exitCode: number;
@@ -14,7 +14,7 @@ interface ErrorEntry {
   hint: string;
 }
 
-/** One exit code a meaning; the same for workers and for `sluice run`. */
+/** Each exit code has one meaning, the same for workers and for `sluice run`. */
 export const exitCodes = Object.freeze({
   ok: 0,
   failedRows: 1,

@@ -2,9 +2,9 @@ import { type ErrorCode, type ErrorScope, errorTable } from "./error-table.ts";
 import type { Usage } from "./inference.ts";
 import { shownPath, shownText } from "./shown-path.ts";
 
-/** Where a fault lies, as far as it is known. */
+/** Where a fault lies, as far as that is known. */
 export interface ErrorPlace {
-  /** As messages show it: an address without its query. */
+  /** A path, or a web address without its query, as messages show it. */
   file?: string;
   /** Line in that file, from 1. */
   line?: number;
@@ -15,13 +15,13 @@ export interface ErrorPlace {
 interface SluiceErrorOptions extends ErrorPlace {
   cause?: unknown;
   hint?: string;
-  /** A server's Retry-After, already in milliseconds. */
+  /** The server's Retry-After in milliseconds. */
   retryAfterMs?: number;
 }
 
 /**
- * Every fault that Sluice names. `code` is stable; `message` is one line that says what happened,
- * and where; `hint` says what to do.
+ * Every fault that Sluice names. `code` never changes its meaning; `message` is one line that says
+ * what happened and where; `hint` says what to do.
  *
  * @example
  * throw new SluiceError("JSON_INVALID", "unexpected end", { file: "in.jsonl", line: 3 });
@@ -32,7 +32,7 @@ export class SluiceError extends Error {
   readonly place: ErrorPlace;
   readonly hint: string;
   readonly retryAfterMs: number | undefined;
-  /** Tokens that had been paid for when it happened. */
+  /** Tokens that were paid for before the error happened. */
   paid?: Usage;
 
   constructor(code: ErrorCode, detail = "", options: SluiceErrorOptions = {}) {
@@ -63,7 +63,7 @@ export class SluiceError extends Error {
     return errorTable[this.code].exitCode;
   }
 
-  /** The form in which an error crosses a process or is written down. */
+  /** The form in which an error is sent to another process or written down. */
   toJSON(): ErrorRecord {
     return { code: this.code, message: this.message, hint: this.hint };
   }
@@ -76,14 +76,14 @@ export interface ErrorRecord {
   hint?: string;
 }
 
-/** Any thrown value as a `SluiceError`; what Sluice did not name itself is `INTERNAL`. */
+/** Any thrown value as a `SluiceError`; anything that Sluice did not throw itself is `INTERNAL`. */
 export function asSluiceError(thrown: unknown): SluiceError {
   if (thrown instanceof SluiceError) return thrown;
   const detail = thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : String(thrown);
   return new SluiceError("INTERNAL", detail, { cause: thrown });
 }
 
-/** An error about a row, with the row's place where it has none yet. */
+/** An error about a row, with the row's place if the error has none yet. */
 export function locatedError(
   error: SluiceError,
   { file, line }: { file: string; line: number },
@@ -95,7 +95,7 @@ export function locatedError(
   return located;
 }
 
-/** The error that `record` was made from, on the other side of a process border. */
+/** The error from its record: the inverse of `toJSON`. */
 export function errorFromRecord(record: ErrorRecord): SluiceError {
   const code = Object.hasOwn(errorTable, record.code) ? record.code : "INTERNAL";
   const error = new SluiceError(code, "", { hint: record.hint });

@@ -2,8 +2,8 @@ import type { JsonObject } from "./json.ts";
 import { memberTexts } from "./json-members.ts";
 
 /**
- * A JSON value whose whole numbers beyond ±(2^53 − 1) are `bigint`, so that no digit is lost, and
- * numbers too large for JavaScript, such as `1e400`, their text.
+ * A JSON value that loses no digit: a whole number beyond ±(2^53 − 1) is a `bigint`, and a number
+ * too large for JavaScript, such as `1e400`, is its text.
  */
 export type ExactJson =
   | null
@@ -18,16 +18,16 @@ export type ExactJson =
 export type ExactRow = { [key: string]: ExactJson };
 
 /**
- * What becomes of numbers that JavaScript would round: whole ones are `bigint` and others the
- * nearest `number`, or all of them the text in which they are written.
+ * How numbers are read that JavaScript would round. `bigint`: whole numbers become a `bigint`,
+ * others the nearest `number`. `text`: all of them become the text in which they are written.
  */
 export type LongNumbers = "bigint" | "text";
 
-/** What ends the texts of `specialNumbers`; nobody writes a number so. */
+/** How the texts of `specialNumbers` end. No program writes a number like this. */
 const specialMark = "e+00999";
 /**
- * Floating-point values that JSON lacks, by what stands for each in lines that Sluice keeps for
- * itself. It is valid JSON; whatever leaves Sluice as JSON has `null` instead.
+ * The text that stands for NaN and infinities in files that Sluice keeps for itself. It is valid
+ * JSON. In JSON for users it becomes `null`.
  */
 const specialNumbers: ReadonlyMap<string, number> = new Map([
   [`1${specialMark}`, Number.POSITIVE_INFINITY],
@@ -36,14 +36,14 @@ const specialNumbers: ReadonlyMap<string, number> = new Map([
 ]);
 const specialOrText = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\de\+00999/g;
 
-/** The text that stands for NaN or an infinity in lines that Sluice keeps for itself. */
+/** The text of NaN or an infinity in files that Sluice keeps for itself. */
 export function specialText(value: number): string {
   if (Number.isNaN(value)) return `9${specialMark}`;
   return value > 0 ? `1${specialMark}` : `-1${specialMark}`;
 }
 
 /**
- * JSON as it leaves Sluice: with null for NaN and infinities.
+ * JSON for users: NaN and infinities become null.
  *
  * @example
  * withoutSpecials(`{"x":${specialText(Number.NaN)}}`); // '{"x":null}'
@@ -53,15 +53,15 @@ export function withoutSpecials(json: string): string {
   return json.replace(specialOrText, (found) => (specialNumbers.has(found) ? "null" : found));
 }
 
-/** What `JSON.parse` gives, with NaN and infinities where `specialText` stands for them. */
+/** `JSON.parse`, but texts written by `specialText` become NaN and infinities again. */
 export function parseSpecials(text: string): unknown {
   if (!text.includes(specialMark)) return JSON.parse(text);
   return parse(text, (_key, value, { source = "" }) => specialNumbers.get(source) ?? value);
 }
 
 /**
- * A number of JSON together with the text in which it is written, such as `1.0` or `1e400`. It
- * counts as the number; `JSON.stringify` and `String` write the text.
+ * A JSON number with the text in which it is written, such as `1.0` or `1e400`. It calculates as a
+ * number; `JSON.stringify` and `String` write the text.
  */
 export class WrittenNumber extends Number {
   readonly text: string;
@@ -71,13 +71,13 @@ export class WrittenNumber extends Number {
     this.text = text;
   }
 
-  /** The number as code gets it: a whole number that no `number` holds is a `bigint`. */
+  /** The number as user code gets it: a `bigint` if it is whole and too large for a `number`. */
   get exact(): number | bigint {
     const value = this.valueOf();
     return isLongWhole(this.text, value) ? BigInt(this.text) : value;
   }
 
-  /** True for NaN and infinities, whose text is for lines that Sluice keeps for itself. */
+  /** True for NaN and infinities, whose text must not leave Sluice. */
   get isSpecial(): boolean {
     return specialNumbers.has(this.text);
   }
@@ -91,7 +91,7 @@ export class WrittenNumber extends Number {
   }
 }
 
-/** A JSON value whose numbers are `WrittenNumber` where JavaScript would write them otherwise. */
+/** A JSON value with `WrittenNumber` for each number that JavaScript would write differently. */
 export type WrittenJson =
   | null
   | boolean
@@ -102,32 +102,32 @@ export type WrittenJson =
   | WrittenJson[]
   | { [key: string]: WrittenJson };
 
-/** A row with the texts of its numbers. */
+/** A row that keeps the text of its numbers. */
 export type WrittenRow = { [key: string]: WrittenJson };
 
-/** In every JSON text with a whole number that no `number` holds, or one too large for it. */
+/** Matches every JSON text that holds a whole number beyond `number`, and some others. */
 const longWhole = /(?<![.\d])\d{16}|\d[eE]\+?\d{3}/;
-/** In every JSON text with digits that a `number` may not hold. */
+/** Matches every JSON text with digits that a `number` may lose, and some others. */
 const longNumber = /\d(?:\.?\d){15}|\d[eE]/;
-/** In every JSON text with a number that JavaScript writes in another way. */
+/** Matches every JSON text with a number that JavaScript writes differently, and some others. */
 const oddNumber = /\d(?:\.?\d){15}|\d[eE]|\.\d*0(?!\d)|-0(?!\.)|\.0{6}/;
 /**
- * The same, quicker on rows of many floats: it ignores decimals of up to 17 digits, which a
- * `number` gives back as they are or as its own shortest text.
+ * As `oddNumber`, faster on rows of many floats. It ignores decimals of up to 17 digits: a `number`
+ * writes them back unchanged, or as its own shortest text.
  */
 const oddInRow =
   /[:,[-]\s*\d{16}|\d\.\d{18}|[1-9]\.\d{16}|\.\d*0(?!\d)|\d[eE][-+\d]|-0(?![.\d])|\.0{6}/;
-/** Up to so many fields are looked at one by one. */
+/** Up to this many fields are checked one by one. */
 const fewNames = 8;
 const wholeNumber = /^-?\d+$/;
-/** Texts below this length have fewer digits than a `number` always holds. */
+/** A shorter text has so few digits that a `number` holds them all. */
 const shortNumber = 16;
 
 /**
- * What `JSON.parse` gives, but whole numbers that a `number` cannot hold as `bigint`. A number
- * written with a point or an exponent stays a `number`, unless it is too large for one.
+ * `JSON.parse`, but whole numbers that a `number` cannot hold become a `bigint`. A number written
+ * with a point or an exponent stays a `number`, unless it is too large for one.
  *
- * @param longNumbers `text`: all numbers that JavaScript would round are their text.
+ * @param longNumbers `text`: every number that JavaScript would round becomes its text.
  * @throws SyntaxError as `JSON.parse` does.
  * @example
  * parseExactly('{"id":9007199254740993,"x":1e20}'); // { id: 9007199254740993n, x: 1e20 }
@@ -147,8 +147,8 @@ export function parseExactly(text: string, longNumbers: LongNumbers = "bigint"):
 }
 
 /**
- * What `JSON.parse` gives, but numbers whose text JavaScript would write in another way, as `1.0`,
- * as `WrittenNumber`.
+ * `JSON.parse`, but a number such as `1.0`, which JavaScript would write differently, becomes a
+ * `WrittenNumber`.
  *
  * @throws SyntaxError as `JSON.parse` does.
  * @example
@@ -162,9 +162,9 @@ export function parseWritten(text: string): WrittenJson {
 }
 
 /**
- * The row with the texts of its numbers. What prompts are made of.
+ * The row with the texts of its numbers, for prompts.
  *
- * @param value what `JSON.parse` gives of `raw`, of which only what lacks a text is made anew.
+ * @param value what `JSON.parse` makes of `raw`; only the parts that lose a text are copied.
  * @param names the fields whose numbers matter; default all.
  * @example
  * writtenRow({ stars: 5 }, '{"stars":5.0}'); // { stars: WrittenNumber("5.0") }
@@ -190,26 +190,26 @@ export function writtenRow(
 }
 
 /**
- * A value as code gets it: a `WrittenNumber` is a `bigint` or a number. What has none is the same
- * object.
+ * A value as user code gets it: each `WrittenNumber` becomes a `number` or a `bigint`. A value
+ * without any is returned as it is.
  *
  * @example
- * inCode({ id: new WrittenNumber("9007199254740993") }); // { id: 9007199254740993n }
+ * toCodeValue({ id: new WrittenNumber("9007199254740993") }); // { id: 9007199254740993n }
  */
-export function inCode(value: WrittenJson): ExactJson {
+export function toCodeValue(value: WrittenJson): ExactJson {
   return changedNumbers(value, (number) => number.exact) as ExactJson;
 }
 
-/** A value in which numbers that JavaScript would round are their text. */
-export function withTexts(value: WrittenJson): WrittenJson {
+/** A value in which every number that JavaScript would round is its text. */
+export function numbersAsTexts(value: WrittenJson): WrittenJson {
   const change = (number: WrittenNumber) =>
     number.isSpecial || isHeld(number.text, number.valueOf()) ? number : number.text;
   return changedNumbers(value, change);
 }
 
 /**
- * What code made of a value, with the texts of those numbers that stand where they stood before:
- * what passes through code comes out as it went in.
+ * The result of user code, with the original text of each number that it left in place. So a value
+ * that code only passes on is written as it was read.
  */
 export function restoredNumbers(value: WrittenJson, before: WrittenJson | undefined): WrittenJson {
   if (before instanceof WrittenNumber) {
@@ -239,7 +239,7 @@ function changedNumbers(
   return changedMembers(value, (inner) => changedNumbers(inner, change));
 }
 
-/** A copy of a list or an object with members changed; itself where none is. */
+/** A copy of a list or object with the changed members; the same object if nothing changes. */
 function changedMembers(
   value: Container,
   change: (inner: WrittenJson, key: string) => WrittenJson,
@@ -259,9 +259,8 @@ function changedMembers(
 }
 
 /**
- * What `JSON.parse` gives of JSON as programs write it to one another, without line breaks; whole
- * numbers that no `number` holds, NaN and infinities are `WrittenNumber`, which `JSON.stringify`
- * writes again.
+ * `JSON.parse` for messages between processes. Whole numbers beyond `number`, NaN and infinities
+ * become `WrittenNumber`, which `JSON.stringify` writes unchanged.
  *
  * @throws SyntaxError as `JSON.parse` does.
  */
@@ -274,21 +273,21 @@ export function parseMessage(text: string): unknown {
   });
 }
 
-/** What `JSON.stringify` makes of a message, with every digit of a `bigint`. */
+/** `JSON.stringify` for messages between processes, with every digit of a `bigint`. */
 export function messageText(message: unknown): string {
   return JSON.stringify(message, (_key, value: unknown) =>
     typeof value === "bigint" ? rawJson(String(value)) : value,
   );
 }
 
-/** With an exponent, for without it a long whole number would be read as one with all digits. */
+/** Writes an exponent: without it a long whole number would be read as exact. */
 function numberText(value: number): string {
   if (Object.is(value, -0)) return "-0";
   return isLongFloat(value) ? value.toExponential() : JSON.stringify(value);
 }
 
-/** A number that comes from code, which JSON is to have with all its digits. */
-export function writtenOf(value: number | bigint): number | WrittenNumber {
+/** A number from user code, in a form that JSON writes with all its digits. */
+export function toWrittenNumber(value: number | bigint): number | WrittenNumber {
   if (typeof value === "bigint") {
     const isShort = BigInt.asIntN(54, value) === value && Number.isSafeInteger(Number(value));
     return isShort ? Number(value) : new WrittenNumber(String(value));
@@ -296,18 +295,18 @@ export function writtenOf(value: number | bigint): number | WrittenNumber {
   return isLongFloat(value) ? new WrittenNumber(numberText(value)) : value;
 }
 
-/** Node's own, which tells a reviver the text of each number; the types do not know yet. */
+/** Node passes the text of each number to a reviver; the types do not have it yet. */
 const parse = JSON.parse as (
   text: string,
   reviver: (key: string, value: unknown, context: { source?: string }) => unknown,
 ) => unknown;
 
-/** Node's own as well: what `JSON.stringify` writes as this text. */
+/** Makes an object that `JSON.stringify` writes as this text. The types do not have it yet. */
 const { rawJSON: rawJson } = JSON as unknown as { rawJSON(text: string): unknown };
 
-/** Whether a number, written again, has the same text and all its digits. */
+/** Whether JavaScript writes a number with the same text, and so with all its digits. */
 function isPlain(value: number, text: string): boolean {
-  // Short texts are compared by what may be odd about them: to write a number takes longer.
+  // A short text is tested by pattern, which is faster than writing the number.
   if (text.length < shortNumber && !oddNumber.test(text)) return true;
   return String(value) === text && !isLongWhole(text, value);
 }
@@ -320,14 +319,14 @@ function isLongWhole(text: string, value: number): boolean {
   return !Number.isSafeInteger(value) && wholeNumber.test(text);
 }
 
-/** Whether a value is the number that a text writes, to the last digit. */
+/** Whether a `number` is exactly the number in the text. */
 function isHeld(text: string, value: number): boolean {
   if (!Number.isFinite(value)) return false;
   if (wholeNumber.test(text)) return BigInt(text) === BigInt(value);
   return decimalOf(text) === decimalOf(String(value));
 }
 
-/** A number in one way of writing: its digits without zeros around them, and an exponent. */
+/** A number in one normal form: its digits without zeros around them, and an exponent. */
 function decimalOf(text: string): string {
   const [, sign, whole = "", fraction = "", exponent = "0"] =
     /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?$/.exec(text)!;
@@ -340,8 +339,8 @@ function decimalOf(text: string): string {
 }
 
 /**
- * The JSON text of a value, every digit of a `bigint` and the text of a `WrittenNumber` included;
- * null for NaN and infinities.
+ * The JSON text of a value, with every digit of a `bigint` and the text of each `WrittenNumber`.
+ * NaN and infinities are null.
  *
  * @example
  * exactText({ id: 9007199254740993n }); // '{"id":9007199254740993}'
@@ -350,7 +349,7 @@ export function exactText(value: ExactJson | WrittenJson): string {
   return textOf(value, () => "null");
 }
 
-/** The same as a line that Sluice keeps for itself: with `specialText` for NaN and infinities. */
+/** As `exactText`, for files that Sluice keeps for itself: NaN and infinities are `specialText`. */
 export function keptText(value: ExactJson | WrittenJson): string {
   return textOf(value, specialText);
 }

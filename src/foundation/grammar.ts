@@ -1,26 +1,26 @@
 /**
- * What texts an answer may be: a context-free grammar as plain data, so that it travels to engine
- * hosts and is printed for servers.
+ * The texts that an answer may be: a context-free grammar as plain data, so that it can be sent to
+ * engine hosts and printed for servers.
  */
 export interface Grammar {
   root: GrammarNode;
-  /** Named parts, which may refer to one another and to themselves. */
+  /** Named parts. They may refer to each other and to themselves. */
   rules: Readonly<Record<string, GrammarNode>>;
 }
 
 /** A part of a grammar. */
 export type GrammarNode =
-  /** This text. */
+  /** Exactly this text. */
   | { kind: "text"; text: string }
-  /** One after another. */
+  /** The items one after another. */
   | { kind: "sequence"; items: readonly GrammarNode[] }
-  /** Any one of them; of none, nothing can be written. */
+  /** Any one of the items. An empty choice matches nothing. */
   | { kind: "choice"; items: readonly GrammarNode[] }
-  /** So many times; without `max`, any number of times from `min`. */
+  /** The item at least `min` times; at most `max` times, if there is one. */
   | { kind: "repeat"; item: GrammarNode; min: number; max?: number }
-  /** One character out of ranges of code points, both ends included. */
+  /** One character out of these ranges of code points, both ends included. */
   | { kind: "characters"; ranges: readonly (readonly [from: number, to: number])[] }
-  /** A rule by its name. */
+  /** The rule of this name. */
   | { kind: "rule"; name: string };
 
 /**
@@ -59,7 +59,7 @@ function printed(node: GrammarNode, names: ReadonlyMap<string, string>): string 
   }
 }
 
-/** Two repetitions in a row are not understood everywhere. */
+/** Wraps a repetition in a group: not every reader of GBNF takes two repetition signs in a row. */
 function repeatable(node: GrammarNode, names: ReadonlyMap<string, string>): string {
   const item = printed(node, names);
   return node.kind === "repeat" ? `(${item})` : item;
@@ -74,7 +74,7 @@ function escaped(character: string, special: string): string {
   const code = character.codePointAt(0)!;
   const isPlain = code >= 0x20 && code < 0x7f && !special.includes(character);
   if (isPlain) return character;
-  // Not `\\x22`: XGrammar, which vLLM has, takes hex digits behind it as part of the code.
+  // Not `\\x22`: XGrammar, used by vLLM, reads the hex digits that follow as part of the code.
   return code <= 0xffff
     ? `\\u${code.toString(16).padStart(4, "0")}`
     : `\\U${code.toString(16).padStart(8, "0")}`;

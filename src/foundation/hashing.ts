@@ -11,7 +11,7 @@ export function digestOf(value: unknown): string {
   return sha256Hex(canonicalJson(value));
 }
 
-/** A SHA-256 that is fed piece by piece: `update(bytes)`, then `digest("hex")`. */
+/** A SHA-256 over a stream: `update(bytes)` for each piece, then `digest("hex")`. */
 export function sha256Stream(): Hash {
   return createHash("sha256");
 }

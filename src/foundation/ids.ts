@@ -12,8 +12,8 @@ function base32(value: number, width: number): string {
 }
 
 /**
- * A new id that sorts by the time it was made: 9 characters of milliseconds, 6 of chance, all in
- * `[0-9a-z]`. Names attempts and workers.
+ * A new id that sorts by the time it was made: 9 characters of milliseconds and 6 random ones, all
+ * in `[0-9a-z]`. It names attempts and workers.
  */
 export function sortableId(clock: Clock, random: Random): string {
   return base32(clock.now(), 9) + base32(randomInteger(random, 32 ** 6), 6);

@@ -2,23 +2,23 @@ import type { Grammar } from "./grammar.ts";
 import { sha256Hex } from "./hashing.ts";
 import type { Json, JsonObject } from "./json.ts";
 
-/** A piece of a message: words, an image, or sound. */
+/** A part of a message: text, an image, or audio. */
 export type ContentPart =
   | { type: "text"; text: string }
-  /** @param url where it is, or `data:image/png;base64,…`, which holds it. */
+  /** @param url its address, or the image itself as `data:image/png;base64,…`. */
   | { type: "image"; url: string; detail?: "auto" | "low" | "high" }
-  /** @param data its bytes, in base64. */
+  /** @param data the audio's bytes in base64. */
   | { type: "audio"; data: string; format: "wav" | "mp3" };
 
 /** A call of a tool, as OpenAI's chat completions have it. */
 export type ToolCall = {
   id: string;
   type: "function";
-  /** @param arguments JSON as the model wrote it; nothing promises that it is valid. */
+  /** @param arguments JSON as the model wrote it; it may be invalid. */
   function: { name: string; arguments: string };
 };
 
-/** One message of a conversation that is words alone, as prompts make them. */
+/** A message of text alone, as prompts make them. */
 export interface TextMessage {
   role: "system" | "user" | "assistant";
   content: string;
@@ -29,15 +29,15 @@ export type ChatMessage =
   | { role: "system" | "user"; content: string | readonly ContentPart[] }
   | {
       role: "assistant";
-      /** May be empty beside calls. */
+      /** May be empty if the message calls tools. */
       content: string | readonly ContentPart[];
       toolCalls?: readonly ToolCall[];
     }
-  /** What a tool gave for the call with that id. */
+  /** The result of the tool call with that id. */
   | { role: "tool"; content: string | readonly ContentPart[]; toolCallId: string };
 
 /**
- * The words of a message, its parts joined by line breaks.
+ * The text of a message; several parts are joined by line breaks.
  *
  * @example
  * contentText([{ type: "text", text: "One" }, { type: "text", text: "Two" }]); // "One\nTwo"
@@ -47,7 +47,7 @@ export function contentText(content: ChatMessage["content"]): string {
   return content.flatMap((part) => (part.type === "text" ? part.text : [])).join("\n");
 }
 
-/** Which tools an answer must call: none, any if it likes to, some, or the one of that name. */
+/** Which tools an answer calls: none, any or none (`auto`), at least one, or the named one. */
 export type ToolChoice =
   | "none"
   | "auto"
@@ -55,74 +55,76 @@ export type ToolChoice =
   | { type: "function"; function: { name: string } };
 
 /**
- * How an answer is sampled. Values are final by the time an engine sees them: what may be left out
- * then has the default that it names.
+ * How an answer is sampled. Values are final when an engine gets them; an optional one that is
+ * absent has the default that it names.
  */
 export interface GenerationParameters {
   /**
-   * Most tokens an answer may have; with `maxLength` a bound that no answer reaches. One that is
-   * not `explicit` is the engine's default: a server is not sent it.
+   * Most tokens of an answer; with `maxLength`, a bound that no answer reaches. If the job does not
+   * set it (`explicit`), it is the engine's default and servers do not get it.
    */
   maxNewTokens: number;
-  /** 0 = the likeliest token each time. */
+  /** 0 = always the likeliest token. */
   temperature: number;
-  /** Share of probability that may be sampled from, 0 to 1; 1 = all. */
+  /**
+   * Sample only from the likeliest tokens that make up this share of probability, 0 to 1; 1 = all.
+   */
   topP: number;
-  /** Number of likeliest tokens that may be sampled from; 0 = all. */
+  /** Sample only from this many likeliest tokens; 0 = all. */
   topK: number;
-  /** Least probability relative to the likeliest token; 0 = all. */
+  /** Least probability of a token relative to the likeliest one, 0 to 1; 0 = all. */
   minP: number;
-  /** Above 1, tokens already present are made less likely; 1 = off. */
+  /** Above 1, tokens that are already present become less likely; 1 = off. */
   repetitionPenalty: number;
   presencePenalty: number;
   frequencyPenalty: number;
   /**
-   * Same seed, same request, same engine: same answer, as far as the engine can promise it. One
-   * that is not `explicit` is the run's, drawn by chance: servers are not sent it, and engines of
-   * this machine derive one for each request from it (`requestSeed`).
+   * Same seed, same request, same engine: same answer, as far as the engine can promise it. If the
+   * job does not set it (`explicit`), the run drew it by chance: servers do not get it, and engines
+   * on this machine derive a seed for each request from it (`requestSeed`).
    */
   seed: number;
-  /** Texts that end the answer; they are not part of it. */
+  /** Texts that end the answer. They are not part of it. */
   stop: readonly string[];
   /**
-   * Most tokens of prompt and answer together; an engine that gets it counts the prompt's. A prompt
-   * that leaves no token for an answer is too long. Default: only `maxNewTokens` counts.
+   * Most tokens of prompt and answer together, counted by the engine. A prompt that leaves no token
+   * for an answer is too long. Default: only `maxNewTokens` counts.
    */
   maxLength?: number;
-  /** Go on where the model would end the answer, up to its limit of tokens; default false. */
+  /** Continue after the model ends the answer, up to the limit of tokens; default false. */
   ignoreEos?: boolean;
-  /** Answers to one prompt, each sampled for itself; default 1. */
+  /** Answers to one prompt, each sampled separately; default 1. */
   numReturnSequences?: number;
-  /** Beams of a beam search; default 1, which is none. */
+  /** Number of beams of a beam search; default 1 = no beam search. */
   numBeams?: number;
   /**
-   * In a beam search, a sequence's log probability is divided by its length to this power,
-   * so that above 0 longer answers gain. Default: what the model says of itself, or 1.
+   * In a beam search, the log probability of a sequence is divided by its length to this power:
+   * above 0, longer answers win more often. Default: the model's own setting, or 1.
    */
   lengthPenalty?: number;
   /**
-   * When a beam search ends: `true` when there are as many finished sequences as beams, `false`
-   * when no running beam is likely to do better, `"never"` when none can. Default: what the model
-   * says of itself, or `false`.
+   * When a beam search ends. `true`: when as many sequences are finished as there are beams.
+   * `false`: when no running beam is likely to do better. `"never"`: when none can do better.
+   * Default: the model's own setting, or `false`.
    */
   earlyStopping?: boolean | "never";
-  /** Likeliest tokens to report for each token of an answer; default 0, which reports nothing. */
+  /** How many of the likeliest tokens are reported for each token of an answer; default 0. */
   logprobs?: number;
   /**
    * Whether a `prompt` (not a chat) begins with the model's begin-of-text token. Default: as the
-   * model's own tokenizer does.
+   * model's tokenizer decides.
    */
   prependBos?: boolean;
   /**
-   * Parameters that somebody wrote down. An engine that leaves a default out, because a server has
-   * its own, sends these all the same. Default: none.
+   * Names of the parameters that the job or request set. A server gets these even if they equal a
+   * default; the others are left to its own defaults. Default: none.
    */
   explicit?: readonly string[];
 }
 
 /**
- * A request that asks for nothing in particular: the likeliest token each time, out of all, with
- * no penalty. How many tokens, and under which seed, has no such value.
+ * Parameters of a plain request: always the likeliest token, out of all, without a penalty. There
+ * is no such default for `maxNewTokens` and `seed`.
  *
  * @example
  * const parameters = { ...greedyParameters, maxNewTokens: 8, seed: 7 };
@@ -138,7 +140,7 @@ export const greedyParameters = Object.freeze({
   stop: Object.freeze([]) as readonly string[],
 });
 
-/** What is meant by a request that leaves these out. */
+/** The values of optional parameters that a request leaves out. */
 export const leftOutParameters = Object.freeze({
   ignoreEos: false,
   numReturnSequences: 1,
@@ -149,12 +151,12 @@ export const leftOutParameters = Object.freeze({
 /** What to do with a prompt that does not fit the model's context. */
 export type TooLongPolicy = "fail" | "truncate-left" | "truncate-right";
 
-/** One slot of a line that only copies. */
+/** One slot of a line whose slots are only copied from a text. */
 export interface Slot {
   name: string;
-  /** The text whose consecutive words the slot may hold. */
+  /** The text from which the slot copies consecutive words. */
   source: string;
-  /** What stands in the line when the text has nothing to copy. */
+  /** What the slot holds if the text has nothing to copy. */
   orElse: string;
   /** Most words that may be copied. */
   maxWords: number;
@@ -163,23 +165,23 @@ export interface Slot {
 }
 
 /**
- * An answer of one line with slots. `line` is a template such as
- * `temperature={temperature}, duration={duration}`; each `{name}` is one of `slots`.
+ * An answer of one line with slots. `line` is a template such as `temperature={temperature},
+ * duration={duration}`; each `{name}` is one of `slots`.
  */
 export interface SlottedLine {
   line: string;
   slots: readonly Slot[];
 }
 
-/** A form of JSON that an answer must have, in the two languages that engines take. */
+/** A form of JSON that an answer must have, in both languages that engines understand. */
 export interface AnswerStructure {
   /** JSON Schema. */
   schema: JsonObject;
-  /** The texts that the schema allows; engines that write by grammars enforce this one. */
+  /** The same as a grammar, for engines that enforce grammars. */
   grammar: Grammar;
-  /** The texts that fields copy from, for who checks the answer; `name` is the field's key. */
+  /** The fields that copy from a text, for the check of the answer; `name` is the field's key. */
   copies?: readonly Slot[];
-  /** Any JSON object will do: servers have a mode for that. */
+  /** True if any JSON object will do: servers have a mode for that. */
   isAnyObject?: boolean;
 }
 
@@ -187,8 +189,8 @@ export interface AnswerStructure {
 export type SpanOffsets = readonly [start: number, end: number];
 
 /**
- * Token ids of a prompt in parts, of the chat template and of contents by turns: the first is the
- * template's, which may be empty. Only contents are cut where a prompt is too long.
+ * Token ids of a prompt in parts that alternate: chat template, content, chat template, … The first
+ * part is the template's and may be empty. A prompt that is too long is cut in its contents only.
  */
 export type PromptTokens = readonly (readonly number[])[];
 
@@ -197,58 +199,61 @@ export interface RequestOrigin {
   /** The row's stable index in the input. */
   index: number;
   promptName: string;
-  /** Position in the list of a `forEach` prompt. */
+  /** Place in the list of a `forEach` prompt, from 0. */
   element?: number;
 }
 
-/** Stands for the origin of a request that belongs to no run, such as one that a server got. */
+/** The origin of a request that belongs to no run, such as one sent to a server. */
 export const noOrigin: RequestOrigin = Object.freeze({ index: 0, promptName: "request" });
 
-/** One request to a model. It has either `messages` or `prompt`, unless the engine reads rows. */
+/** One request to a model. It has `messages` or `prompt`, unless the engine reads rows. */
 export interface InferenceRequest {
   messages?: readonly ChatMessage[];
-  /** Sent as it is (`api: completion`). */
+  /** Sent to the model unchanged (`api: completion`). */
   prompt?: string;
-  /** What the engine's `tokenize` made of these words before, so that it need not do so again. */
+  /** Tokens that the engine's `tokenize` made of these words, so that it need not repeat that. */
   tokens?: PromptTokens;
   parameters: GenerationParameters;
-  /** Only an engine that counts tokens can cut a prompt. Default `fail`. */
+  /**
+   * What to do if the prompt is too long. Only an engine that counts tokens can cut. Default
+   * `fail`.
+   */
   onTooLong?: TooLongPolicy;
-  /** The answer must be this line, with slots that only copy. */
+  /** The answer must be this line. Its slots only copy. */
   slottedLine?: SlottedLine;
   /**
-   * The answer must be JSON of this schema. Engines enforce it where they can; whoever asks checks
-   * it in any case.
+   * The answer must be JSON of this schema. Engines enforce it if they can; the caller checks the
+   * answer in any case.
    */
   structure?: AnswerStructure;
-  /** Of a chat: tools that the answer may call, as OpenAI's chat completions have them. */
+  /** For chats: tools that the answer may call, as OpenAI's chat completions have them. */
   tools?: readonly JsonObject[];
-  /** Default: `auto` if there are tools. A server may know more than these. */
+  /** Default: `auto` if there are tools. An object is passed to the server as it is. */
   toolChoice?: ToolChoice | JsonObject;
   /** Whether one answer may call several tools. Default: the server's. */
   parallelToolCalls?: boolean;
-  /** Asks for the vector of `prompt`, an array of numbers as `value`, in place of an answer. */
+  /** Requests the embedding of `prompt`: the answer's `value` is an array of numbers. */
   embed?: boolean;
   /**
-   * Path of a file of sound, in place of words: the answer is what is said in it. Beside
-   * `messages`, of an image that the first of the user's shows.
+   * Path of an audio file to transcribe, in place of words. With `messages`: path of an image that
+   * the first user message shows.
    */
   file?: string;
   /** The row itself, for engines that read more than the words. */
   row?: JsonObject;
-  /** Rows that are asked as one and have one outcome; the first of them is `row`. */
+  /** Rows that are sent as one request and share one outcome; the first of them is `row`. */
   rows?: readonly JsonObject[];
   /**
-   * Where it comes from. Drawn seeds differ by it, and engines that run somebody's code show it to
-   * that code. Default: it belongs to no run.
+   * Where the request comes from. Derived seeds depend on it, and engines that run user code pass
+   * it on to that code. Default: it belongs to no run.
    */
   origin?: RequestOrigin;
 }
 
 /**
- * The seed of a request: the one that somebody wrote, or else one of its own, which follows from
- * the run's seed and the request's origin. So equal requests of a run get different answers, and
- * the same answers when they are processed again. Without an origin: the seed as it is.
+ * The seed of a request: the seed that the job set, or one derived from the run's seed and the
+ * request's origin. With a derived seed, equal requests of a run get different answers, and a row
+ * that is processed again gets the same answer again. Without an origin: the seed as it is.
  *
  * @example
  * const [first, second] = [0, 1].map((index) => ({ ...request, origin: { index, promptName } }));
@@ -265,17 +270,17 @@ type SeededRequest = Pick<InferenceRequest, "parameters" | "origin">;
 
 export type FinishReason = "stop" | "length" | "error";
 
-/** A token that might have been, and its natural logarithm of probability. */
+/** A token that the model considered, with its probability. */
 export interface TokenAlternative {
-  /** Its text; where a token is part of a character, the engine says how it writes it. */
+  /** Its text. If a token is only part of a character, the engine decides how to write it. */
   token: string;
   /** Natural logarithm of its probability, finite, at most 0. */
   logprob: number;
 }
 
 /**
- * One token of an answer, with `GenerationParameters.logprobs` alternatives, the likeliest first.
- * The token itself is among them only if it was that likely.
+ * One token of an answer and the likeliest tokens at its place, likeliest first: as many as
+ * `GenerationParameters.logprobs` says. The token itself is among them only if it was that likely.
  */
 export interface TokenLogprob extends TokenAlternative {
   alternatives: readonly TokenAlternative[];
@@ -283,9 +288,9 @@ export interface TokenLogprob extends TokenAlternative {
 
 export interface Answer {
   text: string;
-  /** The structured form, where the request asked for one. */
+  /** The answer as a value, if the request asked for a structure or a vector. */
   value?: Json;
-  /** Where the words of fields that copy stand in their sources, by JSON Pointer into `value`. */
+  /** Where the words of copied fields stand in their sources, by JSON Pointer into `value`. */
   spans?: Readonly<Record<string, SpanOffsets>>;
   /** Calls of the request's tools. */
   toolCalls?: readonly ToolCall[];
@@ -296,10 +301,10 @@ export interface Answer {
   logprobs?: readonly TokenLogprob[];
 }
 
-/** Tokens that were paid for. */
+/** Tokens of a request and its answers. */
 export interface Usage {
   promptTokens: number;
-  /** Those of `promptTokens` that a cache served. */
+  /** Prompt tokens, among `promptTokens`, that came from a cache. */
   cachedTokens: number;
   completionTokens: number;
 }
@@ -308,26 +313,26 @@ export interface InferenceResponse {
   answers: readonly Answer[];
   usage: Usage;
   /**
-   * What the row became, from an engine that turns a row into rows. These stand among the results
-   * in its place; none of them means that it was filtered. Absent where the answers go into the
-   * row. They may hold what `TypedJson` has beyond JSON.
+   * The rows that replace the request's row among the results, from an engine that turns rows into
+   * rows. An empty list means that the row was filtered out. Absent if the answers are added to the
+   * row. The rows may hold `TypedJson`, which has more than JSON.
    */
   rows?: readonly JsonObject[];
-  /** Rows of one joint request that failed by themselves, by their places. */
+  /** Rows of a joint request that failed individually, by their places in `rows`, from 0. */
   failures?: ReadonlyMap<number, Error>;
-  /** It was answered before, by this run or another one: nothing was paid for it. */
+  /** The answer was taken from this run or an earlier one; nothing was paid for it. */
   reused?: boolean;
-  /** Time from asking to answering. */
+  /** Time between sending the request and its answer. */
   seconds: number;
 }
 
-/** A piece of an answer, told while the answer is made. */
+/** A piece of an answer, reported while the answer is made. */
 export interface AnswerDelta {
-  /** Which of the request's answers it continues, from 0. */
+  /** Number of the answer that it continues, from 0. */
   choice: number;
-  /** What comes next in the answer's text; never empty, and never taken back. */
+  /** The next piece of the answer's text; never empty, and never withdrawn. */
   text: string;
-  /** Tokens since the delta before, where the engine counts them. */
+  /** Tokens since the previous delta, if the engine counts them. */
   tokens?: number;
 }
 

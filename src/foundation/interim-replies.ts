@@ -1,16 +1,16 @@
 import type { Socket } from "node:net";
 import { buildConnector } from "undici";
 
-/** How such a reply begins, and the most that is taken for its header. */
+/** How an interim reply begins, and the most bytes that its header may have. */
 const start = Buffer.from("HTTP/1.x 100");
 const versionAt = 7;
 const end = "\r\n\r\n";
 const maxBytes = 16 * 1024;
 
 /**
- * A connector of undici whose connections drop a `100 Continue` that nobody asked for, as proxies
- * and some servers send it. Undici breaks the connection at one, so that no such server could ever
- * be asked; RFC 9110, section 15.2, has clients read past it.
+ * A connector for undici that drops an unrequested `100 Continue`, as some proxies and servers send
+ * it. Undici closes the connection at such a reply, so these servers could not be used; RFC 9110,
+ * section 15.2, tells clients to read past it.
  */
 export function connectorWithoutInterim(
   options: buildConnector.BuildOptions,
@@ -18,7 +18,7 @@ export function connectorWithoutInterim(
   return droppingInterim(buildConnector(options));
 }
 
-/** The same of a connector that there is. */
+/** Makes an existing connector drop them too. */
 export function droppingInterim(connect: buildConnector.connector): buildConnector.connector {
   return (target, callback) =>
     connect(target, (error, socket) => {
@@ -31,9 +31,9 @@ export function droppingInterim(connect: buildConnector.connector): buildConnect
 function dropInterim(socket: Socket): void {
   const write = socket.write.bind(socket) as (...parts: unknown[]) => boolean;
   const push = socket.push.bind(socket);
-  /** Something was sent: what comes next is the start of a reply. */
+  /** True after a write: the next bytes begin a reply. */
   let isAtStart = false;
-  /** Bytes of which it is not known yet whether they are to be dropped. */
+  /** Bytes too few to tell whether they begin an interim reply. */
   let held: Buffer | undefined;
   socket.write = (...parts: unknown[]) => {
     isAtStart = true;
@@ -51,7 +51,7 @@ function dropInterim(socket: Socket): void {
   };
 }
 
-/** What follows on all interim replies that are there as a whole. */
+/** The bytes that follow all complete interim replies. */
 function withoutInterim(held: Buffer | undefined, chunk: Buffer): Buffer {
   let rest = held === undefined ? chunk : Buffer.concat([held, chunk]);
   while (isInterim(rest)) {

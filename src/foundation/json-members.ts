@@ -7,8 +7,8 @@ const openBrace = 123;
 const closeBrace = 125;
 
 /**
- * The texts of the values of a JSON object, by name, as they stand in it. The last of two equal
- * names counts, as for `JSON.parse`.
+ * The values of a JSON object by name, each as its text. As for `JSON.parse`, the last of two equal
+ * names counts.
  *
  * @example
  * memberTexts('{"a": 1.0, "b": [2]}'); // Map { "a" => "1.0", "b" => "[2]" }
@@ -29,7 +29,7 @@ export function memberTexts(object: string): Map<string, string> {
 }
 
 /**
- * The texts of the elements of a JSON list, as they stand in it.
+ * The elements of a JSON list, each as its text.
  *
  * @example
  * elementTexts('[{"id": 1.0}, 2]'); // ['{"id": 1.0}', "2"]
@@ -45,7 +45,7 @@ export function elementTexts(list: string): string[] {
   return texts;
 }
 
-/** The place after the value that begins at `start`, without blanks that follow it. */
+/** The index after the value that begins at `start`, without white space that follows it. */
 export function endOfValue(text: string, start: number): number {
   const first = text.charCodeAt(start);
   if (first === quote) return endOfString(text, start);
@@ -68,7 +68,7 @@ function endOfScalar(text: string, start: number): number {
   return at;
 }
 
-/** The place after the closing quote of the string that begins at `start`. */
+/** The index after the closing quote of the string that begins at `start`. */
 export function endOfString(text: string, start: number): number {
   let end = text.indexOf('"', start + 1);
   while (isEscaped(text, end)) end = text.indexOf('"', end + 1);

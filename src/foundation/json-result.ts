@@ -1,17 +1,17 @@
 import { SluiceError } from "./errors.ts";
-import { writtenOf } from "./exact-json.ts";
+import { toWrittenNumber } from "./exact-json.ts";
 import type { Json } from "./json.ts";
 import { isTyped, type TypedJson, type TypedValue } from "./typed-json.ts";
 
-/** Makes the error of a value that JSON does not have, from what is wrong with it. */
+/** Makes the error for a value that JSON does not have; `problem` says what it is. */
 export type NotJson = (problem: string) => Error;
 
 /**
- * A result as JSON. Typed arrays become lists, and what has `toJSON` becomes that; a `bigint` is
- * written with all its digits.
+ * A result of user code as JSON. Typed arrays become lists, an object with `toJSON` becomes what
+ * that returns, and a `bigint` keeps all its digits.
  *
- * @throws SluiceError `PREDICTION_FAILED`, naming the value's place: a result that came out changed
- *   in silence would be worse than none.
+ * @throws SluiceError `PREDICTION_FAILED`, which names the value's place: better no result than one
+ *   that was changed in silence.
  * @example
  * jsonResult({ vector: new Float32Array([1, 2]) }); // { vector: [1, 2] }
  */
@@ -20,11 +20,11 @@ export function jsonResult(result: unknown): Json {
 }
 
 /**
- * The same of a row of a dataset, which goes on to other code: a `Date`, a `bigint` and a typed
- * array in it stay what they are.
+ * A row of a dataset from user code. A `Date`, a `bigint` and a typed array stay what they are, for
+ * the next step is code too.
  *
- * @param notJson makes the error where JSON has no such value.
- * @param specials what `specialsIn` found in what the code was given: that may come out again.
+ * @param notJson makes the error for a value that JSON does not have.
+ * @param specials what `specialsIn` found in the code's input: these values may come out again.
  */
 export function typedResult(
   result: unknown,
@@ -39,9 +39,9 @@ function predictionFailed(problem: string): SluiceError {
 }
 
 class Conversion {
-  /** Where it is: names of members, and places in lists. */
+  /** Where the present value stands: names of members, and places in lists. */
   readonly #path: (string | number)[] = [];
-  /** What holds the present value. */
+  /** The objects and lists around the present value, to detect cycles. */
   readonly #holders = new Set<object>();
   readonly #fail: NotJson;
   readonly #keepsTypes: boolean;
@@ -71,7 +71,7 @@ class Conversion {
   }
 
   #number(value: number | bigint): Json {
-    return (this.#keepsTypes ? value : writtenOf(value)) as Json;
+    return (this.#keepsTypes ? value : toWrittenNumber(value)) as Json;
   }
 
   #held(value: object): Json {
@@ -94,12 +94,12 @@ class Conversion {
     const kind = Object.prototype.toString.call(value).slice("[object ".length, -1);
     // JSON would turn a Map, a Promise and their like into an empty object.
     if (kind !== "Object") throw this.#notJson(/^[AEIOU]/.test(kind) ? `an ${kind}` : `a ${kind}`);
-    // As JSON has it: a member that is undefined is not there.
+    // As in JSON, a member that is undefined is absent.
     const members = Object.entries(value).filter(([, inner]) => inner !== undefined);
     return Object.fromEntries(members.map(([key, inner]) => [key, this.#inside(key, inner)]));
   }
 
-  /** A copy: what the code does to its own afterwards does not change the row. */
+  /** Copies a typed value: if the code changes its own later, the row does not change. */
   #typed(value: TypedValue): TypedValue {
     if (value instanceof Date) {
       if (!Number.isNaN(value.getTime())) return new Date(value);
@@ -124,7 +124,7 @@ class Conversion {
   }
 }
 
-/** NaN and infinities that a value has, at any depth. */
+/** The NaN and infinities in a value, at any depth. */
 export function specialsIn(value: unknown, found = new Set<number>()): Set<number> {
   if (typeof value === "number" || value instanceof Number) {
     if (!Number.isFinite(+value)) found.add(+value);

@@ -4,7 +4,7 @@ export type Json = null | boolean | number | string | Json[] | { [key: string]: 
 /** A JSON object: what a row must be. */
 export type JsonObject = { [key: string]: Json };
 
-/** True for a plain object, false for null, arrays and scalars, also for a `WrittenNumber`. */
+/** True for a plain object; false for null, arrays, scalars and a `WrittenNumber`. */
 export function isJsonObject(value: unknown): value is JsonObject {
   return (
     typeof value === "object" &&
@@ -14,7 +14,7 @@ export function isJsonObject(value: unknown): value is JsonObject {
   );
 }
 
-/** The object that a text is JSON of; undefined for any other text. */
+/** The JSON object in a text; undefined if the text is not a JSON object. */
 export function jsonObjectIn(text: string): JsonObject | undefined {
   try {
     const value: unknown = JSON.parse(text);
@@ -24,12 +24,12 @@ export function jsonObjectIn(text: string): JsonObject | undefined {
   }
 }
 
-/** Node's own: whether `JSON.stringify` writes a value as a text that is given. */
+/** Whether a value is of `JSON.rawJSON`. The types do not have it yet. */
 const { isRawJSON: isRawJson } = JSON as unknown as { isRawJSON(value: unknown): boolean };
 
 /**
- * JSON text with keys sorted at every level, so that equal values have equal text. The text that
- * digests are taken of.
+ * JSON text with keys sorted at every level, so that equal values have equal text. Digests are
+ * computed over it.
  *
  * @example
  * canonicalJson({ b: 1, a: [true] }); // '{"a":[true],"b":1}'

@@ -1,5 +1,5 @@
 /**
- * What `make` gives, made by the first call that wants it.
+ * A function that calls `make` the first time and returns the same value from then on.
  *
  * @example
  * const parser = lazily(async () => (await import("yaml")).parse);

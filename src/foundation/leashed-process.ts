@@ -5,51 +5,51 @@ import type { Clock } from "./clock.ts";
 import { limits } from "./limits.ts";
 import type { Spawn } from "./subprocess.ts";
 
-/** How a program is started on a leash. */
+/** How to start a program on a leash. */
 export interface LeashOptions {
   /** The whole environment of the program. */
   environment: Readonly<Record<string, string | undefined>>;
   /** Working directory; default: the caller's. */
   workingDirectory?: string | undefined;
   clock: Clock;
-  /** Gives the program a channel beside its streams, on `leashChannelDescriptor`. */
+  /** Gives the program a channel beside its standard streams, on `leashChannelDescriptor`. */
   hasChannel?: boolean;
   spawn?: Spawn;
 }
 
-/** File descriptor of a program's channel; the first ones are its streams and the leash. */
+/** File descriptor of a program's channel; 0 to 2 are its standard streams and 3 is the leash. */
 export const leashChannelDescriptor = 4;
 
 /** How a program on a leash ended. */
 export interface LeashEnd {
   /** Such as `exit code 1` or `signal SIGSEGV`, or why it could not be started. */
   how: string;
-  /** Exit code; null when a signal ended it, or it never ran. */
+  /** Exit code; null if a signal ended the program, or if it never ran. */
   code: number | null;
 }
 
-/** A running program that ends with this process at the latest, with all that it started. */
+/** A running program that never outlives this process; the same is true of what it started. */
 export interface LeashedProcess {
   readonly pid: number | undefined;
   readonly stdin: Writable;
   readonly stdout: Readable;
   readonly stderr: Readable;
-  /** Undefined where it was not asked for. */
+  /** Undefined unless `hasChannel` was set. */
   readonly channel: Duplex | undefined;
   /** Resolves once the program and all of its process group are gone; never rejects. */
   readonly ended: Promise<LeashEnd>;
   /** Sends the program SIGTERM. */
   terminate(): void;
-  /** Ends it and its whole process group at once. */
+  /** Kills the program and its whole process group at once. */
   kill(): void;
 }
 
 /**
- * Stays beside the program, in one process group with it. Descriptor 3 is the leash: lines on it
- * name signals for the program, and its end, which comes when this process dies in whichever way,
- * is the end of the group. The program's status goes back on it, for the group is killed after the
- * program as well: what it started may hold its output open for ever. Signals that a scheduler
- * sends to every process are the program's to obey, not the keeper's.
+ * A shell that stays beside the program, in the same process group. Descriptor 3 is the leash. A
+ * line on the leash names a signal for the program. The end of the leash, which comes when this
+ * process dies in any way, kills the group. The program's exit status comes back on the leash,
+ * since the group is killed after the program too: a child of it may hold the output open for ever.
+ * A scheduler may send signals to every process: only the program obeys them.
  */
 const keeper = `
 trap "" TERM HUP INT
@@ -61,15 +61,15 @@ wait "$program"
 echo "$?" >&3
 kill -KILL 0`;
 
-/** The shell's status of a program that a signal ended begins here. */
+/** Shell statuses above this one mean that a signal ended the program. */
 const firstSignalStatus = 128;
 
 /**
- * Starts a program that cannot outlive this process: also after `kill -9` of it, and also if the
- * program takes no notice of the end of its stdin, it is killed together with what it started,
- * unless that has left its process group. Linux and macOS; needs `/bin/sh`.
+ * Starts a program that cannot outlive this process. The program and its children are killed even
+ * if this process dies by `kill -9`, and even if the program ignores the end of its stdin. Only a
+ * child that leaves the process group escapes. Linux and macOS; needs `/bin/sh`.
  *
- * The program has a session of its own, so that Ctrl-C in a terminal does not reach it.
+ * The program has its own session, so Ctrl-C in a terminal does not reach it.
  *
  * @example
  * const program = startLeashed("python3", ["serve.py"], { environment, clock });
@@ -87,7 +87,7 @@ export function startLeashed(
     detached: true,
   }) as ChildProcessByStdio<Writable, Readable, Readable>;
   const leash = child.stdio[3] as Duplex;
-  // A program that ended takes nothing more; its end is told by `ended`.
+  // Writing to a program that has ended fails; `ended` reports the end.
   leash.on("error", () => {});
   child.stdin.on("error", () => {});
   return {
@@ -119,7 +119,7 @@ function endOf(
         if (told !== "") return resolve(endOfStatus(Number(told)));
         resolve({ how: signal === null ? `exit code ${code}` : `signal ${signal}`, code });
       };
-      // What left the process group may hold the output open for ever.
+      // A child that left the process group may hold the output open for ever.
       const cancel = clock.schedule(limits.maxHostOutputWaitMs, end);
       child.on("close", () => {
         cancel();

@@ -1,7 +1,6 @@
 /**
- * The bounds that a user of Sluice may meet, or that several rooms share, units last; what tunes
- * one file stands in that file. Those that a job may change are defaults; the job schema refers to
- * them.
+ * The bounds that a user of Sluice may meet, or that several rooms share. What tunes a single file
+ * is defined in that file. A limit that a job may change is a default: the job schema refers to it.
  */
 export const limits = Object.freeze({
   /** Longest line of an input file; a longer one becomes a dead letter. */
@@ -10,241 +9,247 @@ export const limits = Object.freeze({
   readChunkBytes: 256 * 1024,
   /** Bytes of one request for a range of a remote file. */
   maxRangeBytes: 4 * 1024 * 1024,
-  /** Connections to one web server that inputs come from. */
+  /** Connections to one web server that input files come from. */
   maxSourceConnections: 16,
-  /** Time such a server gets to take a connection, and may go without a byte. */
+  /**
+   * Time that such a server has to accept a connection, and then may pause without sending a byte.
+   */
   sourceConnectTimeoutMs: 10_000,
   sourceStallTimeoutMs: 60_000,
-  /** Tries of one request to it, the first included. */
+  /** Tries of one request to such a server, the first included. */
   maxSourceAttempts: 6,
-  /** Files in a row that no server of their kind gives: then it is not the rows that are wrong. */
+  /** After this many unreachable files in a row, the servers are at fault and not the rows. */
   maxUnreachedFiles: 16,
-  /** Largest page of a listing that a hub answers with. */
+  /** Largest response to a request for a list of files. */
   maxListingBytes: 64 * 1024 * 1024,
-  /** Longest header of a file of comma- or tab-separated values. */
+  /** Longest header of a CSV or TSV file. */
   maxHeaderBytes: 4 * 1024 * 1024,
-  /** Bytes of a file that a transfer moves at a time. */
+  /** Bytes of a file that an upload or download holds at a time. */
   transferChunkBytes: 1024 * 1024,
   /** Files that one job's globs may match. */
   maxInputFiles: 1_000_000,
   /** Largest footer of a Parquet file. */
   maxParquetFooterBytes: 256 * 1024 * 1024,
-  /** Rows that one row group of a Parquet file may say it has. */
-  maxRowsOfGroup: 2 ** 31 - 1,
-  /** Bytes of one page of a Parquet file, decompressed. */
+  /** Most rows that a row group of a Parquet file may claim. */
+  maxRowGroupRows: 2 ** 31 - 1,
+  /** Largest page of a Parquet file, decompressed. */
   maxPageBytes: 512 * 1024 * 1024,
   /**
-   * What decodes Parquet and Arrow gets this much time for one step, such as a page, and this much
-   * memory; then it is ended, and the file named.
+   * Time and memory that the decoder of Parquet and Arrow has for one step, such as a page. Past
+   * either, it is ended and the error names the file.
    */
   maxDecodingStepMs: 30_000,
   maxDecodingHeapMegabytes: 2048,
   /** Longest metadata of one message of an Arrow file, and longest footer. */
   maxArrowMetadataBytes: 64 * 1024 * 1024,
-  /** Characters, as JSON, of the rows of a Parquet row group that is written. */
+  /** Characters, as JSON, of the rows in one row group of a Parquet output. */
   maxRowGroupChars: 4 * 1024 * 1024,
-  /** Columns of a table that is written. */
+  /** Columns of a table in an output. */
   maxColumns: 10_000,
-  /** Fields of an object that a table keeps as fields; one with more is kept as JSON … */
+  /** An object with more fields becomes JSON text in a table … */
   maxStructFields: 1000,
-  /** … as are objects and lists deeper than this. */
+  /** … as do objects and lists nested deeper than this. */
   maxColumnDepth: 32,
-  /** Files that an input is cut into. */
+  /** Most files that `sluice shard` cuts an input into. */
   maxChunks: 100_000,
-  /** Rows of one task when the planner chooses. */
+  /** Most rows of a task if the planner chooses its size. */
   maxTaskRows: 50_000,
   /** Largest job file. */
   maxJobFileBytes: 4 * 1024 * 1024,
-  /** Words and signs of YAML in it; four pieces of white space count as one. */
+  /** YAML tokens in it; four pieces of white space count as one. */
   maxJobLexemes: 300_000,
-  /** Objects and lists within one another in a job, … */
+  /** Nesting depth of objects and lists in a job … */
   maxJobDepth: 100,
-  /** … values in it, the copies that YAML aliases make included, … */
+  /** … values in it, including the copies that YAML aliases make … */
   maxJobValues: 1_000_000,
-  /** … and such copies of one anchor. */
+  /** … and aliases of one anchor. */
   maxYamlAliases: 1000,
-  /** plan.json is read by every worker and stays small. */
+  /** Largest plan.json; every worker reads it. */
   maxPlanBytes: 1024 * 1024,
-  /** A commit record stays small enough that stores answer a lost race cleanly. */
+  /** Largest commit record. Stores answer a lost race cleanly only for small objects. */
   maxCommitBytes: 64 * 1024,
-  /** Rows read ahead of the engine, a task. */
+  /** Rows of one task that are read ahead of the engine. */
   maxReadAheadRows: 1000,
-  /** Largest cache of answers when nothing is said. */
+  /** Largest cache of answers, unless the job sets its size. */
   maxCacheBytes: 1024 * 1024 * 1024,
-  /** Rows of a batch of an engine that computes fixed batches, when nothing is said. */
+  /** Default rows of a batch, for engines that compute fixed batches. */
   defaultMaxBatchRows: 32,
-  /** Requests that may wait for a batch: no run has so many, but callers from outside might. */
+  /** Requests that may wait for a batch. No run reaches it; callers from outside might. */
   maxQueueSize: 1_000_000,
-  /** Native calls, such as reads of files, that go on at once in the process of a predictor. */
-  predictorNativeCalls: 4,
-  /** Rows to which an automatic size of batches may grow. */
+  /** Native calls, such as file reads, that run at once in a predictor's process. */
+  maxPredictorNativeCalls: 4,
+  /** Most rows that an automatic batch size may grow to. */
   maxAutoBatchRows: 1024,
-  /** Batches that are looked at for requests of one length. */
+  /** Batches that are searched ahead for requests of similar length. */
   lookAheadBatches: 8,
-  /** Rows of a batch of a stage, where nothing is said of its size. */
+  /** Default rows of a batch of a pipeline stage. */
   defaultStageRows: 256,
-  /** Open tasks whose journals a stop looks into, for its counts. */
+  /** Open tasks whose journals are read for the counts when a run stops. */
   maxCountedTasks: 10_000,
   /** Tasks that one worker holds open at once. */
   maxOpenTasks: 64,
-  /** Such tasks; each takes 20 MB where rows are short, and a second one little of the time. */
+  /**
+   * Tasks opened only because the rows of the others will not last. Each takes 20 MB if rows are
+   * short, and a second one saves little time.
+   */
   maxTasksAhead: 1,
   /**
-   * Each of the two halves of a worker's young objects. Node's own bound is 64 on machines with
-   * much memory, with which a worker peaks at 370 MB; half of that costs a twelfth of the
+   * Each of the two halves of a worker's young-object space. Node's own value is 64 on machines
+   * with much memory; a worker then peaks at 370 MB. Half of that costs a twelfth of the
    * throughput.
    */
   maxYoungSpaceMegabytes: 32,
-  /** Elements that one `forEach` may give for one row. */
+  /** Elements that one `forEach` may yield for one row. */
   maxElements: 10_000,
-  /** Most tokens of an answer where neither job nor engine has a limit. */
+  /** Most tokens of an answer if neither the job nor the engine has a limit. */
   maxNewTokens: 256,
-  /** Answers that may be asked for to one prompt. */
+  /** Answers that a job may request for one prompt. */
   maxReturnSequences: 128,
   /** Beams of a beam search. */
   maxBeams: 128,
-  /** Likeliest tokens that may be reported for each token. */
+  /** Most of the likeliest tokens that a job may request for each token. */
   maxLogprobs: 20,
-  /** Words of the text that a slot copies from; a grammar is made of their spans. */
+  /** Words of the text that a slot copies from. A grammar is made of its spans. */
   maxSlotSourceWords: 1024,
-  /** Its characters. */
+  /** Characters of that text. */
   maxSlotSourceChars: 256 * 1024,
-  /** Longest template: one that is longer fits into no plan. */
+  /** Longest template; a longer one fits into no plan. */
   maxTemplateSourceChars: 1024 * 1024,
-  /** Expressions and blocks of a template within one another. */
+  /** Nesting depth of expressions and blocks in a template. */
   maxTemplateDepth: 500,
   /**
-   * What rendering one prompt of one row may cost: a step of the template and an element of a loop
-   * 100; an element of a list that is made or printed 50; one that a filter reads, or that stands
-   * in one more list, 6; a character that a filter or an operator reads or makes 1.
+   * The work that rendering one prompt of one row may take, in units. A step of the template or an
+   * element of a loop is 100. An element of a list that is made or printed is 50. An element that a
+   * filter reads, or that is put into one more list, is 6. A character that a filter or an operator
+   * reads or makes is 1.
    */
   maxTemplateWork: 100_000_000,
-  /** Longest text that a template makes, in whole or in part: twice the longest row. */
+  /** Longest text that a template makes, at any step: twice the longest row. */
   maxTemplateChars: 32 * 1024 * 1024,
-  /** Elements of a list that a template makes, or reads from a row, lists within it included. */
+  /** Elements of a list that a template makes or reads from a row, nested lists included. */
   maxTemplateElements: 1_000_000,
-  /** Widest column that a filter fills with blanks. */
+  /** Widest column that a filter pads. */
   maxTemplateWidth: 10_000,
   /** Digits of a number that a template calculates. */
   maxTemplateDigits: 10_000,
-  /** Time that patterns of a job may take to match an answer, a row or a text to copy from. */
+  /** Time that the patterns of a job may take to match an answer, a row or a source text. */
   maxPatternMs: 1000,
-  /** Schemas within a `schema`, the references to its own parts among them. */
+  /** Subschemas of a `schema`, including references to its own parts. */
   maxSchemaParts: 5000,
-  /** How deep they lie within one another, and how many references follow on one another. */
+  /** Nesting depth of subschemas, and length of a chain of references. */
   maxSchemaDepth: 250,
-  /** Groups within one another, up to which a pattern becomes part of a grammar. */
+  /** A pattern with groups nested deeper than this becomes no part of a grammar. */
   maxPatternDepth: 250,
-  /** Digits of a number of a structured answer, before and behind the point. */
+  /** Digits of a number in a structured answer, before and after the point. */
   maxNumberDigits: 15,
-  /** Elements of an array of a structured answer, where its schema does not say. */
+  /** Elements of an array in a structured answer, if its schema sets no bound. */
   maxAnswerElements: 1000,
-  /** Objects and arrays within one another, in an answer that may be any JSON object. */
+  /** Nesting depth of an answer that may be any JSON object. */
   maxFreeAnswerDepth: 8,
   /** Tries of one request, the first included. */
   maxRequestAttempts: 3,
   /** First and longest wait between two tries of a request. */
   retryBaseMs: 500,
   retryMaxMs: 60_000,
-  /** Longest that a server may ask one request to wait … */
+  /** Longest wait that a server may demand for one request … */
   maxRetryAfterMs: 600_000,
-  /** … and longest that it may ask all requests to wait, before one of them tries it again. */
+  /** … and for all requests, before one of them tries the server again. */
   maxEndpointPauseMs: 60_000,
-  /** How long an endpoint that never answered is waited for. */
+  /** How long to wait for the first answer of an endpoint that never answered. */
   firstAnswerMs: 10_000,
   /** How long an endpoint may be down before the run gives up, resumable. */
   maxEndpointDownMs: 600_000,
   /** Time one request may take. */
   requestTimeoutMs: 600_000,
-  /** Largest answer body taken from a server. */
+  /** Largest response body of a server. */
   maxResponseBytes: 64 * 1024 * 1024,
-  /** Objects and lists within one another in what an answer calls. */
+  /** Nesting depth of the arguments of a tool call in an answer. */
   maxReplyDepth: 64,
-  /** Servers of one model, and how much more one may be given than another. */
+  /** Servers of one model, and the largest weight of one relative to another. */
   maxEndpoints: 256,
   maxEndpointWeight: 1000,
-  /** Requests at once that a job may send to one server. */
+  /** Requests that a job may have in flight at one server. */
   maxInFlight: 4096,
-  /** Texts of one request for vectors: most that a job may set, and when nothing is said. */
+  /** Texts in one embedding request: the most that a job may set, and the default. */
   maxEmbeddedTexts: 2048,
   defaultEmbeddedTexts: 32,
-  /** Largest file that is sent to be transcribed. */
+  /** Largest audio file sent for transcription. */
   maxTranscribedBytes: 1024 * 1024 * 1024,
-  /** Largest image that a chat shows: it stands in the request's text. */
+  /** Largest image in a chat; it is part of the request's text. */
   maxImageBytes: 20 * 1024 * 1024,
   /** Extra tries of a task after its worker died. */
   maxTaskRetries: 3,
-  /** Times a row may kill its engine alone before it is given up. */
+  /** Times that a row may kill its engine alone before the row is a dead letter. */
   maxRowKills: 3,
-  /** Starts of an engine host in a row of which none got ready. */
+  /** Failed starts of an engine host in a row. */
   maxEngineStarts: 3,
-  /** Deaths of an engine host in a row without one answer between them. */
+  /** Deaths of an engine host in a row without an answer in between. */
   maxEngineDeaths: 16,
   /** How long an engine host collects deltas before it sends them on. */
   maxDeltaDelayMs: 10,
   /** Characters of deltas that it collects at most. */
   maxHeldDeltaChars: 65_536,
-  /** Lines of a host's output that are kept to explain its death. */
+  /** Lines of a host's output that are kept to explain how it died. */
   maxHostOutputLines: 40,
-  /** How long the output of an ended host is waited for. */
+  /** How long to wait for the rest of the output of a host that ended. */
   maxHostOutputWaitMs: 500,
-  /** Time a managed server may take until it answers (it may fetch its model) … */
+  /** Time that a managed server may take until it answers; it may have to download its model … */
   serverLoadTimeoutMs: 1_800_000,
-  /** … and the most that a job may allow. */
+  /** … and the most that a job may set. */
   maxServerLoadTimeoutMs: 86_400_000,
-  /** Time that one look at a server may take while it loads. */
+  /** Time that one health check may take while a server loads. */
   serverHealthTimeoutMs: 5000,
-  /** Time a managed server gets to leave; less than its worker gets. */
+  /** Time that a managed server has to stop; less than its worker has. */
   serverStopGraceMs: 5000,
-  /** Longest a worker may take to get ready (a model may have to be loaded). */
+  /** Time that a worker may take until it is ready; a model may have to be loaded. */
   workerReadyTimeoutMs: 600_000,
-  /** Time a worker gets to flush and leave. */
+  /** Time that a worker has to flush and stop. */
   stopGraceMs: 10_000,
-  /** The same of what is asked once its coordinator is gone: all has ended 10 s after that. */
+  /** The same for a worker that lost its coordinator: all has ended 10 s after the loss. */
   orphanGraceMs: 5000,
-  /** A ready worker that says nothing for this long hangs, and is ended. */
+  /** A ready worker that sends nothing for this long hangs, and is killed. */
   maxWorkerSilenceMs: 60_000,
-  /** Time that the prompt of a suspected row may take, and the reading of its answer. */
+  /** Time to render the prompt of a suspected row, and to read its answer. */
   maxSuspectComputeMs: 10_000,
-  /** Between two task-progress messages of a task … */
+  /** Interval between two task-progress messages of a task … */
   progressIntervalMs: 500,
   /** … and between two run-progress events. */
   runProgressIntervalMs: 5000,
-  /** Between two heartbeats of a worker or coordinator. */
+  /** Interval between two heartbeats of a worker or coordinator. */
   heartbeatIntervalMs: 2000,
-  /** How long a coordinator on another host is watched before it counts as dead. */
+  /** How long a coordinator on another machine is watched before it counts as dead. */
   coordinatorWatchMs: 10_000,
-  /** One message between processes. */
+  /** Largest message between processes. */
   maxMessageBytes: 64 * 1024 * 1024,
-  /** What was being written and has not changed for this long belongs to a dead process. */
+  /** A temporary file unchanged for this long belongs to a dead process. */
   staleLeftoverMs: 3_600_000,
   /** Tries of one request to an object store, the first included. */
   maxStoreAttempts: 12,
-  /** Time an object store gets to take a connection, and may then stand still. */
+  /** Time that an object store has to accept a connection, and then may pause. */
   storeConnectTimeoutMs: 5000,
   storeStallTimeoutMs: 60_000,
   /** Larger objects are written in parts of this size. */
   storePartBytes: 8 * 1024 * 1024,
-  /** What is appended goes to an object store when it is this old. */
+  /** Appended bytes are sent to an object store when they are this old. */
   maxSegmentAgeMs: 30_000,
-  /** Largest object, or part, that a store copies in one request. */
+  /** Largest object or part that a store copies in one request. */
   maxStoreCopyBytes: 5 * 1024 * 1024 * 1024,
-  /** Time a mirror of models gets to take a connection, before the next one is tried. */
+  /** Time that a mirror of models has to accept a connection before the next mirror is tried. */
   modelConnectTimeoutMs: 5000,
-  /** Time a download may stand still. */
+  /** Time that a download may pause without a byte. */
   modelStallTimeoutMs: 30_000,
-  /** Redirects followed for one file of a model. */
+  /** Redirects to follow for one file of a model. */
   maxRedirects: 10,
-  /** Connections of one download that may break without a byte gained. */
+  /** Connections in a row that a download may lose without gaining a byte. */
   maxDownloadAttempts: 3,
-  /** Header of a model file; vocabulary and chat template are part of it. */
+  /** Largest header of a model file, which includes vocabulary and chat template. */
   maxModelHeaderBytes: 256 * 1024 * 1024,
   /** Time pip or npm may take to fetch a package. */
   packageFetchTimeoutMs: 1_800_000,
-  /** Time the GPU driver's program may take to list the devices. */
+  /** Time that the GPU driver's program may take to list devices. */
   deviceListTimeoutMs: 10_000,
-  /** Output of a child program that is kept, a stream. */
+  /** Bytes of each output stream of a child program that are kept. */
   maxCommandOutputBytes: 64 * 1024,
-  /** Rows that a prompt is tried on before one that fits none of them is refused. */
+  /** Rows on which a prompt is tried; if it fits none of them, the job is refused. */
   maxRowsLookedAt: 1000,
 });

@@ -1,8 +1,9 @@
 /**
- * The lines of a stream of UTF-8, without their ends; the last one also where it has no end.
+ * The lines of a UTF-8 stream, without line ends. The last line counts even without a line end.
  *
- * A line ends at `\n` alone, as in JSON Lines: U+2028 and its like, at which `node:readline` cuts
- * too, stand raw within JSON texts. Memory holds one chunk and one line.
+ * Only `
+ * ` ends a line, as in JSON Lines. `node:readline` also cuts at U+2028 and the like, which may
+ * stand raw in JSON texts. Memory holds one chunk and one line.
  */
 export async function* linesOfChunks(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder();

@@ -1,18 +1,18 @@
 import { type buildConnector, type Dispatcher, Pool } from "undici";
 import { droppingInterim } from "./interim-replies.ts";
 
-/** Codes of errors that a tunnel ends with: the proxy does not want it; it could not make it. */
+/** Error codes of a tunnel: the proxy refused it, or could not make it. */
 export const tunnelCodes = { refused: "ERR_PROXY_REFUSED", failed: "ERR_PROXY_TUNNEL" } as const;
 
-/** Statuses by which a proxy says that another try may go well. */
+/** Statuses of a proxy that may go away by another try. */
 const momentaryStatuses = new Set([408, 429]);
 
 /**
- * What undici's proxy agents need besides: pools for the servers behind tunnels, and one for the
- * proxy itself, which must answer in time.
+ * Options that undici's proxy agents need besides the address: a pool for each server behind a
+ * tunnel, and one for the proxy, which must answer in time.
  *
- * Undici takes a tunnel that breaks while it is made for a broken connection and dials again
- * without end. Under one of `tunnelCodes` it gives up.
+ * Undici dials again without end if a tunnel breaks while it is made. An error with one of
+ * `tunnelCodes` stops it.
  *
  * @example
  * new ProxyAgent({ uri: "http://proxy:3128", ...tunnelOptions(10_000) });

@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 
-/** Where chance comes from: numbers in [0, 1). */
+/** The source of random numbers, in [0, 1). */
 export interface Random {
   next(): number;
 }
 
 /**
- * A generator whose numbers follow from its seed alone (SplitMix32).
+ * A generator whose numbers depend on its seed alone (SplitMix32).
  *
  * Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
  * @example
@@ -31,7 +31,7 @@ export function mix32(value: number): number {
   return (mixed ^ (mixed >>> 15)) >>> 0;
 }
 
-/** Real chance, from the operating system. */
+/** Random numbers of the operating system, for ids and seeds. */
 export const systemRandom: Random = {
   next: () => randomBytes(4).readUInt32LE() / 0x1_0000_0000,
 };

@@ -4,49 +4,49 @@ import { connectorWithoutInterim } from "./interim-replies.ts";
 import { limits } from "./limits.ts";
 import { tunnelOptions } from "./proxy-tunnel.ts";
 
-/** Bytes of a body that are taken before who reads it is waited for. */
+/** Bytes of a body that are read ahead of the reader. */
 const maxBodyBufferBytes = 16 * 1024 * 1024;
 
-/** A file on a server, as the server answered for it. */
-export interface RemoteAnswer {
+/** A server's response to a request for a file. */
+export interface RemoteResponse {
   status: number;
   headers: Readonly<Record<string, string | string[] | undefined>>;
   body: Dispatcher.ResponseData["body"];
-  /** The address that gave this answer, after all redirects. */
+  /** The address that gave this response, after all redirects. */
   url: string;
-  /** True when the address that was asked first gave this answer, not one it redirected to. */
+  /** True if the response comes from the origin of the request, not from one it redirected to. */
   isFirstHost: boolean;
-  /** What the hub says the file's content is, if it said so. */
+  /** SHA-256 of the file's content and its size, if the Hugging Face hub named them. */
   linkedSha256?: string;
   linkedBytes?: number;
 }
 
-/** What is asked of a server. */
-export interface RemoteQuery {
+/** A request for a file. */
+export interface RemoteRequest {
   url: string;
-  /** Sent as a bearer token to the origin of `url`, never to another one. */
+  /** Sent as a bearer token to the origin of `url`, never to another origin. */
   token?: string;
   headers?: Readonly<Record<string, string>>;
 }
 
-/** How a server is asked: how long it may take, and how many connections it gets. */
-export interface RemoteTimes {
+/** Bounds of the connections to servers. */
+export interface DispatcherOptions {
   connectTimeoutMs: number;
   /** Longest time without a byte. */
   stallTimeoutMs: number;
-  /** To one server; default: as many as are needed. */
+  /** Most connections to one server; default: as many as are needed. */
   connections?: number;
-  /** How names of servers are looked up; proxies look up by themselves. Default: as Node does. */
+  /** How names of servers are resolved; proxies resolve names themselves. Default: as Node does. */
   lookup?: LookupFunction;
 }
 
-/** What asks the server of an address; it may throw for one that must not be asked. */
+/** The dispatcher for an address; may throw if the address must not be requested. */
 export type DispatcherFor = (url: URL) => Dispatcher;
 
-/** A dispatcher for downloads, through the proxies that the environment names. */
+/** A dispatcher for downloads, which uses the proxies that the environment names. */
 export function downloadDispatcher(
   environment: Readonly<Record<string, string | undefined>>,
-  { connectTimeoutMs, stallTimeoutMs, connections, lookup }: RemoteTimes,
+  { connectTimeoutMs, stallTimeoutMs, connections, lookup }: DispatcherOptions,
 ): Dispatcher {
   const options = {
     connect: connectorWithoutInterim({ timeout: connectTimeoutMs, ...(lookup && { lookup }) }),
@@ -59,25 +59,26 @@ export function downloadDispatcher(
   const httpsProxy = value("HTTPS_PROXY");
   if (!httpProxy && !httpsProxy) return new Agent(options);
   const noProxy = value("NO_PROXY");
-  // Many a proxy makes tunnels for https only.
+  // Many proxies make tunnels for https only.
   const proxied = { proxyTunnel: false, ...tunnelOptions(connectTimeoutMs) };
   return new EnvHttpProxyAgent({ ...options, ...proxied, httpProxy, httpsProxy, noProxy });
 }
 
 /**
- * Asks for a file and follows redirects by hand, so that the token stays with the host it is for.
+ * Requests a file and follows redirects, so that the token is sent to its own origin only.
  *
- * @param dispatcher what asks, or what tells it of the address and of each that it redirects to.
- * @throws Error of the network; the message of `TooManyRedirects` and `InsecureRedirect` says so.
+ * @param dispatcher a dispatcher, or a function that gets the address and each one that it
+ *   redirects to.
+ * @throws Error of the network, of too many redirects, or of a redirect from https to http.
  */
-export async function askRemote(
-  query: RemoteQuery,
+export async function requestRemoteFile(
+  query: RemoteRequest,
   dispatcher: Dispatcher | DispatcherFor,
   signal?: AbortSignal,
-): Promise<RemoteAnswer> {
+): Promise<RemoteResponse> {
   const { origin } = new URL(query.url);
   let url = new URL(query.url);
-  let linked: Pick<RemoteAnswer, "linkedSha256" | "linkedBytes"> = {};
+  let linked: Pick<RemoteResponse, "linkedSha256" | "linkedBytes"> = {};
   for (let hop = 0; hop <= limits.maxRedirects; hop++) {
     const isFirstHost = url.origin === origin;
     const headers: Record<string, string> = { "accept-encoding": "identity", ...query.headers };
@@ -87,10 +88,11 @@ export async function askRemote(
       dispatcher: typeof dispatcher === "function" ? dispatcher(url) : dispatcher,
     });
     if (isFirstHost) linked = { ...linked, ...linkedFile(answer.headers) };
-    const location = single(answer.headers.location);
+    const location = headerValue(answer.headers.location);
     if (![301, 302, 303, 307, 308].includes(answer.statusCode) || location === undefined) {
       const { statusCode: status, headers: received, body } = answer;
-      // Who reads it meets its failure; one that nobody reads to its end would end the process.
+      // The reader of the body sees its errors. Without this listener, the error of a body that
+      // nobody reads would end the process.
       body.on("error", () => {});
       return { status, headers: received, body, url: url.href, isFirstHost, ...linked };
     }
@@ -105,12 +107,15 @@ export async function askRemote(
 }
 
 /**
- * Hands a body over as it comes. Undici 7 ends the process where a server closes the connection
- * while it waits for who reads: so nothing here ever waits.
+ * Calls `onChunk` for each chunk of the body and never pauses it: undici 7 ends the process if a
+ * server closes the connection while a reader makes it wait.
  *
  * @throws what `onChunk` throws, or the network's error.
  */
-export function readBody({ body }: RemoteAnswer, onChunk: (chunk: Buffer) => void): Promise<void> {
+export function readBody(
+  { body }: RemoteResponse,
+  onChunk: (chunk: Buffer) => void,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     body.on("error", reject);
     body.on("end", resolve);
@@ -126,22 +131,22 @@ export function readBody({ body }: RemoteAnswer, onChunk: (chunk: Buffer) => voi
   });
 }
 
-/** The hub names a file's sha256 and size on the redirect to where the bytes lie. */
-function linkedFile(headers: RemoteAnswer["headers"]): Partial<RemoteAnswer> {
-  const tag = /^"?([0-9a-f]{64})"?$/.exec(single(headers["x-linked-etag"]) ?? "");
-  const bytes = Number(single(headers["x-linked-size"]) ?? Number.NaN);
+/** The hub names a file's SHA-256 and size in the response that redirects to the content. */
+function linkedFile(headers: RemoteResponse["headers"]): Partial<RemoteResponse> {
+  const tag = /^"?([0-9a-f]{64})"?$/.exec(headerValue(headers["x-linked-etag"]) ?? "");
+  const bytes = Number(headerValue(headers["x-linked-size"]) ?? Number.NaN);
   return {
     ...(tag ? { linkedSha256: tag[1]! } : {}),
     ...(Number.isSafeInteger(bytes) ? { linkedBytes: bytes } : {}),
   };
 }
 
-/** The only value of a header. */
-export function single(value: string | string[] | undefined): string | undefined {
+/** A header's value, the first one if there are several. */
+export function headerValue(value: string | string[] | undefined): string | undefined {
   return Array.isArray(value) ? value[0] : value;
 }
 
-/** A network error in a few words: its code where it has one, without credentials of addresses. */
+/** A network error in a few words: its message and code, without credentials in addresses. */
 export function networkReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { code } = error as NodeJS.ErrnoException;

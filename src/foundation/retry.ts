@@ -16,8 +16,8 @@ export const defaultBackoff: BackoffLimits = Object.freeze({
 });
 
 /**
- * Milliseconds to wait after failed try `attempt` (from 1): evenly drawn between 0 and
- * `baseMs · 2^(attempt−1)`, at most `maxMs` ("full jitter"), and never less than `retryAfterMs`.
+ * Milliseconds to wait after failed try `attempt` (from 1): a random time between 0 and `baseMs ·
+ * 2^(attempt−1)`, at most `maxMs` ("full jitter"), but never less than `retryAfterMs`.
  *
  * Source: Brooker, "Exponential backoff and jitter", AWS Architecture Blog, 2015.
  */

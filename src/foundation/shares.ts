@@ -2,12 +2,13 @@ import { SluiceError } from "./errors.ts";
 import type { IndexRange } from "./index-set.ts";
 
 /**
- * Spreads things over takers: how many each gets. The shares differ by one at most, the larger ones
- * first, and their sum is `total`: nothing is left out, as a share of `Math.floor(total / takers)`
- * would leave out the remainder (8 of 200 over 16).
+ * Divides things among takers and returns how many each gets. The shares differ by one at most, the
+ * larger ones come first, and their sum is `total`. (`Math.floor(total / takers)` each would leave
+ * out the remainder: 8 of 200 for 16 takers.)
  *
- * @param total how many there are, 0 or more.
- * @param takers how many share them, 1 or more; where they are more than `total`, the last get 0.
+ * @param total how many things there are, 0 or more.
+ * @param takers how many takers share them, 1 or more. If there are more takers than things, the
+ *   last ones get 0.
  * @throws SluiceError `USAGE` if one of them is not such a whole number.
  * @example
  * shares(200, 16); // [13, 13, 13, 13, 13, 13, 13, 13, 12, 12, 12, 12, 12, 12, 12, 12]
@@ -37,7 +38,7 @@ export function shareOf(total: number, index: number, takers: number): IndexRang
 }
 
 /**
- * Reads which share is meant, as the third of sixteen is written `2/16`.
+ * Reads a share such as `2/16`, the third of sixteen.
  *
  * @throws SluiceError `USAGE` if the text is not a share.
  */

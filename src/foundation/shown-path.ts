@@ -1,6 +1,6 @@
 /**
- * A path as messages, dead letters and events show it: the query of a web address may hold a
- * signature, which is for the plan and the server alone.
+ * A path as messages, dead letters and events show it. The query of a web address is left out: it
+ * may hold a signature, which only the plan and the server may see.
  *
  * @example
  * shownPath("https://example.org/rows.jsonl?token=secret"); // "https://example.org/rows.jsonl"
@@ -12,16 +12,16 @@ export function shownPath(path: string): string {
 const address = /\b[a-z][a-z0-9+.-]*:\/\/[^\s"'<>`\\]+/gi;
 const parameter = /([?&#;])([^=&#;?]*)(=?)([^&#;]*)/g;
 
-/** Names of what nobody may read: HF_TOKEN, AWS_SECRET_ACCESS_KEY, api-key, sig. */
+/** Names of secrets: HF_TOKEN, AWS_SECRET_ACCESS_KEY, api-key, sig. */
 export const secretName =
   /(token|key|secret|password|passwd|passphrase|credentials?|auth|_pat|sig|signature)$/i;
 
-/** Words and numbers that a query is made of when it hides nothing. */
+/** Values of a query that hide nothing: short words and numbers. */
 const plainValue = /^([a-z]{0,16}|[\d.:,-]{0,16})$/i;
 
 /**
- * A text without what is secret in the addresses that it holds: user and password, and values of
- * the query other than plain words and numbers, whatever their names are.
+ * A text without the secrets in its web addresses. Left out are user and password, and every value
+ * of a query that is not a plain word or number, whatever its name.
  *
  * @example
  * shownText("see https://me:pw@h/a?page=2&x=Zm9v1");
@@ -37,7 +37,7 @@ export function shownText(text: string): string {
 }
 
 function shownParameter(all: string, mark: string, name: string, is: string, value: string) {
-  // A signature may stand there without a name.
+  // A signature may stand in the query without a name.
   if (is === "") return plainValue.test(name) ? all : `${mark}[redacted]`;
   if (value === "" || (plainValue.test(value) && !secretName.test(name))) return all;
   // Punctuation at the end does not belong to the value.

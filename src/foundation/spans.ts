@@ -1,7 +1,7 @@
 import { SluiceError } from "./errors.ts";
 import type { Slot } from "./inference.ts";
 import { limits } from "./limits.ts";
-import { matching } from "./time-limit.ts";
+import { withinPatternTime } from "./time-limit.ts";
 
 /** A word of a text and where it stands: `text.slice(start, end)`. */
 interface Word {
@@ -15,7 +15,7 @@ const closers = ")]}»”’";
 const leadingMarks = new Set([...openers, ...`"'…,;:!?–—/|`]);
 const trailingMarks = new Set([...closers, ...`"'….,;:!?–—-/|&`]);
 
-/** The words of a text: runs without white space; an em dash parts words too. */
+/** The words of a text: runs without white space. An em dash separates words too. */
 export function wordsOf(text: string): Word[] {
   return Array.from(text.matchAll(/[^\s—]+/gu), (match) => ({
     text: match[0],
@@ -25,10 +25,9 @@ export function wordsOf(text: string): Word[] {
 }
 
 /**
- * A run of words without the punctuation around it, white space made single spaces. A bracket
- * stays where its partner stands inside, so `(190 degrees C).` becomes `190 degrees C` and
- * `375 degrees F (190 degrees C).` keeps its brackets. Marks that belong to a number stay: `.5`,
- * `-18`, `9"`.
+ * A run of words without the punctuation around it, and with single spaces as white space. A
+ * bracket stays if its partner is inside: `(190 degrees C).` becomes `190 degrees C`, and `375
+ * degrees F (190 degrees C).` keeps its brackets. Signs of a number stay: `.5`, `-18`, `9"`.
  *
  * @example
  * trimSpan("medium heat,"); // "medium heat"
@@ -38,7 +37,7 @@ export function trimSpan(span: string): string {
   return span.slice(start, end).replace(/\s+/gu, " ");
 }
 
-/** Where the text without the punctuation around it begins and ends; takes linear time. */
+/** Where the text begins and ends without the punctuation around it, in linear time. */
 function boundsWithin(text: string): { start: number; end: number } {
   let start = 0;
   let end = text.length;
@@ -67,20 +66,20 @@ function isBlank(character: string): boolean {
   return character.trim() === "";
 }
 
-/** A point or hyphen that no digit follows. */
+/** A point or hyphen without a digit after it. */
 function isLooseSign(text: string, at: number, end: number): boolean {
   if (text[at] !== "." && text[at] !== "-") return false;
   return at + 1 === end || !/\d/.test(text[at + 1]!);
 }
 
-/** Inches and minutes of a measure, as `9"`. */
+/** A quote after a number: inches or minutes, as in `9"`. */
 function belongsToNumber(text: string, start: number, end: number): boolean {
   return end - start > 1 && /[\d¼½¾⅓⅔⅛]["'”’]/.test(text.slice(end - 2, end));
 }
 
-/** The brackets of a text, looked at once however many spans of it are asked about. */
+/** The brackets of a text, found once for all spans of it. */
 class Brackets {
-  /** Where the bracket that opens at a place is closed. */
+  /** The index of the closing bracket, by the index of the opening one. */
   readonly #partners = new Map<number, number>();
   readonly #kinds: readonly [NestingDepth, NestingDepth];
 
@@ -95,7 +94,7 @@ class Brackets {
     this.#kinds = [new NestingDepth(text, "(", ")"), new NestingDepth(text, "[", "]")];
   }
 
-  /** Where the bracket at `at` is closed before `end`, or -1. */
+  /** Where the bracket that opens at `at` is closed before `end`, or -1. */
   partnerOf(at: number, end: number): number {
     const partner = this.#partners.get(at) ?? -1;
     return partner < end ? partner : -1;
@@ -221,7 +220,7 @@ export function patternsOf(slots: readonly Slot[]): string[] {
  * // ["5", "5 min"]
  */
 export function candidateSpans(slot: Slot): string[] {
-  return matching(patternsOf([slot]), () => spansOf(slot));
+  return withinPatternTime(patternsOf([slot]), () => spansOf(slot));
 }
 
 function spansOf(slot: Slot): string[] {

@@ -3,10 +3,10 @@ import type { Readable } from "node:stream";
 import { systemClock } from "./clock.ts";
 import { limits } from "./limits.ts";
 
-/** How a child program is started; `spawn` of `node:child_process` unless a test passes its own. */
+/** `spawn` of `node:child_process`, which starts a child program; a test may pass its own. */
 export type Spawn = typeof spawn;
 
-/** How a program is run to its end. */
+/** Options of `runCommand`. */
 export interface CommandOptions {
   /** The whole environment of the child. */
   env?: Readonly<Record<string, string | undefined>>;
@@ -14,7 +14,7 @@ export interface CommandOptions {
   cwd?: string;
   /** The child is killed after this long; default: never. */
   timeoutMs?: number;
-  /** Called for each line the child writes, to either stream. */
+  /** Called for each line that the child writes to stdout or stderr. */
   onLine?: (line: string) => void;
   /** Kills the child when aborted; the promise then rejects with its reason. */
   signal?: AbortSignal;
@@ -33,10 +33,10 @@ export interface CommandResult {
 }
 
 /**
- * Runs a program to its end, with nothing on its stdin and no shell between.
+ * Runs a program to its end, without a shell and with an empty stdin.
  *
- * @throws the error of the system when the program cannot be started (`code` is `ENOENT` where it
- *   does not exist).
+ * @throws the system's error if the program cannot be started (`code` is `ENOENT` if it does not
+ *   exist).
  * @example
  * const { code, stdout } = await runCommand("python3", ["--version"]);
  */
@@ -58,7 +58,7 @@ export function runCommand(
     const child = (options.spawn ?? spawn)(command, args, spawnOptions);
     const stdout = keepTail(child.stdout!, onLine);
     const stderr = keepTail(child.stderr!, onLine);
-    // Not the timeout of spawn: it holds a program that could not be started until it runs out.
+    // The timeout of `spawn` would keep a program that failed to start waiting until it runs out.
     const cancelKill =
       timeoutMs === undefined
         ? () => {}

@@ -13,8 +13,9 @@ export function editDistance(from: string, to: string): number {
 }
 
 /**
- * The candidate a person most likely meant, or undefined when none is close (more than a third of
- * the word, and at least two characters, would have to change). Letter case is ignored.
+ * The candidate that was most likely meant; undefined if none is close. Close means that at most a
+ * third of the word, or two characters if that is more, would have to change. Letter case is
+ * ignored.
  *
  * @example
  * nearest("temprature", ["temperature", "topP"]); // "temperature"
@@ -32,7 +33,7 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
 }
 
 /**
- * Says that a value is none of those that there are, with the one that was most likely meant.
+ * Says that a value is not one of the known ones, and which one was most likely meant.
  *
  * @example
  * oneOf("lokal", ["local"]); // 'must be one of local, not "lokal"; did you mean local?'
@@ -43,15 +44,15 @@ export function oneOf(value: unknown, known: readonly string[]): string {
   return `must be one of ${known.join(", ")}, not ${shown(value)}${suggestion}`;
 }
 
-/** A value as errors show it. */
+/** A value as error messages show it. */
 export function shown(value: unknown): string {
   const text = JSON.stringify(value) ?? "nothing";
   return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }
 
 /**
- * The key a person most likely meant among keys of several levels. The last level counts first,
- * since it is the one that people remember: `temprature` means `generation.temperature`.
+ * The key that was most likely meant, among keys of several levels. The last level counts first,
+ * because people remember that one: `temprature` means `generation.temperature`.
  *
  * @param separator what stands between levels: `.` in keys, `__` in variables.
  * @example

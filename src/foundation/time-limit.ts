@@ -6,10 +6,10 @@ const context: { compute?: () => unknown } = createContext({});
 const script = new Script("compute()");
 
 /**
- * What `compute` returns, if it does so in time. Code that computes for ever is ended, also within
- * one call of a regular expression; its `catch` and `finally` do not run. A call costs 0.1 ms.
+ * The result of `compute`, if it comes in time. Code that runs for ever is ended, even within one
+ * call of a regular expression; its `catch` and `finally` do not run. A call costs 0.1 ms.
  *
- * @returns undefined where it took longer.
+ * @returns undefined if it took longer than the limit.
  */
 export function withinTime<Value>(
   timeoutMs: number,
@@ -25,13 +25,13 @@ export function withinTime<Value>(
 }
 
 /**
- * What `compute` returns, which matches texts against patterns of a job: some take longer than the
- * universe has, for a text of 40 characters.
+ * The result of `compute`, which matches texts against patterns of the job. Some patterns would
+ * need longer than the age of the universe for a text of 40 characters.
  *
- * @param patterns for messages, each with what it belongs to: `slot time: \d+`.
+ * @param patterns the patterns for messages, each with its owner: `slot time: \d+`.
  * @throws SluiceError `PATTERN_TOO_SLOW` after `limits.maxPatternMs`.
  */
-export function matching<Value>(patterns: readonly string[], compute: () => Value): Value {
+export function withinPatternTime<Value>(patterns: readonly string[], compute: () => Value): Value {
   if (patterns.length === 0) return compute();
   const done = withinTime(limits.maxPatternMs, compute);
   if (done) return done.value;

@@ -1,7 +1,7 @@
 import type { ExactJson } from "./exact-json.ts";
 import type { Json } from "./json.ts";
 
-/** Lists of numbers of one kind, as embeddings and bytes come in them. */
+/** Lists of numbers of one type, such as embeddings and bytes. */
 export type TypedArray =
   | Int8Array
   | Uint8Array
@@ -15,10 +15,10 @@ export type TypedArray =
   | BigInt64Array
   | BigUint64Array;
 
-/** What rows of a dataset may hold and JSON does not have. */
+/** Values that rows of a dataset may hold and JSON does not have. */
 export type TypedValue = Date | TypedArray;
 
-/** A value of a row of a dataset, as code sees it. */
+/** A value in a row of a dataset, as user code sees it. */
 export type TypedJson =
   | Exclude<Json, object>
   | bigint
@@ -41,10 +41,10 @@ const arrayKinds = {
   BigUint64Array,
 } as const;
 
-/** The member that says what an object stands for, between processes and in interim files. */
+/** The member that names the type of such a value, in messages and interim files. */
 const mark = "$type";
 
-/** Whether an object is a value that JSON does not have, and rows of datasets do. */
+/** Whether an object is a value that dataset rows may hold and JSON does not have. */
 export function isTyped(value: object): value is TypedValue {
   return value instanceof Date || isTypedArray(value);
 }
@@ -54,8 +54,8 @@ function isTypedArray(value: object): value is TypedArray {
 }
 
 /**
- * A value as JSON from which `fromWire` makes the same value again. A value that is JSON comes back
- * as it is.
+ * A value as JSON, from which `fromWire` makes the same value again. A value that is JSON already
+ * stays as it is.
  *
  * @example
  * toWire({ at: new Date(0) }); // { at: { $type: "Date", value: 0 } }
@@ -64,7 +64,7 @@ export function toWire(value: TypedJson): Json {
   return mapped(value, wireOf) as Json;
 }
 
-/** The value of which `toWire` made this JSON. */
+/** The value from which `toWire` made this JSON. */
 export function fromWire(json: Json): TypedJson {
   return mapped(json, typedOf);
 }
@@ -81,10 +81,10 @@ export function plainJson(value: TypedJson): ExactJson {
   return mapped(value, plainOf) as ExactJson;
 }
 
-/** What takes a value's place; undefined where it is to be looked into. */
+/** Returns what replaces a value; undefined means: keep it and look at its members. */
 type Change = (value: object | bigint | number) => TypedJson | undefined;
 
-/** Copies no more than what changes: rows without such values are almost all. */
+/** Copies only what changes, for almost all rows hold no such value. */
 function mapped(value: TypedJson, change: Change): TypedJson {
   if (typeof value === "bigint" || (typeof value === "number" && !Number.isFinite(value))) {
     return change(value) ?? value;
@@ -141,7 +141,7 @@ function typedOf(json: object | bigint | number): TypedJson | undefined {
   const bytes = Buffer.from(value as string, "base64");
   if (kind === "Buffer") return bytes;
   const Kind = arrayKinds[kind as Exclude<keyof typeof arrayKinds, "Buffer">];
-  // A buffer of its own: its start is aligned to whatever numbers are in it.
+  // A new buffer, because the start of a typed array must be aligned.
   return new Kind(new Uint8Array(bytes).buffer);
 }
 

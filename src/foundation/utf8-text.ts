@@ -3,9 +3,9 @@ import type { ErrorCode } from "./error-table.ts";
 import { SluiceError } from "./errors.ts";
 
 /**
- * The text of a file that a person wrote.
+ * The text of a file, such as a job file, that must be UTF-8.
  *
- * @param code of the error, and `file` its place, if the bytes are not UTF-8.
+ * @throws SluiceError `code` with the place `file` if the bytes are not UTF-8.
  */
 export function utf8Text(bytes: Buffer, code: ErrorCode, file: string): string {
   if (isUtf8(bytes)) return bytes.toString();

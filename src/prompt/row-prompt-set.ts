@@ -1,4 +1,4 @@
-import { type LongNumbers, withTexts, writtenRow } from "../foundation/exact-json.ts";
+import { type LongNumbers, numbersAsTexts, writtenRow } from "../foundation/exact-json.ts";
 import type { Answer, GenerationParameters } from "../foundation/inference.ts";
 import type { Json, JsonObject } from "../foundation/json.ts";
 import { changedPromptSet, type PromptSet } from "./prompt-set.ts";
@@ -42,7 +42,7 @@ function rowInCode(
   longNumbers: LongNumbers | undefined,
 ): JsonObject {
   const row = raw === undefined ? value : writtenRow(value, raw);
-  return (longNumbers === "text" ? withTexts(row) : row) as JsonObject;
+  return (longNumbers === "text" ? numbersAsTexts(row) : row) as JsonObject;
 }
 
 function jsonOf({ value, text }: Answer): Json {

@@ -7,7 +7,7 @@ import {
   wholePattern,
   wordsOf,
 } from "../foundation/spans.ts";
-import { matching } from "../foundation/time-limit.ts";
+import { withinPatternTime } from "../foundation/time-limit.ts";
 import { parseLineTemplate } from "./line-template.ts";
 
 /** Characters that are looked at while an answer is cut into its slots. */
@@ -38,7 +38,7 @@ const maxShownLength = 300;
  * // { ok: true, values: { time: "5 min" } }
  */
 export function parseSlottedLine(asked: SlottedLine, text: string): ParsedLine {
-  return matching(patternsOf(asked.slots), () => parseLine(asked, text));
+  return withinPatternTime(patternsOf(asked.slots), () => parseLine(asked, text));
 }
 
 function parseLine(asked: SlottedLine, text: string): ParsedLine {

@@ -1,10 +1,10 @@
 import { styleText } from "node:util";
 import type { Terminal } from "./terminal.ts";
 
-/** Marks text on a terminal; elsewhere, and with `NO_COLOR`, it stays as it is. */
+/** Colors text on a terminal; returns it unchanged elsewhere and with `NO_COLOR`. */
 export type Paint = (color: "bold" | "dim" | "green" | "yellow" | "red", text: string) => string;
 
-/** The paint of one output. */
+/** Makes the `Paint` of one output. */
 export function paintFor(
   isTerminal: boolean,
   { environment }: Pick<Terminal, "environment">,

@@ -2,15 +2,18 @@ import type { DownloadProgress } from "../engines/models/model-context.ts";
 import { clip } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** Between two drawings on a terminal, and between two lines elsewhere. */
+/** Interval between two redraws on a terminal, and between two lines elsewhere. */
 const redrawIntervalMs = 100;
 const lineIntervalMs = 5000;
 const barWidth = 24;
 
-/** Shows how far downloads are, on stderr: a line redrawn on a terminal, else one now and then. */
+/**
+ * Shows the progress of downloads on stderr: one redrawn line on a terminal, else a line now and
+ * then.
+ */
 export interface DownloadReporter {
   report(progress: DownloadProgress): void;
-  /** Takes the drawn line away. Call it before anything else is written, and at the end. */
+  /** Erases the drawn line. Call it before other output, and at the end. */
   clear(): void;
 }
 
@@ -70,7 +73,7 @@ function progressLine(progress: DownloadProgress, bytesPerSecond: number): strin
   return `${parts.join("  ")}  from ${source}`;
 }
 
-/** Bytes as megabytes of a million bytes, as `98.4 MB`. */
+/** Bytes in units of a million bytes, such as `98.4 MB`. */
 export function megabytes(bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`;
 }

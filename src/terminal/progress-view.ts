@@ -10,9 +10,8 @@ import { counted, grouped, spentOf } from "./quantities.ts";
 import { clip } from "./table.ts";
 
 /**
- * The block that is redrawn in place: a line of totals with a bar, the facts, what failed, and a
- * line a worker where there are several. No line is longer than `columns`, so that the terminal
- * never wraps one.
+ * The block that is redrawn in place: totals with a bar, facts, failures, and a line for each
+ * worker if there are several. No line is longer than `columns`, so the terminal never wraps one.
  */
 export function renderProgress(
   state: ProgressState,
@@ -54,7 +53,7 @@ const isStarting = (state: ProgressState, { fresh }: ProgressTotals) =>
 const startingText = ({ startedAt }: ProgressState, now: number) =>
   `starting a worker and loading the model  ${duration((now - startedAt) / 1000)}`;
 
-/** Facts one after another, in as many lines as they need. */
+/** Joins facts into as many lines as they need. */
 function packed(facts: readonly string[], columns: number): string[] {
   const lines: string[] = [];
   for (const fact of facts) {
@@ -84,7 +83,7 @@ function blockFacts(state: ProgressState, totals: ProgressTotals, now: number): 
   ];
 }
 
-/** Answers that ended at their limit of tokens: a reader may want to stop and raise it. */
+/** Answers that reached the token limit: the user may want to stop and raise it. */
 function cutFact({ cut }: ProgressTotals): string[] {
   return cut === 0 ? [] : [`${grouped(cut)} cut at the limit of tokens`];
 }
@@ -96,7 +95,7 @@ function failedText({ failed, errors }: ProgressTotals, columns: number): string
   return clip(`${grouped(failed)} failed${named}`, columns);
 }
 
-/** The same in one line, for what is not a terminal. */
+/** The progress in one line, for output that is not a terminal. */
 export function renderProgressLine(state: ProgressState, now: number): string {
   if (!state.run) return planningOf(state)?.text ?? "";
   const totals = totalsOf(state);
@@ -107,7 +106,7 @@ export function renderProgressLine(state: ProgressState, now: number): string {
   return `${done}, ${tasks}/${state.run.tasks} tasks, ${elapsed}, ${facts.join(", ")}`;
 }
 
-/** What an event says to a person, as a line; undefined for what only moves the block. */
+/** What an event says to the user, as a line; undefined if it only changes the block. */
 export function eventMessage(event: RunEvent, { workers }: ProgressState): string | undefined {
   switch (event.type) {
     case "notice":
@@ -157,7 +156,7 @@ function lineFacts(state: ProgressState, totals: ProgressTotals, progress: RunPr
 const etaFact = ({ etaSeconds }: RunProgress): string[] =>
   etaSeconds === null ? [] : [`ETA ${duration(etaSeconds)}`];
 
-/** Lines of more workers than this would push the log off the screen. */
+/** Lines for more workers would push the log off the screen. */
 const maxWorkerLines = 8;
 
 function workerLines(state: ProgressState): string[] {
@@ -180,12 +179,12 @@ function bar(share: number, width: number): string {
   return `[${"█".repeat(filled)}${"░".repeat(width - filled)}]`;
 }
 
-/** 100% means all: a share just below it is shown as 99%. */
+/** A share in percent. 100% means all: a share just below it is 99%. */
 export function percent(share: number): string {
   return `${Math.floor(share * 100)}%`;
 }
 
-/** Something a second: `0.3`, `1,200`. */
+/** A number per second, such as `0.3` or `1,200`. */
 export function rate(perSecond: number): string {
   return perSecond >= 10 ? grouped(Math.round(perSecond)) : perSecond.toFixed(1);
 }

@@ -12,20 +12,20 @@ import { eventMessage, percent, renderProgress, renderProgressLine } from "./pro
 import { wrap } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** How progress is shown: a block in place, a line now and then, JSON lines, or not at all. */
+/** How progress is shown: a redrawn block, a line now and then, JSON lines, or not at all. */
 export type ProgressMode = "block" | "lines" | "json" | "quiet";
 
 /** Shows a run on stderr while it goes on. */
 export interface Progress {
-  /** Takes what happens; give it to the run as its listener. */
+  /** Takes the run's events; pass it to the run as its listener. */
   onEvent(event: RunEvent): void;
-  /** Logs that never tear the block. Errors and warnings are shown in quiet mode too. */
+  /** A logger whose lines never tear the block. Errors and warnings appear in quiet mode too. */
   readonly logger: Logger;
-  /** Says what is fetched or waited for before the first row; undefined = it is there. */
+  /** Shows what is downloaded or waited for before the first row; undefined = done. */
   onStep(step: DownloadProgress | { text: string } | undefined): void;
   /**
-   * Draws the last state and leaves it standing. Call it before anything else is printed; once is
-   * enough, and more do no harm.
+   * Draws the last state and leaves it on the screen. Call it before other output; calling it again
+   * does nothing.
    */
   close(): void;
 }
@@ -39,14 +39,14 @@ interface ProgressOptions {
 }
 
 const redrawIntervalMs = 100;
-/** While nothing happens, time goes on all the same. */
+/** Redraws without an event too, since the time on the screen goes on. */
 const tickIntervalMs = 1000;
 const lineIntervalMs = 10_000;
 const stepLineIntervalMs = 5000;
-/** Messages of one kind of failure beyond these say nothing new; the counts go on. */
+/** Beyond this many, more messages of one kind of failure say nothing new; the counts go on. */
 const maxShownFailures = 3;
 
-/** The mode that the options of a command and its terminal ask for. */
+/** The mode for a command's options and its terminal. */
 export function progressMode(
   options: { json?: boolean | undefined; quiet?: boolean | undefined },
   isTerminal: boolean,
@@ -56,7 +56,7 @@ export function progressMode(
   return isTerminal ? "block" : "lines";
 }
 
-/** Progress of a command on stderr, as its options and the terminal ask for. */
+/** Shows progress on stderr in the mode for a command's options and its terminal. */
 export function openProgress(
   options: { json?: boolean | undefined; quiet?: boolean | undefined },
   io: Terminal,
@@ -154,11 +154,11 @@ function drawnProgress({ mode, stream, columns, clock, paint }: ProgressOptions)
       },
     },
     close() {
-      // Whoever reports an error after the run closes it first, and once more on the way out.
+      // A command closes it before it prints an error, and again on its way out.
       if (isClosed) return;
       isClosed = true;
       cancelTimer?.();
-      // How far planning was is of no interest after it.
+      // Progress of planning is of no interest once the run has started.
       if (state.run) draw();
       painter.leave();
     },
@@ -174,7 +174,7 @@ function stepOf(progress: DownloadProgress | { text: string }): { text: string; 
   return { text: `fetching ${name}, ${megabytes(totalBytes)}`, share };
 }
 
-/** Says steps in lines: of what is fetched, how far it is now and then. */
+/** Prints steps as lines; of a download, a line now and then. */
 function stepLines(clock: Clock, print: (line: string) => void): Progress["onStep"] {
   let shownAtMs = Number.NEGATIVE_INFINITY;
   return (progress) => {
@@ -187,7 +187,7 @@ function stepLines(clock: Clock, print: (line: string) => void): Progress["onSte
   };
 }
 
-/** Tells for each event whether it was shown before, or enough of its kind of failures were. */
+/** Returns a filter for events: true if an event was shown, or enough of its failure kind were. */
 function repetitions(): (event: RunEvent) => boolean {
   const shown = new Map<string, number>();
   const shownRows = new Set<string>();
@@ -210,10 +210,10 @@ function kindOfFailure(event: RunEvent): string | undefined {
 
 const escapeCode = "\u001b[";
 
-/** Writes a block of lines over the one before it, and other lines above it. */
+/** Draws a block of lines over the previous one, and prints other lines above it. */
 function newPainter(stream: Pick<Writable, "write">, columns: (() => number) | undefined) {
   let shown: readonly string[] = [];
-  // One write a frame: two processes that write to one terminal then cut each other less.
+  // One write for each frame, so that two processes on one terminal tear each other less.
   const frame = (above: string, lines: readonly string[]) => {
     const back = shown.length === 0 ? "" : `${escapeCode}${shown.length}A\r${escapeCode}J`;
     const text = back + above + lines.map((line) => `${line}\n`).join("");
@@ -229,7 +229,7 @@ function newPainter(stream: Pick<Writable, "write">, columns: (() => number) | u
       const lines = columns ? wrap(line, columns() - 2) : [line];
       frame(`${lines.join("\n  ")}\n`, shown);
     },
-    /** The block stays where it is; what comes next stands below it. */
+    /** Leaves the block where it is; later output follows below it. */
     leave() {
       shown = [];
     },

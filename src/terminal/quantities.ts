@@ -32,14 +32,14 @@ export function sized(bytes: number): string {
 
 const units = ["kB", "MB", "GB", "TB"];
 
-/** US dollars, to the cent or, of small sums, to three digits: `$12.40`, `$0.00123`. */
+/** US dollars: to the cent, or to three digits if the sum is small: `$12.40`, `$0.00123`. */
 export function dollars(usd: number): string {
   const [whole, cents] = usd.toFixed(2).split(".");
   if (usd === 0 || usd >= 1) return `$${grouped(Number(whole))}.${cents}`;
   return usd < 1e-6 ? "below $0.000001" : `$${Number(usd.toPrecision(3))}`;
 }
 
-/** What was spent of each limit of a budget: `1,200/5,000 tokens`, `$0.5/$2.00`. */
+/** How much of each limit of a budget is spent: `1,200/5,000 tokens`, `$0.5/$2.00`. */
 export function spentOf({ spent, budget }: { spent: Spending; budget: Budget }): string[] {
   const { tokens, usd, minutes } = budget;
   const texts: string[] = [];

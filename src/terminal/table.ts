@@ -1,13 +1,15 @@
-/** How one column of a table is set. */
+/** A column of a table. */
 export interface Column {
   title: string;
-  /** Numbers stand better on the right. Default `left`. */
+  /** Numbers read better on the right. Default `left`. */
   align?: "left" | "right";
-  /** Longest cell, in characters; longer ones end in `…`. Default: no limit. */
+  /** Longest cell, in characters; the rest is cut and ends in `…`. Default: no limit. */
   maxWidth?: number;
 }
 
-/** Characters a text takes on a terminal: wide ones (CJK, emoji) take two, marks none. */
+/**
+ * Columns that a text takes on a terminal: wide characters (CJK, emoji) two, combining marks none.
+ */
 export function textWidth(text: string): number {
   let width = 0;
   for (const character of text) {
@@ -32,7 +34,7 @@ function isWide(code: number): boolean {
   );
 }
 
-/** The text in one line without control characters, cut to `width`; what is cut ends in `…`. */
+/** The text on one line, without control characters, cut to `width`; a cut text ends in `…`. */
 export function clip(text: string, width: number): string {
   const line = text.replaceAll(/\p{Cc}+/gu, " ");
   if (textWidth(line) <= width) return line;
@@ -48,8 +50,8 @@ export function clip(text: string, width: number): string {
 }
 
 /**
- * A text table: a line of titles, then a line a row, columns aligned, two spaces between them. A
- * cell is shown in one line. No line is longer than `columns`: the last column gives way.
+ * A text table: a line of titles, then a line for each row, with two spaces between the aligned
+ * columns. No line is longer than `columns`: the last column is cut.
  *
  * @example
  * table([{ title: "task" }, { title: "rows", align: "right" }], [["0", "500"]]);
@@ -75,7 +77,7 @@ export function table(
   return [line(columns.map(({ title }) => title)), ...clipped.map(line)];
 }
 
-/** Breaks a text at spaces into lines of at most `width` characters; longer words stay whole. */
+/** Breaks a text at spaces into lines of at most `width` characters. A longer word stays whole. */
 export function wrap(text: string, width: number): string[] {
   const lines: string[] = [];
   let line = "";

@@ -1,7 +1,7 @@
 import type { Writable } from "node:stream";
 import type { Clock } from "../foundation/clock.ts";
 
-/** What is written for a person, and what is known of the place that shows it. */
+/** An output for a person, and what is known about it. */
 export interface Terminal {
   readonly stderr: Pick<Writable, "write">;
   /** Whether stderr is a terminal. */

@@ -2,12 +2,12 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   exactText,
-  inCode,
   keptText,
   parseExactly,
   parseMessage,
   parseSpecials,
   parseWritten,
+  toCodeValue,
   WrittenNumber,
   withoutSpecials,
   writtenRow,
@@ -144,7 +144,7 @@ describe("NaN and infinities", () => {
     }
     expect(parseSpecials(line)).toEqual(parseExactly(line));
     expect(keptText(parseWritten(line))).toBe(line);
-    expect(keptText(inCode(parseWritten(line)))).toBe(line);
+    expect(keptText(toCodeValue(parseWritten(line)))).toBe(line);
     expect(JSON.stringify(parseMessage(line))).toBe(line);
     const plain = withoutSpecials(line);
     expect(JSON.parse(plain)).toEqual({ ...JSON.parse(line), x: [null, 1] });

@@ -2,12 +2,12 @@ import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import { Agent } from "undici";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { askRemote, networkReason, readBody } from "../../src/foundation/remote-file.ts";
+import { networkReason, readBody, requestRemoteFile } from "../../src/foundation/remote-file.ts";
 import { serve } from "../engines/models/serve.ts";
 
 const sha256 = "ab".repeat(32);
 
-describe("askRemote", () => {
+describe("requestRemoteFile", () => {
   it("sends the token to the first host only", async () => {
     const far = await serve((_request, response) => void response.end("file"));
     const hub = await serve((request, response) => {
@@ -15,7 +15,10 @@ describe("askRemote", () => {
       response.writeHead(302, { location, "x-linked-etag": `"${sha256}"`, "x-linked-size": "4" });
       response.end();
     });
-    const answer = await askRemote({ url: `${hub.origin}/a`, token: "secret" }, new Agent());
+    const answer = await requestRemoteFile(
+      { url: `${hub.origin}/a`, token: "secret" },
+      new Agent(),
+    );
     expect(await answer.body.text()).toBe("file");
     expect(hub.requests.map(({ headers }) => headers.authorization)).toEqual([
       "Bearer secret",
@@ -32,7 +35,7 @@ describe("askRemote", () => {
     const hub = await serve((_request, response) => {
       response.writeHead(302, { location: far.origin }).end();
     });
-    const answer = await askRemote({ url: hub.origin }, new Agent());
+    const answer = await requestRemoteFile({ url: hub.origin }, new Agent());
     expect(answer.linkedSha256).toBeUndefined();
   });
 
@@ -40,7 +43,9 @@ describe("askRemote", () => {
     const circle = await serve((_request, response) => {
       response.writeHead(302, { location: "/" }).end();
     });
-    await expect(askRemote({ url: circle.origin }, new Agent())).rejects.toThrow(/more than 10/);
+    await expect(requestRemoteFile({ url: circle.origin }, new Agent())).rejects.toThrow(
+      /more than 10/,
+    );
   });
 });
 
@@ -63,7 +68,7 @@ describe("readBody", () => {
     await once(server, "listening");
     const { port } = server.address() as { port: number };
     const connected = once(server, "connection") as Promise<[Socket]>;
-    const answer = await askRemote({ url: `http://127.0.0.1:${port}/a` }, new Agent());
+    const answer = await requestRemoteFile({ url: `http://127.0.0.1:${port}/a` }, new Agent());
     const [socket] = await connected;
     if (!socket.closed) await once(socket, "close");
     const chunks: Buffer[] = [];
@@ -76,7 +81,7 @@ describe("readBody", () => {
       response.writeHead(200, { "content-length": "100" });
       response.write("half", () => request.url === "/torn" && request.socket.destroy());
     });
-    const ask = (path: string) => askRemote({ url: server.origin + path }, new Agent());
+    const ask = (path: string) => requestRemoteFile({ url: server.origin + path }, new Agent());
     const refuse = () => {
       throw new Error("no more");
     };

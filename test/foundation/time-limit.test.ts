@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { matching, withinTime } from "../../src/foundation/time-limit.ts";
+import { withinPatternTime, withinTime } from "../../src/foundation/time-limit.ts";
 
 const catastrophic = /^(?:(\w+\s?)+)$/u;
 const nearly = `${"a".repeat(60)}!`;
@@ -33,11 +33,11 @@ describe("withinTime", () => {
   });
 });
 
-describe("matching", () => {
+describe("withinPatternTime", () => {
   it("names the patterns that are too slow", () => {
     const patterns = ["a: (\\w+\\s?)+", "b: x", "c: x", "d: x"];
-    expect(matching(patterns, () => true)).toBe(true);
-    expect(() => matching(patterns, () => catastrophic.test(nearly))).toThrow(
+    expect(withinPatternTime(patterns, () => true)).toBe(true);
+    expect(() => withinPatternTime(patterns, () => catastrophic.test(nearly))).toThrow(
       /took too long .*: a: \(\\w\+\\s\?\)\+; b: x; c: x; …: over 1 s/,
     );
   });

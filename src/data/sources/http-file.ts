@@ -1,10 +1,10 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import {
-  askRemote,
   type DispatcherFor,
-  type RemoteAnswer,
+  headerValue,
+  type RemoteResponse,
   readBody,
-  single,
+  requestRemoteFile,
 } from "../../foundation/remote-file.ts";
 import type { SourceContext } from "./source-store.ts";
 import { askedAgain, dropBody, failureOf, Interrupted } from "./tries.ts";
@@ -19,7 +19,7 @@ export interface HttpFileOptions {
   dispatcher: DispatcherFor;
   context: SourceContext;
   /** What an answer says of the file's content; default: its ETag or its date. */
-  tagOf?(answer: RemoteAnswer): string | undefined;
+  tagOf?(answer: RemoteResponse): string | undefined;
 }
 
 /** What a server says of a file before its bytes are asked for. */
@@ -56,19 +56,19 @@ export class HttpFile {
       await dropBody(answer);
       const { status, headers } = answer;
       this.#assertPlain(answer);
-      const modified = Date.parse(single(headers["last-modified"]) ?? "");
+      const modified = Date.parse(headerValue(headers["last-modified"]) ?? "");
       const facts = {
         etag: this.#tagOf(answer),
         modifiedMs: Number.isNaN(modified) ? 0 : modified,
       };
-      const total = /\/(\d+)\s*$/.exec(single(headers["content-range"]) ?? "")?.[1];
+      const total = /\/(\d+)\s*$/.exec(headerValue(headers["content-range"]) ?? "")?.[1];
       if (status === 206 && total !== undefined) {
         return { ...facts, bytes: Number(total), hasRanges: true };
       }
       // An empty file has no first byte.
       if (status === 416 && total === "0") return { ...facts, bytes: 0, hasRanges: true };
       if (status !== 200 && status !== 206) throw this.#failure(answer);
-      const length = single(headers["content-length"]);
+      const length = headerValue(headers["content-length"]);
       const bytes = status === 200 && length !== undefined ? Number(length) : undefined;
       return { ...facts, bytes, hasRanges: false };
     });
@@ -90,7 +90,7 @@ export class HttpFile {
     return this.#retried(async () => {
       const answer = await this.#ask(asked, signal);
       const { status, headers } = answer;
-      const range = /^bytes (\d+)-\d+\/(\d+)/.exec(single(headers["content-range"]) ?? "");
+      const range = /^bytes (\d+)-\d+\/(\d+)/.exec(headerValue(headers["content-range"]) ?? "");
       const isAsked = Number(range?.[1]) === start && Number(range?.[2]) === bytes;
       const isSame = this.#isSame(etag, answer);
       if (status === 206 && isAsked && isSame) return await bytesOf(answer, end - start);
@@ -121,11 +121,11 @@ export class HttpFile {
   async #ask(
     headers: Readonly<Record<string, string>>,
     signal?: AbortSignal,
-  ): Promise<RemoteAnswer> {
+  ): Promise<RemoteResponse> {
     const { url, token, dispatcher } = this.#options;
     const direct = this.#direct;
     const query = direct === undefined ? { url, ...(token && { token }) } : { url: direct };
-    const answer = await askRemote({ ...query, headers }, dispatcher, signal);
+    const answer = await requestRemoteFile({ ...query, headers }, dispatcher, signal);
     if (direct === undefined) {
       if (answer.url !== new URL(url).href) this.#direct = answer.url;
     } else if (answer.status >= 400 && answer.status < 500 && answer.status !== 416) {
@@ -141,19 +141,19 @@ export class HttpFile {
     return askedAgain(this.#options.path, this.#options.context, action, signal);
   }
 
-  #tagOf(answer: RemoteAnswer): string | undefined {
+  #tagOf(answer: RemoteResponse): string | undefined {
     if (this.#options.tagOf) return this.#options.tagOf(answer);
-    return single(answer.headers.etag) ?? single(answer.headers["last-modified"]);
+    return headerValue(answer.headers.etag) ?? headerValue(answer.headers["last-modified"]);
   }
 
   /** A server that says nothing of a content's identity is judged by sizes and checksums alone. */
-  #isSame(etag: string | undefined, answer: RemoteAnswer): boolean {
+  #isSame(etag: string | undefined, answer: RemoteResponse): boolean {
     const now = this.#tagOf(answer);
     return etag === undefined || now === undefined || now === etag;
   }
 
-  #assertPlain({ headers }: RemoteAnswer): void {
-    const coding = single(headers["content-encoding"]) ?? "identity";
+  #assertPlain({ headers }: RemoteResponse): void {
+    const coding = headerValue(headers["content-encoding"]) ?? "identity";
     const { path } = this.#options;
     if (coding === "identity" || /\.(gz|br|zst|lz4)(\?|$)/i.test(path)) return;
     throw new SluiceError("INPUT_UNREADABLE", `the server sends it as ${coding}, unasked`, {
@@ -162,7 +162,7 @@ export class HttpFile {
     });
   }
 
-  #failure(answer: RemoteAnswer): Error {
+  #failure(answer: RemoteResponse): Error {
     const { path, context, token } = this.#options;
     const { status, isFirstHost } = answer;
     const isRefused = isFirstHost && (status === 401 || status === 403);
@@ -186,10 +186,10 @@ function isStrong(etag: string): boolean {
 }
 
 async function readWhole(
-  answer: RemoteAnswer,
+  answer: RemoteResponse,
   onChunk: (chunk: Uint8Array) => void,
 ): Promise<void> {
-  const length = single(answer.headers["content-length"]);
+  const length = headerValue(answer.headers["content-length"]);
   let bytes = 0;
   await readBody(answer, (chunk) => {
     bytes += chunk.length;
@@ -199,7 +199,7 @@ async function readWhole(
   throw new Interrupted(`ended after ${bytes} of ${length} bytes`);
 }
 
-async function bytesOf(answer: RemoteAnswer, length: number): Promise<Uint8Array> {
+async function bytesOf(answer: RemoteResponse, length: number): Promise<Uint8Array> {
   const data = Buffer.allocUnsafe(length);
   let filled = 0;
   await readBody(answer, (chunk) => {

@@ -2,7 +2,12 @@ import { isUtf8 } from "node:buffer";
 import { SluiceError } from "../../foundation/errors.ts";
 import { hubEndpoint, hubPath, isHubOffline } from "../../foundation/hub.ts";
 import { limits } from "../../foundation/limits.ts";
-import { askRemote, type RemoteAnswer, readBody, single } from "../../foundation/remote-file.ts";
+import {
+  headerValue,
+  type RemoteResponse,
+  readBody,
+  requestRemoteFile,
+} from "../../foundation/remote-file.ts";
 import type { HttpFile } from "./http-file.ts";
 import type { HttpFiles } from "./https.ts";
 import { findListed } from "./listed.ts";
@@ -81,7 +86,7 @@ export function huggingFaceSource(files: HttpFiles, context: SourceContext): Sou
     },
     async *list(address) {
       const { repository, revision, path, root } = parseHubPath(address.replace(/\/*$/, "/"));
-      // The hub lists folders: to find a single file, the one that it is in.
+      // The hub lists folders: to find a headerValue file, the one that it is in.
       const name = address.endsWith("/") ? path : path.slice(0, -1);
       for await (const file of hub.list(repository, revision, name, true)) {
         const isBelow = file.path === name || file.path.startsWith(path === "/" ? "" : path);
@@ -146,10 +151,10 @@ class Hub {
   #page(url: string, shown: string): Promise<{ entries: TreeEntry[]; next: string | undefined }> {
     return askedAgain(shown, this.#context, async () => {
       const query = { url, ...(this.#token !== undefined && { token: this.#token }) };
-      const answer = await askRemote(query, this.#files.dispatcher);
+      const answer = await requestRemoteFile(query, this.#files.dispatcher);
       if (answer.status !== 200) {
         await dropBody(answer);
-        const code = single(answer.headers["x-error-code"]);
+        const code = headerValue(answer.headers["x-error-code"]);
         if (code === "EntryNotFound") return { entries: [], next: undefined };
         throw this.#refusal(answer, code, shown);
       }
@@ -158,8 +163,8 @@ class Hub {
     });
   }
 
-  #nextPage({ headers }: RemoteAnswer, file: string): string | undefined {
-    const link = /<([^>]+)>\s*;[^,]*rel="?next"?/.exec(single(headers.link) ?? "")?.[1];
+  #nextPage({ headers }: RemoteResponse, file: string): string | undefined {
+    const link = /<([^>]+)>\s*;[^,]*rel="?next"?/.exec(headerValue(headers.link) ?? "")?.[1];
     if (link === undefined) return undefined;
     const next = URL.canParse(link, this.#endpoint) ? new URL(link, this.#endpoint) : undefined;
     if (next === undefined) throw badListing("names no address as its next page", file);
@@ -168,7 +173,7 @@ class Hub {
     throw badListing(`goes on at another server, ${next.host}`, file);
   }
 
-  #refusal(answer: RemoteAnswer, code: string | undefined, file: string): Error {
+  #refusal(answer: RemoteResponse, code: string | undefined, file: string): Error {
     const { status } = answer;
     const isAbsent = status === 404 || code === "RepoNotFound";
     if (!isAbsent && status !== 401 && status !== 403) {
@@ -194,10 +199,10 @@ class Hub {
   }
 
   /** What the hub says that a file is: not every server it redirects to says the same. */
-  #contentId({ url, headers, linkedSha256 }: RemoteAnswer): string | undefined {
+  #contentId({ url, headers, linkedSha256 }: RemoteResponse): string | undefined {
     if (linkedSha256 !== undefined) return linkedSha256;
     if (new URL(url).origin !== new URL(this.#endpoint).origin) return undefined;
-    return /^(?:W\/)?"?([0-9a-f]{40}|[0-9a-f]{64})"?$/.exec(single(headers.etag) ?? "")?.[1];
+    return /^(?:W\/)?"?([0-9a-f]{40}|[0-9a-f]{64})"?$/.exec(headerValue(headers.etag) ?? "")?.[1];
   }
 
   #assertOnline(file: string): void {
@@ -241,7 +246,7 @@ function badListing(detail: string, file: string): SluiceError {
   return new SluiceError("INPUT_UNREADABLE", `the hub's listing ${detail}`, { file });
 }
 
-async function textOf(answer: RemoteAnswer, file: string): Promise<string> {
+async function textOf(answer: RemoteResponse, file: string): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   await readBody(answer, (chunk) => {

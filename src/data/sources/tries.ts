@@ -1,7 +1,7 @@
 import { sleep } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
-import { networkReason, type RemoteAnswer, single } from "../../foundation/remote-file.ts";
+import { headerValue, networkReason, type RemoteResponse } from "../../foundation/remote-file.ts";
 import { backoffMs, parseRetryAfter } from "../../foundation/retry.ts";
 import type { SourceContext } from "./source-store.ts";
 
@@ -50,20 +50,20 @@ export async function askedAgain<T>(
 const maxDroppedBytes = 16 * 1024;
 
 /** Lets go of an answer's body. */
-export async function dropBody({ body }: RemoteAnswer): Promise<void> {
+export async function dropBody({ body }: RemoteResponse): Promise<void> {
   await body.dump({ limit: maxDroppedBytes });
 }
 
 /** What an answer that has no file comes to: another try, or the end. */
 export function failureOf(
-  { status, headers }: RemoteAnswer,
+  { status, headers }: RemoteResponse,
   file: string,
   { clock }: Pick<SourceContext, "clock">,
   options: { hint?: string } = {},
 ): Error {
   if (status === 404 || status === 410) return new SluiceError("NOT_FOUND", "", { file });
   if (status === 408 || status === 425 || status === 429 || status >= 500) {
-    const retryAfterMs = parseRetryAfter(single(headers["retry-after"]), clock.now());
+    const retryAfterMs = parseRetryAfter(headerValue(headers["retry-after"]), clock.now());
     return new Interrupted(`HTTP ${status}`, retryAfterMs);
   }
   return new SluiceError("INPUT_UNREADABLE", `HTTP ${status}`, { file, ...options });

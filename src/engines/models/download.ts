@@ -4,12 +4,12 @@ import { sleep } from "../../foundation/clock.ts";
 import { jsonObjectIn } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import {
-  askRemote,
   downloadDispatcher,
+  headerValue,
   networkReason,
-  type RemoteAnswer,
-  type RemoteQuery,
-  single,
+  type RemoteRequest,
+  type RemoteResponse,
+  requestRemoteFile,
 } from "../../foundation/remote-file.ts";
 import { backoffMs, parseRetryAfter } from "../../foundation/retry.ts";
 import { checkFetched, type FetchOutcome, type FetchTask, failed } from "./fetch-outcome.ts";
@@ -40,7 +40,7 @@ const brokenCodes: ReadonlySet<string> = new Set(["UND_ERR_SOCKET", "ECONNRESET"
  * same file. A connection that breaks is made again, as long as bytes come; one that cannot be made
  * at all ends the download at once, so that the next mirror gets its turn.
  */
-export async function download(query: RemoteQuery, task: FetchTask): Promise<FetchOutcome> {
+export async function download(query: RemoteRequest, task: FetchTask): Promise<FetchOutcome> {
   const { context } = task;
   const given = context.dispatcher as Dispatcher | undefined;
   const dispatcher = given ?? downloadDispatcher(context.environment, downloadTimes);
@@ -56,7 +56,7 @@ export async function download(query: RemoteQuery, task: FetchTask): Promise<Fet
 
 async function downloadInto(
   part: PartFile,
-  query: RemoteQuery,
+  query: RemoteRequest,
   task: FetchTask,
   dispatcher: Dispatcher,
 ): Promise<FetchOutcome> {
@@ -86,7 +86,7 @@ async function downloadInto(
 
 async function downloadStep(
   part: PartFile,
-  query: RemoteQuery,
+  query: RemoteRequest,
   task: FetchTask,
   dispatcher: Dispatcher,
 ): Promise<Step> {
@@ -94,9 +94,9 @@ async function downloadStep(
   const resumed = part.bytes;
   const headers = await resumeHeaders(part, query.url, task);
   if (headers === undefined) await part.restart();
-  let answer: RemoteAnswer;
+  let answer: RemoteResponse;
   try {
-    answer = await askRemote({ ...query, headers: headers ?? {} }, dispatcher, signal);
+    answer = await requestRemoteFile({ ...query, headers: headers ?? {} }, dispatcher, signal);
   } catch (error) {
     signal?.throwIfAborted();
     const noConnection = !brokenCodes.has((error as NodeJS.ErrnoException).code ?? "");
@@ -141,7 +141,7 @@ async function resumeHeaders(
 
 /** What to do about an answer that has no bytes of ours; undefined when it has. */
 async function judge(
-  answer: RemoteAnswer,
+  answer: RemoteResponse,
   part: PartFile,
   task: FetchTask,
 ): Promise<Step | undefined> {
@@ -149,7 +149,7 @@ async function judge(
   if (status === 200) {
     if (part.bytes > 0) await part.restart();
   } else if (status === 206) {
-    const start = /^bytes (\d+)-/.exec(single(answer.headers["content-range"]) ?? "")?.[1];
+    const start = /^bytes (\d+)-/.exec(headerValue(answer.headers["content-range"]) ?? "")?.[1];
     if (Number(start) !== part.bytes) {
       return { next: "restart", reason: "the server sent another range than the request named" };
     }
@@ -162,7 +162,7 @@ async function judge(
   } else if (status === 404 || status === 410) {
     return end(failed(`HTTP ${status}`, "absent"));
   } else if (status === 429 || status >= 500) {
-    const header = single(answer.headers["retry-after"]);
+    const header = headerValue(answer.headers["retry-after"]);
     const retryAfterMs = parseRetryAfter(header, task.context.clock.now());
     // Another mirror is sooner there than a server that asks for minutes.
     if ((retryAfterMs ?? 0) > limits.modelStallTimeoutMs) return end(failed(`HTTP ${status}`));
@@ -174,7 +174,7 @@ async function judge(
 }
 
 /** A file that cannot be the right one is refused before its bytes are fetched. */
-function mismatch(answer: RemoteAnswer, part: PartFile, task: FetchTask): Step | undefined {
+function mismatch(answer: RemoteResponse, part: PartFile, task: FetchTask): Step | undefined {
   const { sha256, bytes } = task.expected;
   const { linkedSha256 } = answer;
   if (sha256 !== undefined && linkedSha256 !== undefined && linkedSha256 !== sha256) {
@@ -187,9 +187,9 @@ function mismatch(answer: RemoteAnswer, part: PartFile, task: FetchTask): Step |
   return undefined;
 }
 
-function expectations(answer: RemoteAnswer, part: PartFile, task: FetchTask) {
+function expectations(answer: RemoteResponse, part: PartFile, task: FetchTask) {
   const { linkedSha256, linkedBytes, headers } = answer;
-  const length = single(headers["content-length"]);
+  const length = headerValue(headers["content-length"]);
   const sent = length === undefined ? undefined : Number(length) + part.bytes;
   const totalBytes = task.expected.bytes ?? sent ?? linkedBytes;
   return { expected: { sha256: linkedSha256, ...task.expected }, totalBytes };
@@ -197,7 +197,7 @@ function expectations(answer: RemoteAnswer, part: PartFile, task: FetchTask) {
 
 /** Writes the body down. A reason when the connection broke; what the disk refuses is thrown. */
 async function pour(
-  answer: RemoteAnswer,
+  answer: RemoteResponse,
   part: PartFile,
   task: FetchTask,
   totalBytes: number | undefined,
@@ -222,8 +222,8 @@ async function pour(
   }
 }
 
-function strongTag(answer: RemoteAnswer): string | undefined {
-  const tag = single(answer.headers.etag);
+function strongTag(answer: RemoteResponse): string | undefined {
+  const tag = headerValue(answer.headers.etag);
   return tag?.startsWith('"') ? tag : undefined;
 }
 

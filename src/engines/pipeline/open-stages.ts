@@ -114,7 +114,7 @@ async function hostedReplicas(
     const host = await openHostedEngine({
       kind: "stages",
       options: JSON.parse(JSON.stringify(hosted)) as Json,
-      nativeCalls: limits.predictorNativeCalls,
+      nativeCalls: limits.maxPredictorNativeCalls,
       loadTimeoutMs: Math.max(...stages.map((each) => each.stage.loadTimeoutMs)),
       context: { ...context, environment: environmentOf(stage, replica, context) },
     });

@@ -1,7 +1,7 @@
 import { fromColumns, toColumns } from "../../foundation/column-batch.ts";
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { inCode } from "../../foundation/exact-json.ts";
+import { toCodeValue } from "../../foundation/exact-json.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { specialsIn, typedResult } from "../../foundation/json-result.ts";
 import { miscounted } from "../batching/miscounted.ts";
@@ -53,7 +53,7 @@ function callOf(stage: StageOptions, label: string, code: unknown): Callable {
     return (row) => renamed(row as JsonObject, columns as Record<string, string>);
   }
   const call = callable(code, label, stage);
-  return (row) => call(inCode(row as JsonObject));
+  return (row) => call(toCodeValue(row as JsonObject));
 }
 
 function rowsOf(
@@ -86,7 +86,7 @@ export async function batchFunction(
   const call = await loadedBatchCode(code, { stage, label });
   return async (rows) => {
     try {
-      const given = rows.map(inCode) as JsonObject[];
+      const given = rows.map(toCodeValue) as JsonObject[];
       const batch = stage.batchFormat === "columns" ? toColumns(given) : given;
       const specials = specialsIn(given);
       return batchResults(await call(batch), given.length, specials, { stage, label });

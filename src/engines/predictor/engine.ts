@@ -64,7 +64,7 @@ function openReplica(
   return openHostedEngine({
     kind: "predictor",
     options: JSON.parse(JSON.stringify(hosted)),
-    nativeCalls: limits.predictorNativeCalls,
+    nativeCalls: limits.maxPredictorNativeCalls,
     loadTimeoutMs: options.loadTimeoutMs,
     context: { ...context, environment: { ...context.environment, ...environment } },
   });

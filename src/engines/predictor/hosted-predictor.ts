@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { basename, dirname } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
-import { inCode } from "../../foundation/exact-json.ts";
+import { toCodeValue } from "../../foundation/exact-json.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
@@ -104,7 +104,7 @@ class HostedPredictor implements HostedEngine {
   }
 
   async #compute(items: readonly Json[], signal: AbortSignal): Promise<readonly BatchReply[]> {
-    const batch = items.map(inCode) as unknown as readonly PredictorItem[];
+    const batch = items.map(toCodeValue) as unknown as readonly PredictorItem[];
     let results: unknown;
     try {
       results = await this.#predictor.predict(batch, { signal });

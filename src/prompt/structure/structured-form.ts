@@ -9,7 +9,7 @@ import type {
 } from "../../foundation/inference.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import { candidateSpans } from "../../foundation/spans.ts";
-import { matching } from "../../foundation/time-limit.ts";
+import { withinPatternTime } from "../../foundation/time-limit.ts";
 import { type AnswerForm, sourceText } from "../answer-form.ts";
 import { checkAnswer } from "./answer-check.ts";
 import { answerJson, withDigits } from "./answer-json.ts";
@@ -91,7 +91,7 @@ function accept(
 function acceptOne(answer: Answer, shapes: Shapes, slots: ReadonlyMap<string, Slot>): Answer {
   const json = answerJson(answer);
   const check = () => checkAnswer(json, shapes, slots);
-  const { value, problems, spans } = matching(shapes.patterns, check);
+  const { value, problems, spans } = withinPatternTime(shapes.patterns, check);
   if (problems.length > 0) {
     const shown = problems.slice(0, maxShownProblems).join("; ");
     const rest = problems.length - maxShownProblems;

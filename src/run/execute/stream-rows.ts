@@ -3,7 +3,7 @@ import { readRows, scanSlices } from "../../data/slices.ts";
 import type { Engine } from "../../engines/engine.ts";
 import { describeEngine } from "../../engines/registry.ts";
 import { asSluiceError, locatedError, SluiceError } from "../../foundation/errors.ts";
-import { type ExactRow, inCode } from "../../foundation/exact-json.ts";
+import { type ExactRow, toCodeValue } from "../../foundation/exact-json.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import { seededRandom } from "../../foundation/random.ts";
@@ -239,7 +239,7 @@ class RowStream {
     const numbers = rows.length === 1 ? writtenNumbers(row, requests) : undefined;
     const response = await this.#askUntilAccepted(request!, rows);
     return (response.rows ?? []).map((value) => ({
-      value: inCode(value) as ExactRow,
+      value: toCodeValue(value) as ExactRow,
       text: () => resultText(value, numbers),
     }));
   }

@@ -1,5 +1,5 @@
 import { grammarText } from "../../../src/engines/fake/grammar-text.ts";
-import { inCode } from "../../../src/foundation/exact-json.ts";
+import { toCodeValue } from "../../../src/foundation/exact-json.ts";
 import {
   greedyParameters,
   type InferenceResponse,
@@ -32,7 +32,7 @@ export function formOf(schema: JsonObject, row: JsonObject = {}, item?: Json) {
     /** The answer with numbers as code gets them. */
     accept: (text: string) => {
       const [answer] = form.accept(full, response(text)).answers;
-      return { ...answer!, value: inCode(answer!.value!) };
+      return { ...answer!, value: toCodeValue(answer!.value!) };
     },
     cut: (text: string) => form.accept(full, response(text, "length")),
     texts: (count: number) =>

@@ -109,7 +109,7 @@ function checkCounts({ num_rows, row_groups }: FileMetaData, leaves: Leaf[], fil
   for (const [at, { columns, num_rows: groupRows }] of row_groups.entries()) {
     const group = `row group ${at + 1}`;
     const rows = Number(groupRows);
-    if (!(rows >= 0 && rows <= limits.maxRowsOfGroup)) {
+    if (!(rows >= 0 && rows <= limits.maxRowGroupRows)) {
       throw unreadable(file, `its footer is damaged: ${group} has ${groupRows} rows`);
     }
     if (columns.length !== leaves.length) {
