@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { commandDescription } from "../src/engines/command/description.ts";
 import { compatibleSupport, openaiItselfSupport } from "../src/engines/openai/unsupported.ts";
+import { openvinoDescription } from "../src/engines/openvino/description.ts";
 import { fullSupport, type ParameterSupport } from "../src/engines/parameter-support.ts";
 import { predictorDescription } from "../src/engines/predictor/description.ts";
 import { transformersDescription } from "../src/engines/transformers/description.ts";
@@ -51,6 +52,7 @@ function between(markdown: string, beginMark: string, endMark: string, text: str
 function supportTable(): string {
   const columns = {
     "`llama`": fullSupport,
+    "`openvino`": openvinoDescription.support(undefined as never),
     "`openai`": compatibleSupport,
     "`openai` at `api.openai.com`": openaiItselfSupport,
     "`predictor`": predictorDescription.support(undefined as never),

@@ -4,6 +4,7 @@ import { fakeModel } from "./fake/options.ts";
 import { llamaModel } from "./llama/options.ts";
 import { llamaServerModel, vllmModel } from "./managed/options.ts";
 import { openaiModel } from "./openai/options.ts";
+import { openvinoModel } from "./openvino/options.ts";
 import { pipelineModelOf } from "./pipeline/options.ts";
 import { predictorModel } from "./predictor/options.ts";
 import { transformersModel } from "./transformers/options.ts";
@@ -13,6 +14,7 @@ const single = [
   openaiModel,
   llamaServerModel,
   vllmModel,
+  openvinoModel,
   commandModel,
   predictorModel,
   transformersModel,

@@ -8,6 +8,7 @@ import { llamaServerDescription, vllmDescription } from "./managed/description.t
 import type { ModelOptions } from "./model-options.ts";
 import { openaiDescription } from "./openai/description.ts";
 import { openedEngine } from "./opened-engine.ts";
+import { openvinoDescription } from "./openvino/description.ts";
 import { type Unsupported, unsupportedParameters } from "./parameter-support.ts";
 import { pipelineDescription } from "./pipeline/description.ts";
 import { predictorDescription } from "./predictor/description.ts";
@@ -22,6 +23,7 @@ const descriptions: {
   llama: llamaDescription,
   "llama-server": llamaServerDescription,
   openai: openaiDescription,
+  openvino: openvinoDescription,
   pipeline: pipelineDescription((model) => describeEngine(model)),
   predictor: predictorDescription,
   transformers: transformersDescription,

@@ -27,6 +27,7 @@ describe("sluice engine", () => {
     expect(again).toMatchObject({ added: false, version: "3.22.1", source: "home" });
     expect(JSON.parse((await run("list", "--json")).stdout)).toMatchObject([
       { engine: "llama", located: { source: "home" } },
+      { engine: "openvino" },
       { engine: "transformers" },
     ]);
     expect((await run("remove", "llama")).stdout).toContain("free again");

@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, expect, it } from "vitest";
-import { pinnedModule } from "../../src/engines/packages/lock.ts";
+import { npmModule } from "../../src/engines/packages/lock.ts";
 import { standInDriver, threeGpus } from "../engines/stand-in-driver.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { sluiceProgram } from "../sluice-program.ts";
@@ -25,11 +25,11 @@ export async function getLlama() {
 /** A folder with rows, a model file and the stand-in for `node-llama-cpp`. */
 function project(): string {
   const folder = scratchFolder();
-  const { module, version, entry } = pinnedModule("llama");
+  const { module, version, entry } = npmModule("llama");
   const directory = join(folder, "node_modules", module);
-  mkdirSync(join(directory, entry, ".."), { recursive: true });
+  mkdirSync(join(folder, entry, ".."), { recursive: true });
   writeFileSync(join(directory, "package.json"), JSON.stringify({ version, type: "module" }));
-  writeFileSync(join(directory, entry), library);
+  writeFileSync(join(folder, entry), library);
   const header = Buffer.alloc(32);
   header.write("GGUF");
   header.writeUInt32LE(3, 4);

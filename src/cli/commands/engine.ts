@@ -69,12 +69,13 @@ async function list(io: CliIo, json: boolean): Promise<void> {
 async function add(name: string, io: CliIo, options: AddOptions): Promise<void> {
   const { addEngine, untilStopped, downloadReporter } = await load();
   const { hardware, json = false } = options;
+  const source = name === "openvino" ? "pip" : "npm";
   const reporter = downloadReporter(io);
   await untilStopped(io, async (context) => {
     try {
       const { located, added } = await addEngine(name, context, {
         ...(hardware ? { hardware } : {}),
-        onProgress: (bytes) => reporter.report({ name: `engine ${name}`, source: "npm", bytes }),
+        onProgress: (bytes) => reporter.report({ name: `engine ${name}`, source, bytes }),
         onWait: () => io.stderr.write(`another process is adding ${name}; waiting for it\n`),
       });
       reporter.clear();

@@ -5,6 +5,7 @@ import { limits } from "../../foundation/limits.ts";
 import type { Spawn } from "../../foundation/subprocess.ts";
 import type { Engine, EngineContext, PromptWords, TokenizedPrompts } from "../engine.ts";
 import { EndedEarly, Restarting } from "../restarting.ts";
+import type { PromptPiece } from "../weights/chat-template.ts";
 import { type HostEnd, type HostProcess, startHostProcess } from "./process.ts";
 import {
   type BatchReply,
@@ -12,7 +13,9 @@ import {
   type FromHost,
   type HostedKind,
   hostProtocol,
+  type PieceTokens,
   type ToHost,
+  type TokenRequest,
 } from "./protocol.ts";
 
 /** Time an engine host gets to leave that still computes. */
@@ -66,7 +69,20 @@ export interface HostedClient extends Engine {
     signal: AbortSignal,
     timeoutMs: number,
   ): Promise<readonly BatchReply[]>;
+  /** What the host says of its model, where it is a host of another language. */
+  readonly model: Json | undefined;
+  /** As `infer`, of a host of another language. */
+  inferTokens(
+    request: TokenRequest,
+    signal: AbortSignal,
+    onDelta?: OnDelta,
+  ): Promise<InferenceResponse>;
+  /** Has such a host make tokens of the pieces of prompts. */
+  tokenizePieces(prompts: readonly (readonly PromptPiece[])[]): Promise<PieceTokens>;
 }
+
+/** What this side says: to each host what it understands. */
+type Said = ToHost<InferenceRequest | TokenRequest, PromptWords | readonly PromptPiece[]>;
 
 /** What a message waits for: a response, or tokens. */
 interface Held {
@@ -79,6 +95,7 @@ class HostedEngineClient implements HostedClient {
   name = "";
   capacity = 1;
   choices: Choices = {};
+  model: Json | undefined;
   tokenize?: NonNullable<Engine["tokenize"]>;
   readonly #options: HostedEngineOptions;
   readonly #held = new Map<number, Held>();
@@ -103,8 +120,29 @@ class HostedEngineClient implements HostedClient {
     await this.#lives.open();
   }
 
-  async infer(
+  infer(
     request: InferenceRequest,
+    signal: AbortSignal,
+    onDelta?: OnDelta,
+  ): Promise<InferenceResponse> {
+    return this.#infer(request, signal, onDelta);
+  }
+
+  inferTokens(
+    request: TokenRequest,
+    signal: AbortSignal,
+    onDelta?: OnDelta,
+  ): Promise<InferenceResponse> {
+    return this.#infer(request, signal, onDelta);
+  }
+
+  async tokenizePieces(prompts: readonly (readonly PromptPiece[])[]): Promise<PieceTokens> {
+    const host = await this.#liveHost();
+    return this.#ask(host, { type: "tokenize", id: this.#nextId++, prompts });
+  }
+
+  async #infer(
+    request: InferenceRequest | TokenRequest,
     signal: AbortSignal,
     onDelta?: OnDelta,
   ): Promise<InferenceResponse> {
@@ -155,7 +193,7 @@ class HostedEngineClient implements HostedClient {
 
   #ask<Answer>(
     host: HostProcess,
-    message: ToHost & { type: "infer" | "batch" | "tokenize" },
+    message: Said & { type: "infer" | "batch" | "tokenize" },
     onDelta?: OnDelta,
   ): Promise<Answer> {
     return new Promise((resolve, reject) => {
@@ -199,7 +237,7 @@ class HostedEngineClient implements HostedClient {
       clock: context.clock,
       nativeCalls,
       // These compute beside the event loop, and hear at once that the channel has closed.
-      isLeashed: kind !== "llama" && kind !== "transformers",
+      isLeashed: kind === "predictor" || kind === "stages",
       spawn,
     });
     // Without its channel a host is of no use, whatever it still does.
@@ -239,6 +277,7 @@ class HostedEngineClient implements HostedClient {
           this.name = message.name;
           this.capacity = message.capacity;
           this.choices = message.choices;
+          this.model = message.model;
           if (message.tokenizes) this.tokenize = this.#tokenize;
           resolve();
         } else if (message.type === "host-failed") {

@@ -11,7 +11,7 @@ import type { FromHost, ToHost } from "./protocol.ts";
 /** A running engine host, seen from its worker. */
 export interface HostProcess {
   readonly pid: number | undefined;
-  readonly channel: Channel<ToHost, FromHost>;
+  readonly channel: Channel<ToHost<unknown, unknown>, FromHost>;
   /** Resolves once the process is gone and its output was read, with what is known of its end. */
   readonly ended: Promise<HostEnd>;
   /** Ends it at once, whatever it does. */

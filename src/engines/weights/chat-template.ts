@@ -89,3 +89,8 @@ function push(pieces: PromptPiece[], piece: PromptPiece): void {
 function unusable(detail: string, cause?: unknown): SluiceError {
   return new SluiceError("MODEL_TEMPLATE_UNUSABLE", detail, { cause });
 }
+
+/** What stands between a prompt and a line: a word after a word or a colon wants a space. */
+export function spaceAfter(pieces: readonly PromptPiece[]): string {
+  return /[\p{L}\p{N}.:;,?!]$/u.test(pieces.at(-1)?.text ?? "") ? " " : "";
+}

@@ -60,10 +60,19 @@ export function tokenParts(
   pieces: readonly PromptPiece[],
   { tokenize }: Pick<PromptTokenizer, "tokenize">,
 ): PromptTokens {
+  const tokens = pieces.map(({ kind, text }, at) => tokenize(text, kind === "template", at === 0));
+  return partsOf(pieces, tokens);
+}
+
+/** As `tokenParts`, of tokens that were made of each piece. */
+export function partsOf(
+  pieces: readonly PromptPiece[],
+  tokens: readonly (readonly number[])[],
+): PromptTokens {
   const parts: (readonly number[])[] = [];
-  for (const [at, { kind, text }] of pieces.entries()) {
+  for (const [at, { kind }] of pieces.entries()) {
     if (isContentAt(parts.length) !== (kind === "content")) parts.push([]);
-    parts.push(tokenize(text, kind === "template", at === 0));
+    parts.push(tokens[at]!);
   }
   return parts;
 }

@@ -27,7 +27,7 @@ const penalty = z.number().min(-2).max(2);
 const shape = z.strictObject({
   maxNewTokens: optional(
     count,
-    "Most tokens of one answer; default: 1,024 with llama, as the server says with servers, else 256",
+    "Most tokens of one answer; default: 1,024 with llama and openvino, the server's own, else 256",
   ),
   maxLength: optional(z.int().min(2), "Most tokens of prompt and answer, for maxNewTokens"),
   temperature: optional(z.number().min(0).max(10), "0 = the likeliest token each time", 0),

@@ -6,6 +6,7 @@ import type {
   JobModelLlama,
   JobModelLlamaServer,
   JobModelOpenai,
+  JobModelOpenvino,
   JobModelPipeline,
   JobModelPredictor,
   JobModelTransformers,
@@ -60,6 +61,7 @@ export interface JobInput {
     | JobModelOpenai
     | JobModelLlamaServer
     | JobModelVllm
+    | JobModelOpenvino
     | JobModelCommand
     | JobModelPredictor
     | JobModelTransformers
@@ -383,8 +385,7 @@ export interface JobPromptAnswerSlots {
 
 export interface JobGeneration {
   /**
-   * Most tokens of one answer; default: 1,024 with llama, as the server says with servers, else
-   * 256.
+   * Most tokens of one answer; default: 1,024 with llama and openvino, the server's own, else 256.
    */
   maxNewTokens?: number | undefined;
   /** Most tokens of prompt and answer, for maxNewTokens. */

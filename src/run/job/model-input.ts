@@ -152,6 +152,28 @@ export interface JobModelVllm {
   structuredOutput?: "response-format" | "grammar" | "structured-outputs" | "none" | undefined;
 }
 
+export interface JobModelOpenvino {
+  /** What answers requests. */
+  engine: "openvino";
+  /**
+   * A catalog name, a path to a .gguf file, hf:owner/repo/file.gguf, or a folder that OpenVINO
+   * wrote.
+   */
+  name: string;
+  /** What computes, as OpenVINO names it; default CPU. */
+  device?: "CPU" | "GPU" | "NPU" | "AUTO" | undefined;
+  /** Requests computed at once; default 64. */
+  sequences?: number | undefined;
+  /** Tokens of prompt and answer a request may have; default: what the model can. */
+  contextTokens?: number | undefined;
+  /** CPU threads of the model; default: cores. */
+  threads?: number | undefined;
+  /** Tokens computed in one step; default 512. */
+  batchTokens?: number | undefined;
+  /** Memory for keys and values, in GiB; default: a quarter of what is free, 1 to 8. */
+  cacheGib?: number | undefined;
+}
+
 export interface JobModelCommand {
   /** What answers requests. */
   engine: "command";

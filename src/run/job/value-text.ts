@@ -102,11 +102,11 @@ function unquoted(text: string): string {
 }
 
 /**
- * The model that a name stands for: `fake`, `openai:NAME`, or the catalog name or path of a model
- * of engine `llama`.
+ * The model that a name stands for: `fake`, `openai:NAME`, `openvino:NAME`, or the catalog name or
+ * path of a model of engine `llama`.
  */
 export function modelFromName(text: string): JsonObject {
-  const [, engine, name] = /^(openai|llama|fake):(.+)$/s.exec(text) ?? [];
+  const [, engine, name] = /^(openai|openvino|llama|fake):(.+)$/s.exec(text) ?? [];
   if (engine !== undefined && name !== undefined) return { engine, name };
   return text === "fake" ? { engine: "fake" } : { engine: "llama", name: text };
 }

@@ -1,5 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { lockFor, packagedEngine, thisMachine } from "../../../src/engines/packages/lock.ts";
+import {
+  lockFor,
+  type NpmLock,
+  openvinoLockFor,
+  type PipInstall,
+  packagedEngine,
+  thisMachine,
+} from "../../../src/engines/packages/lock.ts";
 
 const linux = { platform: "linux", architecture: "x64", hardware: "cpu" } as const;
 
@@ -10,8 +17,8 @@ interface LockedPackage {
   dependencies?: Record<string, string>;
 }
 
-function packagesOf(lock: { packageLock: object }): Record<string, LockedPackage> {
-  return (lock.packageLock as { packages: Record<string, LockedPackage> }).packages;
+function packagesOf({ install }: NpmLock): Record<string, LockedPackage> {
+  return (install.packageLock as { packages: Record<string, LockedPackage> }).packages;
 }
 
 describe("lockFor", () => {
@@ -37,10 +44,14 @@ describe("lockFor", () => {
   });
 
   it("takes only the native packages of the machine", () => {
-    const natives = (machine: Parameters<typeof lockFor>[1]) => lockFor("llama", machine).natives;
-    expect(natives(linux)).toEqual(["@node-llama-cpp/linux-x64"]);
-    expect(natives({ ...linux, architecture: "arm64" })).toEqual(["@node-llama-cpp/linux-arm64"]);
-    expect(natives({ ...linux, hardware: "cuda" })).toContain("@node-llama-cpp/linux-x64-cuda");
+    const natives = (machine: Parameters<typeof lockFor>[1]) => lockFor("llama", machine).parts;
+    expect(natives(linux)).toEqual(["node_modules/@node-llama-cpp/linux-x64"]);
+    expect(natives({ ...linux, architecture: "arm64" })).toEqual([
+      "node_modules/@node-llama-cpp/linux-arm64",
+    ]);
+    expect(natives({ ...linux, hardware: "cuda" })).toContain(
+      "node_modules/@node-llama-cpp/linux-x64-cuda",
+    );
   });
 
   it("keeps machines apart by folder", () => {
@@ -70,8 +81,8 @@ describe("lockFor", () => {
   it("keeps of the runtime what this machine can load, whatever its GPU", () => {
     const lock = lockFor("transformers", { ...linux, hardware: "cuda" });
     expect(lock.folder).toBe("transformers-4.3.1-linux-x64");
-    expect(lock.binaries?.kept).toBe("linux/x64");
-    expect(Object.keys(lock.standIns)).toContain("node_modules/sharp/index.js");
+    expect(lock.install.binaries?.kept).toBe("linux/x64");
+    expect(Object.keys(lock.install.standIns)).toContain("node_modules/sharp/index.js");
     const sun = { platform: "sunos", architecture: "x64", hardware: "cpu" } as const;
     expect(() => lockFor("transformers", sun)).toThrow(
       expect.objectContaining({ code: "ENGINE_MISSING" }),
@@ -104,5 +115,36 @@ describe("thisMachine", () => {
       platform: process.platform,
       architecture: process.arch,
     });
+  });
+});
+
+describe("openvinoLockFor", () => {
+  const python = { executable: "/usr/bin/python3", version: "3.11" };
+
+  it("pins every package by version and sha256, for this platform alone", () => {
+    const lock = openvinoLockFor(linux, python);
+    expect(lock.folder).toBe("openvino-2026.4.1.0-linux-x64-python3.11");
+    const { requirements } = lock.install as PipInstall;
+    expect(requirements.map((line) => line.split("==")[0])).toEqual([
+      "openvino-genai",
+      "openvino",
+      "openvino-tokenizers",
+      "openvino-telemetry",
+      "numpy",
+      "numpy",
+    ]);
+    for (const line of requirements) {
+      expect(line).toMatch(
+        /^[a-z-]+==[\d.]+(; python_version [>=]= "3\.1[01]")?( --hash=sha256:[0-9a-f]{64})+$/,
+      );
+    }
+    const arm = openvinoLockFor({ ...linux, architecture: "arm64" }, python);
+    expect(arm.install).not.toEqual(lock.install);
+  });
+
+  it("refuses a machine that it has no hashes for", () => {
+    expect(() => openvinoLockFor({ ...linux, platform: "freebsd" }, python)).toThrow(
+      expect.objectContaining({ code: "ENGINE_MISSING", hint: "take engine llama" }),
+    );
   });
 });

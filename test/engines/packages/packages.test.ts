@@ -119,7 +119,9 @@ describe("locateEnginePackage", () => {
 
   it("does not believe an npm that installed nothing, or that is not there", async () => {
     const idle = await packageContext({ PATH: await pathWithProgram("npm", "true") });
-    await expect(addEngine("llama", idle)).rejects.toThrow(/npm left no node-llama-cpp/);
+    await expect(addEngine("llama", idle)).rejects.toThrow(
+      /npm left no node_modules\/node-llama-cpp/,
+    );
     const none = await packageContext({ PATH: "/nowhere" });
     await expect(addEngine("llama", none)).rejects.toThrow(/there is no npm on PATH/);
   });
@@ -155,7 +157,11 @@ describe("listEngines and removeEngine", () => {
       bytes: 0,
     });
     const { located } = await addEngine("llama", context);
-    expect(await listEngines(context)).toMatchObject([{ located }, { engine: "transformers" }]);
+    expect(await listEngines(context)).toMatchObject([
+      { located },
+      { engine: "openvino" },
+      { engine: "transformers" },
+    ]);
     expect(await removeEngine("llama", context)).toBeGreaterThan(0);
     expect(await removeEngine("llama", context)).toBe(0);
     expect(await readdir(dirname(dirname(dirname(located.directory))))).toEqual([]);

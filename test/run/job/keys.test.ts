@@ -16,6 +16,7 @@ describe("jobKeys", () => {
       "openai",
       "llama-server",
       "vllm",
+      "openvino",
     ]);
     expect(keyOf("model.name")?.default).toBeUndefined();
     expect(keyOf("input")?.type).toBe("text or object or list of objects");

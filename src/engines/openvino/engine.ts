@@ -1,0 +1,230 @@
+import { freemem } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { packageFile } from "../../entry.ts";
+import { toGbnf } from "../../foundation/grammar.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
+import {
+  type GenerationParameters,
+  type InferenceRequest,
+  type InferenceResponse,
+  noUsage,
+  type OnDelta,
+  requestSeed,
+} from "../../foundation/inference.ts";
+import type { Json, JsonObject } from "../../foundation/json.ts";
+import type { Engine, EngineContext, PromptWords, TokenizedPrompts } from "../engine.ts";
+import { type HostedClient, openHostedEngine } from "../host/client.ts";
+import type { TokenRequest } from "../host/protocol.ts";
+import { lineGrammar } from "../line-grammar.ts";
+import { locateEnginePackage } from "../packages/packages.ts";
+import { ChatTemplate, type PromptPiece, spaceAfter } from "../weights/chat-template.ts";
+import { partsOf, requestTokens } from "../weights/prompt-tokens.ts";
+import { findWeights } from "./model-files.ts";
+import type { OpenvinoModelOptions } from "./options.ts";
+
+const defaultSequences = 64;
+const defaultBatchTokens = 512;
+const defaultContextTokens = 8192;
+const bytesPerGib = 1024 ** 3;
+
+/** What the host says of its model. */
+interface ModelFacts {
+  chatTemplate: string;
+  bos: string;
+  eos: string;
+  bosToken: number;
+  firstToken: number | null;
+}
+
+/**
+ * Opens the engine that computes models with OpenVINO GenAI, in a process of Python. The package
+ * and the model are fetched where they are not here. See `openHostedEngine` for what the death of
+ * that process means.
+ *
+ * @throws SluiceError as `locateEnginePackage`, `findWeights` and `openHostedEngine`.
+ */
+export async function openOpenvino(
+  options: OpenvinoModelOptions,
+  context: EngineContext,
+): Promise<Engine> {
+  const located = await locateEnginePackage("openvino", context, { install: true });
+  const weights = await findWeights(options.name, context, { download: true });
+  const { threads } = options;
+  const chosen = {
+    device: options.device,
+    sequences: options.sequences ?? defaultSequences,
+    batchTokens: options.batchTokens ?? defaultBatchTokens,
+    cacheGib: options.cacheGib ?? cacheGibOf(freemem()),
+    ...(threads !== undefined && { threads }),
+  };
+  const contextTokens = options.contextTokens ?? weights.trainedTokens ?? defaultContextTokens;
+  const program = join(fileURLToPath(packageFile("python")), "sluice_openvino.py");
+  const environment = {
+    ...context.environment,
+    PYTHONPATH: located.directory,
+    PYTHONNOUSERSITE: "1",
+    PYTHONUNBUFFERED: "1",
+    PYTHONDONTWRITEBYTECODE: "1",
+  };
+  const client = await openHostedEngine({
+    kind: "openvino",
+    options: {
+      ...chosen,
+      modelPath: weights.path,
+      choices: { ...chosen, contextTokens, weights: weights.facts, version: located.version },
+    },
+    context: { ...context, environment, hostCommand: [located.python!, program] },
+  });
+  return new OpenvinoEngine(client, contextTokens, weights.facts);
+}
+
+/** A quarter of the free memory: the model and the input need some too. */
+function cacheGibOf(freeBytes: number): number {
+  return Math.min(8, Math.max(1, Math.floor(freeBytes / 4 / bytesPerGib)));
+}
+
+/** Chat templates, limits and grammars are Sluice's own; the host computes tokens. */
+class OpenvinoEngine implements Engine {
+  readonly #client: HostedClient;
+  readonly #contextTokens: number;
+  readonly #digest: string;
+  #template: ChatTemplate | undefined;
+
+  constructor(client: HostedClient, contextTokens: number, weights: Json) {
+    this.#client = client;
+    this.#contextTokens = contextTokens;
+    // The rules of tokens are in the weights' file, or in the folder beside them.
+    this.#digest = sha256Hex(JSON.stringify([client.choices?.version, weights]));
+  }
+
+  get name(): string {
+    return this.#client.name;
+  }
+
+  get capacity(): number {
+    return this.#client.capacity;
+  }
+
+  get choices(): Readonly<Record<string, Json>> {
+    return this.#client.choices ?? {};
+  }
+
+  async infer(
+    request: InferenceRequest,
+    signal: AbortSignal,
+    onDelta?: OnDelta,
+  ): Promise<InferenceResponse> {
+    const { tokens, slottedLine } = request;
+    const { bosToken, firstToken } = this.#model;
+    // A line begins by what its prompt ends with.
+    const pieces = tokens && !slottedLine ? [] : this.#piecesOf(request);
+    const parts = tokens ?? partsOf(pieces, (await this.#client.tokenizePieces([pieces]))[0]!);
+    const prompt = requestTokens(request, parts, {
+      contextTokens: this.#contextTokens,
+      bosToken: bosToken < 0 ? undefined : bosToken,
+      firstToken: firstToken ?? undefined,
+    });
+    const room = Math.min(this.#contextTokens, request.parameters.maxLength ?? this.#contextTokens);
+    const maxNewTokens = Math.min(request.parameters.maxNewTokens, room - prompt.length);
+    if (maxNewTokens <= 0) return nothingWritten(request, prompt.length);
+    const asked = tokenRequest(request, prompt, maxNewTokens, grammarOf(request, pieces));
+    return this.#client.inferTokens(asked, signal, onDelta);
+  }
+
+  async tokenize(prompts: readonly PromptWords[]): Promise<TokenizedPrompts> {
+    const pieces = prompts.map((words) => {
+      try {
+        return this.#piecesOf(words);
+      } catch {
+        return null;
+      }
+    });
+    const tokens = await this.#client.tokenizePieces(pieces.filter((each) => each !== null));
+    return {
+      tokenizer: this.#digest,
+      prompts: pieces.map((each) => each && partsOf(each, tokens.shift()!)),
+    };
+  }
+
+  close(): Promise<void> {
+    return this.#client.close();
+  }
+
+  get #model(): ModelFacts {
+    return this.#client.model as unknown as ModelFacts;
+  }
+
+  #piecesOf({ messages, prompt }: PromptWords): PromptPiece[] {
+    if (messages === undefined) return [{ kind: "content", text: prompt ?? "", message: 0 }];
+    const { chatTemplate, bos, eos } = this.#model;
+    this.#template ??= new ChatTemplate(chatTemplate, { bos, eos });
+    return this.#template.render(messages);
+  }
+}
+
+/** The texts that an answer may be, in the notation that the library's XGrammar takes. */
+function grammarOf(
+  { slottedLine, structure }: InferenceRequest,
+  pieces: readonly PromptPiece[],
+): string | undefined {
+  if (slottedLine) return toGbnf(lineGrammar(slottedLine, spaceAfter(pieces)));
+  return structure && toGbnf(structure.grammar);
+}
+
+function tokenRequest(
+  request: InferenceRequest,
+  tokens: readonly number[],
+  maxNewTokens: number,
+  grammar: string | undefined,
+): TokenRequest {
+  const { stop, numReturnSequences = 1 } = request.parameters;
+  return {
+    tokens,
+    generation: generationConfig(request.parameters, maxNewTokens, requestSeed(request)),
+    answers: numReturnSequences,
+    ...(stop.length > 0 && { stop }),
+    ...(grammar !== undefined && { grammar }),
+  };
+}
+
+/** Parameters by the names of the library's `GenerationConfig`, but for those that ask nothing. */
+function generationConfig(
+  parameters: GenerationParameters,
+  maxNewTokens: number,
+  seed: number,
+): JsonObject {
+  const { temperature, topP, topK, minP, numBeams = 1, numReturnSequences } = parameters;
+  const { repetitionPenalty, presencePenalty, frequencyPenalty, lengthPenalty } = parameters;
+  const { earlyStopping = false } = parameters;
+  return {
+    max_new_tokens: maxNewTokens,
+    ...(parameters.ignoreEos && { ignore_eos: true }),
+    ...(repetitionPenalty !== 1 && { repetition_penalty: repetitionPenalty }),
+    ...(presencePenalty !== 0 && { presence_penalty: presencePenalty }),
+    ...(frequencyPenalty !== 0 && { frequency_penalty: frequencyPenalty }),
+    ...(numBeams > 1 && {
+      num_beams: numBeams,
+      num_return_sequences: numReturnSequences ?? 1,
+      ...(lengthPenalty !== undefined && { length_penalty: lengthPenalty }),
+      stop_criteria: { true: "EARLY", false: "HEURISTIC", never: "NEVER" }[`${earlyStopping}`],
+    }),
+    ...(temperature > 0 &&
+      numBeams === 1 && {
+        do_sample: true,
+        rng_seed: seed >>> 0,
+        temperature,
+        ...(topP < 1 && { top_p: topP }),
+        ...(topK > 0 && { top_k: topK }),
+        ...(minP > 0 && { min_p: minP }),
+      }),
+  };
+}
+
+/** The prompt leaves no room for an answer, and may not be cut. */
+function nothingWritten({ parameters }: InferenceRequest, promptTokens: number): InferenceResponse {
+  const answer = { text: "", finishReason: "length", tokens: 0 } as const;
+  const count = parameters.numReturnSequences ?? 1;
+  const answers = Array.from({ length: count }, () => answer);
+  return { answers, usage: { ...noUsage, promptTokens }, seconds: 0 };
+}

@@ -1,0 +1,98 @@
+import { readdir, readFile, stat } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { SluiceError } from "../../foundation/errors.ts";
+import type { Json } from "../../foundation/json.ts";
+import { keptSha256 } from "../models/kept-digest.ts";
+import type { ModelContext } from "../models/model-context.ts";
+import { parseModelName } from "../models/model-reference.ts";
+import { type ResolveOptions, resolveModel } from "../models/models.ts";
+import { modelFiles } from "../models/split-files.ts";
+import { checkGgufFile } from "../weights/gguf-file.ts";
+import { readGgufMetadata } from "../weights/gguf-metadata.ts";
+
+/** Architectures that OpenVINO GenAI reads from GGUF. Source: its `gguf_modeling.cpp`. */
+const ggufArchitectures = ["llama", "qwen2", "qwen3"];
+
+/** A model on this machine, in one of the forms that the library reads. */
+export interface Weights {
+  /** A GGUF file, or a folder that OpenVINO wrote. */
+  path: string;
+  /** Tokens of prompt and answer that the model was made for, where its files say so. */
+  trainedTokens: number | undefined;
+  /** Which weights they are, for the log and the manifest. */
+  facts: Readonly<Record<string, Json>>;
+}
+
+/**
+ * The weights that a job names, fetched if need be: a GGUF file as `resolveModel` has it, or a
+ * folder with `openvino_model.xml`.
+ *
+ * @throws SluiceError as `resolveModel`; `MODEL_FORMAT_DIFFERS` where the library cannot read them,
+ *   `MODEL_UNREADABLE` where a folder lacks one of a model's files.
+ */
+export async function findWeights(
+  name: string,
+  context: ModelContext,
+  options: ResolveOptions,
+): Promise<Weights> {
+  const reference = parseModelName(name, context.workingDirectory);
+  if (reference.kind === "path" && (await isFolder(reference.path))) {
+    return folderWeights(reference.path, context);
+  }
+  const { path, sha256 } = await resolveModel(name, context, options);
+  await checkGgufFile(path);
+  const metadata = await readGgufMetadata(path);
+  const architecture = metadata.general?.architecture ?? "";
+  if (!ggufArchitectures.includes(architecture)) {
+    const detail = `${basename(path)} is of architecture ${architecture || "that it does not say"}`;
+    const known = ggufArchitectures.join(", ");
+    throw new SluiceError("MODEL_FORMAT_DIFFERS", detail, {
+      hint: `OpenVINO reads GGUF of ${known}: take engine llama, or a folder that optimum-cli wrote`,
+    });
+  }
+  const sections = metadata[architecture] as { context_length?: number } | undefined;
+  const files = await modelFiles(path);
+  return {
+    path,
+    trainedTokens: sections?.context_length,
+    facts: {
+      file: basename(path),
+      sha256: sha256 ?? (await keptSha256(files, context.homeDirectory)),
+    },
+  };
+}
+
+async function folderWeights(path: string, context: ModelContext): Promise<Weights> {
+  const names = await readdir(path);
+  const missing = ["openvino_model.xml", "openvino_model.bin", "openvino_tokenizer.xml"].find(
+    (name) => !names.includes(name),
+  );
+  if (missing !== undefined) {
+    throw new SluiceError("MODEL_UNREADABLE", `${path} holds no ${missing}`, {
+      file: path,
+      hint: "write the folder by optimum-cli export openvino --model NAME FOLDER",
+    });
+  }
+  const weights = join(path, "openvino_model.bin");
+  return {
+    path,
+    trainedTokens: await positionsOf(join(path, "config.json")),
+    facts: { file: basename(path), sha256: await keptSha256([weights], context.homeDirectory) },
+  };
+}
+
+async function positionsOf(config: string): Promise<number | undefined> {
+  try {
+    const { max_position_embeddings: positions } = JSON.parse(await readFile(config, "utf8"));
+    return Number.isInteger(positions) && positions > 0 ? positions : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+}

@@ -1,0 +1,36 @@
+import { z } from "zod";
+import { setting } from "../../foundation/setting.ts";
+
+const count = z.int().min(1);
+
+/** `model` of a job with engine `openvino`. */
+export const openvinoModel = z.strictObject({
+  engine: z.literal("openvino").describe("What answers requests"),
+  name: z
+    .string()
+    .describe(
+      "A catalog name, a path to a .gguf file, hf:owner/repo/file.gguf, or a folder that OpenVINO wrote",
+    ),
+  device: setting(
+    "operation",
+    "What computes, as OpenVINO names it; default CPU",
+    z.enum(["CPU", "GPU", "NPU", "AUTO"]).default("CPU"),
+  ),
+  sequences: setting(
+    "operation",
+    "Requests computed at once; default 64",
+    count.max(256).optional(),
+  ),
+  contextTokens: count
+    .optional()
+    .describe("Tokens of prompt and answer a request may have; default: what the model can"),
+  threads: setting("operation", "CPU threads of the model; default: cores", count.optional()),
+  batchTokens: setting("operation", "Tokens computed in one step; default 512", count.optional()),
+  cacheGib: setting(
+    "operation",
+    "Memory for keys and values, in GiB; default: a quarter of what is free, 1 to 8",
+    count.max(1024).optional(),
+  ),
+});
+
+export type OpenvinoModelOptions = z.output<typeof openvinoModel>;

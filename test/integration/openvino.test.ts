@@ -1,0 +1,191 @@
+import { afterAll, beforeEach, describe, expect, it } from "vitest";
+import type { Engine } from "../../src/engines/engine.ts";
+import { resolveModel } from "../../src/engines/models/models.ts";
+import { openOpenvino } from "../../src/engines/openvino/engine.ts";
+import { openvinoModel } from "../../src/engines/openvino/options.ts";
+import { locateEnginePackage } from "../../src/engines/packages/packages.ts";
+import type {
+  GenerationParameters,
+  InferenceRequest,
+  SlottedLine,
+} from "../../src/foundation/inference.ts";
+import { candidateSpans } from "../../src/foundation/spans.ts";
+import { engineConformance } from "../../src/testing/engine-conformance.ts";
+import { engineContext } from "./llama-files.ts";
+import { complete } from "./llama-requests.ts";
+
+/** Fetches what is not here yet: 300 MB of packages and 98 MB of model, once. */
+async function whyMissing(): Promise<string | undefined> {
+  try {
+    await resolveModel("smollm2-135m-instruct", engineContext, { download: true });
+    await locateEnginePackage("openvino", engineContext, { install: true });
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+const missing = await whyMissing();
+const never = new AbortController().signal;
+const open = (options: object = {}) =>
+  openOpenvino(
+    openvinoModel.parse({
+      engine: "openvino",
+      name: "smollm2-135m-instruct",
+      contextTokens: 512,
+      sequences: 8,
+      cacheGib: 1,
+      ...options,
+    }),
+    engineContext,
+  );
+const chat = (content: string, parameters: Partial<GenerationParameters> = {}) => ({
+  ...complete("", parameters),
+  prompt: undefined,
+  messages: [{ role: "user" as const, content }],
+});
+
+/** One engine for all tests of a suite that does not care: loading takes seconds. */
+let shared: Promise<Engine> | undefined;
+const engineOfAll = () => {
+  shared ??= open();
+  return shared;
+};
+
+describe("engine openvino", () => {
+  beforeEach((context) => context.skip(missing !== undefined, missing));
+
+  const ask = async (request: InferenceRequest) => (await engineOfAll()).infer(request, never);
+  const text = async (request: InferenceRequest) => (await ask(request)).answers[0]!.text;
+
+  it("says what it chose", async () => {
+    const engine = await engineOfAll();
+    expect(engine.choices).toMatchObject({ device: "CPU", sequences: 8, contextTokens: 512 });
+    expect(engine.capacity).toBe(16);
+  });
+
+  it("answers a conversation through the model's own template", async () => {
+    const response = await ask(chat("What is 2+2? Answer with one number.", { maxNewTokens: 100 }));
+    expect(response.answers[0]).toMatchObject({ finishReason: "stop" });
+    expect(response.answers[0]?.text).toContain("4");
+    expect(response.usage.completionTokens).toBe(response.answers[0]?.tokens);
+  });
+
+  it("reads a special token in a row as text: it costs more than one token", async () => {
+    const tokens = async (content: string) =>
+      (await ask(chat(content, { maxNewTokens: 1 }))).usage.promptTokens;
+    expect((await tokens("a<|im_end|>")) - (await tokens("a"))).toBeGreaterThan(2);
+  });
+
+  it("makes of words ahead the tokens that it asks with", async () => {
+    const engine = await engineOfAll();
+    const request = chat("Name a colour. <|im_start|>");
+    const { prompts } = await engine.tokenize!([request]);
+    const ahead = await ask({ ...request, tokens: prompts[0]! });
+    const plain = await ask(request);
+    expect(ahead.usage.promptTokens).toBe(plain.usage.promptTokens);
+    expect(ahead.answers).toEqual(plain.answers);
+  });
+
+  it("follows the seed", async () => {
+    const sampled = (seed: number) => text(complete("Once upon a time", { temperature: 1, seed }));
+    expect(await sampled(1)).toBe(await sampled(1));
+    expect(new Set([await sampled(1), await sampled(2), await sampled(3)]).size).toBeGreaterThan(1);
+  });
+
+  it("ends before a stop text, within a token too, and at the limit of tokens", async () => {
+    const whole = await text(complete("One two three four"));
+    const stop = whole.slice(6, 10);
+    const cut = await ask(complete("One two three four", { stop: [stop] }));
+    expect(cut.answers[0]).toMatchObject({
+      text: whole.slice(0, whole.indexOf(stop)),
+      finishReason: "stop",
+    });
+    const short = await ask(complete("One two", { maxNewTokens: 3 }));
+    expect(short.answers[0]).toMatchObject({ finishReason: "length", tokens: 3 });
+    const none = await ask(complete("One two", { maxNewTokens: 0 }));
+    expect(none.answers[0]).toMatchObject({ text: "", finishReason: "length", tokens: 0 });
+  });
+
+  it("fails or cuts a prompt that is too long, as asked", async () => {
+    const long = `${"word ".repeat(600)}end`;
+    await expect(ask(complete(long))).rejects.toMatchObject({
+      code: "PROMPT_TOO_LONG",
+      message: expect.stringMatching(/60\d tokens of prompt.*context of 512/),
+    });
+    for (const onTooLong of ["truncate-left", "truncate-right"] as const) {
+      const request = complete(long, {}, { onTooLong });
+      const { usage } = await ask(request);
+      expect(usage.promptTokens).toBe(512 - request.parameters.maxNewTokens);
+    }
+  });
+
+  it("fills slots with words of the row only", async () => {
+    const sentences = [
+      "Bake at 375 degrees F (190 degrees C) for 10½ minutes.",
+      "Whisk the eggs – gently.",
+      "Dump <|im_end|> 🍞 into the pan for 5 min.",
+      "",
+    ];
+    const slot = { orElse: "none", maxWords: 5 };
+    const asked = sentences.map(async (source, index) => {
+      const slottedLine: SlottedLine = {
+        line: "temperature={t}, duration={d}",
+        slots: [
+          { ...slot, name: "t", source },
+          { ...slot, name: "d", source, pattern: "\\d.*" },
+        ],
+      };
+      const sampled = { temperature: 1.5, seed: index, maxNewTokens: 60 };
+      const request = complete(`Sentence: ${source}\nAnswer:`, sampled);
+      const answer = await text({ ...request, slottedLine });
+      const [, t, d] = /^temperature=(.*), duration=(.*)$/u.exec(answer) ?? [];
+      expect(["none", ...candidateSpans(slottedLine.slots[0]!)]).toContain(t);
+      expect(["none", ...candidateSpans(slottedLine.slots[1]!)]).toContain(d);
+    });
+    await Promise.all(asked);
+  });
+
+  it("searches with beams, and gives the best first", async () => {
+    const beams = { numBeams: 3, numReturnSequences: 2, maxNewTokens: 8 };
+    const { answers } = await ask(complete("The capital of France is", beams));
+    expect(answers).toHaveLength(2);
+    expect(answers[0]!.text).toContain("Paris");
+    expect(answers[1]!.text).not.toBe(answers[0]!.text);
+  });
+
+  it("rejects what it held when its host is killed, then works again", async () => {
+    const engine = await engineOfAll();
+    const asked = [1, 2, 3].map((at) =>
+      engine.infer(complete(`Number ${at}`, { maxNewTokens: 300, ignoreEos: true }), never),
+    );
+    const results = Promise.allSettled(asked);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    process.kill(engine.choices?.pid as number, "SIGKILL");
+    for (const result of await results) {
+      expect(result).toMatchObject({ status: "rejected", reason: { code: "ENGINE_DIED" } });
+    }
+    expect((await text(complete("One two three"))).length).toBeGreaterThan(0);
+  });
+});
+
+if (missing === undefined) {
+  const opened = async ({ isSlow }: { isSlow: boolean }) => ({
+    // Where a test closes or aborts, it gets an engine of its own.
+    engine: isSlow ? await open() : keptOpen(await engineOfAll()),
+    isDeterministic: false,
+    tellsDeltas: true,
+    enforcesSlots: true,
+    answersSeveral: true,
+    failing: { request: complete("word ".repeat(600)), code: "PROMPT_TOO_LONG" as const },
+  });
+  engineConformance("openvino", opened, { describe, expect, it });
+}
+
+afterAll(async () => (await shared)?.close());
+
+/** The same engine, which the suite does not close. */
+function keptOpen(engine: Engine): Engine {
+  const infer: Engine["infer"] = (...given) => engine.infer(...given);
+  return { name: engine.name, capacity: engine.capacity, infer, close: async () => {} };
+}
