@@ -15,7 +15,7 @@ export const entryPoints = [
   "testing/fake-server-main",
   "cli/main",
   "engines/host/main",
-  "data/formats/apart/thread-main",
+  "data/formats/decoding-thread/thread-main",
 ] as const;
 
 const noticesFile = "THIRD-PARTY-NOTICES.txt";

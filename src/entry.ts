@@ -2,7 +2,10 @@ import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 /** The programs of this package that run as processes, or as threads, of their own. */
-export type EntryName = "cli/main" | "engines/host/main" | "data/formats/apart/thread-main";
+export type EntryName =
+  | "cli/main"
+  | "engines/host/main"
+  | "data/formats/decoding-thread/thread-main";
 
 /**
  * Where a program of this package lies: beside this module and with its extension, which is `.ts`

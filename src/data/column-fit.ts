@@ -7,12 +7,12 @@ const base64Pattern = /^[A-Za-z0-9+/]*={0,2}$/;
 const uuidPattern = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/;
 const decimalPattern = /^-?(\d+)(?:\.(\d+))?$/;
 
-/** A row has what its table cannot hold. */
+/** A row holds a value that the table cannot hold. */
 export class ColumnMisfit extends Error {
   override readonly name = "ColumnMisfit";
 }
 
-/** Whether a column holds a value as it stands, so that the same comes out of it again. */
+/** Whether a column can store a value so that reading it gives the same value. */
 export function fits(column: ColumnValue, value: ExactJson): boolean {
   return value === null ? column.nullable : fitsType(column.type, value);
 }
@@ -50,7 +50,7 @@ type TextType = Extract<
 function fitsText(type: TextType, text: string): boolean {
   switch (type.kind) {
     case "string":
-      // Half a surrogate pair is not UTF-8.
+      // Half a surrogate pair cannot be written as UTF-8.
       return text.isWellFormed();
     case "bytes":
       return fitsBytes(type.length, text);
@@ -78,7 +78,7 @@ function fitsInteger(type: IntegerType, value: ExactJson): boolean {
 function fitsNumber(bits: 16 | 32 | 64, value: number): boolean {
   if (bits === 64 || !Number.isFinite(value)) return true;
   if (bits === 32) return Math.fround(value) === value;
-  // 11 bits, of which the last stands for 2^-24 at least.
+  // The number has 11 bits, and its last bit stands for at least 2^-24.
   const last = 2 ** Math.max(Math.floor(Math.log2(Math.abs(value))) - 10, -24);
   return value === 0 || (Math.abs(value) <= 65_504 && Number.isInteger(value / last));
 }

@@ -4,13 +4,13 @@ import { maxNumberDigits } from "./column-types.ts";
 const json: ColumnType = { kind: "json" };
 const text: ColumnType = { kind: "string" };
 
-/** Kinds whose values stand in JSON as text; decimals of many digits do as well. */
+/** Types that JSON has as text, as it has decimals of many digits. */
 const textKinds = new Set(["string", "bytes", "uuid", "date", "time", "timestamp"]);
 
 /**
- * The columns of two tables together: those of `a` in their order, then what `b` has more. Each has
- * the narrowest type that holds both; what does not go together becomes `json`. A column that one
- * of them lacks may be null.
+ * The columns of two tables together: those of `a` in their order, then the others of `b`. Each
+ * column has the narrowest type that holds the values of both, or `json` if the two types do not go
+ * together. A column that one table lacks may be null.
  */
 export function mergeColumns(a: readonly Column[], b: readonly Column[]): Column[] {
   const others = new Map(b.map((column) => [column.name, column]));
@@ -26,7 +26,7 @@ function optional(column: Column): Column {
   return { ...column, nullable: true };
 }
 
-/** What holds the values of both. */
+/** The narrowest type that holds the values of both. */
 export function mergeValues(a: ColumnValue, b: ColumnValue): ColumnValue {
   return { type: mergeTypes(a.type, b.type), nullable: a.nullable || b.nullable };
 }
@@ -74,7 +74,7 @@ function mergeIntegers(a: IntegerType, b: IntegerType): ColumnType {
   if (a.isSigned !== b.isSigned) {
     const [signed, unsigned] = a.isSigned ? [a, b] : [b, a];
     const isWide = signed.isWide || unsigned.isWide;
-    // No type of 64 bits holds both what is below 0 and what is above 2^63.
+    // No 64-bit type holds both numbers below 0 and numbers above 2^63.
     if (unsigned.bits === 64 && isWide) return json;
     const above = ({ 8: 16, 16: 32, 32: 64, 64: 64 } as const)[unsigned.bits];
     const bits = larger(above, signed.bits);
@@ -110,7 +110,7 @@ function mergeTexts(a: ColumnType, b: ColumnType): ColumnType {
   }
   if (a.kind === "time" && b.kind === "time" && a.isUtc === b.isUtc) return finer(a, b);
   if (a.kind === "timestamp" && b.kind === "timestamp" && a.isUtc === b.isUtc) {
-    // Nanoseconds reach from 1677 to 2262 only.
+    // Nanoseconds only cover the years 1677 to 2262.
     const isNano = (type: { unit: string }) => type.unit === "nanoseconds";
     return isNano(a) === isNano(b) ? finer(a, b) : text;
   }

@@ -1,55 +1,52 @@
 import type { TimeUnit } from "./moments.ts";
 
-/** What the values of a column, or of a part of one, are. */
+/** The type of a column's values, or of a part of them. */
 export interface ColumnValue {
   type: ColumnType;
-  /** Whether a value may be `null` or missing. */
+  /** Whether a value may be `null` or absent. */
   nullable: boolean;
 }
 
-/** One column of a table: a field that rows have. */
+/** One column of a table, with the name of a row's field. */
 export interface Column extends ColumnValue {
   name: string;
 }
 
-/**
- * The type of a column's values, with how each stands in JSON. Plain data, so that it can be kept
- * in a plan.
- */
+/** The type of values, and how JSON has them. Plain data, so that a plan can keep it. */
 export type ColumnType =
-  /** Only `null` was seen so far. */
+  /** Only `null` has been seen so far. */
   | { kind: "null" }
   | { kind: "boolean" }
   | IntegerType
   /** A floating-point number. */
   | { kind: "number"; bits: 16 | 32 | 64 }
-  /** Up to 15 digits it is a JSON number, beyond that text, so that no digit is lost. */
+  /** In JSON a number if it has up to 15 digits; beyond that text, so that no digit is lost. */
   | { kind: "decimal"; precision: number; scale: number }
   | { kind: "string" }
-  /** Any JSON value; formats that have no such type keep its JSON text. */
+  /** Any JSON value. A format without such a type keeps its JSON text. */
   | { kind: "json" }
-  /** Base64 text. With `length`, all values have so many bytes. */
+  /** Base64 text. With `length`, every value has this many bytes. */
   | { kind: "bytes"; length?: number }
   | { kind: "uuid" }
   /** `2024-02-29`. */
   | { kind: "date" }
   /** `13:05:00.250`. */
   | { kind: "time"; unit: TimeUnit; isUtc: boolean }
-  /** `2024-02-29T13:05:00.250Z`; without the `Z` where it is of no zone. */
+  /** `2024-02-29T13:05:00.250Z`; without the `Z` if it has no time zone. */
   | { kind: "timestamp"; unit: TimeUnit; isUtc: boolean }
   | { kind: "list"; element: ColumnValue }
   | { kind: "struct"; fields: Column[] }
-  /** An object where its keys are strings, else a list of `{key, value}`. */
+  /** An object if its keys are strings, else a list of `{key, value}`. */
   | { kind: "map"; key: ColumnType; value: ColumnValue };
 
-/** A whole number of so many bits. */
+/** A whole number of this many bits. */
 export interface IntegerType {
   kind: "integer";
   bits: 8 | 16 | 32 | 64;
   isSigned: boolean;
-  /** Some lie beyond ±(2^53 − 1), where a 64-bit float would lose digits. */
+  /** Some values lie beyond ±(2^53 − 1), where a 64-bit float loses digits. */
   isWide?: boolean;
 }
 
-/** Digits that a JSON number surely keeps. */
+/** A JSON number keeps this many digits in any case. */
 export const maxNumberDigits = 15;

@@ -8,11 +8,11 @@ export { mergeColumns } from "./column-merge.ts";
 export type { Column, ColumnType, ColumnValue } from "./column-types.ts";
 
 /**
- * Finds the columns of rows: what is known of them, widened by what rows turn out to hold. Memory
- * grows with columns, not with rows.
+ * Infers the columns of rows: it starts with the columns that the source names and widens them by
+ * the values in the rows. Memory grows with the number of columns, not of rows.
  *
- * Rows come from `parseExactly` where digits of whole numbers beyond ±(2^53 − 1) matter: as
- * `number` they count as floating-point numbers.
+ * Rows come from `parseExactly` if the digits of whole numbers beyond ±(2^53 − 1) matter: a
+ * `number` of that size counts as a float.
  *
  * @example
  * const tally = new ColumnTally();
@@ -24,7 +24,9 @@ export class ColumnTally {
   readonly #columns = new Map<string, { value: ColumnValue; rows: number }>();
   #rows = 0;
 
-  /** @param known what the rows' source says of them; a value that does not fit widens it. */
+  /**
+   * @param known the columns that the source of the rows names; values that do not fit widen them.
+   */
   constructor(known: readonly Column[] = []) {
     for (const { name, type, nullable } of known) {
       this.#columns.set(name, { value: { type, nullable }, rows: 0 });
@@ -36,7 +38,7 @@ export class ColumnTally {
       const value = row[name]!;
       const column = this.#columns.get(name);
       if (!column) {
-        // Rows before it lacked it.
+        // The earlier rows had no such field.
         const found = columnOf(value, 1);
         const nullable = found.nullable || this.#rows > 0;
         this.#columns.set(name, { value: { ...found, nullable }, rows: 1 });
@@ -48,7 +50,10 @@ export class ColumnTally {
     this.#rows++;
   }
 
-  /** In the order in which they were known and came; one that a row lacked may be null. */
+  /**
+   * The columns, known ones first, then in the order in which they appeared. A column that a row
+   * lacked may be null.
+   */
   columns(): Column[] {
     return [...this.#columns].map(([name, { value, rows }]) => ({
       name,
@@ -58,13 +63,13 @@ export class ColumnTally {
   }
 }
 
-/** What holds the values of both, without types that grow with the data. */
+/** The narrowest type for the values of both, bounded so that it cannot grow with the data. */
 function widen(a: ColumnValue, b: ColumnValue): ColumnValue {
   const merged = mergeValues(a, b);
   return { ...merged, type: bounded(merged.type) };
 }
 
-/** The type of one value, which lies `depth` levels deep. */
+/** The type of one value at nesting depth `depth`. */
 function columnOf(value: ExactJson, depth: number): ColumnValue {
   return { type: bounded(typeOf(value, depth)), nullable: value === null };
 }
@@ -107,7 +112,7 @@ function typeOfWide(value: bigint): ColumnType {
   return { kind: "json" };
 }
 
-/** Objects whose keys are data would give a field for each of them. */
+/** If the keys of objects are data, each would become a field: such objects become `json`. */
 function bounded(type: ColumnType): ColumnType {
   const isMany = type.kind === "struct" && type.fields.length > limits.maxStructFields;
   return isMany ? { kind: "json" } : type;

@@ -4,7 +4,7 @@ import { SluiceError } from "../foundation/errors.ts";
 import { forwardReader, piecesOf } from "./forward-reader.ts";
 import type { RandomReader } from "./storage/storage.ts";
 
-/** Whether a name is one of an encoding, as the Encoding Standard has them. */
+/** Whether the Encoding Standard has an encoding of this name. */
 export function isEncoding(name: string): boolean {
   try {
     return new TextDecoder(name) !== undefined;
@@ -14,11 +14,11 @@ export function isEncoding(name: string): boolean {
 }
 
 /**
- * Reads a file of another encoding as UTF-8, without a byte order mark. Closing it leaves `reader`
- * open.
+ * Reads a file of another encoding as UTF-8 without a byte order mark. Closing the result leaves
+ * `reader` open.
  *
- * @param encoding `utf-16` is by its mark, little-endian without one.
- * @param code of the error where bytes are none of the encoding.
+ * @param encoding for `utf-16` the byte order mark decides; without one it is little-endian.
+ * @param code of the error if bytes are invalid in the encoding.
  */
 export function decoding(
   reader: RandomReader,

@@ -8,37 +8,37 @@ import { forwardReader, piecesOf } from "./forward-reader.ts";
 import type { FileForm } from "./row.ts";
 import type { RandomReader } from "./storage/storage.ts";
 
-/** One way of compressing a whole file, known by the file's ending. */
+/** A compression of whole files, recognized by the file's ending. */
 export interface Compression {
   readonly name: string;
   readonly ending: string;
   create(): Transform & { bytesWritten: number };
-  /** What follows the end of one compressed stream. */
+  /** How to treat bytes after the end of a compressed stream. */
   readonly rest: "handled" | "another" | "damage";
 }
 
 const compressions: readonly Compression[] = [
   { name: "gzip", ending: ".gz", create: () => zlib.createGunzip(), rest: "handled" },
-  // Node ends with the first frame where the next one lies in the same piece of input.
+  // Node's decoder stops after the first frame if the next one is in the same chunk.
   { name: "zstd", ending: ".zst", create: () => zlib.createZstdDecompress(), rest: "another" },
   { name: "brotli", ending: ".br", create: () => zlib.createBrotliDecompress(), rest: "damage" },
 ];
 
-/** Endings of compressed files, with the dot. */
+/** Endings of compressed files, each with its dot. */
 export const compressionEndings: readonly string[] = compressions.map(({ ending }) => ending);
 
-/** How a file is compressed, by its name's last ending; undefined where it is not. */
+/** The compression of a file, by the last ending of its name; undefined if there is none. */
 export function compressionOf(path: string): Compression | undefined {
   const name = fileNameOf(path);
   return compressions.find(({ ending }) => name.endsWith(ending));
 }
 
 /**
- * What a file holds, as `format` reads it; where it is not compressed, and UTF-8, `reader` itself.
- * Closing it leaves `reader` open.
+ * The content of a file for its format: decompressed and as UTF-8. A file that needs neither gives
+ * `reader` itself. Closing the result leaves `reader` open.
  *
- * @param form what the job says of how the file is written.
- * @param code of the error where the file is cut off or damaged.
+ * @param form how the job says that the file is written.
+ * @param code of the error if the file is truncated or damaged.
  */
 export function contentOf(
   reader: RandomReader,
@@ -58,16 +58,17 @@ export function contentOf(
   return { ...text, close };
 }
 
-/** A file's name in lower case, without the query of a web address. */
+/** A file's name in lower case; of a web address, without the query. */
 export function fileNameOf(path: string): string {
   const plain = /^https?:/.test(path) ? path.replace(/[?#].*$/, "") : path;
   return basename(plain).toLowerCase();
 }
 
 /**
- * Reads a compressed file as what it holds; see `forwardReader`. Closing it leaves `reader` open.
+ * Reads the content of a compressed file, forward only; see `forwardReader`. Closing the result
+ * leaves `reader` open.
  *
- * @param code of the error where the file is cut off or damaged.
+ * @param code of the error if the file is truncated or damaged.
  */
 export function decompressing(
   reader: RandomReader,
@@ -104,7 +105,7 @@ async function* decompressed(
   }
 }
 
-/** What `stream` makes of the file from `start` on. */
+/** The output of `stream` for the bytes of the file from `start` on. */
 async function* throughStream(
   reader: RandomReader,
   start: number,
@@ -112,7 +113,7 @@ async function* throughStream(
 ): AsyncGenerator<Buffer> {
   const source = Readable.from(piecesOf(reader, start));
   source.on("error", (error) => stream.destroy(error));
-  // An error may come once more after the reading of it has ended.
+  // The stream may emit an error once more after its reader has stopped.
   stream.on("error", () => {});
   try {
     for await (const piece of source.pipe(stream)) yield piece as Buffer;
@@ -126,9 +127,9 @@ interface Damage {
   file: string;
   compression: Compression;
   code: ErrorCode;
-  /** Bytes of the file that were understood. */
+  /** Bytes of the file that were decompressed. */
   at: number;
-  /** Bytes of content that they gave. */
+  /** Bytes of content that came out of them. */
   bytes: number;
 }
 

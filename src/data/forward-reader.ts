@@ -2,17 +2,17 @@ import { limits } from "../foundation/limits.ts";
 import type { RandomReader } from "./storage/storage.ts";
 
 /**
- * Reads content that can only be made from its start on, as that of a compressed file. Reads go
- * forward at no cost; one further back starts anew. Its length is not known, so that `bytes` is
- * infinite.
+ * Reads content that can only be produced from its start, such as that of a compressed file.
+ * Reading forward is free; reading further back produces the content again. `bytes` is infinite,
+ * because the length is unknown.
  *
- * @param contentFromStart makes the content, in pieces.
+ * @param contentFromStart produces the content in pieces.
  */
 export function forwardReader(
   contentFromStart: () => AsyncGenerator<Buffer, undefined>,
 ): RandomReader {
   let content = contentFromStart();
-  /** Where in the content the first of the held bytes lies. */
+  /** Offset in the content of the first byte that is held. */
   let position = 0;
   let held: Buffer = Buffer.alloc(0);
   const startAnew = async () => {

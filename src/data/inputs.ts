@@ -5,59 +5,59 @@ import { inList, type ListEntry, listEntries } from "./sources/list-file.ts";
 import { FolderNamed, tooManyFiles } from "./sources/missing.ts";
 import type { SourceFile, SourceStore } from "./sources/source-store.ts";
 
-/** One input as a job names it. */
+/** One input of a job. */
 export interface InputSource extends FileForm {
-  /** A file, a glob or a folder, of this machine or an address. */
+  /** A file, a glob or a folder: a path of this machine or an address. */
   path: string;
-  /** Default: by each file's ending. */
+  /** Default: decided by each file's ending. */
   format?: string;
-  /** True where `path` is a list of files, one a line. */
+  /** True if `path` is a list of files, one a line. */
   list?: boolean;
-  /** Beginnings of paths of a list, and what stands for them here. */
+  /** Beginnings of paths in a list, and what replaces each of them here. */
   prefixes?: Readonly<Record<string, string>>;
   /** Field that identifies a row. */
   id?: string;
-  /** Name of the dataset that it is, or is a part of. */
+  /** Name of the dataset that this input belongs to. */
   dataset?: string;
   maxLineBytes: number;
 }
 
-/** One file to be read. */
+/** One file to read. */
 export interface InputFile extends SourceFile {
   /** Name of its format. */
   format: string;
-  /** Which of the sources named it, from 0. */
+  /** Index of the source that named it, from 0. */
   source: number;
-  /** That source's `id`. */
+  /** The `id` of that source. */
   id?: string;
-  /** That source's `dataset`. */
+  /** The `dataset` of that source. */
   dataset?: string;
-  /** Files of no known format that lie beside it, of the first of a folder. */
+  /** Only on the first file of a folder: how many files of unknown formats the folder holds. */
   leftOut?: number;
-  /** How it is written, where that source says so. */
+  /** How the file is written, if that source says so. */
   form?: FileForm;
-  /** Where its results are to go, where a list says so: as it stands there, prefixes replaced. */
+  /** Where its results go, if a list says so: the list's text with its prefix replaced. */
   output?: string;
 }
 
-/** Where files are looked for. */
+/** Where to look for files. */
 export interface ExpandOptions {
-  /** The place that a path lies in. */
+  /** The store that a path lies in. */
   storeOf(path: string): Promise<SourceStore>;
-  /** What relative paths of this machine start from. */
+  /** Relative paths of this machine start here. */
   baseDirectory: string;
   maxFiles: number;
 }
 
-/** Entries of a list that are looked for at once. */
+/** Entries of a list that are looked up at once. */
 const entryBatch = 64;
 
 /**
- * The files of all sources, in the order of the sources; those of one glob sorted by path (UTF-16
- * code units), those of a list in its order. A file that two sources name is there twice.
+ * The files of all sources, in the order of the sources. Files of a glob are sorted by path (UTF-16
+ * code units); files of a list keep its order. A file that two sources name comes twice.
  *
  * @throws SluiceError `INPUT_MISSING`, `INPUT_UNREADABLE`, `INPUT_UNREACHABLE`, `INPUT_FORMAT`,
- *   `INPUT_TOO_MANY_FILES`; about an entry of a list with its line.
+ *   `INPUT_TOO_MANY_FILES`; for an entry of a list, with its line.
  */
 export async function expandInputs(
   sources: readonly InputSource[],
@@ -91,7 +91,7 @@ async function named(
   }
 }
 
-/** The files below a folder, all of one format; those of no known format are left out. */
+/** The files below a folder, which must share one format. Files of unknown formats are left out. */
 async function ofFolder(
   folder: string,
   listing: AsyncIterable<SourceFile>,

@@ -1,4 +1,4 @@
-/** How fine a time is kept. */
+/** The precision of a time. */
 export type TimeUnit = "milliseconds" | "microseconds" | "nanoseconds";
 
 const digitsOf = { milliseconds: 3, microseconds: 6, nanoseconds: 9 } as const;
@@ -10,7 +10,7 @@ const perSecond = {
 const secondsPerDay = 86_400n;
 const maxInt64 = 2n ** 63n - 1n;
 
-/** Farthest seconds from 1970 that a `Date` holds. */
+/** A `Date` reaches this many seconds from 1970, in both directions. */
 const maxSeconds = 8_640_000_000_000n;
 
 const datePattern = /^(?:\d{4}|[+-]\d{6})-\d\d-\d\d$/;
@@ -18,11 +18,11 @@ const timePattern = /^(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?$/;
 const timestampPattern = /^((?:\d{4}|[+-]\d{6})-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z?)$/;
 
 /**
- * The ISO 8601 text of a point in time, as long as its unit is fine.
+ * The ISO 8601 text of a point in time, with all digits of its unit.
  *
  * @param since units since 1970-01-01T00:00:00.
- * @param isUtc whether the text ends in `Z`; without it, it is a time of no zone.
- * @returns undefined beyond the years that ISO 8601 counts (about 270,000 before and after).
+ * @param isUtc whether the text ends in `Z`; without it, the time has no time zone.
+ * @returns undefined for a year outside of ISO 8601 (about 270,000 before or after).
  * @example
  * timestampText(1_500n, "milliseconds", true); // "1970-01-01T00:00:01.500Z"
  */
@@ -34,8 +34,8 @@ export function timestampText(since: bigint, unit: TimeUnit, isUtc: boolean): st
 }
 
 /**
- * What `timestampText` made its text of; undefined if the text is not such a time, says more than
- * the unit can hold, or lies beyond 64 bits of it.
+ * The inverse of `timestampText`. Undefined if the text is not such a time, is more precise than
+ * the unit, or lies beyond 64 bits.
  */
 export function timestampOf(text: string, unit: TimeUnit, isUtc: boolean): bigint | undefined {
   const [, whole, fraction = "", zone] = timestampPattern.exec(text) ?? [];
@@ -43,20 +43,20 @@ export function timestampOf(text: string, unit: TimeUnit, isUtc: boolean): bigin
   const milliseconds = Date.parse(`${whole}Z`);
   const part = unitsOf(fraction, unit);
   if (Number.isNaN(milliseconds) || part === undefined) return undefined;
-  // `Date.parse` takes a 30th of February, and an hour of 24.
+  // `Date.parse` accepts February 30 and hour 24.
   if (!new Date(milliseconds).toISOString().startsWith(whole)) return undefined;
   const since = BigInt(milliseconds / 1000) * perSecond[unit] + part;
   return since <= maxInt64 && since >= -maxInt64 - 1n ? since : undefined;
 }
 
-/** `2024-02-29` of the days since 1970-01-01; undefined beyond the years ISO 8601 counts. */
+/** `2024-02-29` from the days since 1970-01-01; undefined for a year outside of ISO 8601. */
 export function dateText(days: number): string | undefined {
   const seconds = BigInt(days) * secondsPerDay;
   if (seconds > maxSeconds || seconds < -maxSeconds) return undefined;
   return new Date(days * 86_400_000).toISOString().slice(0, -"T00:00:00.000Z".length);
 }
 
-/** The days since 1970-01-01 of a date's text; undefined where it is none. */
+/** The days since 1970-01-01 of a date; undefined if the text is not a date. */
 export function dateOf(text: string): number | undefined {
   if (!datePattern.test(text)) return undefined;
   const milliseconds = Date.parse(`${text}T00:00:00Z`);
@@ -65,7 +65,7 @@ export function dateOf(text: string): number | undefined {
   return dateText(days) === text ? days : undefined;
 }
 
-/** `13:05:00.250` of the units since midnight; undefined if that is not a time of day. */
+/** `13:05:00.250` from the units since midnight; undefined if that is not a time of day. */
 export function timeText(since: bigint, unit: TimeUnit): string | undefined {
   const { seconds, fraction } = split(since, unit);
   if (seconds < 0n || seconds >= secondsPerDay) return undefined;
@@ -73,7 +73,7 @@ export function timeText(since: bigint, unit: TimeUnit): string | undefined {
   return `${whole}.${fraction}`;
 }
 
-/** The units since midnight of a time's text; undefined where it is none of that unit. */
+/** The units since midnight of a time; undefined if the text is not such a time. */
 export function timeOf(text: string, unit: TimeUnit): bigint | undefined {
   const [, hours, minutes, seconds, fraction = ""] = timePattern.exec(text) ?? [];
   const part = unitsOf(fraction, unit);
@@ -89,7 +89,7 @@ function split(since: bigint, unit: TimeUnit): { seconds: bigint; fraction: stri
   return { seconds: (since - rest) / per, fraction: String(rest).padStart(digitsOf[unit], "0") };
 }
 
-/** The units that digits behind the point are; undefined where they are finer than the unit. */
+/** The units in the digits after the point; undefined if they are more precise than the unit. */
 function unitsOf(fraction: string, unit: TimeUnit): bigint | undefined {
   const digits = digitsOf[unit];
   if (/[^0]/.test(fraction.slice(digits))) return undefined;

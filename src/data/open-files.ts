@@ -2,29 +2,30 @@ import { type ErrorCode, errorTable } from "../foundation/error-table.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import type { RandomReader } from "./storage/storage.ts";
 
-/** What is known of a file that is opened. */
+/** What is known of a file before it is opened. */
 export interface OpenHints {
-  /** What it had when it was found; another one now is a changed file. */
+  /** The file's ETag when it was found; if it differs now, the file has changed. */
   etag?: string | undefined;
-  /** Nothing is read ahead from this byte on. */
+  /** No byte is read ahead from this offset on. */
   end?: number | undefined;
 }
 
 /** Opens an input file by its path in the plan. */
 export type OpenFile = (path: string, hints?: OpenHints) => Promise<RandomReader>;
 
-/** A file that is opened in its turn. */
+/** A file to open in its turn. */
 export interface FileToOpen extends OpenHints {
   path: string;
 }
 
-/** Files opened before they are read: small ones cost more to open than to read. */
+/** Files opened ahead of their reader: opening a small file takes longer than reading it. */
 const openAhead = 8;
 
 /**
- * Opens files in order, some ahead of the one in use; each is closed when the next is asked for.
+ * Opens files in order, some ahead of the one in use. Each is closed when the next one is
+ * requested.
  *
- * @param absentCode the error of a file that is not there.
+ * @param absentCode of the error if a file does not exist.
  */
 export async function* openInOrder(
   files: Iterable<FileToOpen>,
@@ -40,7 +41,7 @@ export async function* openInOrder(
     const opening = openFile(path, { etag, end }).catch((error) => {
       throw inputError(error, path, absentCode);
     });
-    // One that fails is reported in its turn, or never when the reader left before.
+    // A failure is reported in its turn, or never if the reader stops before.
     opening.catch(() => {});
     waiting.push(opening);
   };

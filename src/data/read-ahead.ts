@@ -1,25 +1,27 @@
 import { limits } from "../foundation/limits.ts";
 import type { RandomReader } from "./storage/storage.ts";
 
-/** Requests that run ahead of one reader. */
+/** Most requests that one reader sends ahead. */
 const rangesAhead = 4;
 
-/** Bytes that all readers of a process hold ahead. */
+/** Most bytes that all readers of a process hold ahead together. */
 const maxReadAheadBytesOfFiles = 64 * 1024 * 1024;
 
-/** An object of which any range of bytes can be asked for, at the price of a round trip. */
+/** An object that serves any range of its bytes, each for the price of a round trip. */
 export interface RangeSource {
   readonly bytes: number;
-  /** Nothing is asked for ahead from here on; default: the object's end. */
+  /** Nothing is read ahead from this offset on; default: the object's end. */
   readonly aheadEnd?: number;
-  /** Asked for ahead from the first read on: of what is surely read on; default: nothing. */
+  /**
+   * Bytes to read ahead from the first read on, if it is certain that they are needed; default 0.
+   */
   readonly aheadBytes?: number;
-  /** The bytes from `start` up to and without `end`, all of them. */
+  /** All bytes from `start` up to, but without, `end`. */
   fetch(start: number, end: number, signal: AbortSignal): Promise<Uint8Array>;
   close?(): Promise<void>;
 }
 
-/** Bytes that readers may hold ahead of what was asked for, together. */
+/** The bytes that readers together may hold ahead of their reads. */
 export class ReadAheadBudget {
   #freeBytes: number;
 
@@ -27,7 +29,9 @@ export class ReadAheadBudget {
     this.#freeBytes = bytes;
   }
 
-  /** True where there is room, which is then taken. */
+  /**
+   * Takes that many bytes and returns true; takes nothing and returns false if there is no room.
+   */
   take(bytes: number): boolean {
     if (bytes > this.#freeBytes) return false;
     this.#freeBytes -= bytes;
@@ -39,22 +43,22 @@ export class ReadAheadBudget {
   }
 }
 
-/** A range that was asked for. */
+/** A range that was requested. */
 interface Block {
   start: number;
   end: number;
   data: Promise<Uint8Array>;
-  /** Bytes of the budget that it holds; 0 once a reader waits for it. */
+  /** Bytes of the budget that it holds; 0 once a reader waits for the range. */
   budgetBytes: number;
   abort: AbortController;
 }
 
 /**
- * A reader over ranges. Where it is read on from where it was read to, the ranges that come next
- * are asked for ahead, several at once, as far ahead as was read on already; a long range is asked
- * for in several pieces at once.
+ * A reader over ranges. While reads continue where the last one ended, it requests the next ranges
+ * ahead, several at once, and as many bytes ahead as were read in a row. It splits a long range
+ * into requests that run at once.
  *
- * @param budget shared by all readers of a process, so that many open ones stay small.
+ * @param budget shared by all readers of a process, so that many open readers stay small.
  * @example
  * const reader = readAhead({ bytes, fetch: (start, end) => bucket.get(key, start, end) }, budget);
  */
@@ -67,11 +71,11 @@ class ReadAheadReader implements RandomReader {
   readonly #source: RangeSource;
   readonly #budget: ReadAheadBudget;
   readonly #aheadEnd: number;
-  /** Ranges without gaps between them, ascending: what is held and what is under way. */
+  /** Ranges held or requested, ascending and without gaps. */
   #blocks: Block[] = [];
-  /** Where the blocks end, or would begin. */
+  /** Where the last block ends, or the first would begin. */
   #end = 0;
-  /** Where the last read ended, if there was one, and how much was read without a jump. */
+  /** Where the last read ended, and how many bytes were read without a jump. */
   #readEnd: number | undefined;
   #streakBytes = 0;
 
@@ -95,7 +99,7 @@ class ReadAheadReader implements RandomReader {
     try {
       return await joined(wanted, offset, end);
     } catch (error) {
-      // Whoever reads again asks again.
+      // The next read requests the range again.
       this.#drop(() => true);
       this.#end = offset;
       throw error;
@@ -114,7 +118,7 @@ class ReadAheadReader implements RandomReader {
     this.#readEnd = end;
   }
 
-  /** Lets go of what lies before `offset`, and of all where nothing of it is held. */
+  /** Drops the bytes before `offset`, or all of them if `offset` is not held. */
   #moveTo(offset: number): void {
     const first = this.#blocks[0]?.start ?? this.#end;
     const isHeld = offset >= first && offset <= this.#end;
@@ -146,7 +150,7 @@ class ReadAheadReader implements RandomReader {
   #ask(end: number, budgetBytes: number): void {
     const abort = new AbortController();
     const data = this.#source.fetch(this.#end, end, abort.signal);
-    // It is reported to whoever reads there, or to nobody.
+    // Reported to the reader of this range, if one comes.
     data.catch(() => {});
     this.#blocks.push({ start: this.#end, end, data, budgetBytes, abort });
     this.#end = end;
@@ -155,7 +159,7 @@ class ReadAheadReader implements RandomReader {
   #drop(isDropped: (block: Block) => boolean): void {
     this.#blocks = this.#blocks.filter((block) => {
       if (!isDropped(block)) return true;
-      // One without a budget is waited for, or was.
+      // A block without a budget has a reader, or had one.
       if (block.budgetBytes > 0) block.abort.abort(new Error("nobody reads there any more"));
       this.#giveBack(block);
       return false;

@@ -7,17 +7,17 @@ import type { InputFile } from "./inputs.ts";
 import { type OpenFile, openInOrder } from "./open-files.ts";
 import type { RandomReader } from "./storage/storage.ts";
 
-/** Files looked into, spread evenly over all, and bytes of each. */
+/** Files to sample, spread evenly over all, and bytes of each. */
 const maxSampledFiles = 8;
 const sampleBytes = limits.readChunkBytes;
-/** Most that the start of a compressed file is taken to hold. */
+/** Most content that is read from the start of a compressed file. */
 const maxStartContentBytes = 16 * 1024 * 1024;
 
 /**
- * About how many rows the files hold, from the starts of a few of them. Exact where it could read
- * all of them whole; a file that cannot be understood counts as one row.
+ * About how many rows the files have, from the starts of a few of them. The number is exact if all
+ * files could be read whole. A file that cannot be understood counts as one row.
  *
- * @throws SluiceError `INPUT_UNREADABLE` where a file cannot be opened.
+ * @throws SluiceError `INPUT_UNREADABLE` if a file cannot be opened.
  */
 export async function estimateRows(
   files: readonly InputFile[],
@@ -39,13 +39,13 @@ export async function estimateRows(
     rows += sample.rows;
     bytes += sample.bytes;
   }
-  // Where a file is a row, its size says nothing.
+  // If each file is one row, sizes say nothing.
   if (oneRowFiles === count) return files.length;
   const totalBytes = files.reduce((sum, file) => sum + file.bytes, 0);
   return bytes === 0 ? rows : Math.round((totalBytes * rows) / bytes);
 }
 
-/** Rows that were counted, and the bytes of the file that they take. */
+/** Rows that were counted, and the bytes that they take in the file. */
 interface Sample {
   rows: number;
   bytes: number;
@@ -65,7 +65,7 @@ async function sampleOf(reader: RandomReader, file: InputFile): Promise<Sample> 
   return { rows, bytes: (startBytes * bytes) / content.length };
 }
 
-/** What the first bytes of a file hold that cannot be cut, as far as it comes out of them. */
+/** The rows in the first bytes of a file that cannot be cut, as far as they can be decoded. */
 async function startOfContent(
   reader: RandomReader,
   { path, form }: InputFile,
@@ -88,7 +88,7 @@ async function startOfContent(
       bytes += piece.length;
     }
   } catch (error) {
-    // The start is cut off, as it must be.
+    // The content ends in the middle, because only the start was read.
     if (!isUnreadable(error)) throw error;
   } finally {
     await content.close();
@@ -113,7 +113,7 @@ function bufferReader(bytes: Buffer): RandomReader {
   };
 }
 
-/** Rows that begin and end within the file's first bytes, and the bytes they take. */
+/** The rows that begin and end within the file's first bytes, and the bytes that they take. */
 async function countStart(reader: RandomReader, path: string, format: RowFormat): Promise<Sample> {
   const start: RandomReader = {
     bytes: Math.min(reader.bytes, sampleBytes),
@@ -129,8 +129,8 @@ async function countStart(reader: RandomReader, path: string, format: RowFormat)
       end = range.end;
     }
   } catch (error) {
-    // The start of an array, or of a quoted text, never closes; the scan of the whole file will
-    // tell whether it does.
+    // A JSON array or a quoted text may not close within the start. The scan of the whole file
+    // finds out whether it closes at all.
     if (!isUnreadable(error)) throw error;
     if (rows === 0) return { rows: 1, bytes: reader.bytes };
     return { rows, bytes: end };

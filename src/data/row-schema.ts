@@ -4,13 +4,13 @@ import { isJsonObject, type Json, type JsonObject } from "../foundation/json.ts"
 import { withinPatternTime } from "../foundation/time-limit.ts";
 import type { InputRow } from "./row.ts";
 
-/** What is wrong with a row, or undefined where it fits. */
+/** What is wrong with a row, or undefined if the row fits. */
 export type RowCheck = (row: InputRow) => SluiceError | undefined;
 
 /**
- * Makes the check of rows against a JSON Schema. Whole numbers may have any size.
+ * Makes a check of rows against a JSON Schema. Whole numbers may have any size.
  *
- * @throws Error if it is not a schema, saying why.
+ * @throws Error if it is not a schema; the message says why.
  * @example
  * rowCheck({ required: ["id"] })({ index: 0, file: "a.csv", line: 2, raw: "{}", value: {} })?.code;
  * // "ROW_SCHEMA"
@@ -58,7 +58,7 @@ function told(issue: z.core.$ZodIssue): string {
   return issue.message.replace(/^Invalid (input|option): /, "");
 }
 
-/** Why a value is not a JSON Schema of rows; undefined if it is one. */
+/** Why a value cannot be a JSON Schema of rows; undefined if it can. */
 export function schemaFault(schema: JsonObject): string | undefined {
   try {
     rowCheck(schema);
@@ -68,10 +68,10 @@ export function schemaFault(schema: JsonObject): string | undefined {
   }
 }
 
-/** Keywords whose values are not schemas. */
+/** Keywords whose values are data, not schemas. */
 const plainValues = new Set(["enum", "const", "default", "examples"]);
 
-/** The schema with whole numbers beyond 2^53 allowed: rows keep their digits as text. */
+/** The schema with whole numbers beyond 2^53 allowed: in rows these are texts with all digits. */
 function anySize(schema: Json): Json {
   if (Array.isArray(schema)) return schema.map(anySize);
   if (!isJsonObject(schema)) return schema;

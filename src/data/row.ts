@@ -3,71 +3,71 @@ import type { JsonObject } from "../foundation/json.ts";
 
 /** One record read from an input. Exactly one of `value` and `error` is set. */
 export interface InputRow {
-  /** Its stable index over all inputs: broken records count, blank lines do not. */
+  /** Its stable index over all inputs. Broken records count, blank lines do not. */
   index: number;
-  /** Path of its file, as planned. */
+  /** Path of its file, as in the plan. */
   file: string;
-  /** Line of its file where it begins, from 1. */
+  /** Line of its file on which it begins, from 1. */
   line: number;
   /**
-   * Its text as it stands in the input (without the line's end): what results are spliced into.
-   * For formats that are not JSON, the JSON text of `value`.
+   * Its text in the input, without the line end; results are spliced into it. For formats other
+   * than JSON, the JSON text of `value`.
    */
   raw: string;
-  /** Its bytes in base64, if `raw` cannot be them because they are not UTF-8. */
+  /** Its bytes in base64, if they are not UTF-8 and `raw` is therefore not exact. */
   rawBase64?: string;
   value?: JsonObject;
   error?: SluiceError;
-  /** Name of its dataset, where the job has datasets. */
+  /** Name of its dataset, if the job has datasets. */
   dataset?: string;
 }
 
-/** How a file is written, where neither its ending nor its format tells. */
+/** How a file is written, if neither its ending nor its format says so. */
 export interface FileForm {
   /** The encoding of text, as the Encoding Standard names it; default: UTF-8. */
   encoding?: string | undefined;
-  /** One ASCII character between the fields of CSV; default: that of the format. */
+  /** The ASCII character between the fields of CSV; default: that of the format. */
   delimiter?: string | undefined;
-  /** The keys that lead to the list of rows in JSON, with dots between them. */
+  /** The keys that lead to the list of rows in JSON, joined by dots. */
   records?: string | undefined;
 }
 
-/** A contiguous range of one input file, cut at record borders while planning. */
+/** A contiguous range of one input file, cut at record boundaries during planning. */
 export interface Slice {
   file: string;
   format: string;
-  /** Byte range in the file: from `start` up to and without `end`. */
+  /** Byte range in the file: from `start` up to, but without, `end`. */
   start: number;
   end: number;
-  /** Records of the slice. */
+  /** Number of records in the slice. */
   rows: number;
-  /** Records of the range that belong to slices before it; default 0. */
+  /** Records at the start of the range that belong to earlier slices; default 0. */
   skipRows?: number;
-  /** Index of its first row, where that does not follow the slice before. */
+  /** Index of its first row, if that does not follow from the slice before. */
   firstRow?: number;
   /** Line of the file on which the range begins, from 1. */
   firstLine: number;
-  /** What begins the file and names the fields, where the range does not begin there. */
+  /** The header of the file, which names the fields, if the range does not begin with it. */
   header?: SliceHeader;
-  /** SHA-256 of the range's bytes; of Parquet and Arrow, of all by which its rows are read. */
+  /** SHA-256 of the range's bytes; for Parquet and Arrow, of all bytes that its rows depend on. */
   sha256: string;
-  /** What the file's server said of its content, where it lies on one. */
+  /** The file's ETag, if a server named one. */
   etag?: string;
-  /** Where a list wants the results of the file's rows. */
+  /** Where a list says that the results of the file's rows go. */
   output?: string;
-  /** Field that identifies a row of this file, where the job names one. */
+  /** Field that identifies a row of this file, if the job names one. */
   id?: string;
-  /** Name of the dataset that the file belongs to, where the job has datasets. */
+  /** Name of the file's dataset, if the job has datasets. */
   dataset?: string;
-  /** How the file is written, where the job says so. */
+  /** How the file is written, if the job says so. */
   form?: FileForm;
-  /** Which of the job's inputs named the file, from 0, where that one says how it is read. */
+  /** Index of the job's input that named the file, from 0, if that input has options of its own. */
   source?: number;
 }
 
-/** The first bytes of a file, up to the end of its header. */
+/** The first bytes of a file, up to and including its header. */
 export interface SliceHeader {
   bytes: number;
-  /** Their SHA-256. */
+  /** SHA-256 of these bytes. */
   sha256: string;
 }

@@ -14,16 +14,16 @@ import type { RandomReader } from "./storage/storage.ts";
 
 export { estimateRows } from "./row-estimate.ts";
 
-/** What one task reads. */
+/** The input of one task. */
 export interface TaskSlices {
   slices: Slice[];
-  /** Stable index of its first row. */
+  /** Stable index of the task's first row. */
   firstRow: number;
-  /** Rows of all slices. */
+  /** Rows of all slices together. */
   rows: number;
 }
 
-/** The first tasks of an input, where they have more rows than the others. */
+/** The first tasks of an input, if they have more rows than the others. */
 export interface LongerTasks {
   tasks: number;
   rows: number;
@@ -31,24 +31,27 @@ export interface LongerTasks {
 
 export interface ScanOptions {
   rowsPerTask: number;
-  /** So many of the first tasks have so many rows each instead. */
+  /** The first tasks, if they have another number of rows. */
   longerTasks?: LongerTasks | undefined;
   maxLineBytes: number;
-  /** Take only so many rows; files after them are not read. Default: all. */
+  /** Read only this many rows; files after them are not read. Default: all. */
   limit?: number;
-  /** Tasks may hold more rows than asked, so that they end at borders of the files' own. */
+  /**
+   * If true, tasks may have more rows than `rowsPerTask`, so that they end where the file's own
+   * blocks do.
+   */
   atOwnBorders?: boolean;
-  /** What the job says of each of its inputs, in order. */
+  /** The options of each of the job's inputs, in order. */
   sources?: readonly SourceOptions[];
   openFile: OpenFile;
-  /** Told, as reading goes on, how many rows were cut off and bytes read so far. */
+  /** Called during reading with the rows and bytes cut so far. */
   onProgress?: (rows: number, bytes: number) => void;
 }
 
 /**
- * Cuts the files, one after another, into tasks of `rowsPerTask` rows; the last may have fewer, and
- * a task may span files. What cannot be cut, as a compressed file, lies in one task whole: that one
- * may have more rows, and the one before it fewer. One streaming pass with flat memory.
+ * Cuts the files in order into tasks of `rowsPerTask` rows. The last task may have fewer, and a
+ * task may span files. A file that cannot be cut, such as a compressed one, lies in one task: that
+ * task may have more rows, and the one before it fewer. One streaming pass; memory does not grow.
  *
  * @throws SluiceError `INPUT_UNREADABLE`
  */
@@ -94,8 +97,8 @@ export async function* scanSlices(
 }
 
 /**
- * Cuts a file as it was cut before: into slices of so many rows each, and what was appended since
- * into slices of `rowsPerTask`. A file that cannot be cut is one slice.
+ * Cuts a file again the way it was cut before: into slices with these numbers of rows, and then the
+ * rows appended since into slices of `rowsPerTask`. A file that cannot be cut is one slice.
  *
  * @param options `limit`: rows of this file.
  */
@@ -111,7 +114,7 @@ export async function* scanAgain(
   }
 }
 
-/** The slices of one file, of which the first begins after `taken` rows of others. */
+/** The slices of one file. The first slice fills a task that already has `taken` rows. */
 async function* slicesOf(
   file: InputFile,
   reader: RandomReader,
@@ -154,14 +157,14 @@ async function* slicesOf(
   }
 }
 
-/** Rows by which the fields of a format without columns are known. */
+/** Rows from which the fields of a format without columns are learned. */
 const sampledRows = 200;
 
 /**
- * Refuses fields that a job names and a file does not have: by what the file says of its columns,
- * else by its first rows. These may lack a field that `schema` has as a property.
+ * Refuses a field that the job names and the file does not have. The file's own columns decide, or
+ * else its first rows; these may lack a field that `schema` has as a property.
  *
- * @param slice the first of the file.
+ * @param slice the first slice of the file.
  * @throws SluiceError `COLUMN_UNKNOWN` with the nearest name.
  */
 async function assertColumns(
@@ -191,7 +194,7 @@ async function assertColumns(
   throw new SluiceError("COLUMN_UNKNOWN", JSON.stringify(missing), { file, hint });
 }
 
-/** Names of the fields of the first rows. */
+/** Names of the fields in the first rows. */
 async function sampledNames(
   format: RowFormat,
   reader: RandomReader,
@@ -215,7 +218,7 @@ interface FileCut extends CutRule {
   limit: number;
 }
 
-/** The ranges of one file, the last of which ends after `limit` rows of it. */
+/** The ranges of one file. The last one ends after `limit` rows. */
 async function* cutFile(
   format: RowFormat,
   reader: RandomReader,
@@ -234,7 +237,7 @@ async function* cutFile(
     if (rows >= limit || limit - rows < next) break;
   }
   if (rows >= limit || limit - rows >= next || next === Infinity) return;
-  // The next range would be too long, and a rule has one length only: a second pass cuts there.
+  // The next range would be too long, but ranges have a single length: a second pass cuts here.
   const shorter = { maxLineBytes, firstCutRows: rows, everyRows: limit - rows, columns };
   let skipped = false;
   for await (const range of format.scan(reader, file, shorter)) {
@@ -255,20 +258,20 @@ function countingReader(reader: RandomReader, onRead: (bytes: number) => void): 
   };
 }
 
-/** How rows are read. */
+/** How to read rows. */
 export interface ReadOptions {
-  /** As when the slices were cut. */
+  /** The same value as when the slices were cut. */
   maxLineBytes: number;
-  /** What the job says of each of its inputs, in order. */
+  /** The options of each of the job's inputs, in order. */
   sources?: readonly SourceOptions[];
-  /** False where only `raw` is needed: rows may then lack `value` and `error`. Default true. */
+  /** False if only `raw` is needed: rows may then lack `value` and `error`. Default true. */
   parse?: boolean;
 }
 
 /**
- * The rows of a task in order, in arrays of bounded size; `firstRow` is the index of the first.
+ * The rows of a task in order, in arrays of bounded size. `firstRow` is the index of the first row.
  *
- * @throws SluiceError `INPUT_CHANGED` where a slice no longer has its checksum.
+ * @throws SluiceError `INPUT_CHANGED` if a slice no longer has its checksum.
  * @example
  * for await (const rows of readRows(task.slices, task.firstRow, openFile, { maxLineBytes: 1e6 })) {
  *   for (const row of rows) console.log(row.index, row.raw);
@@ -282,7 +285,7 @@ export async function* readRows(
 ): AsyncGenerator<InputRow[]> {
   const { maxLineBytes, sources = [], parse = true } = options;
   const files = slices.map(({ file: path, etag, end, form }) => {
-    // Places in a compressed file, or one that is decoded, are of its content.
+    // Offsets in a file that is decompressed or decoded count bytes of its content.
     return compressionOf(path) || form?.encoding ? { path, etag } : { path, etag, end };
   });
   let index = firstRow;
@@ -311,7 +314,7 @@ export async function* readRows(
 
 const checks = new WeakMap<JsonObject, RowCheck>();
 
-/** The check of a schema, made once: a task may have thousands of slices. */
+/** The check against a schema, made once: a task may have thousands of slices. */
 function checkOf(schema: JsonObject): RowCheck {
   const known = checks.get(schema) ?? rowCheck(schema);
   checks.set(schema, known);

@@ -10,13 +10,13 @@ const openBrace = 123;
 const closeBrace = 125;
 
 /**
- * The text of a JSON object with one more member, or with that member's value replaced; every other
+ * The text of a JSON object with one more member, or with that member's value replaced. Every other
  * byte stays as it is (`9007199254740993` and `1.0` survive).
  *
  * @param raw the text of a JSON object, as in `InputRow.raw`.
- * @param fieldJson the member's name as `JSON.stringify` writes it, with its quotes.
+ * @param fieldJson the member's name as `JSON.stringify` writes it, with quotes.
  * @param valueJson its value as JSON text.
- * @param hasField whether the object has the member already; when not given, `raw` is looked
+ * @param hasField whether the object already has the member; if absent, `raw` is searched.
  *   through.
  * @example
  * spliceField('{"id":9007199254740993}', '"answer"', '"yes"');
@@ -32,10 +32,10 @@ export function spliceField(
   return appendMember(raw, fieldJson, valueJson);
 }
 
-/** Names of which JSON can write a character in another way only as `\\u0000`. */
+/** Names that JSON can write in another way only with `\\uXXXX` escapes. */
 const plainName = /^"[\w -]*"$/;
 
-/** False only where it is certain: a name may be written with escapes. */
+/** False only if it is certain: the name may be written with escapes. */
 function mayHaveMember(raw: string, fieldJson: string): boolean {
   if (raw.includes(fieldJson)) return true;
   return raw.includes(plainName.test(fieldJson) ? "\\u" : "\\");
@@ -51,7 +51,7 @@ function appendMember(raw: string, fieldJson: string, valueJson: string): string
   return `${raw.slice(0, end)}${separator}${fieldJson}:${valueJson}${tail}`;
 }
 
-/** Every occurrence is replaced, as readers differ on which of two equal names counts. */
+/** Replaces every occurrence, because readers differ on which of two equal names counts. */
 function replaceMember(raw: string, fieldJson: string, valueJson: string): string {
   let result = "";
   let copied = 0;
@@ -73,8 +73,8 @@ function replaceMember(raw: string, fieldJson: string, valueJson: string): strin
 }
 
 /**
- * The text of a JSON object with only these members, in this order; the values' texts stay as they
- * are. Names that the object lacks are left out.
+ * The text of a JSON object with only these members, in this order. The texts of the values stay as
+ * they are. Names that the object lacks are left out.
  *
  * @example
  * selectFields('{"a":1.0,"b":2,"c":3}', ["c", "a"]); // '{"c":3,"a":1.0}'

@@ -90,6 +90,7 @@ export const limits = Object.freeze({
   maxOpenTasks: 64,
   /**
    * Tasks opened only because the rows of the others will not last. Each takes 20 MB if rows are
+   * Open tasks of a worker of which no row is at the engine yet. Each takes 20 MB if rows are
    * short, and a second one saves little time.
    */
   maxTasksAhead: 1,

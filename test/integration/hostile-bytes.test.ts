@@ -7,7 +7,7 @@ import {
   endlessParquet,
   hugeRunParquet,
   negativeRunParquet,
-} from "../data/formats/apart/hostile-parquet.ts";
+} from "../data/formats/decoding-thread/hostile-parquet.ts";
 import { withFooter } from "../data/formats/parquet/other-footer.ts";
 
 const root = mkdtempSync(join(tmpdir(), "sluice-hostile-"));

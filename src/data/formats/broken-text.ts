@@ -9,16 +9,16 @@ export class BrokenText {
   }
 }
 
-/** The text of UTF-8 bytes; a `BrokenText` where they are none. */
+/** The text of UTF-8 bytes; a `BrokenText` if they are not UTF-8. */
 export function textOf(bytes: Uint8Array): string | BrokenText {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const text = buffer.toString("utf8");
-  // What cannot be decoded becomes U+FFFD, which may also be written as such.
+  // Invalid bytes are decoded to U+FFFD, but a text may contain U+FFFD itself.
   if (!text.includes("\uFFFD") || isUtf8(buffer)) return text;
   return new BrokenText(bytes);
 }
 
-/** Throws what was found in place of text: the row is at fault, not the file. */
+/** Throws a value that replaced a text: an error of the row, not of the file. */
 export function unreadableText(value: unknown): never {
   throw value;
 }

@@ -3,18 +3,18 @@ import { sha256Stream } from "../../foundation/hashing.ts";
 import type { Slice } from "../row.ts";
 import type { RandomReader } from "../storage/storage.ts";
 
-/** The mark that some editors put at the start of a UTF-8 file. It belongs to no row. */
+/** The byte order mark at the start of some UTF-8 files. It belongs to no row. */
 const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
 
-/** Bytes of the byte order mark at the start of `chunk`: 3 or 0. */
+/** Length of a byte order mark at the start of `chunk`: 3 or 0. */
 export function markBytes(chunk: Buffer): number {
   return chunk.subarray(0, 3).equals(byteOrderMark) ? 3 : 0;
 }
 
 /**
- * @param start the first bytes of a file of text.
- * @throws SluiceError `INPUT_UNREADABLE` where they are the mark of UTF-16 or UTF-32, which Excel
- *   and Windows' shells write: no row of such a file could be read.
+ * @param start the first bytes of a text file.
+ * @throws SluiceError `INPUT_UNREADABLE` if they are a byte order mark of UTF-16 or UTF-32, as
+ *   Excel and the shells of Windows write it: no row of such a file could be read.
  */
 export function assertNoUtf16(start: Buffer, file: string): void {
   const mark = start.toString("hex", 0, 2);
@@ -24,10 +24,10 @@ export function assertNoUtf16(start: Buffer, file: string): void {
 }
 
 /**
- * The bytes from `start` to `end` in pieces of `chunkBytes`, each asked for while the one before is
- * being worked on. An infinite `end` is that of the file.
+ * The bytes from `start` to `end` in chunks of `chunkBytes`. Each chunk is read while the previous
+ * one is processed. An infinite `end` is the end of the file.
  *
- * @throws SluiceError `INPUT_CHANGED` when the file ends before a finite `end`.
+ * @throws SluiceError `INPUT_CHANGED` if the file ends before a finite `end`.
  */
 export async function* chunksOf(
   reader: RandomReader,
@@ -35,11 +35,11 @@ export async function* chunksOf(
   range: { start: number; end: number },
   chunkBytes: number,
 ): AsyncGenerator<Buffer> {
-  // The first chunk must hold a byte order mark whole.
+  // The first chunk must hold a complete byte order mark.
   const wantedAt = (offset: number) => Math.min(Math.max(chunkBytes, 3), range.end - offset);
   const request = (offset: number) => {
     const reading = reader.read(offset, wantedAt(offset));
-    // A consumer that leaves early never awaits it.
+    // A consumer that stops early never awaits it.
     reading.catch(() => {});
     return reading;
   };
@@ -58,7 +58,7 @@ export async function* chunksOf(
 }
 
 /**
- * The chunks of a slice; the last one is given only if the slice still has its checksum.
+ * The chunks of a slice. The last one comes only if the slice still has its checksum.
  *
  * @throws SluiceError `INPUT_CHANGED`
  */

@@ -2,10 +2,10 @@ import type { Transform } from "node:stream";
 import { constants, createBrotliCompress, createGzip, createZstdCompress } from "node:zlib";
 import type { RowEncoder } from "./encoder.ts";
 
-/** How whole files are compressed. */
+/** A compression of whole files. */
 export type Compression = "gzip" | "zstd" | "brotli";
 
-// Brotli's default, 11, takes a hundred times as long as the others for a tenth less.
+// Brotli's default, 11, takes a hundred times as long as the others and saves a tenth more.
 const brotliParameters = { [constants.BROTLI_PARAM_QUALITY]: 5 };
 
 const streams: Record<Compression, () => Transform> = {
@@ -14,7 +14,7 @@ const streams: Record<Compression, () => Transform> = {
   brotli: () => createBrotliCompress({ params: brotliParameters }),
 };
 
-/** The encoder's file, compressed as a whole. Equal rows give equal bytes. */
+/** Compresses an encoder's file as a whole. Equal rows give equal bytes. */
 export function compressing(encoder: RowEncoder, compression: Compression): RowEncoder {
   const stream = streams[compression]();
   let ready: Uint8Array[] = [];

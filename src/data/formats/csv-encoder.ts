@@ -7,16 +7,16 @@ import {
 } from "../../foundation/exact-json.ts";
 import type { EncoderOptions, RowEncoder } from "./encoder.ts";
 
-/** A value of CSV: null is an empty field, and an empty text a quoted one. */
+/** A field of CSV: null is written as nothing, and an empty text as `""`. */
 type Field = string | null;
 
 /**
- * CSV with a header (RFC 4180), lines ending in `\n`. Objects and lists are JSON text, and numbers
- * are as their row has them. Null, NaN, an infinity and a missing field are empty, where an empty
- * text is `""`.
+ * CSV with a header (RFC 4180) and lines that end in `
+ * `. Objects and lists are JSON text; numbers keep the text of their row. Null, NaN, infinities and
+ * absent fields are written as nothing, an empty text as `""`.
  *
  * @param delimiter a tab for TSV.
- * @throws of `add`: if a row has a field that is not a column.
+ * @throws `add`: if a row has a field that is not a column.
  */
 export function csvEncoder({ columns }: EncoderOptions, delimiter = ","): RowEncoder {
   const names = columns.map(({ name }) => name);
@@ -51,7 +51,7 @@ function fieldOf(value: WrittenJson): Field {
 }
 
 function textOf(rows: readonly Field[][], delimiter: string): Uint8Array {
-  // Readers skip an empty line, which a lone null would be.
+  // A lone null would be an empty line, which readers skip.
   const isLone = rows[0]!.length === 1;
   const quotes = (field: Field) => field === "";
   const data = isLone ? rows.map(([field]) => [field ?? ""]) : rows;

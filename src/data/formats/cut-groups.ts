@@ -1,22 +1,22 @@
 import type { CutRule, SliceRange } from "./format.ts";
 import { rowsOfRange } from "./range-cutter.ts";
 
-/** Some rows of consecutive row groups, or of whatever else a file is cut at. */
+/** Rows of consecutive row groups, or of other blocks at which a file can be cut. */
 export interface GroupRange<Group> {
   groups: Group[];
-  /** Rows of the first group that lie before the range. */
+  /** Rows of the first group that come before the range. */
   skipRows: number;
   rows: number;
-  /** Number of its first group's first row in the file, from 1. */
+  /** Number in the file, from 1, of the first row of the first group. */
   firstRow: number;
 }
 
-/** Times the asked rows that a row group may have and stay whole. */
+/** A row group with up to this many times the requested rows stays whole. */
 const maxGroupShare = 4;
 
 /**
- * Cuts a file's rows into ranges. At own borders, a range ends where a row group does, and only
- * large groups are divided, into equal parts: each part reads its group whole.
+ * Cuts a file's rows into ranges. With `atOwnBorders`, a range ends where a row group ends; only
+ * large groups are divided, into equal parts, because each part has to read its whole group.
  */
 export function cutGroups<Group extends { rows: number }>(
   groups: readonly Group[],
@@ -41,7 +41,7 @@ export function cutGroups<Group extends { rows: number }>(
   return cutter.ranges;
 }
 
-/** What a plan says of such a range, whose groups lie one behind another in the file. */
+/** The plan's entry for a range whose groups follow one another in the file. */
 export function sliceOf(
   { groups, skipRows, rows, firstRow }: GroupRange<{ start: number; end: number }>,
   sha256: string,
@@ -64,7 +64,7 @@ class GroupCutter<Group> {
     return this.#open?.rows ?? 0;
   }
 
-  /** Adds rows to the open range, or to a new one that begins after `taken` rows of the group. */
+  /** Adds rows to the open range, or to a new range that starts after `taken` rows of the group. */
   take(group: Group, taken: number, rows: number, firstRow: number): number {
     this.#open ??= { groups: [], skipRows: taken, rows: 0, firstRow };
     this.#open.groups.push(group);

@@ -1,7 +1,7 @@
 import type { JsonObject } from "../../foundation/json.ts";
 import type { Slice } from "../row.ts";
 
-/** Names of all formats that are read, as `input.format` takes them. */
+/** Names of all input formats, for `input.format`. */
 export const inputFormats = [
   "jsonl",
   "json",
@@ -15,46 +15,48 @@ export const inputFormats = [
   "openai-batch",
 ] as const;
 
-/** Where a format may cut a file into slices. */
+/** The rule by which a format cuts a file into ranges. */
 export interface CutRule {
   /** Records before the first cut. */
   firstCutRows: number;
   /** Records between later cuts. */
   everyRows: number;
-  /** So many ranges after the first cut have so many records each; default: none. */
+  /** This many ranges after the first cut have this many records each; default: none. */
   longer?: { ranges: number; rows: number } | undefined;
-  /** Records of the first ranges, one by one, in place of all of the above; then `everyRows`. */
+  /** Records of each of the first ranges, instead of all the above; then `everyRows`. */
   counts?: readonly number[] | undefined;
   maxLineBytes: number;
   /**
-   * A range may hold more records than asked, so that it ends at a border of the file's own, as a
-   * row group of Parquet is one. Default false.
+   * A range may have more records than requested, so that it ends where one of the file's own
+   * blocks ends, such as a row group of Parquet. Default false.
    */
   atOwnBorders?: boolean;
-  /** Fields that rows keep, the same as when the ranges are read: others need not be looked at. */
+  /** Fields that rows keep, the same as when the ranges are read; other fields may be ignored. */
   columns?: readonly string[] | undefined;
 }
 
-/** What a job says of one of its inputs: which fields its rows have, and of which types. */
+/** The job's options for one of its inputs: which fields its rows have, and of which types. */
 export interface SourceOptions {
   /** Fields that rows keep, in this order; default: all. */
   columns?: readonly string[] | undefined;
   /**
-   * JSON Schema of a row. Formats whose values are text make of it what the schema asks for; the
-   * rows of all formats are checked against it by `readRows`.
+   * JSON Schema of a row. Formats whose values are text convert them to the types of the schema;
+   * `readRows` checks the rows of all formats against it.
    */
   schema?: JsonObject | undefined;
 }
 
-/** How the rows of a slice are read. */
+/** How to read the rows of a slice. */
 export interface RowReadOptions extends SourceOptions {
-  /** As when the slice was cut. */
+  /** The same value as when the slice was cut. */
   maxLineBytes: number;
-  /** False where only `raw` is needed: rows may then have neither `value` nor `error`. */
+  /**
+   * False if only `raw` is needed: rows may then have neither `value` nor `error`. Default true.
+   */
   parse?: boolean;
-  /** Told before something is decoded where in the file it lies, for whoever ends that. */
+  /** Called with a place in the file before it is decoded, for an error if decoding is ended. */
   onPlace?: (place: string) => void;
 }
 
-/** What `Slice` says of a range, without the file's name and format. */
+/** The range in a `Slice`, without the file's name and format. */
 export type SliceRange = Omit<Slice, "file" | "format">;

@@ -9,14 +9,14 @@ const closeBracket = 93;
 const openBrace = 123;
 const closeBrace = 125;
 
-/** Told where records begin and end, as byte offsets in the file. */
+/** Gets the byte offsets in the file at which records begin and end. */
 export interface ElementListener {
   start(offset: number, line: number): void;
-  /** `offset` is that of the byte after an element; a record that is the whole file has no end. */
+  /** `offset` is the byte after the element. Not called for a record that is the whole file. */
   end(offset: number): void;
 }
 
-/** Where the bytes begin that are scanned. */
+/** Where in the file the scanned bytes begin. */
 interface ElementPlace {
   file: string;
   start: number;
@@ -35,15 +35,15 @@ type Phase =
   | "after";
 
 /**
- * Finds the borders of the elements of a file that is one JSON array, or of the one record that any
- * other file is. Only brackets, quotes and commas are looked at: what lies between the borders may
- * be broken.
+ * Finds the boundaries of the elements of a JSON array, or of the single record in a file that is
+ * not an array. It looks at brackets, quotes and commas only: the content between the boundaries
+ * may be broken.
  */
 export class ElementScanner {
   readonly #file: string;
   readonly #listener: ElementListener;
   #phase: Phase;
-  /** Bytes pushed before, with those that lie before the first chunk. */
+  /** Offset in the file of the current chunk. */
   #base: number;
   #line: number;
   #elementLine = 1;
@@ -54,8 +54,8 @@ export class ElementScanner {
   readonly #isPart: boolean;
 
   /**
-   * @param place `start` above 0 is a border between elements of the array, as a cut leaves it;
-   *   `isPart`: what stands behind the array does not matter.
+   * @param place a `start` above 0 is a boundary between elements of the array, as a cut leaves it.
+   *   `isPart`: text after the array is ignored.
    */
   constructor({ file, start, firstLine, isPart }: ElementPlace, listener: ElementListener) {
     this.#file = file;
@@ -66,7 +66,7 @@ export class ElementScanner {
     this.#phase = start === 0 ? "before" : "before-element";
   }
 
-  /** @throws SluiceError `INPUT_UNREADABLE` where the borders are lost. */
+  /** @throws SluiceError `INPUT_UNREADABLE` if the boundaries can no longer be found. */
   push(chunk: Buffer): void {
     for (let at = 0; at < chunk.length; ) {
       if (this.#isInString) at = this.#passString(chunk, at);
@@ -77,7 +77,7 @@ export class ElementScanner {
     this.#base += chunk.length;
   }
 
-  /** To be called at the end of the file. */
+  /** Call it at the end of the file. */
   end(): void {
     if (["after", "object", "behind-object", "rest"].includes(this.#phase)) return;
     if (this.#phase === "before") throw this.#fault("the file holds no JSON");
@@ -113,7 +113,7 @@ export class ElementScanner {
     return at;
   }
 
-  /** Goes on behind an object: another one is a row of its own, other text breaks this one. */
+  /** After an object, a second object is another row; any other text makes this row invalid. */
   #behindObject(code: number, at: number): number {
     if (code === openBrace) {
       throw this.#fault("another object follows the first one", this.#line, {
@@ -131,7 +131,7 @@ export class ElementScanner {
     this.#listener.start(this.#base + at, this.#line);
   }
 
-  /** Goes on through a record until it ends or a string begins. */
+  /** Continues through a record until it ends or a string begins. */
   #pass(chunk: Buffer, start: number): number {
     for (let at = start; at < chunk.length; at++) {
       const code = chunk[at]!;

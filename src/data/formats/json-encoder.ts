@@ -2,15 +2,15 @@ import { withoutSpecials } from "../../foundation/exact-json.ts";
 import type { RowEncoder } from "./encoder.ts";
 
 /**
- * One JSON array, a row a line; each row as it stands, with null for NaN and infinities.
+ * One JSON array with a row a line. Each row keeps its text; NaN and infinities become null.
  *
- * @param isObject a file of one row is that row alone.
+ * @param isObject writes a file with a single row as that row.
  */
 export function jsonEncoder(isObject = false): RowEncoder {
   return isObject ? objectEncoder() : arrayEncoder();
 }
 
-/** Holds what it is given: such a file is of one row of the input. */
+/** Holds all its rows, which come from one row of the input. */
 function objectEncoder(): RowEncoder {
   const held: string[] = [];
   return {
@@ -39,7 +39,7 @@ function arrayEncoder(): RowEncoder {
   };
 }
 
-/** JSON lines: each row as it stands, with null for NaN and infinities. */
+/** JSON lines. Each row keeps its text; NaN and infinities become null. */
 export function jsonlEncoder(): RowEncoder {
   return {
     add: async (lines) =>

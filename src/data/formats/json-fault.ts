@@ -10,9 +10,9 @@ const colon = 58;
 type Expected = "value" | "first-element" | "first-name" | "name" | "colon" | "more";
 
 /**
- * Where `text` stops being JSON: the place of the first character that cannot stand there, the
- * text's length when it ends too early, or -1 when it is JSON. Engines differ in whether their
- * message tells it.
+ * The index in `text` at which it stops being JSON. That is the first invalid character, the text's
+ * length if it ends too early, or -1 if it is JSON. The messages of `JSON.parse` do not always say
+ * it.
  *
  * @example
  * jsonFaultAt('{"a":1,}'); // 7
@@ -58,7 +58,7 @@ function isClosing(expected: Expected, code: number): boolean {
   );
 }
 
-/** The place after the closing quote; where a fault is at `f`, `-1 - f`. */
+/** The index after the closing quote; `-1 - f` for a fault at index `f`. */
 function endOfString(text: string, start: number): number {
   for (let at = start + 1; ; at++) {
     const code = text.charCodeAt(at);
@@ -79,7 +79,7 @@ function endOfString(text: string, start: number): number {
 
 const numberPattern = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 
-/** The place after a number, `true`, `false` or `null`; where a fault is at `f`, `-1 - f`. */
+/** The index after a number, `true`, `false` or `null`; `-1 - f` for a fault at index `f`. */
 function endOfScalar(text: string, start: number): number {
   for (const word of ["true", "false", "null"]) {
     if (text.charAt(start) !== word[0]) continue;

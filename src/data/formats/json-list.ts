@@ -7,9 +7,9 @@ const [quote, backslash, colon, space, newline] = [34, 92, 58, 32, 10];
 const [openBracket, closeBracket, openBrace, closeBrace] = [91, 93, 123, 125];
 
 /**
- * Where the list begins that `keys` lead to from the top of a JSON file: the place of its bracket.
+ * The offset of the `[` of the list that `keys` lead to, from the top of a JSON file.
  *
- * @throws SluiceError `INPUT_UNREADABLE` where they lead to none, with the nearest key.
+ * @throws SluiceError `INPUT_UNREADABLE`, with the nearest key, if they do not lead to a list.
  */
 export async function findList(
   reader: RandomReader,
@@ -28,7 +28,7 @@ export async function findList(
   throw search.end();
 }
 
-/** The same bytes with blanks before the list, so that places and lines stay those of the file. */
+/** The same file with blanks before the list, so that offsets and lines stay the same. */
 export function fromList(reader: RandomReader, start: number): RandomReader {
   return {
     bytes: reader.bytes,
@@ -45,15 +45,15 @@ export function fromList(reader: RandomReader, start: number): RandomReader {
   };
 }
 
-/** Goes through JSON byte by byte, into the objects that the keys name and past all else. */
+/** Scans JSON byte by byte: enters the objects that the keys name and skips everything else. */
 class ListSearch {
   readonly #file: string;
   readonly #keys: readonly string[];
-  /** Keys of which the value is entered. */
+  /** Number of keys whose value was entered. */
   #entered = 0;
-  /** Brackets that are open. */
+  /** Number of open brackets. */
   #depth = 0;
-  /** A value is looked at that the path leads through: the top, or that of a key. */
+  /** True while the current value is on the path: the top, or the value of a key. */
   #isValueMeant = true;
   #string: number[] | undefined;
   #isEscaped = false;
@@ -65,7 +65,7 @@ class ListSearch {
     this.#keys = keys;
   }
 
-  /** The place of the list in this chunk. */
+  /** The offset of the list in this chunk, if it begins there. */
   push(chunk: Buffer): number | undefined {
     for (const [at, code] of chunk.entries()) {
       if (this.#string !== undefined) this.#inString(code);
@@ -74,7 +74,7 @@ class ListSearch {
     return undefined;
   }
 
-  /** True where the list begins. */
+  /** True if the list begins here. */
   #step(code: number): boolean {
     if (this.#isValueMeant) {
       this.#isValueMeant = false;
@@ -98,7 +98,7 @@ class ListSearch {
   }
 
   #inString(code: number): void {
-    // The first characters are enough, unless the string is a key on the way.
+    // A prefix is enough to tell that a string is none of the keys.
     if (this.#string!.length < 1000) this.#string!.push(code);
     if (this.#isEscaped) this.#isEscaped = false;
     else if (code === backslash) this.#isEscaped = true;

@@ -15,12 +15,12 @@ import type { RowFormat } from "./row-format.ts";
 import { selecting } from "./selecting.ts";
 
 /**
- * JSON: a file that is one array, whose elements are the rows, or else one row. An object that is
- * broken is a row at fault, for other files may be right; of an array that is broken between its
- * elements nobody knows how many rows it has.
+ * JSON: a file that is one array has its elements as rows; any other file is one row. A broken
+ * object is a row with an error, since other files may be right. An array that is broken between
+ * its elements fails as a whole: its number of rows is unknown.
  *
- * @param chunkBytes bytes per read; only tests name it.
- * @param keys that lead to the list of rows; default: the file is that list.
+ * @param chunkBytes bytes per read; only tests set it.
+ * @param keys that lead to the list of rows; default: the file itself is the list.
  */
 export function jsonFormat(
   chunkBytes: number = limits.readChunkBytes,
@@ -46,7 +46,7 @@ interface ElementScan {
   file: string;
   rule: CutRule;
   chunkBytes: number;
-  /** The list is a part of the file, which goes on behind it. */
+  /** The list is only a part of the file. */
   isPart: boolean;
 }
 
@@ -94,7 +94,7 @@ async function* readElements(
   yield* elements.rows();
 }
 
-/** Spaces in place of a byte order mark, so that offsets stay those of the file. */
+/** Replaces a byte order mark by spaces, so that offsets stay those of the file. */
 function withoutMark(chunk: Buffer, base: number): Buffer {
   const mark = base === 0 ? markBytes(chunk) : 0;
   return mark === 0 ? chunk : Buffer.concat([Buffer.alloc(mark, " "), chunk.subarray(mark)]);
@@ -110,7 +110,7 @@ class ElementReader {
   #line = 1;
   #chunk: Buffer = Buffer.alloc(0);
   #base = 0;
-  /** Up to where the bytes of the current chunk are taken. */
+  /** Offset up to which the current chunk is used. */
   #taken = 0;
 
   constructor(reading: ElementReading) {
@@ -140,13 +140,13 @@ class ElementReader {
       this.#scanner.push(chunk);
     } catch (cause) {
       if (!(cause instanceof SluiceError)) throw cause;
-      // The scan saw no fault here.
+      // The scan found no fault here.
       throw new SluiceError("INPUT_CHANGED", "", { file: this.#reading.slice.file, cause });
     }
     if (this.#isOpen) this.#open.hold(chunk.subarray(this.#taken));
   }
 
-  /** Takes the record that is the whole file. */
+  /** Takes the whole file as one record. */
   end(): void {
     if (!this.#isOpen) return;
     this.#found.push({ ...this.#open.take(), line: this.#line });
@@ -184,7 +184,7 @@ class ElementReader {
   }
 }
 
-/** Valid JSON without its line breaks and indentation: neither can lie within a string. */
+/** Removes line breaks and indentation of valid JSON; strings cannot contain them. */
 function onOneLine(text: string): string {
   return /[\r\n]/.test(text) ? text.replaceAll(/[\r\n]+[ \t]*/g, "") : text;
 }

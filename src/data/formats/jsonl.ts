@@ -5,14 +5,14 @@ import { parseRow } from "./parse-row.ts";
 import type { RowFormat } from "./row-format.ts";
 import { selecting } from "./selecting.ts";
 
-/** Bytes per read of a scan: fewer, larger reads than where rows are made of them. */
+/** Bytes per read of a scan. Larger reads than those that make rows. */
 const scanChunkBytes = 4 * limits.readChunkBytes;
 
 /**
- * JSON Lines: one object a line. Blank lines do not count; a byte order mark, CRLF and a missing
- * last line end are fine.
+ * JSON Lines: an object on each line. Blank lines do not count. A byte order mark, CRLF and a
+ * missing last line end are accepted.
  *
- * @param chunkBytes bytes per read; only tests name it.
+ * @param chunkBytes bytes per read; only tests set it.
  */
 export function jsonlFormat(chunkBytes?: number): RowFormat {
   return selecting({

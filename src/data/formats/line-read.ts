@@ -10,7 +10,7 @@ import { RowBatch } from "./row-batch.ts";
 const newline = 10;
 const carriageReturn = 13;
 
-/** Makes the row of one line's text. */
+/** Makes a row of a line's text. */
 export type LineToRow = (text: string, index: number, file: string, line: number) => InputRow;
 
 export interface LineReading {
@@ -21,7 +21,7 @@ export interface LineReading {
   toRow: LineToRow;
 }
 
-/** The rows of a slice with one record a line: the counterpart of `scanLines`. */
+/** The rows of a slice with one record a line. Counterpart of `scanLines`. */
 export async function* readLines(
   reader: RandomReader,
   reading: LineReading,
@@ -40,7 +40,7 @@ class LineReader {
   readonly #file: string;
   readonly #maxLineBytes: number;
   readonly #batch = new RowBatch();
-  /** The line that the last chunk left open. */
+  /** The line that the last chunk ended in. */
   readonly #open: RecordHolder;
   #index: number;
   #line: number;
@@ -77,7 +77,7 @@ class LineReader {
     this.#bytesLine(bytes, isWhole);
   }
 
-  /** Whole lines, of which mostly none is at fault: looked at together, decoded at once. */
+  /** Complete lines. Usually none is at fault, so they are checked together and decoded at once. */
   *#block(block: Buffer): Generator<InputRow[]> {
     const isOneByte = isAscii(block);
     const isSound =

@@ -5,16 +5,16 @@ import { RangeCutter } from "./range-cutter.ts";
 
 const newline = 10;
 
-/** True for the bytes (or UTF-16 units) that alone make no record: space, tab, carriage return. */
+/** True for a byte (or UTF-16 unit) that is blank: space, tab, carriage return. */
 export function isLineBlank(code: number): boolean {
   return code === 32 || code === 13 || code === 9;
 }
 
 /**
- * Cuts a file of one record a line. A line is a record when it holds anything but blanks, or is
- * longer than `rule.maxLineBytes`. Blank lines belong to the range of the record before them.
+ * Cuts a file with one record a line. A line is a record if it has a character that is not blank,
+ * or is longer than `rule.maxLineBytes`. Blank lines belong to the range of the record before them.
  *
- * @throws SluiceError `INPUT_UNREADABLE` where the file is UTF-16.
+ * @throws SluiceError `INPUT_UNREADABLE` if the file is UTF-16.
  */
 export async function* scanLines(
   reader: RandomReader,
@@ -36,12 +36,12 @@ export async function* scanLines(
 class LineScanner {
   readonly cutter: RangeCutter;
   readonly #maxLineBytes: number;
-  /** Bytes pushed before the current chunk. */
+  /** Offset in the file of the current chunk. */
   #base = 0;
   #line = 1;
   #lineStart = 0;
   #isCounted = false;
-  /** What the line had so far while it is not known whether it is a record: blanks only. */
+  /** The blanks of the current line, while it may still turn out to be a record. */
   #held: Buffer[] = [];
 
   constructor(rule: CutRule) {
@@ -89,7 +89,7 @@ class LineScanner {
     return this.#base + end - this.#lineStart > this.#maxLineBytes;
   }
 
-  /** Ends the range where the current line begins; gives how much of the chunk is hashed then. */
+  /** Ends the range where the current line begins. Returns how much of the chunk is hashed then. */
   #cut(chunk: Buffer, hashed: number): number {
     const place = Math.max(0, this.#lineStart - this.#base);
     if (place > hashed) this.cutter.add(chunk.subarray(hashed, place));

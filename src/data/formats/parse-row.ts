@@ -5,20 +5,20 @@ import { isJsonObject, type JsonObject } from "../../foundation/json.ts";
 import type { InputRow } from "../row.ts";
 import { jsonFaultAt } from "./json-fault.ts";
 
-/** Bytes that a row keeps of a record too long to be read. */
+/** Bytes that a row keeps of a record that is too long. */
 export const keptPrefixBytes = 1024;
 
-/** What decoding puts in the place of bytes that are not UTF-8; a text may hold it as well. */
+/** Decoding replaces invalid bytes by this character; a text may also contain it. */
 const replacement = Buffer.from("\uFFFD");
 
-/** Where a record lies: what every row has. */
+/** The place of a record, which every row has. */
 export interface RecordPlace {
   index: number;
   file: string;
   line: number;
 }
 
-/** The row of one record of JSON text. */
+/** The row of a record of JSON text. */
 export function parseRow(raw: string, index: number, file: string, line: number): InputRow {
   let value: unknown;
   try {
@@ -33,8 +33,8 @@ export function parseRow(raw: string, index: number, file: string, line: number)
 }
 
 /**
- * The row of a record whose bytes are at fault: it holds a NUL byte, is not UTF-8, or, where it is
- * not `isWhole`, exceeds `maxLineBytes`; `bytes` are its first ones then.
+ * The row of a record with faulty bytes: it holds a NUL byte, or is not UTF-8, or exceeds
+ * `maxLineBytes`. In the last case `isWhole` is false and `bytes` are its first bytes.
  */
 export function faultyRow(
   bytes: Buffer,
@@ -63,7 +63,7 @@ export function faultyRow(
   return isUtf8(bytes) ? row : { ...row, rawBase64: bytes.toString("base64") };
 }
 
-/** The place of the first byte that is not UTF-8. */
+/** The index of the first byte that is not UTF-8. */
 function invalidByte(bytes: Buffer): number {
   const text = bytes.toString();
   for (let at = text.indexOf("\uFFFD"); at >= 0; at = text.indexOf("\uFFFD", at + 1)) {

@@ -2,7 +2,7 @@ import type { Hash } from "node:crypto";
 import { sha256Stream } from "../../foundation/hashing.ts";
 import type { CutRule, SliceRange } from "./format.ts";
 
-/** How many records a range of a file is to have; `range` is its number, from 0. */
+/** Number of records of range `range` (from 0) of a file. */
 export function rowsOfRange(rule: CutRule, range: number): number {
   const { firstCutRows, everyRows, longer, counts } = rule;
   if (counts) return counts[range] ?? everyRows;
@@ -10,7 +10,7 @@ export function rowsOfRange(rule: CutRule, range: number): number {
   return longer !== undefined && range <= longer.ranges ? longer.rows : everyRows;
 }
 
-/** Gathers records into ranges of the asked number of rows, each with its checksum. */
+/** Groups records into ranges with the number of rows of the rule, each with its checksum. */
 export class RangeCutter {
   readonly #rule: CutRule;
   #ranges = 0;
@@ -26,12 +26,12 @@ export class RangeCutter {
     this.#maxRows = rowsOfRange(rule, 0);
   }
 
-  /** True when the next record belongs to the next range. */
+  /** True if the next record belongs to the next range. */
   get isFull(): boolean {
     return this.#rows >= this.#maxRows;
   }
 
-  /** Bytes of the current range, in order. */
+  /** Adds bytes to the current range, in order. */
   add(bytes: Uint8Array): void {
     this.#hash.update(bytes);
   }
@@ -40,7 +40,7 @@ export class RangeCutter {
     this.#rows++;
   }
 
-  /** Ends the current range before `offset`, which lies on `line`. */
+  /** Ends the current range before `offset`, which is on `line`. */
   cut(offset: number, line: number): void {
     this.#finished.push({
       start: this.#start,
@@ -56,7 +56,7 @@ export class RangeCutter {
     this.#hash = sha256Stream();
   }
 
-  /** Ends the last range, unless the file holds no record. */
+  /** Ends the last range, unless the file has no record. */
   end(offset: number): void {
     if (this.#rows > 0) this.cut(offset, this.#firstLine);
   }
@@ -69,11 +69,11 @@ export class RangeCutter {
   }
 }
 
-/** Cuts where a record starts that a scanner finds within chunks of the file. */
+/** Cuts at record starts that a scanner finds within chunks of the file. */
 export class ChunkCutter {
   readonly #cutter: RangeCutter;
   #chunk: Uint8Array = new Uint8Array(0);
-  /** Up to where the bytes of the chunk belong to ranges that ended. */
+  /** Offset in the chunk up to which its bytes belong to ended ranges. */
   #hashed = 0;
   #base = 0;
 
@@ -81,7 +81,7 @@ export class ChunkCutter {
     this.#cutter = new RangeCutter(rule);
   }
 
-  /** Where the current chunk begins. */
+  /** Offset in the file of the current chunk. */
   get base(): number {
     return this.#base;
   }
@@ -91,7 +91,7 @@ export class ChunkCutter {
     this.#hashed = 0;
   }
 
-  /** A record starts at `offset` of the file, within the chunk. */
+  /** Reports a record that starts at `offset` in the file, within the current chunk. */
   start(offset: number, line: number): void {
     if (this.#cutter.isFull) {
       const at = offset - this.#base;
@@ -102,14 +102,14 @@ export class ChunkCutter {
     this.#cutter.count();
   }
 
-  /** Ends the chunk; gives the ranges that ended within it. */
+  /** Ends the chunk and returns the ranges that ended within it. */
   endChunk(): SliceRange[] {
     this.#cutter.add(this.#chunk.subarray(this.#hashed));
     this.#base += this.#chunk.length;
     return this.#cutter.take();
   }
 
-  /** Ends the last range; gives it. */
+  /** Ends the last range and returns it. */
   end(): SliceRange[] {
     this.#cutter.end(this.#base);
     return this.#cutter.take();

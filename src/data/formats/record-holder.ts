@@ -1,6 +1,6 @@
 import { keptPrefixBytes } from "./parse-row.ts";
 
-/** Gathers the bytes of one record over several chunks; of one too long it keeps a prefix. */
+/** Collects the bytes of one record over several chunks; of a record too long, a prefix. */
 export class RecordHolder {
   readonly #maxBytes: number;
   #pieces: Buffer[] = [];
@@ -10,7 +10,7 @@ export class RecordHolder {
     this.#maxBytes = maxBytes;
   }
 
-  /** Bytes of the record so far, those no longer kept included. */
+  /** Bytes of the record so far, including those that are not kept. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -19,13 +19,13 @@ export class RecordHolder {
     if (this.#bytes <= this.#maxBytes) this.#pieces.push(piece);
     this.#bytes += piece.length;
     if (this.#bytes > this.#maxBytes && this.#pieces.length > 0) {
-      // A copy, so that the chunks are let go.
+      // A copy, so that the chunks can be freed.
       const first = Buffer.concat(this.#pieces).subarray(0, keptPrefixBytes);
       this.#pieces = [Buffer.from(first)];
     }
   }
 
-  /** The record, or its prefix when it is too long; the holder is empty afterwards. */
+  /** The record, or its prefix if it is too long. Empties the holder. */
   take(): { bytes: Buffer; isWhole: boolean } {
     const isWhole = this.#bytes <= this.#maxBytes;
     const bytes = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces);

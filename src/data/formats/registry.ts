@@ -3,9 +3,9 @@ import { limits } from "../../foundation/limits.ts";
 import { nearest } from "../../foundation/suggest.ts";
 import { compressionEndings, compressionOf, fileNameOf } from "../decompressing.ts";
 import type { FileForm } from "../row.ts";
-import { apart } from "./apart/apart.ts";
 import { arrowFormat } from "./arrow/arrow.ts";
 import { csvFormat, delimitedFormat, tsvFormat } from "./csv/csv.ts";
+import { decodedInThread } from "./decoding-thread/thread-format.ts";
 import { jsonFormat } from "./json.ts";
 import { jsonlFormat } from "./jsonl.ts";
 import { parquetFormat } from "./parquet/parquet.ts";
@@ -13,7 +13,10 @@ import type { RowFormat } from "./row-format.ts";
 import { textFormat } from "./text.ts";
 import { filesFormat, textFileFormat } from "./whole-file.ts";
 
-/** Lines of an OpenAI batch file: JSONL whose rows are requests, so that no ending tells it. */
+/**
+ * Lines of an OpenAI batch file. They are JSONL whose rows are requests, so no file ending names
+ * this format.
+ */
 const openaiBatchFormat: RowFormat = { ...jsonlFormat(), name: "openai-batch", extensions: [] };
 
 const formats: readonly RowFormat[] = [
@@ -24,8 +27,8 @@ const formats: readonly RowFormat[] = [
   textFormat(),
   textFileFormat(),
   filesFormat(),
-  apart(parquetFormat()),
-  apart(arrowFormat()),
+  decodedInThread(parquetFormat()),
+  decodedInThread(arrowFormat()),
   openaiBatchFormat,
 ];
 
@@ -33,7 +36,7 @@ const formats: readonly RowFormat[] = [
 export const formatNames: readonly string[] = formats.map((format) => format.name);
 
 /**
- * The format of a file: the named one, else that of its ending, before that of a compression.
+ * The format of a file: the named one, or else that of its ending, without that of a compression.
  *
  * @throws SluiceError `INPUT_FORMAT` with the nearest known name or ending.
  * @example
@@ -71,7 +74,7 @@ function plainFormatFor(path: string, namedFormat?: string): RowFormat {
   throw unknownFormat(detail, path, nearest(ending, endings));
 }
 
-/** Name of the format of a file, by its ending alone; undefined where that tells none. */
+/** Name of the format of a file, by its ending; undefined for an unknown ending. */
 export function formatByEnding(path: string): string | undefined {
   return byEnding(path)?.name;
 }
@@ -81,7 +84,7 @@ function byEnding(path: string): RowFormat | undefined {
   return formats.find(({ extensions }) => extensions.some((end) => name.endsWith(end)));
 }
 
-/** True for a file that has to be decompressed or decoded: nobody can begin in its middle. */
+/** True for a file that is decompressed or decoded, so that reading must start at its beginning. */
 export function isUncut(file: { path: string; format: string; form?: FileForm }): boolean {
   const { path, format, form } = file;
   if (form?.encoding !== undefined) return true;
@@ -89,9 +92,9 @@ export function isUncut(file: { path: string; format: string; form?: FileForm })
 }
 
 /**
- * Refuses what a file of this format has not.
+ * Refuses options that files of this format do not have.
  *
- * @throws SluiceError `JOB_INVALID`, naming the key.
+ * @throws SluiceError `JOB_INVALID`, which names the key.
  */
 export function assertForm(path: string, format: RowFormat, form: FileForm): void {
   const { name } = format;
@@ -111,10 +114,10 @@ export function assertForm(path: string, format: RowFormat, form: FileForm): voi
   }
 }
 
-/** Compressions and archives that are not read. */
+/** Compressions and archives that cannot be read. */
 const otherCompressions: readonly string[] = [".bz2", ".xz", ".lz4", ".zip", ".7z", ".tgz", ".tar"];
 
-/** The name of what a file holds: without the ending of a compression. */
+/** A file's name without the ending of a compression. */
 function nameInside(path: string): string {
   const name = fileNameOf(path);
   const compression = compressionOf(path);

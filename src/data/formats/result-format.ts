@@ -3,7 +3,7 @@ import type { EncoderOptions, RowEncoder } from "./encoder.ts";
 import { jsonEncoder, jsonlEncoder } from "./json-encoder.ts";
 import type { PageCompression } from "./parquet/page-codecs.ts";
 
-/** Formats that results are written in, with the ending of their files. */
+/** Formats of results, with the endings of their files. */
 const endings = {
   jsonl: ".jsonl",
   json: ".json",
@@ -12,29 +12,29 @@ const endings = {
   parquet: ".parquet",
 } as const;
 
-/** Name of a format that results are written in. */
+/** Name of a format of results. */
 export type ResultFormatName = keyof typeof endings;
 
-/** Endings of compressed files. */
+/** Endings of compressed result files. */
 const compressedEndings = { gzip: ".gz", zstd: ".zst", brotli: ".br" } as const;
 
-/** In which form results are written. */
+/** The form in which results are written. */
 export interface ResultFormat {
   name: ResultFormatName;
   /** Absent = the file is not compressed as a whole. */
   compression?: Compression;
-  /** How the pages within a Parquet file are compressed; default snappy. */
+  /** Compression of the pages within a Parquet file; default snappy. */
   pages?: PageCompression;
 }
 
 export const resultFormatNames = Object.keys(endings) as ResultFormatName[];
 
-/** The ending of a result file, as `.csv.gz`. */
+/** The ending of a result file, such as `.csv.gz`. */
 export function endingOf({ name, compression }: ResultFormat): string {
   return endings[name] + (compression === undefined ? "" : compressedEndings[compression]);
 }
 
-/** The format that a file's name tells, or undefined where results are not written as such. */
+/** The result format that a file's name implies; undefined if there is none. */
 export function resultFormatOf(path: string): ResultFormat | undefined {
   const name = path.toLowerCase();
   const compressions = Object.entries(compressedEndings) as [Compression, string][];
@@ -46,17 +46,17 @@ export function resultFormatOf(path: string): ResultFormat | undefined {
   return format && { name: format, ...(compression && { compression }) };
 }
 
-/** The path without the ending that tells its format: `results` of `results.csv.gz`. */
+/** The path without the ending that names its format: `results` for `results.csv.gz`. */
 export function withoutEnding(path: string): string {
   return path.replace(/\.(jsonl|ndjson|json|csv|tsv|parquet)(\.(gz|zst|br))?$/i, "");
 }
 
-/** True where the columns of the whole file must be known before its first row is written. */
+/** True if the first row can be written only after the columns of the whole file are known. */
 export function needsColumns({ name }: ResultFormat): boolean {
   return name === "csv" || name === "tsv" || name === "parquet";
 }
 
-/** Opens the encoder of one file; libraries are loaded when a format needs them. */
+/** Opens the encoder of one file; libraries are loaded only when a format needs them. */
 export async function openEncoder(
   format: ResultFormat,
   options: EncoderOptions,

@@ -1,10 +1,10 @@
 import type { InputRow } from "../row.ts";
 
-/** Most rows and characters that one array of rows holds: few enough to die young. */
+/** Most rows and characters of one array of rows: small enough to be garbage-collected young. */
 const maxBatchRows = 250;
 const maxBatchChars = 1024 * 1024;
 
-/** Gathers rows into arrays of bounded size. */
+/** Groups rows into arrays of bounded size. */
 export class RowBatch {
   #rows: InputRow[] = [];
   #chars = 0;

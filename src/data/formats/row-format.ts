@@ -4,30 +4,30 @@ import type { RandomReader } from "../storage/storage.ts";
 import type { CutRule, RowReadOptions, SliceRange } from "./format.ts";
 
 /**
- * One file format: how it is cut while planning, and how a range of it is read. Every
- * implementation passes `sluice/testing`'s `formatConformance`.
+ * One file format: how planning cuts a file, and how a range of it is read. Every implementation
+ * passes `formatConformance` of `sluice/testing`.
  */
 export interface RowFormat {
   readonly name: string;
   /** File name endings, with the dot; a compression's ending may follow them. */
   readonly extensions: readonly string[];
-  /** True where the bytes of a file are its content as it lies there, compressed or not. */
+  /** True if a file's bytes are its content even if they are compressed. */
   readonly takesBytesAsTheyAre?: boolean;
   /**
    * One streaming pass that counts records and cuts the file. Every byte belongs to exactly one
-   * range (of formats that do not lie row by row in the file: to at least one); a file without
-   * records gives none. Memory stays flat. `reader.bytes` may be infinite, where only the end of
-   * the content tells its length.
+   * range; in a format that does not store row after row, to at least one. A file without records
+   * has no range. Memory does not grow. `reader.bytes` may be infinite, if the length is known only
+   * at the end of the content.
    *
-   * @throws SluiceError `INPUT_UNREADABLE` where the file as a whole is not of this format.
+   * @throws SluiceError `INPUT_UNREADABLE` if the file as a whole is not of this format.
    */
   scan(reader: RandomReader, file: string, rule: CutRule): AsyncIterable<SliceRange>;
   /**
-   * The rows of one range in order, in arrays of bounded size. `firstIndex` is the index of its
-   * first row. Faults of single records are rows with an `error`.
+   * The rows of one range in order, in arrays of bounded size. `firstIndex` is the index of the
+   * first row. A broken record is a row with an `error`.
    *
-   * @throws SluiceError `INPUT_CHANGED` (when the range was read to its end) where the bytes are
-   *   not those that were planned.
+   * @throws SluiceError `INPUT_CHANGED`, once the range was read to its end, if its bytes are not
+   *   the planned ones.
    */
   read(
     reader: RandomReader,
@@ -36,11 +36,13 @@ export interface RowFormat {
     options: RowReadOptions,
   ): AsyncIterable<InputRow[]>;
   /**
-   * The columns that the file itself names; absent where a format names none, as JSON Lines.
+   * The columns that the file itself names; absent for formats without columns, such as JSON Lines.
    *
    * @throws SluiceError `INPUT_UNREADABLE`
    */
   columns?(reader: RandomReader, file: string): Promise<readonly Column[]>;
-  /** How many rows the file says that it holds, where that takes no pass over it. */
+  /**
+   * The number of rows that the file itself names, if it can be read without a pass over the file.
+   */
   rowCount?(reader: RandomReader, file: string): Promise<number>;
 }

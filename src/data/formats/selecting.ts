@@ -3,14 +3,14 @@ import type { InputRow } from "../row.ts";
 import { selectFields } from "../splice.ts";
 import type { RowFormat } from "./row-format.ts";
 
-/** A format that reads whole rows, as one whose rows keep the asked columns only. */
+/** Makes a format keep only the requested columns, by reading whole rows and dropping the rest. */
 export function selecting(format: RowFormat): RowFormat {
   return {
     ...format,
     async *read(reader, slice, firstIndex, options) {
       const { columns } = options;
       if (columns === undefined) return yield* format.read(reader, slice, firstIndex, options);
-      // A row that is not JSON has no columns: only parsed rows are searched for their texts.
+      // Columns can be selected only from valid JSON, so rows are parsed in any case.
       const parsed = { ...options, parse: true };
       for await (const rows of format.read(reader, slice, firstIndex, parsed)) {
         yield rows.map((row) => selected(row, columns));

@@ -8,18 +8,18 @@ import type { RowReadOptions } from "./format.ts";
 import { faultyRow, type RecordPlace } from "./parse-row.ts";
 import { unreadable } from "./unreadable.ts";
 
-/** A column of a table whose values lie by columns, and how these become JSON. */
+/** A column of a table that stores values by column, with how they become JSON. */
 export interface RowColumn {
   column: Column;
-  /** Its name as JSON, and the colon behind it. */
+  /** The column's name as JSON, with the colon after it. */
   prefix: string;
-  /** The JSON text of a value as the library gives it. */
+  /** The JSON text of a value from the library. */
   text(value: unknown): string;
-  /** What `JSON.parse` makes of that text, where it can be told without. */
+  /** The value that `JSON.parse` makes of that text, if it can be made without parsing. */
   json?: (value: unknown) => Json;
 }
 
-/** The columns that are asked for, in that order. */
+/** The requested columns, in the requested order. */
 export function chosenColumns<Chosen extends RowColumn>(
   table: Chosen[],
   file: string,
@@ -34,7 +34,7 @@ export function chosenColumns<Chosen extends RowColumn>(
   });
 }
 
-/** The row of the values that lie `at` the same place of each column. */
+/** The row made of the values at index `at` of each column. */
 export function tableRow(
   columns: readonly RowColumn[],
   values: readonly ArrayLike<unknown>[],
@@ -66,7 +66,7 @@ function setField(row: JsonObject, name: string, value: Json): void {
   else Object.defineProperty(row, name, { value, enumerable: true, writable: true });
 }
 
-/** A row with a text that is not UTF-8, which is kept as bytes. */
+/** A row with a text that is not UTF-8. The text is kept as bytes. */
 function brokenRow({ bytes }: BrokenText, field: string, place: RecordPlace): InputRow {
   const error = new SluiceError("UTF8_INVALID", "", { ...place, field });
   const value: { [name: string]: Json } = { [field]: Buffer.from(bytes).toString() };

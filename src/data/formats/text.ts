@@ -7,7 +7,7 @@ import { selecting } from "./selecting.ts";
 /**
  * Plain text: each line that is not blank is a row `{text: line}`.
  *
- * @param chunkBytes bytes per read; only tests name it.
+ * @param chunkBytes bytes per read; only tests set it.
  */
 export function textFormat(chunkBytes: number = limits.readChunkBytes): RowFormat {
   return selecting({

@@ -1,6 +1,6 @@
 import { SluiceError } from "../../foundation/errors.ts";
 
-/** The error of a file of a table that is not as its format should be. */
+/** The error of a Parquet or Arrow file that breaks its format. */
 export function unreadable(
   file: string,
   detail: string,

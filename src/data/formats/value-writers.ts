@@ -4,31 +4,31 @@ import { type ColumnType, type ColumnValue, maxNumberDigits } from "../column-ty
 import { dateText, type TimeUnit, timestampText, timeText } from "../moments.ts";
 import { unreadableText } from "./broken-text.ts";
 
-/** How values of one type are written as JSON. */
+/** Writes values of one type as JSON. */
 export interface ValueWriter {
   type: ColumnType;
-  /** The JSON text of a stored value that is not null. */
+  /** The JSON text of a stored value, which is not null. */
   text(value: unknown): string;
 }
 
-/** For types whose values come as they are in JSON, or nearly. */
+/** For types whose values are stored as in JSON, or nearly: the JSON value. */
 export function plainValue(type: ColumnType): ((value: unknown) => Json) | undefined {
   if (type.kind === "string" || type.kind === "boolean") return (value) => (value as Json) ?? null;
   if (type.kind !== "integer" || !type.isSigned) return undefined;
   return (value) => (value === null || value === undefined ? null : Number(value));
 }
 
-/** A type and whether its values may be null, and the text of a value, null included. */
+/** A type, whether its values may be null, and the JSON text of a value, including null. */
 export interface Part extends ColumnValue {
   text(value: unknown): string;
 }
 
-/** Writes what is missing as `null`. */
+/** A writer that also writes null. */
 export function nullSafe({ type, text }: ValueWriter): ValueWriter {
   return { type, text: (value) => (value === null || value === undefined ? "null" : text(value)) };
 }
 
-/** Writes lists of what `element` is. */
+/** A writer for lists of `element`. */
 export function listWriter(element: Part): ValueWriter {
   const { type, nullable, text } = element;
   return {
@@ -53,8 +53,8 @@ export function numberWriter(bits: 16 | 32 | 64): ValueWriter {
 }
 
 /**
- * NaN and infinities stand as `specialText` has them. A whole number too large for a 64-bit float
- * to count is written with an exponent, so that it stays a float.
+ * The text of a float; NaN and infinities are `specialText`. A large whole number gets an exponent,
+ * so that it is read as a float again.
  */
 export function numberText(value: number): string {
   if (!Number.isFinite(value)) return specialText(value);
@@ -73,7 +73,7 @@ export function decimalWriter(precision: number, scale: number): ValueWriter {
   return { type, text };
 }
 
-/** The whole number that a decimal is stored as. */
+/** The whole number in which a decimal is stored. */
 function unscaled(value: unknown): bigint {
   if (!(value instanceof Uint8Array)) return BigInt(value as number | bigint);
   const digits = Buffer.from(value).toString("hex");
@@ -105,7 +105,7 @@ export function dateJson(value: unknown): string {
   return momentJson(value, dateText(value as number));
 }
 
-/** What no calendar counts stays the number that it is stored as. */
+/** A moment beyond the calendar is written as the number in which it is stored. */
 function momentJson(value: unknown, text: string | undefined): string {
   return `"${text ?? String(value)}"`;
 }
@@ -129,7 +129,7 @@ export function stringText(value: unknown): string {
   return typeof value === "string" ? JSON.stringify(value) : unreadableText(value);
 }
 
-/** The JSON that a column of JSON holds; text that is none stays text. */
+/** The JSON text in a column of JSON; text that is not JSON becomes a string. */
 export function jsonText(value: unknown): string {
   if (typeof value !== "string") return unreadableText(value);
   try {

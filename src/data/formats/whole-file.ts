@@ -13,10 +13,10 @@ import type { RowFormat } from "./row-format.ts";
 import { selecting } from "./selecting.ts";
 
 /**
- * Whole files of text: each is a row `{text, name, path}`. A text longer than `maxLineBytes` fails
- * alone.
+ * Whole text files: each file is a row `{text, name, path}`. A text longer than `maxLineBytes` is a
+ * row with an error.
  *
- * @param chunkBytes bytes per read; only tests name it.
+ * @param chunkBytes bytes per read; only tests set it.
  */
 export function textFileFormat(chunkBytes: number = limits.readChunkBytes): RowFormat {
   return selecting({
@@ -41,10 +41,10 @@ export function textFileFormat(chunkBytes: number = limits.readChunkBytes): RowF
 }
 
 /**
- * Files of any kind by reference: each is a row `{name, path, size}`, whose bytes whatever reads
- * the row opens itself. They are read for their checksums only.
+ * Files of any kind by reference: each file is a row `{name, path, size}`. The reader of the row
+ * opens the file itself; here its bytes are read for the checksum only.
  *
- * @param chunkBytes bytes per read; only tests name it.
+ * @param chunkBytes bytes per read; only tests set it.
  */
 export function filesFormat(chunkBytes: number = limits.readChunkBytes): RowFormat {
   return selecting({
@@ -60,7 +60,7 @@ export function filesFormat(chunkBytes: number = limits.readChunkBytes): RowForm
   });
 }
 
-/** One range, the whole file, however short it is. */
+/** A single range: the whole file, even an empty one. */
 async function* scanWhole(
   reader: RandomReader,
   file: string,

@@ -18,24 +18,24 @@ import {
 } from "./requests.ts";
 import { type KnownUpload, Upload, type UploadSteps } from "./upload.ts";
 
-/** The first and the longest wait between two tries of a request. */
+/** The first and longest wait between two tries of a request. */
 const storeRetryBaseMs = 100;
 const storeRetryMaxMs = 10_000;
 
-/** What a bucket needs to be reached, and to be patient. */
+/** What a bucket needs from its opener. */
 export interface BucketParts {
   /** As a person writes it: `s3://bucket`. */
   location: string;
-  /** Loads the library and connects; called when the first request is made, and once. */
+  /** Loads the library and connects; called once, by the first request. */
   connect(): Promise<S3Requests>;
   clock: Clock;
   random: Random;
 }
 
 /**
- * One bucket of an object store. Keys are whole, without a leading slash. Requests that a later
- * try may let through are tried again, with full jitter; then all methods throw SluiceError:
- * `NOT_FOUND` where a named object is absent, `STORE_FULL`, else `STORE_FAILED`.
+ * One bucket of an object store. Keys are complete, without a leading slash. A request that may
+ * succeed later is retried, with full jitter. After that all methods throw SluiceError: `NOT_FOUND`
+ * if a named object is absent, `STORE_FULL`, else `STORE_FAILED`.
  *
  * @example
  * const bucket = openS3Bucket("s3://bucket", context);
@@ -52,17 +52,17 @@ export class S3Bucket {
     this.#parts = parts;
   }
 
-  /** Size and ETag of an object, or undefined where there is none. */
+  /** Size and ETag of an object, or undefined if it does not exist. */
   async head(key: string): Promise<ObjectFacts | undefined> {
     return await this.#absentAsUndefined(key, (requests) => requests.head(key));
   }
 
-  /** The object, or a range of it; `etag`: refused once its content is another one. */
+  /** The object or a range of it. With `etag`, fails if the content has changed. */
   async get(key: string, range?: ByteRange, etag?: string): Promise<Uint8Array> {
     return await this.#send(key, (requests) => requests.get(key, range, etag));
   }
 
-  /** Objects whose key begins with `prefix`, in the order of their keys' UTF-8 bytes. */
+  /** Objects whose key begins with `prefix`, sorted by the UTF-8 bytes of their keys. */
   async *list(prefix: string): AsyncGenerator<ObjectFacts> {
     const page = (after: string | undefined) =>
       this.#send(prefix, (requests) => requests.list(prefix, after));
@@ -84,14 +84,14 @@ export class S3Bucket {
     }
   }
 
-  /** Makes or replaces an object. */
+  /** Creates or replaces an object. */
   async put(key: string, data: Uint8Array): Promise<void> {
     await this.#send(key, (requests) => requests.put(key, data, false));
   }
 
   /**
-   * Makes an object if there is none. `"unclear"` where an earlier try may have been carried out:
-   * a lost reply, a reset, or a refusal that came after one of these.
+   * Creates an object if none exists. `"unclear"` if an earlier try may have succeeded: its reply
+   * was lost, or a refusal came after such a try.
    */
   async putIfAbsent(key: string, data: Uint8Array): Promise<"created" | "exists" | "unclear"> {
     let isUnclear = false;
@@ -113,34 +113,34 @@ export class S3Bucket {
     }
   }
 
-  /** Makes `to` a copy of an object, within the store. */
+  /** Copies an object to `to`, within the store. */
   async copy(from: string, to: string): Promise<void> {
     try {
       await this.#retry((requests) => requests.copy(from, to));
     } catch (error) {
-      // Stores have many words for what is too large for one request.
+      // Stores have many error names for an object too large to copy in one request.
       const found = faultOf(error) === "refused" ? await this.head(from) : undefined;
       if (!found || found.bytes <= limits.maxStoreCopyBytes) throw this.#error(error, from);
       await this.#copyByParts(found, to);
     }
   }
 
-  /** Removes an object; absent is fine. */
+  /** Removes an object; an absent one is fine. */
   async remove(key: string): Promise<void> {
     await this.#absentAsUndefined(key, (requests) => requests.remove(key));
   }
 
   /**
-   * Reads at any place of an object, ahead of who reads on. Every range is of the content that was
-   * there when it was opened.
+   * Reads an object at any offset, and reads ahead. All reads are of the content at the time of
+   * opening.
    *
-   * @throws SluiceError `STORE_FAILED` by a read, once the object has been replaced.
+   * @throws SluiceError `STORE_FAILED` by a read, after the object was replaced.
    */
   async reader(key: string): Promise<RandomReader> {
     return this.readerOf(await this.#send(key, (requests) => requests.head(key)));
   }
 
-  /** The same of an object that was listed. */
+  /** As `reader`, for an object from a listing. */
   readerOf({ key, bytes, etag }: ObjectFacts): RandomReader {
     const fetch = async (start: number, end: number) => {
       try {
@@ -155,10 +155,10 @@ export class S3Bucket {
   }
 
   /**
-   * Writes an object from its start, by parts where it is large.
+   * Writes an object from its start; a large one in parts.
    *
-   * @param known of an object whose size is known, that; and what is there of it already: the
-   *   writer takes what comes after its parts.
+   * @param known what is known already: the object's size, and the parts of it that the store has.
+   *   The writer continues after these parts.
    */
   writer(key: string, known: KnownUpload = {}): Writer {
     const name = sortableId(this.#parts.clock, this.#parts.random);
@@ -173,17 +173,17 @@ export class S3Bucket {
     return new Upload(steps, known);
   }
 
-  /** Uploads below a prefix that are neither complete nor aborted. */
+  /** Multipart uploads below a prefix that are neither complete nor aborted. */
   async uploads(prefix: string): Promise<OpenUpload[]> {
     return await this.#send(prefix, (requests) => requests.listUploads(prefix));
   }
 
-  /** The parts that an open upload has, by number. */
+  /** The parts of an open upload, by number. */
   async parts(key: string, uploadId: string): Promise<StoredPart[]> {
     return await this.#send(key, (requests) => requests.listParts(key, uploadId));
   }
 
-  /** Ends an upload and removes its parts; one that is over is fine. */
+  /** Ends an upload and removes its parts; one that has ended is fine. */
   async abortUpload(key: string, uploadId: string): Promise<void> {
     await this.#absentAsUndefined(key, (requests) => requests.abortUpload(key, uploadId));
   }
@@ -196,7 +196,7 @@ export class S3Bucket {
       try {
         await requests.completeUpload(key, uploadId, parts);
       } catch (error) {
-        // The reply to an earlier try may be lost, and the upload gone for it is complete.
+        // The upload may be gone because an earlier try completed it and the reply was lost.
         if (faultOf(error) !== "absent") throw error;
         const { metadata } = await requests.head(key);
         if (metadata[uploadNameKey] !== name) throw error;

@@ -1,14 +1,14 @@
 import { SluiceError } from "../../foundation/errors.ts";
 
-/** What a failed request comes to. */
+/** The meaning of a failed request. */
 export type S3Fault =
-  /** There is no such object. */
+  /** The object does not exist. */
   | "absent"
   /** The condition of the request does not hold. */
   | "condition"
-  /** Another conditional write of the same key was under way: nobody knows yet. */
+  /** Another conditional write of the same key was in progress: the outcome is open. */
   | "conflict"
-  /** It may go well a moment later, and may have been carried out. */
+  /** It may succeed later, and may have been carried out. */
   | "transient"
   | "full"
   | "refused";
@@ -20,7 +20,7 @@ interface Thrown {
   $metadata?: { httpStatusCode?: number };
 }
 
-/** Answers below 500 that another try may change. */
+/** Error names with statuses below 500 that another try may change. */
 const transientNames = new Set([
   "BadDigest",
   "ExpiredToken",
@@ -51,7 +51,7 @@ const transientCodes = new Set([
 const transientMessage = /aborted|socket hang up|checksum mismatch|premature close/i;
 const fullNames = new Set(["QuotaExceeded", "XMinioStorageFull", "StorageFull"]);
 
-/** What a thrown value of the library comes to. */
+/** The meaning of a value that the library threw. */
 export function faultOf(thrown: unknown): S3Fault {
   const { name = "", message = "", code = "", $metadata } = thrown as Thrown;
   const status = $metadata?.httpStatusCode;
@@ -61,17 +61,17 @@ export function faultOf(thrown: unknown): S3Fault {
   }
   if (transientNames.has(name)) return "transient";
   if (status === 412) return "condition";
-  // Some stores say 404 of a bucket or a key of credentials that they do not know.
+  // Some stores answer 404 for a bucket or access key that they do not know.
   if (status === 404) return /Bucket|AccessKey|User/.test(name) ? "refused" : "absent";
   if (status !== undefined && (status >= 500 || status === 408 || status === 429)) {
     return "transient";
   }
   const isLost = transientCodes.has(code) || transientMessage.test(message);
-  // With a status below 300 the reply began well and broke off.
+  // A status below 300 means that the reply began well and broke off.
   return isLost && (status === undefined || status < 300) ? "transient" : "refused";
 }
 
-/** True for what another try may change. */
+/** True if another try may succeed. */
 export function isTransient(thrown: unknown): boolean {
   const fault = faultOf(thrown);
   return fault === "transient" || fault === "conflict";
@@ -82,7 +82,7 @@ export function storeErrorOf(thrown: unknown, location: string): SluiceError {
   if (thrown instanceof SluiceError) return thrown;
   const { name = "Error", message = "", $metadata } = thrown as Thrown;
   const fault = faultOf(thrown);
-  // What the library throws holds the request, and with it a token: only its words go on.
+  // The library's error holds the request, and with it credentials: only its words are kept.
   const cause = new Error(`${name}: ${message}`);
   const options = { file: location, cause };
   if (fault === "absent") return new SluiceError("NOT_FOUND", "", options);
@@ -116,7 +116,7 @@ const answered =
   ({ $metadata }: Thrown) =>
     statuses.includes($metadata?.httpStatusCode ?? 0);
 
-/** What lies behind a fault, and what to do about it; the first that matches is told. */
+/** What causes a fault, and what to do about it; the first match counts. */
 const reasons: readonly Reason[] = [
   {
     matches: named("CredentialsProviderError"),

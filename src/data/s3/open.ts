@@ -5,25 +5,25 @@ import type { S3Requests } from "./requests.ts";
 import { bucketSettings, parseObjectLocation } from "./settings.ts";
 import type { StoreOptions } from "./store-options.ts";
 
-/** What object stores need of the outside world, and of the job. */
+/** What object stores need from outside. */
 export interface S3Context {
   environment: Readonly<Record<string, string | undefined>>;
   clock: Clock;
   random: Random;
-  /** What the job says of its stores; default: nothing. */
+  /** The job's options for its stores; default: none. */
   store?: StoreOptions;
 }
 
 type Client = Awaited<ReturnType<typeof import("./sdk-requests.ts").connect>>;
 
-/** Connections of each context, by what they were opened with: buckets share them. */
+/** Connections of each context, by their settings: buckets share them. */
 const clients = new WeakMap<S3Context, Map<string, Promise<Client>>>();
 
 /**
- * The bucket that a location is in: `s3://BUCKET/…`, `r2://…` or `gs://…`. Nothing is loaded and
- * nothing asked before its first request. Who passes the same context again shares connections.
+ * The bucket of a location: `s3://BUCKET/…`, `r2://…` or `gs://…`. Its library is loaded by the
+ * first request. Buckets opened with the same context share connections.
  *
- * @throws SluiceError `USAGE` where the location names no bucket; `ENV_MISSING`.
+ * @throws SluiceError `USAGE` if the location names no bucket; `ENV_MISSING`.
  * @example
  * const { key } = parseObjectLocation("s3://bucket/rows.jsonl");
  * const reader = await openS3Bucket("s3://bucket/rows.jsonl", context).reader(key);
@@ -33,7 +33,7 @@ export function openS3Bucket(location: string, context: S3Context): S3Bucket {
   const { environment, clock, random, store = {} } = context;
   const settings = bucketSettings(scheme, store, environment);
   const connect = async (): Promise<S3Requests> => {
-    // The library is half of what a start would load, and most runs have no use for it.
+    // The library would be half of what a start loads, and most runs do not use it.
     const { connect, SdkRequests } = await import("./sdk-requests.ts");
     const known = clients.get(context) ?? new Map<string, Promise<Client>>();
     clients.set(context, known);

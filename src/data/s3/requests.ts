@@ -1,7 +1,7 @@
-/** Name of the metadata by which a multipart upload is known again. */
+/** Metadata key by which an interrupted multipart upload is recognized. */
 export const uploadNameKey = "sluice-upload";
 
-/** What is known of a stored object. */
+/** Key, size and ETag of a stored object. */
 export interface ObjectFacts {
   key: string;
   bytes: number;
@@ -24,44 +24,44 @@ export interface OpenUpload {
   begunMs: number;
 }
 
-/** Bytes `start` up to `end`, not included. */
+/** Bytes from `start` up to, but without, `end`. */
 export interface ByteRange {
   start: number;
   end: number;
 }
 
-/** A part that was uploaded, as its upload's completion names it. */
+/** An uploaded part, as the completion of its upload names it. */
 export interface UploadedPart {
   number: number;
   etag: string;
-  /** CRC-32 in base64, where the client sent one. */
+  /** CRC-32 in base64, if the client sent one. */
   checksum: string | undefined;
 }
 
-/** A part that an open upload has. */
+/** A part that the store has of an open upload. */
 export interface StoredPart extends UploadedPart {
   bytes: number;
 }
 
-/** An upload that was begun, with the parts of it that are right: the first ones. */
+/** An open upload, with its leading parts that hold the right content. */
 export interface BegunUpload {
   uploadId: string;
   parts: readonly UploadedPart[];
 }
 
 /**
- * The requests of one bucket, each sent once: whoever calls tries again. They throw what the
- * library throws; `faults.ts` reads it.
+ * The requests of one bucket. Each is sent once; the caller retries. They throw the library's
+ * errors; `faults.ts` interprets them.
  */
 export interface S3Requests {
   head(key: string): Promise<ObjectFacts & { metadata: Readonly<Record<string, string>> }>;
-  /** The object, or a range of it; `etag`: only while it is this content. */
+  /** The object or a range of it. With `etag`, fails if the content is another one. */
   get(key: string, range?: ByteRange, etag?: string): Promise<Uint8Array>;
   list(prefix: string, after: string | undefined): Promise<ObjectPage>;
   put(key: string, data: Uint8Array, isNew: boolean): Promise<void>;
   copy(from: string, to: string): Promise<void>;
   remove(key: string): Promise<void>;
-  /** Begins a multipart upload and gives its id. `name` is kept as metadata of the object. */
+  /** Begins a multipart upload and returns its id. `name` is kept as metadata of the object. */
   beginUpload(key: string, name: string): Promise<string>;
   uploadPart(upload: PartOf, data: Uint8Array): Promise<UploadedPart>;
   copyPart(upload: PartOf, from: string, range: ByteRange): Promise<UploadedPart>;
@@ -72,7 +72,7 @@ export interface S3Requests {
   listParts(key: string, uploadId: string): Promise<StoredPart[]>;
 }
 
-/** Which part of which upload; numbers are from 1. */
+/** A part of an upload; numbers start at 1. */
 export interface PartOf {
   key: string;
   uploadId: string;

@@ -33,13 +33,13 @@ import type { BucketSettings } from "./settings.ts";
 /** Connections to one object store. */
 const maxStoreConnections = 64;
 
-/** A client of the AWS library that tries nothing twice. Loaded only when it is needed. */
+/** A client of the AWS library that never retries. */
 export async function connect(settings: BucketSettings): Promise<S3Client> {
   const { endpoint, region, isPathStyle, credentials, checksums } = settings;
   const whenever = checksums ? "WHEN_SUPPORTED" : "WHEN_REQUIRED";
   const options: S3ClientConfig = {
     maxAttempts: 1,
-    // The library would take a new connection for each large body, and a round trip to be let in.
+    // With this header, the library opens a connection for each large body and waits a round trip.
     expectContinueHeader: false,
     forcePathStyle: isPathStyle,
     followRegionRedirects: endpoint === undefined,
@@ -95,7 +95,7 @@ export class SdkRequests implements S3Requests {
         ...(range && { Range: rangeText(range) }),
       }),
     );
-    // No `If-Match`: stores that write their tags without quotes do not know them again.
+    // No `If-Match`: a store that returns ETags without quotes does not recognize them later.
     if (etag && reply.ETag && entityTag(reply.ETag) !== etag) {
       (reply.Body as Readable).destroy();
       throw new ReplacedObject();
@@ -250,19 +250,19 @@ export class SdkRequests implements S3Requests {
   }
 }
 
-/** A tag in the usual form: some stores write it without quotes, or in either way. */
+/** An ETag in quotes: some stores omit them, at times. */
 function entityTag(tag = ""): string {
   const bare = tag.replace(/^W\//, "").replaceAll('"', "");
   return bare === "" ? "" : `"${bare}"`;
 }
 
-/** What a condition on the tag would be answered with. */
+/** The error of a condition on the ETag that does not hold. */
 class ReplacedObject extends Error {
   override readonly name = "PreconditionFailed";
   readonly $metadata = { httpStatusCode: 412 };
 }
 
-/** A body that ended before its length. */
+/** The body ended before its length. */
 class TruncatedReply extends Error {
   override readonly name = "TruncatedReply";
 

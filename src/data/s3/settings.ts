@@ -1,24 +1,24 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import type { StoreOptions } from "./store-options.ts";
 
-/** Where an object, or all below a prefix, lies. */
+/** The place of an object, or of all objects below a prefix. */
 export interface ObjectLocation {
   scheme: string;
   bucket: string;
-  /** A key or the beginning of keys, without a leading slash; empty for the whole bucket. */
+  /** A key or a prefix of keys, without a leading slash; empty for the whole bucket. */
   key: string;
 }
 
-/** How a bucket is reached. */
+/** How to reach a bucket. */
 export interface BucketSettings {
-  /** Undefined: the one of AWS for the region. */
+  /** Undefined: AWS's endpoint for the region. */
   endpoint: string | undefined;
-  /** Undefined: what the profile says. */
+  /** Undefined: the region of the profile. */
   region: string | undefined;
   isPathStyle: boolean;
-  /** Undefined: by the usual chain. */
+  /** Undefined: found by the usual chain of AWS. */
   credentials: { accessKeyId: string; secretAccessKey: string; sessionToken?: string } | undefined;
-  /** Whether checksums are sent and asked for where the service does not demand them. */
+  /** Whether checksums are sent and requested even if the service does not demand them. */
   checksums: boolean;
 }
 
@@ -28,15 +28,15 @@ const objectSchemes = ["s3", "r2", "gs"];
 const locationPattern = /^([a-z0-9]+):\/\/([^/]*)\/*(.*)$/is;
 const bucketPattern = /^[a-z0-9][a-z0-9._-]{1,221}$/i;
 
-/** True for a scheme whose places are buckets: `s3`, `r2` or `gs`. */
+/** True for a scheme of object stores: `s3`, `r2` or `gs`. */
 export function isObjectScheme(scheme: string | undefined): boolean {
   return scheme !== undefined && objectSchemes.includes(scheme);
 }
 
 /**
- * The parts of a location.
+ * Splits a location into its parts.
  *
- * @throws SluiceError `USAGE` where it names no bucket.
+ * @throws SluiceError `USAGE` if it names no bucket.
  * @example
  * parseObjectLocation("s3://bucket/a/b"); // { scheme: "s3", bucket: "bucket", key: "a/b" }
  */
@@ -51,9 +51,9 @@ export function parseObjectLocation(location: string): ObjectLocation {
 }
 
 /**
- * How the buckets of a scheme are reached: by what the job says, else by the environment.
+ * How to reach the buckets of a scheme: the job's options first, then the environment.
  *
- * @throws SluiceError `ENV_MISSING` where `r2:` has neither an endpoint nor an account.
+ * @throws SluiceError `ENV_MISSING` if `r2:` has neither an endpoint nor an account.
  */
 export function bucketSettings(
   scheme: string,
@@ -67,7 +67,7 @@ export function bucketSettings(
     region: options.region ?? own.region ?? (endpoint === undefined ? undefined : "us-east-1"),
     isPathStyle: options.pathStyle ?? endpoint !== undefined,
     credentials: givenCredentials(environment),
-    // Google's face of S3 takes no headers that it does not know into the signature.
+    // Google signs no headers that its S3 interface does not know.
     checksums: scheme !== "gs",
   };
 }

@@ -1,12 +1,14 @@
-/** What a job says of its object stores: `store` in the job file. */
+/** The job's options for its object stores: `store` in the job file. */
 export interface StoreOptions {
   /** Address of the service; default: `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, else AWS. */
   endpoint?: string | undefined;
-  /** Default: `AWS_REGION`, `AWS_DEFAULT_REGION`, the profile's, else `us-east-1`. */
+  /** Default: `AWS_REGION`, `AWS_DEFAULT_REGION`, the profile's region, else `us-east-1`. */
   region?: string | undefined;
-  /** True: `endpoint/bucket/key`; false: `bucket.endpoint/key`. Default: true at an endpoint. */
+  /**
+   * True: `endpoint/bucket/key`; false: `bucket.endpoint/key`. Default: true if `endpoint` is set.
+   */
   pathStyle?: boolean | undefined;
-  /** `none`: the store knows no conditional writes. Default: it does, and is probed. */
+  /** `none`: the store has no conditional writes. Default: it has, which is tested first. */
   conditional?: "if-none-match" | "none" | undefined;
 }
 
@@ -19,7 +21,7 @@ const variables = {
   conditional: "SLUICE_STORE__CONDITIONAL",
 } as const;
 
-/** The same options as a job takes them from its environment, for commands that read no job. */
+/** The same options from the environment, for commands without a job. */
 export function storeFromEnvironment(environment: Environment): StoreOptions {
   const { endpoint, region, pathStyle, conditional } = variables;
   const isPathStyle = environment[pathStyle];
@@ -31,7 +33,7 @@ export function storeFromEnvironment(environment: Environment): StoreOptions {
   };
 }
 
-/** Options as variables that `storeFromEnvironment` reads; those alone that say something new. */
+/** Options as the variables that `storeFromEnvironment` reads; only those that change something. */
 export function storeVariables(
   store: StoreOptions,
   environment: Environment,

@@ -3,12 +3,12 @@ import { SerialQueue } from "../storage/serial-queue.ts";
 import type { Writer } from "../storage/storage.ts";
 import type { BegunUpload, UploadedPart } from "./requests.ts";
 
-/** Parts of an object that are written at once. */
+/** Parts of one object that are uploaded at once. */
 export const storePartsAtOnce = 3;
 
-/** What a writer needs of its bucket; each is tried as often as the bucket tries. */
+/** The requests that a writer needs of its bucket; the bucket retries them. */
 export interface UploadSteps {
-  /** Makes the whole object in one request. */
+  /** Creates the whole object in one request. */
   put(data: Uint8Array): Promise<void>;
   begin(): Promise<string>;
   putPart(uploadId: string, number: number, data: Uint8Array): Promise<UploadedPart>;
@@ -18,19 +18,19 @@ export interface UploadSteps {
 
 /** What is known of an object before it is written. */
 export interface KnownUpload {
-  /** An upload to go on with, behind its parts. */
+  /** An upload to continue after its parts. */
   begun?: BegunUpload | undefined;
-  /** Its size: then all parts but the last are of one size, as some stores demand. */
+  /** The object's size. If set, all parts but the last have equal size, as some stores demand. */
   bytes?: number;
 }
 
-/** Parts that an object may have. */
+/** Most parts of one object. */
 const maxParts = 10_000;
-/** Parts of one size before the next ones are twice as large: all of them may be 5 TB together. */
+/** After this many parts, the part size doubles, so that an object may have 5 TB. */
 const partsOfOneSize = 1000;
 
 /**
- * Writes one object: small ones in one request, larger ones by parts, of which some are under way
+ * Writes one object: a small one in one request, a larger one in parts. Several parts are uploaded
  * at once while more is written.
  */
 export class Upload implements Writer {
@@ -54,7 +54,7 @@ export class Upload implements Writer {
   }
 
   write(data: Uint8Array): Promise<void> {
-    // Callers may use their bytes again.
+    // The caller may reuse its bytes.
     const copy = Buffer.from(data);
     return this.#queue.run(async () => {
       this.#pieces.push(copy);
@@ -79,7 +79,7 @@ export class Upload implements Writer {
     await this.#queue.run(async () => {}).catch(() => {});
     await Promise.allSettled(this.#underWay);
     this.#pieces = [];
-    // The caller gives up already; a second failure would hide the first.
+    // The caller has failed already; a second error would hide the first.
     if (this.#uploadId !== undefined) await this.#steps.abort(this.#uploadId).catch(() => {});
   }
 
@@ -104,7 +104,7 @@ export class Upload implements Writer {
       this.#parts.push(part);
       this.#underWay.delete(sending);
     });
-    // A failure is met by the next part, or at the end.
+    // A failure is reported by the next part, or at the end.
     sending.catch(() => {});
     this.#underWay.add(sending);
   }
@@ -117,7 +117,7 @@ export class Upload implements Writer {
   }
 }
 
-/** The size of the parts of an object of so many bytes: the least that makes not too many. */
+/** The least part size that keeps an object of this size within the most parts. */
 function partBytesFor(bytes: number): number {
   let partBytes = limits.storePartBytes;
   while (bytes > partBytes * maxParts) partBytes *= 2;

@@ -3,7 +3,7 @@ import { shownPath } from "../../foundation/shown-path.ts";
 import { schemeOf } from "../storage/open.ts";
 
 /**
- * A path that a file names, from the folder that the file lies in: absolute, or an address.
+ * A path that a file names, resolved against the folder of that file: absolute, or an address.
  *
  * @example
  * besideFile("s3://bucket/in/list.txt", "../a.wav"); // "s3://bucket/a.wav"
@@ -17,7 +17,7 @@ export function besideFile(file: string, path: string): string {
 }
 
 /**
- * True of a place that a folder holds at any depth, by their names alone; `..` does not lead out.
+ * True if a path lies in a folder, at any depth, judged by their names. `..` cannot lead out.
  *
  * @example
  * isBelow("s3://bucket/in/../secret.txt", "s3://bucket/in"); // false
@@ -27,7 +27,7 @@ export function isBelow(path: string, folder: string): boolean {
   return normalized(path).startsWith(above);
 }
 
-/** A whole path, or an address, without `.` and `..`. */
+/** A whole path or address with `.` and `..` resolved. */
 export function normalized(path: string): string {
   if (schemeOf(path) === undefined) return resolve(path);
   const [, root, below] = /^([^:]+:\/\/[^/]*)(.*)$/s.exec(path)!;

@@ -5,19 +5,19 @@ import picomatch from "picomatch";
 import { SluiceError } from "../../foundation/errors.ts";
 import { isAbsent, systemCode } from "../storage/local-errors.ts";
 
-/** True where a path holds wildcards: `*`, `?`, `[…]`, `{…}`. */
+/** True if a path has wildcards: `*`, `?`, `[…]`, `{…}`. */
 export function isGlob(path: string): boolean {
   return picomatch.scan(path).isGlob;
 }
 
-/** The folder in which all lies that a path or a glob means, as it is written there. */
+/** The folder that holds everything a path or glob can match, as written. */
 export function fixedFolder(path: string): string {
   return isGlob(path) ? picomatch.scan(path).base : dirname(path);
 }
 
 /**
- * The folder that a glob starts from, absolute, and the rest of it. A folder whose name looks like
- * a glob, as `{a,b}`, is itself before it is a glob.
+ * The absolute folder where a glob starts, and the rest of the glob. If a folder exists whose name
+ * looks like a glob, such as `{a,b}`, the name means that folder.
  */
 export async function splitGlob(
   pattern: string,
@@ -39,10 +39,10 @@ async function isFolder(path: string): Promise<boolean> {
 }
 
 /**
- * Paths of the files that a glob matches, absolute, in the order in which folders are read. Names
- * that begin with a dot are matched only where the glob says the dot.
+ * Absolute paths of the files that a glob matches, in the order in which folders are read. A name
+ * that begins with a dot is matched only by a pattern that begins with a dot.
  *
- * @param baseDirectory what a relative glob starts from.
+ * @param baseDirectory a relative glob starts here.
  */
 export async function* matchFiles(pattern: string, baseDirectory: string): AsyncGenerator<string> {
   const { root, glob } = await splitGlob(pattern, baseDirectory);
@@ -54,7 +54,7 @@ export async function* matchFiles(pattern: string, baseDirectory: string): Async
   for (let folder = folders.pop(); folder; folder = folders.pop()) {
     for (const entry of await entriesOf(join(root, folder.path))) {
       const path = folder.path + entry.name;
-      // A link to a folder is followed only where the depth is bounded: links may form a circle.
+      // Links to folders are followed only if the depth is bounded: they may form a circle.
       const isFolder =
         entry.isDirectory() || (!hasAnyDepth && (await isLinkedFolder(root, path, entry)));
       if (!isFolder) {
@@ -74,9 +74,10 @@ async function isLinkedFolder(root: string, path: string, entry: Dirent): Promis
 }
 
 /**
- * Entries of a directory; none where it is absent.
+ * Entries of a directory; empty if it does not exist.
  *
- * @throws SluiceError `INPUT_UNREADABLE` where it may not be read: what is in it would be left out.
+ * @throws SluiceError `INPUT_UNREADABLE` if it may not be read: its files would be missing in
+ *   silence.
  */
 export async function entriesOf(directory: string): Promise<Dirent[]> {
   try {

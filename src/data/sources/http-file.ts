@@ -9,36 +9,36 @@ import {
 import type { SourceContext } from "./source-store.ts";
 import { askedAgain, dropBody, failureOf, Interrupted } from "./tries.ts";
 
-/** A file on a web server, and how it is asked for. */
+/** A file on a web server, and how to request it. */
 export interface HttpFileOptions {
-  /** As plans and messages name it. */
+  /** Its name in plans and messages. */
   path: string;
   url: string;
-  /** Sent to the origin of `url` alone. */
+  /** Sent to the origin of `url` only. */
   token?: string;
   dispatcher: DispatcherFor;
   context: SourceContext;
-  /** What an answer says of the file's content; default: its ETag or its date. */
+  /** What a response says of the content's identity; default: its ETag or its date. */
   tagOf?(answer: RemoteResponse): string | undefined;
 }
 
-/** What a server says of a file before its bytes are asked for. */
+/** What a server says of a file before its bytes are requested. */
 export interface HttpFacts {
-  /** Undefined where the server does not say. */
+  /** Undefined if the server does not say. */
   bytes: number | undefined;
   modifiedMs: number;
   etag: string | undefined;
-  /** True where any range of it can be asked for. */
+  /** True if the server serves any range. */
   hasRanges: boolean;
 }
 
 /**
- * A file of a web server. Requests that break, or that the server wants later, are made again with
- * growing waits, or after the time that it asks for.
+ * A file on a web server. A request that breaks, or that the server postpones, is sent again after
+ * growing waits, or after the time that the server demands.
  */
 export class HttpFile {
   readonly #options: HttpFileOptions;
-  /** Where redirects led the last time. */
+  /** The address that the last redirects led to. */
   #direct: string | undefined;
 
   constructor(options: HttpFileOptions) {
@@ -46,7 +46,7 @@ export class HttpFile {
   }
 
   /**
-   * Asks for one byte, for not every server, and no signed address, allows HEAD.
+   * Requests one byte, because some servers, and signed addresses, do not allow HEAD.
    *
    * @throws SluiceError `NOT_FOUND`, `INPUT_UNREADABLE`, `INPUT_UNREACHABLE`.
    */
@@ -75,7 +75,7 @@ export class HttpFile {
   }
 
   /**
-   * The bytes of a range, of the content that `etag` stands for.
+   * The bytes of a range, of the content that `etag` names.
    *
    * @throws SluiceError as `facts`, and `INPUT_CHANGED`.
    */
@@ -100,7 +100,7 @@ export class HttpFile {
     }, signal);
   }
 
-  /** The whole file, from its start, in pieces; `restart` is called before it begins once more. */
+  /** The whole file from its start, in chunks. `restart` is called before the file begins again. */
   whole(
     etag: string | undefined,
     write: (chunk: Uint8Array) => void,
@@ -129,7 +129,7 @@ export class HttpFile {
     if (direct === undefined) {
       if (answer.url !== new URL(url).href) this.#direct = answer.url;
     } else if (answer.status >= 400 && answer.status < 500 && answer.status !== 416) {
-      // Where it redirected to is for a while only.
+      // An address from a redirect is valid for a while only.
       this.#direct = undefined;
       await dropBody(answer);
       return this.#ask(headers, signal);
@@ -146,7 +146,7 @@ export class HttpFile {
     return headerValue(answer.headers.etag) ?? headerValue(answer.headers["last-modified"]);
   }
 
-  /** A server that says nothing of a content's identity is judged by sizes and checksums alone. */
+  /** If a server does not identify the content, sizes and checksums must do. */
   #isSame(etag: string | undefined, answer: RemoteResponse): boolean {
     const now = this.#tagOf(answer);
     return etag === undefined || now === undefined || now === etag;
@@ -180,7 +180,7 @@ export class HttpFile {
   }
 }
 
-/** A weak tag must not be sent as a condition of a range; a date may. */
+/** A weak ETag cannot be a condition of a range request; a date can. */
 function isStrong(etag: string): boolean {
   return etag.startsWith('"') || /^[A-Z][a-z]{2}, \d\d /.test(etag);
 }

@@ -12,29 +12,34 @@ import { shownPath } from "../../foundation/shown-path.ts";
 import type { OpenHints } from "../open-files.ts";
 import { type ReadAheadBudget, readAhead } from "../read-ahead.ts";
 import type { RandomReader } from "../storage/storage.ts";
+import { FileCopies } from "./file-copies.ts";
 import { isGlob } from "./glob.ts";
 import { type HttpFacts, HttpFile, type HttpFileOptions } from "./http-file.ts";
 import type { SourceContext, SourceFile, SourceStore } from "./source-store.ts";
-import { Spools } from "./spools.ts";
 
-/** Opens files of web servers, whatever names them. */
+/** Opens files on web servers for all kinds of sources. */
 export class HttpFiles {
   readonly #context: SourceContext;
   readonly #budget: ReadAheadBudget;
   readonly #reach: Reach | undefined;
-  readonly #spools: Spools;
-  /** For servers in private networks too, and for all others. */
+  readonly #copies: FileCopies;
+  /** By whether private networks are allowed. */
   readonly #dispatchers = new Map<boolean, Dispatcher>();
 
-  /** @param reach default: all but the metadata of clouds, since the user names the address. */
+  /**
+   * @param reach default: everything but the metadata services of clouds, for the user names the
+   *   address.
+   */
   constructor(context: SourceContext, budget: ReadAheadBudget, reach?: Reach) {
     this.#context = context;
     this.#budget = budget;
     this.#reach = reach;
-    this.#spools = new Spools(context);
+    this.#copies = new FileCopies(context);
   }
 
-  /** @throws (what it returns) SluiceError `FILE_REFUSED` for what lies beyond the reach. */
+  /**
+   * @throws the returned function: SluiceError `FILE_REFUSED` for an address outside of `reach`.
+   */
   readonly dispatcher: DispatcherFor = (url) => {
     const isPrivate = this.#reach === undefined || isPrivateAllowed(this.#reach, url);
     assertWithin(url, isPrivate);
@@ -54,7 +59,9 @@ export class HttpFiles {
     return new HttpFile({ ...options, dispatcher: this.dispatcher, context: this.#context });
   }
 
-  /** Its size too where the server does not say it: then the file is fetched to be measured. */
+  /**
+   * The facts with the size. If the server does not say it, the file is downloaded to be measured.
+   */
   async facts(path: string, file: HttpFile): Promise<HttpFacts & { bytes: number }> {
     const facts = await file.facts();
     if (facts.bytes !== undefined) return { ...facts, bytes: facts.bytes };
@@ -63,9 +70,9 @@ export class HttpFiles {
     return { ...facts, bytes: copy.bytes };
   }
 
-  /** @throws SluiceError `INPUT_CHANGED` where the file is not the one that `etag` stands for. */
+  /** @throws SluiceError `INPUT_CHANGED` if the content is not the one that `etag` names. */
   async open(path: string, file: HttpFile, { etag, end }: OpenHints): Promise<RandomReader> {
-    if (etag !== undefined && this.#spools.has(keyOf(path, etag))) {
+    if (etag !== undefined && this.#copies.has(keyOf(path, etag))) {
       return await this.#copyOf(path, file, etag);
     }
     const facts = await file.facts();
@@ -87,11 +94,11 @@ export class HttpFiles {
 
   #copyOf(path: string, file: HttpFile, etag: string | undefined): Promise<RandomReader> {
     const fill = file.whole.bind(file, etag);
-    return this.#spools.open(keyOf(path, etag), fill);
+    return this.#copies.open(keyOf(path, etag), fill);
   }
 }
 
-/** What a copy is kept under: a path, and which content of it. */
+/** The key of a copy: the path and the identity of its content. */
 function keyOf(path: string, etag = ""): string {
   return `${path} ${etag}`;
 }
@@ -131,13 +138,13 @@ function missing(path: string, cause: SluiceError): SluiceError {
   return new SluiceError("INPUT_MISSING", shownPath(path), { hint, cause });
 }
 
-/** @throws SluiceError `INPUT_UNREADABLE` if it is not an address. */
+/** @throws SluiceError `INPUT_UNREADABLE` if the path is not a web address. */
 function parsedAddress(path: string): URL {
   if (URL.canParse(path)) return new URL(path);
   throw new SluiceError("INPUT_UNREADABLE", "it is not an address", { file: path });
 }
 
-/** @throws SluiceError `INPUT_UNREADABLE` if it is not an address, or holds a password. */
+/** @throws SluiceError `INPUT_UNREADABLE` if the path is not a web address, or has a password. */
 function assertAddress(path: string): void {
   const url = parsedAddress(path);
   if (url.username === "" && url.password === "") return;

@@ -14,7 +14,7 @@ import { findListed } from "./listed.ts";
 import type { SourceContext, SourceFile, SourceStore } from "./source-store.ts";
 import { askedAgain, dropBody, failureOf } from "./tries.ts";
 
-/** Pages of one listing. */
+/** Most pages of one listing. */
 const maxListingPages = 10_000;
 
 /** A file or glob of a dataset on the hub. */
@@ -24,22 +24,22 @@ interface HubPath {
   revision: string;
   /** Below the repository. */
   path: string;
-  /** What stands before `path`, as it was written. */
+  /** What comes before `path`, as written. */
   root: string;
 }
 
-/** An entry of the hub's listing of a folder. */
+/** An entry in the hub's listing of a folder. */
 interface TreeEntry {
   type: string;
   path: string;
   size: number;
-  /** Identity of the content; of a large file, that of the note in its place. */
+  /** Identity of the content; for a large file, that of its LFS pointer. */
   oid: string;
-  /** A large file's own. */
+  /** The identity and size of a large file's own content. */
   lfs?: { oid: string; size: number };
 }
 
-/** Revisions that have slashes in their names. */
+/** Revisions with slashes in their names. */
 const namedRevision = "refs/(?:convert|pr)/[^/]+";
 const hubAddress = new RegExp(
   `^(?<root>hf://datasets/(?<repository>[\\w.-]+/[\\w.-]+)` +
@@ -72,8 +72,8 @@ function isEncoded(text: string): boolean {
 }
 
 /**
- * Files of datasets on the Hugging Face hub, or on the server that `HF_ENDPOINT` names. `HF_TOKEN`
- * is sent to that server alone.
+ * Files of datasets on the Hugging Face hub, or on the server in `HF_ENDPOINT`. `HF_TOKEN` is sent
+ * to that server only.
  */
 export function huggingFaceSource(files: HttpFiles, context: SourceContext): SourceStore {
   const hub = new Hub(files, context);
@@ -86,7 +86,7 @@ export function huggingFaceSource(files: HttpFiles, context: SourceContext): Sou
     },
     async *list(address) {
       const { repository, revision, path, root } = parseHubPath(address.replace(/\/*$/, "/"));
-      // The hub lists folders: to find a headerValue file, the one that it is in.
+      // The hub lists folders only, so a file is found in its folder's listing.
       const name = address.endsWith("/") ? path : path.slice(0, -1);
       for await (const file of hub.list(repository, revision, name, true)) {
         const isBelow = file.path === name || file.path.startsWith(path === "/" ? "" : path);
@@ -121,7 +121,9 @@ class Hub {
     });
   }
 
-  /** Files whose path begins with `prefix`; folders as well, with a slash, where it is not deep. */
+  /**
+   * Files whose path begins with `prefix`. If `isDeep` is false, also folders, each with a slash.
+   */
   async *list(
     repository: string,
     revision: string,
@@ -168,7 +170,7 @@ class Hub {
     if (link === undefined) return undefined;
     const next = URL.canParse(link, this.#endpoint) ? new URL(link, this.#endpoint) : undefined;
     if (next === undefined) throw badListing("names no address as its next page", file);
-    // It is asked with the token.
+    // Requests to the endpoint carry the token.
     if (next.origin === new URL(this.#endpoint).origin) return next.href;
     throw badListing(`goes on at another server, ${next.host}`, file);
   }
@@ -198,7 +200,7 @@ class Hub {
     return new SluiceError("INPUT_MISSING", `${file}: HTTP ${status} from the hub`, { hint });
   }
 
-  /** What the hub says that a file is: not every server it redirects to says the same. */
+  /** The identity that the hub names: the servers that it redirects to may name others. */
   #contentId({ url, headers, linkedSha256 }: RemoteResponse): string | undefined {
     if (linkedSha256 !== undefined) return linkedSha256;
     if (new URL(url).origin !== new URL(this.#endpoint).origin) return undefined;
@@ -212,7 +214,7 @@ class Hub {
   }
 }
 
-/** Pages of a listing that name one another would never end. */
+/** Pages of a listing that refer to each other would never end. */
 function assertGoesOn(asked: Set<string>, url: string, file: string): void {
   if (asked.has(url)) throw badListing("names a page as its next that was there before", file);
   asked.add(url);

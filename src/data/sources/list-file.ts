@@ -7,25 +7,25 @@ import { besideFile, normalized } from "./beside-file.ts";
 
 /** One line of a list of files. */
 export interface ListEntry {
-  /** Absolute, or an address: a file or a glob. */
+  /** A file or a glob: an absolute path, or an address. */
   path: string;
-  /** Where its results are to go, as the line says. */
+  /** Where its results go, if the line says so. */
   output?: string;
   /** From 1. */
   line: number;
 }
 
-/** Bytes that a path may have, and the place of its results with it. */
+/** Bytes that a line may have. */
 const maxEntryBytes = 16 * 1024;
 
 /**
- * The entries of a list of files: one path a line, with `;` and a place for its results after it
- * where the line has one. Blank lines are left out, as are those that begin with `#`. Relative
- * paths start from the list's folder.
+ * The entries of a list of files. Each line is a path, or a path, `;` and the place of its results.
+ * Blank lines and lines that begin with `#` are skipped. Relative paths start from the folder of
+ * the list.
  *
- * @param prefixes beginnings of paths, and what stands for them here; the longest that fits counts.
- * @throws SluiceError `INPUT_UNREADABLE` with the line, also where a far list names a file of this
- *   machine that no prefix stands for.
+ * @param prefixes beginnings of paths and their replacements; the longest that matches counts.
+ * @throws SluiceError `INPUT_UNREADABLE` with the line, also if a remote list names a local file
+ *   without a prefix in `prefixes`.
  */
 export async function* listEntries(
   list: string,
@@ -54,7 +54,7 @@ export async function* listEntries(
   }
 }
 
-/** A list of another machine has no business with files of this one, unless the job maps them. */
+/** A remote list may not name local files, unless the job maps them. */
 function assertReachable(
   path: string,
   list: string,
@@ -70,7 +70,7 @@ function assertReachable(
   });
 }
 
-/** True of a place below one that a list's prefixes lead to, which the job itself names. */
+/** True for a path below a replacement of `prefixes`, which the job itself names. */
 export function isMapped(
   path: string,
   list: string,
@@ -84,7 +84,7 @@ export function isMapped(
 }
 
 /**
- * An error about an entry, which says where the entry stands.
+ * An error about an entry of a list, with the place of the entry.
  *
  * @example
  * catch (error) { throw inList(error, list, entry.line); }

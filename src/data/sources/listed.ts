@@ -4,24 +4,25 @@ import { isGlob } from "./glob.ts";
 import { FolderNamed, missingInput, tooManyFiles } from "./missing.ts";
 import type { SourceFile } from "./source-store.ts";
 
-/** A place whose files can be listed by the beginnings of their names. */
+/** A place whose files are listed by name prefix. */
 export interface Listing {
-  /** The address that names are below, which ends with a slash: `s3://bucket/`. */
+  /** The address above all names, with a slash at the end: `s3://bucket/`. */
   root: string;
   /**
-   * Files whose names begin with `prefix`, in any order; their `path` is below the root. With
-   * `isDeep` false a folder may stand, with its slash, for what is in it.
+   * Files whose names begin with `prefix`, in any order. Each `path` is relative to the root. If
+   * `isDeep` is false, a folder with a slash may stand for the files in it.
    */
   list(prefix: string, isDeep: boolean): AsyncIterable<SourceFile>;
 }
 
-/** Names that are looked at to say what is there instead. */
+/** Names to look at for one to suggest. */
 const maxNeighbours = 1000;
 
 /**
- * The files of a listing that a name or a glob below its root means, sorted by path.
+ * The files of a listing that a name or glob below its root matches, sorted by path.
  *
  * @throws SluiceError `INPUT_MISSING` with the nearest name, `INPUT_UNREADABLE` for a folder,
+ *   `INPUT_TOO_MANY_FILES`.
  *   `INPUT_TOO_MANY_FILES`.
  */
 export async function findListed(
@@ -48,9 +49,9 @@ async function matching(
   const isMatch = picomatch(pattern, { dot: /(^|\/)\./.test(pattern) });
   const found: SourceFile[] = [];
   for await (const file of listing.list(fixedFolder(pattern), true)) {
-    // A name such as `part[1].jsonl` is itself before it is a glob.
+    // If a file exists with a name like `part[1].jsonl`, the name means that file.
     if (file.path === pattern) return [file];
-    // One that ends with a slash stands for a folder.
+    // A name that ends with a slash is a folder.
     if (file.path.endsWith("/") || !isMatch(file.path)) continue;
     found.push(file);
     if (found.length > maxFiles) throw tooManyFiles(listing.root + pattern);
@@ -58,7 +59,7 @@ async function matching(
   return found;
 }
 
-/** The folder, with its slash, that everything a glob matches lies in. */
+/** The folder, with a slash, that holds everything a glob can match. */
 function fixedFolder(pattern: string): string {
   const { base } = picomatch.scan(pattern);
   return base === "" ? "" : `${base}/`;
@@ -93,7 +94,7 @@ async function missing(pattern: string, listing: Listing): Promise<SluiceError> 
   });
 }
 
-/** The folder that a name lies in, with its slash; empty for those at the top. */
+/** The folder of a name, with a slash; empty at the top. */
 function folderOf(name: string): string {
   return name.slice(0, name.lastIndexOf("/") + 1);
 }

@@ -6,22 +6,22 @@ import { shownPath } from "../../foundation/shown-path.ts";
 import type { OpenFile } from "../open-files.ts";
 import { storeError } from "../storage/local-errors.ts";
 
-/** Characters of the name of a file that is copied to this machine. */
+/** Characters of the name of a local copy. */
 const maxCopyNameChars = 60;
 
-/** A file of this machine with the content of a far one. */
+/** A local file with the content of a remote one. */
 export interface LocalCopy {
-  /** Absolute; it has the name of the far file. */
+  /** Absolute path; it ends with the remote file's name. */
   path: string;
-  /** Removes it. */
+  /** Removes the copy. */
   remove(): Promise<void>;
 }
 
 /**
- * Copies a far file to this machine, for programs that open files themselves.
+ * Copies a remote file to this machine, for programs that open files themselves.
  *
- * @throws SluiceError as reading throws, `STORE_FULL`, `FILE_UNREADABLE` for one above
- *   `limits.maxTranscribedBytes`; when `signal` is aborted, its reason.
+ * @throws SluiceError of reading; `STORE_FULL`; `FILE_UNREADABLE` for a file above
+ *   `limits.maxTranscribedBytes`; the reason of `signal` once it is aborted.
  */
 export async function copyToMachine(
   path: string,
@@ -59,7 +59,7 @@ export async function copyToMachine(
   }
 }
 
-/** The name of a far file as one that every file system takes: programs go by its ending. */
+/** The remote file's name in a form that every file system accepts. Programs need its ending. */
 function nameOf(path: string): string {
   const end = basename(shownPath(path)).replaceAll("\0", "").slice(-maxCopyNameChars);
   return end === "" || end === "." || end === ".." ? "file" : end;

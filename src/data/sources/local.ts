@@ -7,10 +7,10 @@ import { entriesOf, isGlob, matchFiles, splitGlob } from "./glob.ts";
 import { FolderNamed, missingInput, tooManyFiles } from "./missing.ts";
 import type { LeaveOut, SourceFile, SourceStore } from "./source-store.ts";
 
-/** Sizes asked for at once. */
+/** Files whose sizes are requested at once. */
 const statBatch = 64;
 
-/** Files of this machine, of which `root` is the storage. */
+/** Files of this machine; `root` is the storage of its whole file system. */
 export const localSource = (root: Storage): SourceStore => ({
   async find(path, baseDirectory, maxFiles) {
     const { paths, below } = await pathsOf(path, baseDirectory, maxFiles);
@@ -52,7 +52,7 @@ async function* filesBelow(folder: string, leaveOut?: LeaveOut): AsyncGenerator<
   }
 }
 
-/** Why nothing can be had of a name that its folder has; undefined where it is gone by now. */
+/** Why a listed name cannot be read; undefined if it is gone by now. */
 async function unreachable(path: string): Promise<SluiceError | undefined> {
   const unreadable = (detail: string, hint: string) =>
     new SluiceError("INPUT_UNREADABLE", detail, { file: path, hint });
@@ -61,14 +61,14 @@ async function unreachable(path: string): Promise<SluiceError | undefined> {
   return link && unreadable("it is a link that leads nowhere", "remove the link, or mend it");
 }
 
-/** @returns `below`: of a glob the folder that it starts from. */
+/** @returns `below`: the folder where a glob starts. */
 async function pathsOf(
   path: string,
   baseDirectory: string,
   maxFiles: number,
 ): Promise<{ paths: string[]; below?: string }> {
   const literal = resolve(baseDirectory, path);
-  // A name such as `part[1].jsonl` is itself before it is a glob.
+  // If a file exists with a name like `part[1].jsonl`, the name means that file.
   if (!isGlob(path) || (await statusOf(literal))) {
     if (maxFiles < 1) throw tooManyFiles(path);
     return { paths: [literal] };
@@ -102,7 +102,7 @@ async function statusOf(path: string): Promise<Stats | undefined> {
   }
 }
 
-/** Says what is there instead: the name nearest to the one that was meant, or a few names. */
+/** The error of a missing file, with the nearest name or a few names that exist. */
 async function missing(pattern: string, literal: string): Promise<SluiceError> {
   let directory = dirname(literal);
   let name = basename(literal);
@@ -114,7 +114,7 @@ async function missing(pattern: string, literal: string): Promise<SluiceError> {
   return missingInput(pattern, { folder: directory, name, names, join });
 }
 
-/** Names to tell of; none where the folder may not be read. */
+/** Names to suggest; empty if the folder may not be read. */
 async function namesIn(directory: string): Promise<string[]> {
   const entries = await entriesOf(directory).catch(() => []);
   return entries.map(({ name }) => name).sort();

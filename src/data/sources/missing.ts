@@ -1,17 +1,17 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { nearest } from "../../foundation/suggest.ts";
 
-/** What is there where a file was looked for. */
+/** What exists in the folder of a missing file. */
 interface Neighbours {
   folder: string;
-  /** The name that is not in it. */
+  /** The name that is missing. */
   name: string;
-  /** Names that are, sorted. */
+  /** The names that exist, sorted. */
   names: readonly string[];
   join(folder: string, name: string): string;
 }
 
-/** Says what is there instead: the name nearest to the one that was meant, or a few names. */
+/** The error of a missing file, with the nearest name or a few names that exist. */
 export function missingInput(
   pattern: string,
   { folder, name, names, join }: Neighbours,
@@ -26,14 +26,14 @@ export function missingInput(
   return new SluiceError("INPUT_MISSING", pattern, { hint });
 }
 
-/** A path or glob by which a job would have more files than are allowed. */
+/** The error of a path or glob that would give a job too many files. */
 export function tooManyFiles(pattern: string): SluiceError {
   return new SluiceError("INPUT_TOO_MANY_FILES", `${pattern} makes them more than allowed`);
 }
 
-/** A path names a folder where a file was meant. */
+/** A path names a folder, but a file was expected. */
 export class FolderNamed extends SluiceError {
-  /** As files below it are named, with its slash. */
+  /** The beginning of the paths of its files, with a slash. */
   readonly folder: string;
 
   constructor(path: string, folder: string) {

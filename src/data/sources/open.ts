@@ -10,14 +10,14 @@ import { localSource } from "./local.ts";
 import type { LocalCopy } from "./local-copy.ts";
 import type { LeaveOut, SourceContext, SourceFile, SourceStore } from "./source-store.ts";
 
-/** The inputs of jobs, wherever they lie. */
+/** The inputs of jobs, in every place that Sluice can read. */
 export interface InputStores {
   /**
    * The files of all sources, in the order of the sources.
    *
-   * @param baseDirectory what relative paths of this machine start from.
+   * @param baseDirectory relative local paths start here.
    * @throws SluiceError `INPUT_MISSING`, `INPUT_UNREADABLE`, `INPUT_UNREACHABLE`, `INPUT_FORMAT`,
-   *   `INPUT_TOO_MANY_FILES`; `UNSUPPORTED` for other schemes.
+   *   `INPUT_TOO_MANY_FILES`; `UNSUPPORTED` for an unknown scheme.
    */
   expand(
     sources: readonly InputSource[],
@@ -27,26 +27,26 @@ export interface InputStores {
   /**
    * All files below a folder, or the file of that name.
    *
-   * @param leaveOut told of links to folders, of those that lead nowhere, and of pipes.
-   * @throws SluiceError `UNSUPPORTED` for places that cannot be listed, `INPUT_UNREADABLE` for a
+   * @param leaveOut called for links to folders, links to nothing, and pipes.
+   * @throws SluiceError `UNSUPPORTED` for a place that cannot be listed, `INPUT_UNREADABLE` for a
    *   folder that may not be read.
    */
   list(place: string, leaveOut?: LeaveOut): AsyncIterable<SourceFile>;
   /** Opens a file by the path that `expand` or `list` gave. */
   open: OpenFile;
   /**
-   * Copies a far file to this machine, for programs that open files themselves.
+   * Copies a remote file to this machine, for programs that open files themselves.
    *
-   * @throws SluiceError as reading it throws, and `STORE_FULL`.
+   * @throws SluiceError of reading, and `STORE_FULL`.
    */
   copy(path: string, signal: AbortSignal): Promise<LocalCopy>;
-  /** The same, where of web servers only those within reach are asked. */
+  /** The same inputs, with requests to web servers limited to `reach`. */
   within(reach: Reach): InputStores;
 }
 
 const thisMachine = localSource(localStorage("/"));
 
-/** Inputs of this machine alone. */
+/** Inputs of this machine only. */
 export const localInputs: InputStores = inputsOf(
   "/tmp",
   async (path) => {
@@ -60,8 +60,8 @@ export const localInputs: InputStores = inputsOf(
 );
 
 /**
- * Inputs by the schemes of their paths: files of this machine, `s3://`, `r2://`, `gs://`,
- * `https://`, `http://` and `hf://`. What a scheme needs is loaded when it is first met.
+ * Inputs by the schemes of their paths: local files, `s3://`, `r2://`, `gs://`, `https://`,
+ * `http://` and `hf://`. The code for a scheme is loaded when it is first used.
  *
  * @example
  * const inputs = inputStores({ clock, random, environment, temporaryDirectory: "/tmp" });
@@ -79,7 +79,7 @@ export function inputStores(context: SourceContext): InputStores {
   const https = async (reach?: Reach) =>
     (await import("./https.ts")).httpsSource(await httpFiles(reach));
   const s3 = async () => (await import("./s3.ts")).s3Source(context, budget);
-  // Whoever runs Sluice chooses the hub and the stores, and what they redirect to.
+  // The user chooses the hub and the stores, and so trusts what these redirect to.
   const hf = async () =>
     (await import("./hugging-face.ts")).huggingFaceSource(await httpFiles(), context);
   const makers: Record<string, (reach?: Reach) => Promise<SourceStore>> = {
@@ -101,7 +101,7 @@ export function inputStores(context: SourceContext): InputStores {
       known.set(key, store);
       return await store;
     };
-    // Those of one reach share connections and copies.
+    // Inputs with an equal reach share connections and copies.
     const stores =
       inReach.get(reachKey) ?? inputsOf(context.temporaryDirectory, storeOf, storesWithin);
     inReach.set(reachKey, stores);

@@ -8,10 +8,10 @@ import { parseObjectLocation } from "../s3/settings.ts";
 import { findListed } from "./listed.ts";
 import type { SourceContext, SourceStore } from "./source-store.ts";
 
-/** Objects of which size and ETag are kept while they are read. */
+/** Objects whose size and ETag are remembered. */
 const maxKnownObjects = 64;
 
-/** Objects of stores that speak S3: `s3://`, `r2://`, `gs://`. */
+/** Objects of stores with the S3 protocol: `s3://`, `r2://`, `gs://`. */
 export function s3Source(context: SourceContext, budget: ReadAheadBudget): SourceStore {
   const buckets = new Map<string, S3Bucket>();
   const known = new KnownObjects();
@@ -58,13 +58,13 @@ export function s3Source(context: SourceContext, budget: ReadAheadBudget): Sourc
 }
 
 /**
- * Objects that were opened last: a file of many tasks is looked at once. Each range is asked for
- * under the ETag, so that one which is replaced meanwhile is noticed all the same.
+ * Objects opened last, so that a file of many tasks is looked up once. Each range is requested with
+ * the ETag, so a replaced object is noticed all the same.
  */
 class KnownObjects {
   readonly #facts = new Map<string, ObjectFacts>();
 
-  /** What is known of an object, if it is that content. */
+  /** The facts of an object, if its ETag is this one. */
   get(address: string, etag: string | undefined): ObjectFacts | undefined {
     const facts = this.#facts.get(address);
     return facts && etag !== undefined && facts.etag === etag ? facts : undefined;
@@ -79,12 +79,12 @@ class KnownObjects {
 
 async function* listed(bucket: S3Bucket, prefix: string) {
   for await (const { key: path, bytes, etag } of bucket.list(prefix)) {
-    // What was put below a gateway by other ways has none.
+    // Some gateways have no ETag for objects that came another way.
     yield { path, bytes, modifiedMs: 0, ...(etag && { etag }) };
   }
 }
 
-/** Why a range was refused: only another look tells a new content from a failure of the store. */
+/** Why a range was refused: a changed content, or a failure of the store. Only the ETag tells. */
 async function hasChanged(bucket: S3Bucket, key: string, etag: string): Promise<boolean> {
   const now = await bucket.head(key).catch(() => undefined);
   return now !== undefined && now.etag !== etag;

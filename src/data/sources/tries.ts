@@ -5,7 +5,7 @@ import { headerValue, networkReason, type RemoteResponse } from "../../foundatio
 import { backoffMs, parseRetryAfter } from "../../foundation/retry.ts";
 import type { SourceContext } from "./source-store.ts";
 
-/** A try that failed and may be made again. */
+/** A request that failed and may be sent again. */
 export class Interrupted extends Error {
   readonly retryAfterMs: number | undefined;
 
@@ -15,14 +15,15 @@ export class Interrupted extends Error {
   }
 }
 
-/** Failures to connect that no waiting mends. */
+/** Connection errors that waiting does not mend. */
 const lastingCode = /^(ENOTFOUND|ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/;
 
 /**
- * Asks a web server until it answers, with growing waits, or after the time that it asks for.
+ * Sends a request to a web server until it succeeds, with growing waits, or after the time that the
+ * server demands.
  *
- * @param file what messages name.
- * @throws SluiceError `INPUT_UNREACHABLE` when all tries failed, and whatever `action` throws.
+ * @param file the name in messages.
+ * @throws SluiceError `INPUT_UNREACHABLE` if all tries failed, and whatever else `action` throws.
  */
 export async function askedAgain<T>(
   file: string,
@@ -46,15 +47,15 @@ export async function askedAgain<T>(
   }
 }
 
-/** A body of so many bytes is cheaper to read than a new connection. */
+/** Reading a body of this size is cheaper than a new connection. */
 const maxDroppedBytes = 16 * 1024;
 
-/** Lets go of an answer's body. */
+/** Discards a response's body. */
 export async function dropBody({ body }: RemoteResponse): Promise<void> {
   await body.dump({ limit: maxDroppedBytes });
 }
 
-/** What an answer that has no file comes to: another try, or the end. */
+/** What to do after a response without a file: an error to retry, or a final one. */
 export function failureOf(
   { status, headers }: RemoteResponse,
   file: string,

@@ -2,16 +2,16 @@ import { type FileHandle, mkdir, open, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { systemCode } from "./local-errors.ts";
 
-/** Directories remembered as made; beyond it the memory starts anew. */
+/** Most directories that are remembered as made; beyond it, all are forgotten. */
 const maxRemembered = 10_000;
-/** Times that a directory is made while what is above it comes and goes. */
+/** Tries to make a directory while another process removes its parents. */
 const maxTries = 5;
 
-/** Makes directories once, and makes their names survive a power loss. */
+/** Makes each directory once, durably: its name survives a power loss. */
 export class LocalDirectories {
   readonly #durable: boolean;
   readonly #made = new Map<string, Promise<void>>();
-  /** Syncs under way, and those that begin after them, by directory. */
+  /** Syncs in progress and the ones that wait behind them, by directory. */
   readonly #running = new Map<string, Promise<void>>();
   readonly #waiting = new Map<string, Promise<void>>();
 
@@ -19,7 +19,7 @@ export class LocalDirectories {
     this.#durable = durable;
   }
 
-  /** Resolves when `directory` and all above it exist. */
+  /** Makes `directory` and all above it. */
   make(directory: string): Promise<void> {
     const known = this.#made.get(directory);
     if (known) return known;
@@ -30,14 +30,14 @@ export class LocalDirectories {
     return making;
   }
 
-  /** To be called when `directory` turned out to be gone. */
+  /** Forgets that `directory` was made; call it when the directory is gone. */
   forget(directory: string): void {
     this.#made.delete(directory);
   }
 
   /**
-   * Resolves when the names in `directory` survive a power loss. Calls that come while one is under
-   * way share the next one: a hundred files that appear together cost two syncs.
+   * Makes the names in `directory` survive a power loss. Calls during a sync share the next one, so
+   * a hundred files that appear together cost two syncs.
    */
   sync(directory: string): Promise<void> {
     if (!this.#durable) return Promise.resolve();
@@ -63,7 +63,7 @@ export class LocalDirectories {
     return running;
   }
 
-  // Not mkdir's own recursion, which never ends where a directory takes no names, as /proc does.
+  // Not mkdir's own recursion: it never ends if a directory accepts no names, as in /proc.
   async #make(directory: string, triesLeft = maxTries): Promise<void> {
     try {
       await mkdir(directory);
@@ -71,9 +71,9 @@ export class LocalDirectories {
       if (await isDirectory(directory)) return;
       if (systemCode(error) !== "ENOENT" || triesLeft === 1) throw error;
       const above = dirname(directory);
-      // Another process may have made it between the two looks.
+      // Another process may have made it meanwhile.
       if (!(await isDirectory(above))) {
-        // It may have been made before and be gone since.
+        // It may have been made before and removed since.
         this.forget(above);
         await this.make(above);
       }
@@ -96,7 +96,7 @@ async function syncDirectory(directory: string): Promise<void> {
     handle = await open(directory, "r");
     await handle.sync();
   } catch (error) {
-    // Systems that cannot sync a directory say so in one of these ways.
+    // Errors of systems that cannot sync a directory.
     if (!["EISDIR", "EPERM", "EINVAL", "ENOTSUP"].includes(systemCode(error) ?? "")) throw error;
   } finally {
     await handle?.close();

@@ -6,31 +6,31 @@ export function systemCode(error: unknown): string | undefined {
   return String(error.code);
 }
 
-/** A failure of the file system as the `SluiceError` that `Storage` promises; others unchanged. */
+/** The `SluiceError` for a failure of the file system; other values unchanged. */
 export function storeError(error: unknown, file: string): unknown {
   const code = systemCode(error);
   if (code === undefined) return error;
   const options = { file, cause: error };
   if (code === "ENOENT") return new SluiceError("NOT_FOUND", "", options);
   if (code === "ENOSPC" || code === "EDQUOT") return new SluiceError("STORE_FULL", code, options);
-  // Node ends its text with the path, which the error names already.
+  // Node ends its message with the path, which the new error names already.
   const detail = (error as Error).message.split(" '", 1)[0]!.replace(/,$/, "");
   return new SluiceError("STORE_FAILED", detail, options);
 }
 
-/** True where there is nothing of that name. */
+/** True if a file of that name does not exist. */
 export function isAbsent(error: unknown): boolean {
   return ["ENOENT", "ENOTDIR"].includes(systemCode(error) ?? "");
 }
 
-/** True where the file system has no hard links, or none between these two places. */
+/** True if the file system has no hard links, or none between these two places. */
 export function isLinkUnsupported(error: unknown): boolean {
   return ["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EXDEV", "EMLINK"].includes(
     systemCode(error) ?? "",
   );
 }
 
-/** Runs `action`; what the file system refuses is thrown as a `SluiceError` that names `file`. */
+/** Runs `action`; an error of the file system becomes a `SluiceError` that names `file`. */
 export async function withStoreErrors<T>(file: string, action: () => Promise<T>): Promise<T> {
   try {
     return await action();

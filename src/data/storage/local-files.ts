@@ -3,10 +3,10 @@ import { withStoreErrors } from "./local-errors.ts";
 import { SerialQueue } from "./serial-queue.ts";
 import type { Appender, RandomReader, Writer } from "./storage.ts";
 
-/** Small writes are gathered into one of this size. */
+/** Small writes are collected into one of this size. */
 const writeBufferBytes = 256 * 1024;
 
-/** Writes every byte of `data`, however few a single call takes. */
+/** Writes all of `data`; a single call of the system may write less. */
 export async function writeFully(handle: FileHandle, data: Uint8Array): Promise<void> {
   for (let written = 0; written < data.length; ) {
     const { bytesWritten } = await handle.write(data, written, data.length - written);
@@ -80,11 +80,11 @@ export class LocalAppender implements Appender {
   }
 }
 
-/** What a writer needs of its storage to end well or badly. */
+/** How a writer ends: with its object, or without. */
 interface WriterEnd {
-  /** Makes the written bytes the object. */
+  /** Publishes the written bytes as the object. */
   appear(handle: FileHandle): Promise<void>;
-  /** Removes what was written. */
+  /** Removes the written bytes. */
   vanish(): Promise<void>;
 }
 
@@ -126,7 +126,7 @@ export class LocalWriter implements Writer {
     if (this.#ended) return;
     this.#ended = true;
     await this.#queue.run(async () => {}).catch(() => {});
-    // The caller gives up already; a second failure would hide the first.
+    // The caller has failed already; a second error would hide the first.
     await this.#handle.close().catch(() => {});
     await this.#end.vanish().catch(() => {});
   }

@@ -24,18 +24,18 @@ import {
 import { LocalAppender, LocalReader, LocalWriter, writeFully } from "./local-files.ts";
 import type { Appender, Leftover, RandomReader, Storage, StoredFile, Writer } from "./storage.ts";
 
-/** Sizes asked for at once while listing. */
+/** Files whose sizes are requested at once during a listing. */
 const listBatch = 256;
-/** Folders that are read ahead of the one whose files are being given. */
+/** Folders that are read ahead during a listing. */
 const foldersAhead = 8;
 
 interface LocalStorageOptions {
-  /** Default true: what the interface calls durable is forced to disk. False only for benches. */
+  /** Whether durable writes are forced to disk; default true. False only for benchmarks. */
   durable?: boolean;
 }
 
 /**
- * Storage in a directory of this machine, which is made when first written to. `localStorage("/")`
+ * Storage in a directory of this machine. The first write makes the directory. `localStorage("/")`
  * opens any absolute path.
  *
  * @example
@@ -46,8 +46,8 @@ export function localStorage(rootDirectory: string, options: LocalStorageOptions
   return new LocalStorage(resolve(rootDirectory), options.durable ?? true);
 }
 
-// Those of node:fs/promises take the thread twice as long for a small file, and a run may have
-// 100,000 of them.
+// Not those of node:fs/promises: for a small file they keep the thread busy twice as long, and a
+// run may have 100,000.
 
 /** The whole file. */
 const readFile: (file: string) => Promise<Buffer> = promisify(readFileWithCallback);
@@ -108,7 +108,7 @@ class LocalStorage implements Storage {
     try {
       return await this.#linkIfAbsent(temporary, file, isSynced);
     } finally {
-      // Its name is of no use to anybody, so that a failure here changes nothing.
+      // The temporary name is useless now, so a failure to remove it does no harm.
       await unlink(temporary).catch(() => {});
     }
   }
@@ -151,7 +151,7 @@ class LocalStorage implements Storage {
     await withStoreErrors(source, async () => {
       const [wanted, standing] = await Promise.all([identityOf(source), identityOf(target)]);
       if (wanted === undefined) throw new SluiceError("NOT_FOUND", "", { file: source });
-      // Published before, perhaps by a process that died before its name was on disk.
+      // Already published, perhaps by a process that died before the name was on disk.
       if (wanted === standing) return await this.#directories.sync(dirname(target));
       await this.#create(target, () => this.#linkOrCopy(source, temporary));
       await this.#rename(temporary, target);
@@ -176,7 +176,7 @@ class LocalStorage implements Storage {
     return join(this.location, path);
   }
 
-  /** Runs `action`, which makes a name beside `file`, with the directory there. */
+  /** Runs `action`, which creates `file`, after making its directory. */
   async #create<T>(file: string, action: () => Promise<T>): Promise<T> {
     const directory = dirname(file);
     return await withStoreErrors(file, async () => {
@@ -229,7 +229,7 @@ class LocalStorage implements Storage {
     try {
       await rename(temporary, file);
     } finally {
-      // rename() of two names of one file leaves both.
+      // rename() keeps both names if they are names of one file.
       await unlink(temporary).catch(() => {});
     }
     await this.#directories.sync(dirname(file));
@@ -266,7 +266,7 @@ class LocalStorage implements Storage {
     }
   }
 
-  /** The files of each folder, some folders begun ahead: of many small ones each is a wait. */
+  /** The files of each folder, with some folders read ahead: each small folder costs a wait. */
   async *#listAhead(folders: readonly string[]): AsyncGenerator<AsyncIterable<StoredFile>> {
     const begun: BegunList[] = [];
     let next = 0;
@@ -274,7 +274,7 @@ class LocalStorage implements Storage {
       if (next >= folders.length) return;
       const files = this.#listDirectory(folders[next++]!, "");
       const first = files.next();
-      // A fault is met in its turn.
+      // A failure is reported in its turn.
       first.catch(() => {});
       begun.push({ files, first });
     };
@@ -289,7 +289,7 @@ class LocalStorage implements Storage {
     }
   }
 
-  /** Names in a folder, those of folders with a slash, in the order of the paths they lead to. */
+  /** Names in a folder, folders with a slash at the end, in the order of the full paths. */
   async #entriesOf(folder: string, namePrefix: string): Promise<string[]> {
     const directory = this.#fileOf(folder);
     const entries = await withStoreErrors(directory, async () => {
@@ -307,21 +307,23 @@ class LocalStorage implements Storage {
   }
 }
 
-/** Files that begin so are being made, or were left by a process that died; no list shows them. */
+/** Names of temporary files begin like this. Lists leave them out. */
 const temporaryPrefix = ".tmp-";
 
 const temporaryName = /^\.tmp-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-(?<object>.+)$/;
 
-/** Characters of an object's name that the name of its temporary file has. */
+/** Characters of an object's name that are part of its temporary file's name. */
 const maxNameLength = 64;
 
-/** A name that no other process or call makes. It decides nothing, so its chance needs no seed. */
+/**
+ * A temporary name that no other process or call uses. Nothing depends on it, so it needs no seed.
+ */
 function temporaryBeside(file: string): string {
   const name = basename(file).slice(0, maxNameLength);
   return join(dirname(file), `${temporaryPrefix}${randomUUID()}-${name}`);
 }
 
-/** True for a name such as `temporaryBeside` gives. */
+/** True for a name made by `temporaryBeside`. */
 function isTemporary(name: string): boolean {
   return name.startsWith(temporaryPrefix);
 }
@@ -353,7 +355,7 @@ async function pathsIn(root: string, folder: string, namePrefix: string): Promis
   return paths;
 }
 
-// A shared directory may have another machine's clock; only its own times can be compared.
+// A shared directory may use another machine's clock, so only its own times are compared.
 async function clockOf(root: string): Promise<number> {
   const file = temporaryBeside(join(root, "clock"));
   const handle = await open(file, "wx");
@@ -367,11 +369,11 @@ async function clockOf(root: string): Promise<number> {
 
 async function leftover(root: string, path: string, nowMs: number): Promise<Leftover | undefined> {
   try {
-    // A file that is being published has a new link, while its content may be old.
+    // Publishing a file changes its ctime, but the content may be older.
     const { size, ctimeMs } = await stat(join(root, path));
     return { path, bytes: size, idleMs: nowMs - ctimeMs };
   } catch (error) {
-    // Its writer was at work, and is done with it.
+    // Its writer finished meanwhile.
     if (isAbsent(error)) return undefined;
     throw error;
   }
@@ -387,7 +389,7 @@ async function sizeOf(file: string): Promise<number | undefined> {
   }
 }
 
-/** What two names of one file share; undefined where there is no file. */
+/** Equal for two names of one file; undefined if the file does not exist. */
 async function identityOf(file: string): Promise<string | undefined> {
   try {
     const status = await stat(file, { bigint: true });
@@ -408,7 +410,7 @@ async function syncFile(file: string): Promise<void> {
   }
 }
 
-/** A listing of which the first file was asked for already. */
+/** A listing whose first file was already requested. */
 interface BegunList {
   files: AsyncGenerator<StoredFile>;
   first: Promise<IteratorResult<StoredFile>>;

@@ -2,8 +2,8 @@ import { SluiceError } from "../../foundation/errors.ts";
 import type { Appender, RandomReader, Storage, StoredFile, Writer } from "./storage.ts";
 
 /**
- * Storage in this process, for tests and simulations. It keeps every promise of the interface save
- * that of outliving the process.
+ * Storage in memory, for tests and simulations. It keeps every promise of the interface except that
+ * its content outlives the process.
  *
  * @example
  * const storage = memoryStorage();
@@ -90,7 +90,7 @@ class MemoryStorage implements Storage {
   }
 }
 
-/** Bytes that grow at the end; joined only when they are read. */
+/** Bytes that grow at the end; they are joined when they are read. */
 class MemoryFile {
   bytes = 0;
   #pieces: Uint8Array[] = [];

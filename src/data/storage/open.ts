@@ -10,28 +10,28 @@ import { S3Storage } from "./s3/s3-storage.ts";
 import { FileSpool } from "./s3/spool.ts";
 import type { Storage } from "./storage.ts";
 
-// Two letters at least and a slash, so that neither C:/ nor a name with a colon is a scheme.
+// At least two letters and a slash, so that C:/ and a name with a colon are not schemes.
 const schemePattern = /^([a-z][a-z0-9+.-]+):(?=\/)/i;
 
-/** The scheme of a location in lower case (`s3`), or undefined for a path of this machine. */
+/** The scheme of a location in lower case (`s3`), or undefined for a local path. */
 export function schemeOf(location: string): string | undefined {
   return schemePattern.exec(location)?.[1]?.toLowerCase();
 }
 
-/** A location as it is wherever a program runs: a path is made absolute, any other kept. */
+/** A location that means the same wherever a program runs: a path becomes absolute. */
 export function absoluteLocation(workingDirectory: string, location: string): string {
   return schemeOf(location) === undefined ? resolve(workingDirectory, location) : location;
 }
 
-/** A location of which links are followed, so that two names of one place are equal. */
+/** A location with links resolved, so that two names of one place are equal. */
 export async function realLocation(location: string): Promise<string> {
   if (schemeOf(location) !== undefined) return location;
   return await realpath(location).catch(() => location);
 }
 
-/** What opening storages needs of the outside world. */
+/** What storages need from outside. */
 export interface StorageContext extends S3Context {
-  /** Folder of this machine for what is appended and not in an object store yet. */
+  /** Local folder for appended bytes that are not in an object store yet. */
   spoolDirectory: string;
 }
 
@@ -39,10 +39,10 @@ export interface StorageContext extends S3Context {
 export type OpenStorage = (location: string) => Storage;
 
 /**
- * Opens storages: a path (relative ones from the working directory), a `file:` URL, or
- * `s3://BUCKET/PREFIX`, `r2://…`, `gs://…`. Nothing is asked of a store before it is used.
+ * Returns a function that opens storages: a path (relative to the working directory), a `file:`
+ * URL, or `s3://BUCKET/PREFIX`, `r2://…`, `gs://…`. Opening sends no request.
  *
- * @throws (what it returns) SluiceError `UNSUPPORTED` for any other scheme.
+ * @throws the returned function: SluiceError `UNSUPPORTED` for any other scheme.
  * @example
  * const openStorage = storageOpener(context);
  * openStorage("out").location; // the absolute path of ./out
@@ -66,7 +66,7 @@ function objectStorage(given: string, context: StorageContext): Storage {
   const prefix = path === "" ? "" : `${path}/`;
   const location = path === "" ? `${scheme}://${name}` : `${scheme}://${name}/${path}`;
   const { endpoint = "" } = bucketSettings(scheme, store, environment);
-  // The same name at another address is another place.
+  // The same bucket name at another endpoint is another place.
   const place = sha256Hex(`${endpoint} ${location}`).slice(0, 32);
   return new S3Storage({
     location,

@@ -1,6 +1,6 @@
 /**
- * Runs actions one after another. Once one has failed, every later one fails with the same error:
- * bytes after a hole are worse than no bytes.
+ * Runs actions one after another. After a failure, every later action fails with the same error:
+ * bytes after a gap are worse than no bytes.
  */
 export class SerialQueue {
   #tail: Promise<unknown> = Promise.resolve();

@@ -5,96 +5,97 @@ export interface StoredFile {
   bytes: number;
 }
 
-/** What a process that died left of an object it was writing. */
+/** What a process that died left of an object that it was writing. */
 export interface Leftover extends StoredFile {
   /** Time since it last changed, by the store's own clock. */
   idleMs: number;
 }
 
-/** Reads at any place of one stored object. */
+/** Reads one stored object at any offset. */
 export interface RandomReader {
-  /** Infinite where the length is not known until the end was read. */
+  /** Infinite while the length is unknown, until the end was read. */
   readonly bytes: number;
   /** Up to `length` bytes from `offset`; fewer only at the end of the object. */
   read(offset: number, length: number): Promise<Uint8Array>;
   /**
-   * Fills `target` from `offset` on, where a storage can read into memory that is there.
+   * Fills `target` from `offset` on; present if the storage can read into existing memory.
    *
-   * @returns bytes read: fewer than `target` holds only at the end of the object.
+   * @returns bytes read; fewer than `target.length` only at the end of the object.
    */
   readInto?(target: Uint8Array, offset: number): Promise<number>;
   close(): Promise<void>;
 }
 
-/** Adds to the end of one object. What `append` resolved for survives a killed process. */
+/** Appends to one object. Once `append` resolves, its bytes survive a killed process. */
 export interface Appender {
   append(data: Uint8Array): Promise<void>;
-  /** Resolves when all that was appended survives a power loss. */
+  /** Resolves when all appended bytes survive a power loss. */
   sync(): Promise<void>;
   /**
-   * @param options `isNeeded: false`: nobody will read what was appended, and a storage to which it
-   * would have to be sent may drop it. The object stays, if only empty.
+   * @param options `isNeeded: false`: nobody will read the appended bytes, so a remote storage may
+   *   drop them instead of sending them. The object stays, perhaps empty.
    */
   close(options?: { isNeeded?: boolean }): Promise<void>;
 }
 
-/** Writes one object from its start; it appears, whole, when `close` resolves. */
+/** Writes one object from its start. The whole object appears when `close` resolves. */
 export interface Writer {
   write(data: Uint8Array): Promise<void>;
   close(): Promise<void>;
-  /** Gives up: nothing appears. */
+  /** Gives up; no object appears. */
   abort(): Promise<void>;
 }
 
 /**
- * Bytes under paths, local or far. Paths are relative to the storage's root and use `/`. Every
- * implementation passes `sluice/testing`'s `storageConformance`.
+ * Bytes under paths, local or remote. Paths are relative to the storage's root and use `/`. Every
+ * implementation passes `storageConformance` of `sluice/testing`.
  *
- * All methods throw SluiceError: `NOT_FOUND` where a named object is absent, `STORE_FULL`, else
+ * All methods throw SluiceError: `NOT_FOUND` if a named object is absent, `STORE_FULL`, else
  * `STORE_FAILED`.
  */
 export interface Storage {
-  /** Where it is, as a person writes it: a directory, `s3://bucket/prefix`, `memory:`. */
+  /** Its location, as a person writes it: a directory, `s3://bucket/prefix`, `memory:`. */
   readonly location: string;
-  /** False where of two creators of one object both may be told that they made it. */
+  /** False if two creators of one object may both be told that they created it; default true. */
   readonly createsOnce?: boolean;
   /** The whole object. */
   read(path: string): Promise<Uint8Array>;
   open(path: string): Promise<RandomReader>;
-  /** Size of the object, or undefined where there is none. */
+  /** Size of the object, or undefined if it does not exist. */
   stat(path: string): Promise<StoredFile | undefined>;
   /** Objects whose path begins with `prefix`, at any depth, sorted by path (UTF-16 code units). */
   list(prefix: string): AsyncIterable<StoredFile>;
   /**
-   * The primitive that exactly-once rests on: makes the object if none of that path exists, whole
-   * or not at all, durable when it resolves. `"unclear"` after anything but a clean outcome: the
-   * caller reads the record back.
+   * The operation on which exactly-once rests. Creates the object if none of that path exists,
+   * whole or not at all; once it resolves, the object is durable. `"unclear"` after anything but a
+   * clean outcome: the caller then reads the record back.
    *
    * @param options `isLasting: false`: the object need not survive a power loss.
-   * @throws SluiceError `STORE_UNSUITABLE` where the store has no such operation.
+   * @throws SluiceError `STORE_UNSUITABLE` if the store has no such operation.
    */
   createIfAbsent(
     path: string,
     data: Uint8Array,
     options?: { isLasting?: boolean },
   ): Promise<"created" | "exists" | "unclear">;
-  /** Makes or replaces the object in one step. For state that only informs, and for seals. */
+  /** Creates or replaces the object in one step. For seals, and for state that only informs. */
   replace(path: string, data: Uint8Array): Promise<void>;
   /**
-   * Lists show the object from when this resolves, empty or not. Its path ends in `.jsonl`: an
-   * object store keeps it as several, and would have to look for these under every other name.
+   * An appender to the object. Listings show the object once this resolves, even if it is empty.
+   * Its path must end in `.jsonl`: an object store keeps it in segments, and would otherwise have
+   * to look for segments under every name.
    *
-   * @param options `isNew: true`: nobody ever had an appender there.
+   * @param options `isNew: true`: the path never had an appender.
    */
   appender(path: string, options?: { isNew?: boolean }): Promise<Appender>;
   writer(path: string): Promise<Writer>;
-  /** Makes `to` the same object as `from` (a link or a copy), replacing what was there. */
+  /** Makes `to` the same object as `from` (a link or a copy) and replaces what was there. */
   publish(from: string, to: string): Promise<void>;
-  /** Removes the object; absent is fine. */
+  /** Removes the object; an absent one is fine. */
   remove(path: string): Promise<void>;
   /**
-   * What is being written to paths that begin with `prefix`, or was when its process died; no list
-   * shows it. Absent on stores where nothing can be left.
+   * Unfinished objects whose path begins with `prefix`, of live and of dead processes; no listing
+   * shows them. Absent if the storage leaves nothing behind.
    */
   leftovers?(prefix: string): AsyncIterable<Leftover>;
 }

@@ -15,17 +15,17 @@ import {
   TransferTally,
 } from "./transfer.ts";
 
-/** Ending of what is not whole yet. */
+/** Ending of a file that is not complete yet. */
 const partEnding = ".sluice-part";
 
 /**
- * Copies all files below a far place into a folder of this machine, several at once. A file appears
- * under its name when it is whole and its checksum right; what an earlier call left of it is gone
- * on with. What is there with the same content is left alone. Nothing is ever deleted.
+ * Copies all files below a remote place into a local folder, several at once. A file gets its name
+ * when it is complete and its checksum is right. The partial file of an earlier call is continued.
+ * A file that exists with the same content is left alone. Nothing is ever deleted.
  *
- * @param to absolute.
- * @throws SluiceError `INPUT_MISSING` where there is nothing, `INPUT_CHANGED` for a file that
- *   changed meanwhile, `STORE_FULL`, `STORE_FAILED`, and what reading throws.
+ * @param to absolute path of the folder.
+ * @throws SluiceError `INPUT_MISSING` if there is nothing, `INPUT_CHANGED` for a file that changed
+ *   meanwhile, `STORE_FULL`, `STORE_FAILED`, and the errors of reading.
  */
 export async function download(
   from: string,
@@ -49,12 +49,12 @@ export async function download(
   return tally.summary;
 }
 
-/** True of an empty object that stands for a folder, as many a console makes them. */
+/** True for an empty object that stands for a folder, as many web consoles make them. */
 function isFolderMark({ path, bytes }: SourceFile): boolean {
   return path.endsWith("/") && bytes === 0;
 }
 
-/** The path of a far file below the place that was named; empty for the place itself. */
+/** The path of a remote file below the named place; empty for the place itself. */
 function nameBelow(place: string, file: SourceFile): string {
   const { path } = file;
   const folder = place.replace(/\/*$/, "/");
@@ -87,12 +87,12 @@ async function fetchFile(file: SourceFile, target: string, to: Download): Promis
   }
   await mkdir(dirname(target), { recursive: true });
   const identity = sha256Hex(`${file.path} ${file.bytes} ${file.etag ?? ""}`).slice(0, 8);
-  // A name has 255 bytes at most.
+  // A file name has 255 bytes at most.
   const name = basename(target).slice(0, 50);
   const part = join(dirname(target), `${name}.${identity}${partEnding}`);
   await fill(part, file, to);
   if (!(await hasSameContent(part, file, inputs.open))) {
-    // What an earlier call left was torn.
+    // The partial file of an earlier call was torn.
     await rm(part);
     await fill(part, file, to);
     if (!(await hasSameContent(part, file, inputs.open))) throw changed(file.path);
@@ -135,7 +135,7 @@ async function fill(
   }
 }
 
-/** By place: of two calls that fetch one file at once, both write the same. */
+/** Writes at an offset: if two calls fetch one file at once, both write the same bytes. */
 async function writeAt(handle: FileHandle, chunk: Uint8Array, offset: number): Promise<void> {
   for (let done = 0; done < chunk.length; ) {
     const left = chunk.length - done;
@@ -143,7 +143,7 @@ async function writeAt(handle: FileHandle, chunk: Uint8Array, offset: number): P
   }
 }
 
-/** Gives the file its name, unless something has it: false then. */
+/** Gives the file its name; false if the name is taken. */
 async function linked(part: string, target: string): Promise<boolean> {
   try {
     await link(part, target);

@@ -9,21 +9,21 @@ import { systemCode } from "../storage/local-errors.ts";
 
 const mebibyte = 1024 * 1024;
 
-/** Sizes of the parts that common tools upload large files by. */
+/** Part sizes with which common tools upload large files. */
 const usualPartBytes = [5, 8, 10, 15, 16, 25, 32, 50, 64, 100, 128, 256, 512].map(
   (size) => size * mebibyte,
 );
 
-/** One way to compute what a store may say of a content. */
+/** One way to compute an ETag from content. */
 interface TagMaker {
   update(chunk: Uint8Array): void;
   tag(): string;
 }
 
 /**
- * True where a file of this machine has the content of a far one. Where what the store says of the
- * content can be computed (MD5, also of parts; SHA-256; the ids of git), nothing is fetched; else
- * the far file is read and compared.
+ * True if a local file has the content of a remote one. If the store's ETag can be computed (MD5,
+ * MD5 of parts, SHA-256, git object ids), nothing is downloaded. Otherwise the remote file is read
+ * and compared.
  */
 export async function hasSameContent(
   path: string,
@@ -44,7 +44,7 @@ async function hasTag(path: string, bytes: number, etag = ""): Promise<boolean> 
   return makers.some((maker) => maker.tag() === tag);
 }
 
-/** The ways in which a tag of this form may have come about. */
+/** The ways in which an ETag of this form may have been computed. */
 function tagMakers(tag: string, bytes: number): TagMaker[] {
   if (/^[0-9a-f]{64}$/.test(tag)) return [hashed(createHash("sha256"))];
   if (/^[0-9a-f]{40}$/.test(tag)) return [hashed(createHash("sha1").update(`blob ${bytes}\0`))];
@@ -59,7 +59,7 @@ function hashed(hash: Hash): TagMaker {
   return { update: (chunk) => void hash.update(chunk), tag: () => hash.digest("hex") };
 }
 
-/** The MD5 of the MD5s of all parts, and how many there are. */
+/** The MD5 of the MD5s of all parts, and the number of parts. */
 class TagOfParts implements TagMaker {
   readonly #partBytes: number;
   readonly #all = createHash("md5");
@@ -109,7 +109,7 @@ async function readsSame(path: string, far: SourceFile, openFar: OpenFile): Prom
   }
 }
 
-/** MD5 of the bytes of a file from `start` up to and without `end`, as hex. */
+/** MD5 of a file's bytes from `start` up to, but without, `end`, in hex. */
 export async function md5Of(path: string, start: number, end: number): Promise<string> {
   const hash = createHash("md5");
   for await (const chunk of chunksOf(path, start, end)) hash.update(chunk);
@@ -117,7 +117,7 @@ export async function md5Of(path: string, start: number, end: number): Promise<s
 }
 
 /**
- * The file, or a range of it, in pieces.
+ * The chunks of a local file, or of a range of it.
  *
  * @throws SluiceError `INPUT_UNREADABLE`
  */

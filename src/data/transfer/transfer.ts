@@ -1,48 +1,48 @@
 import { type ErrorRecord, SluiceError } from "../../foundation/errors.ts";
 import { systemCode } from "../storage/local-errors.ts";
 
-/** Differing files that the end of a transfer names. */
+/** Differing files that the summary of a transfer names. */
 const maxShownDifferences = 20;
 
 /** Files that are uploaded or downloaded at once. */
 const transferredFilesAtOnce = 8;
 
-/** How a transfer is done. */
+/** Options of an upload or download. */
 export interface TransferOptions {
-  /** Replace files of other content; default: leave them and say so. */
+  /** Replace files that have another content; default: leave them and report them. */
   overwrite: boolean;
   signal: AbortSignal;
   onProgress(done: TransferCounts): void;
 }
 
-/** How far a transfer is. */
+/** Progress of a transfer. */
 export interface TransferCounts {
-  /** Files that were moved, and their bytes; of one under way those that are through. */
+  /** Files that were transferred, and bytes so far, including files in progress. */
   files: number;
   bytes: number;
-  /** Files that were there already, with the same content, and their bytes. */
+  /** Files that already existed with the same content, and their bytes. */
   skippedFiles: number;
   skippedBytes: number;
   /** Files that were left because another content is there. */
   differentFiles: number;
-  /** Files that could not be moved, for what is the matter with each of them alone. */
+  /** Files that could not be transferred for a reason of their own. */
   failedFiles: number;
-  /** Entries of the folder that are not files: links to folders or nowhere, pipes. */
+  /** Entries of the folder that are not files: links to folders or to nothing, and pipes. */
   leftOut: number;
 }
 
-/** How a transfer ended. */
+/** The result of a transfer. */
 export interface TransferSummary extends TransferCounts {
   /** Targets that have another content: the first of them. */
   different: string[];
-  /** Why files could not be moved: the first of them. */
+  /** Why files could not be transferred: the first of them. */
   failures: ErrorRecord[];
 }
 
-/** What has become of one file. */
+/** The outcome of one file. */
 export type FileOutcome = "moved" | "skipped" | "different";
 
-/** Counts what becomes of files, and tells of each step. */
+/** Counts the outcomes of files and reports progress. */
 export class TransferTally {
   readonly #options: TransferOptions;
   readonly #counts: TransferCounts = {
@@ -56,7 +56,7 @@ export class TransferTally {
     this.#options = options;
   }
 
-  /** Bytes of a file went through. */
+  /** Counts transferred bytes of a file in progress. */
   moved(bytes: number): void {
     this.#counts.bytes += bytes;
     this.#options.onProgress(this.#counts);
@@ -79,9 +79,9 @@ export class TransferTally {
   }
 
   /**
-   * Moves one file; a failure that is its own does not keep the others.
+   * Transfers one file. If it fails for a reason of its own, the others continue.
    *
-   * @throws what concerns them all: the network, a full disk, a stop.
+   * @throws errors that concern all files: the network, a full disk, a stop.
    */
   async move(action: () => Promise<void>): Promise<void> {
     this.#options.signal.throwIfAborted();
@@ -100,7 +100,7 @@ export class TransferTally {
   }
 }
 
-/** What the file system says of one name, and not of the disk. */
+/** System errors about a single name, not about the disk. */
 const codesOfNames = [
   ...["EEXIST", "ENOTDIR", "EISDIR", "ENAMETOOLONG", "EILSEQ", "EINVAL"],
   ...["EACCES", "EPERM", "ENOENT"],
@@ -113,8 +113,8 @@ function isOfOneFile(error: unknown): error is SluiceError {
 }
 
 /**
- * Handles items, some at once. After a failure no more are begun, and it is thrown when those that
- * were under way have ended.
+ * Handles items, some at once. After a failure no new items begin; the failure is thrown once the
+ * items in progress have ended.
  */
 export async function eachAtOnce<T>(
   items: AsyncIterable<T>,

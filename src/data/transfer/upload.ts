@@ -18,22 +18,23 @@ import {
   TransferTally,
 } from "./transfer.ts";
 
-/** What a transfer needs of the outside world. */
+/** What a transfer needs from outside. */
 export interface TransferContext {
   inputs: InputStores;
   stores: S3Context;
 }
 
 /**
- * Copies a folder, or one file, of this machine below a prefix of a bucket, several files at once.
- * What is there with the same content is left alone, and parts that are there of a large file are
- * gone on with, so that the same call goes on after a kill.
- * Each request carries a checksum, which the store compares. Nothing is ever deleted.
+ * Copies a local folder, or one file, below a prefix of a bucket, several files at once. A file
+ * that exists with the same content is left alone. The stored parts of a large file are continued,
+ * so the same call resumes after a kill. Each request carries a checksum, which the store compares.
+ * Nothing is ever deleted.
  *
- * @param from absolute.
- * @param to as `s3://BUCKET/PREFIX`; a single file gets exactly this name, or with a slash at the
- *   end its own name below it.
+ * @param from absolute path.
+ * @param to as `s3://BUCKET/PREFIX`. A single file gets exactly this name, or its own name below it
+ *   if `to` ends in a slash.
  * @throws SluiceError `INPUT_MISSING`, `INPUT_CHANGED` for a file that changed meanwhile,
+ *   `STORE_FAILED`.
  *   `STORE_FAILED`.
  */
 export async function upload(
@@ -97,7 +98,7 @@ async function keysBelow(from: string, prefix: string): Promise<(path: string) =
   return (path) => folder + relative(top, path).split(sep).join("/");
 }
 
-/** What an earlier call left of the upload of a large file, and how many bytes that are. */
+/** The unfinished upload of a large file by an earlier call, and how many bytes it holds. */
 async function begunUpload(
   path: string,
   bytes: number,
@@ -105,7 +106,7 @@ async function begunUpload(
   key: string,
 ): Promise<{ upload?: BegunUpload; bytes: number }> {
   if (bytes <= limits.storePartBytes) return { bytes: 0 };
-  // Who may write need not be allowed to look at uploads.
+  // Permission to write does not imply permission to list uploads.
   const open = await bucket.uploads(key).catch(() => []);
   const own = open.filter((upload) => upload.key === key);
   for (const { uploadId } of own.sort((a, b) => b.begunMs - a.begunMs)) {
@@ -118,7 +119,7 @@ async function begunUpload(
   return { bytes: 0 };
 }
 
-/** The first parts, as far as they are what the file holds in their places. */
+/** The leading parts whose content matches the file. */
 async function rightParts(
   path: string,
   fileBytes: number,

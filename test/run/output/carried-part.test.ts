@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { ByteWriter, ParquetWriter } from "hyparquet-writer";
 import { afterAll, describe, expect, it } from "vitest";
 // The virtual clock does not wait for what is loaded late.
-import "../../../src/data/formats/apart/decoding-thread.ts";
+import "../../../src/data/formats/decoding-thread/decoding-thread.ts";
 import "../../../src/data/formats/parquet/carried-groups.ts";
 import "../../../src/data/formats/parquet/encoder.ts";
 import { readFooter } from "../../../src/data/formats/parquet/footer.ts";

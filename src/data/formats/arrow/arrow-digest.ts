@@ -2,8 +2,8 @@ import { sha256Stream } from "../../../foundation/hashing.ts";
 import type { ArrowFile } from "./arrow-file.ts";
 
 /**
- * The checksum of a range of rows: SHA-256 of what says how the file is read, of the SHA-256 of
- * each dictionary that counts for it, of that of each record batch, and of which rows are meant.
+ * The checksum of a range of rows: SHA-256 over the file's head, the SHA-256 of each dictionary in
+ * use, the SHA-256 of each record batch, and the numbers that select the rows.
  */
 export class ArrowDigest {
   readonly #head: Buffer;

@@ -6,14 +6,14 @@ import { FlatTable, wholeNumber } from "./flat-table.ts";
 import { type ArrowField, type ArrowSchema, decodeSchema, typeIds } from "./library.ts";
 import { checkSchema, type Message, readMessage } from "./messages.ts";
 
-/** An Arrow file, or a stream that was kept as one. */
+/** An Arrow file, or a stream saved as a file. */
 export interface ArrowFile {
   schema: ArrowSchema;
-  /** What says how everything else is read: the footer, or the schema of a stream. */
+  /** What decides how the rest is read: the footer, or the schema of a stream. */
   head: Buffer;
   /**
-   * The dictionaries and record batches in the order in which they are to be taken; of a range only
-   * its batches, and the dictionaries that count for them.
+   * The dictionaries and record batches in reading order. For a range: only its batches, and the
+   * dictionaries that they use.
    *
    * @throws SluiceError `INPUT_UNREADABLE`
    */
@@ -21,17 +21,17 @@ export interface ArrowFile {
 }
 
 const fileMark = "ARROW1";
-/** The length of the footer and the mark end every file; the mark and two bytes begin it. */
+/** The footer's length and the magic bytes end every file; the magic and two bytes begin it. */
 const trailerBytes = 10;
 const startBytes = 8;
-/** Read at once, so that most footers take one read. */
+/** Bytes of the first read; it contains most footers. */
 const tailBytes = 64 * 1024;
 const blockBytes = 24;
 
 /**
- * Reads what a file says of itself.
+ * Reads the metadata of a file.
  *
- * @throws SluiceError `INPUT_UNREADABLE` where it is truncated, damaged, or no Arrow.
+ * @throws SluiceError `INPUT_UNREADABLE` if it is truncated, damaged, or not Arrow.
  */
 export async function openArrow(reader: RandomReader, file: string): Promise<ArrowFile> {
   if (!Number.isFinite(reader.bytes)) {
@@ -86,7 +86,7 @@ async function footerBytes(reader: RandomReader, file: string): Promise<Buffer> 
   return Buffer.from(await reader.read(reader.bytes - trailerBytes - length, length));
 }
 
-/** What the footer says of a message: where it begins, and how long its buffers are. */
+/** A footer's entry for a message: where it begins, and the length of its buffers. */
 interface Block {
   start: number;
   bodyBytes: number;
@@ -102,7 +102,7 @@ interface Blocks {
   dataEnd: number;
 }
 
-/** In files a dictionary may stand behind what uses it. */
+/** In a file, a dictionary may come after the batches that use it. */
 async function* fileMessages(
   reader: RandomReader,
   file: string,
@@ -132,8 +132,8 @@ async function* fileMessages(
 }
 
 /**
- * Looks at what lies between the messages that the footer names: where its lists were damaged, rows
- * would be missing without a word.
+ * Checks the bytes between the messages in the footer: if its lists were damaged, rows would be
+ * missing in silence.
  */
 async function checkGaps(
   reader: RandomReader,
@@ -145,7 +145,7 @@ async function checkGaps(
   let at = startBytes;
   for (const place of [...places.toSorted((a, b) => a.start - b.start), end]) {
     while (at < place.start) {
-      // Padding, or whatever else lies there, is not a message.
+      // Padding and other bytes are not a message.
       const message = await readMessage(reader, file, at, place.start).catch(() => undefined);
       if (!message) break;
       if (message.kind === "dictionary" || (message.rows ?? 0) > 0) {
@@ -157,7 +157,7 @@ async function checkGaps(
   }
 }
 
-/** A schema that lacks columns, or has others, would read the columns of its neighbours. */
+/** If a schema lacks columns or has too many, one column would be read as another. */
 async function* checkedNodes(
   messages: AsyncIterable<Message>,
   { fields }: ArrowSchema,
@@ -189,7 +189,7 @@ async function openStream(reader: RandomReader, file: string): Promise<ArrowFile
   const hasDictionaries = schema.fields.some(hasDictionary);
   const messages: ArrowFile["messages"] = async function* (range) {
     const { start, end } = range ?? { start: first.end, end: reader.bytes };
-    // Only the batches behind a dictionary know of it, and it may be replaced.
+    // A dictionary counts only for the batches after it, and may be replaced.
     let at = hasDictionaries ? first.end : start;
     while (at < end) {
       const message = await readMessage(reader, file, at);
@@ -206,7 +206,7 @@ async function openStream(reader: RandomReader, file: string): Promise<ArrowFile
   return { schema, head, messages: (range) => checkedNodes(messages(range), schema, file) };
 }
 
-/** The mark of the end has 8 bytes, in old files 4. */
+/** The end mark has 8 bytes, or 4 in old files. */
 async function assertEnd(reader: RandomReader, file: string, at: number): Promise<void> {
   const mark = Buffer.from(await reader.read(at, 4));
   const end = at + (mark.readUInt32LE(0) === 0 ? 4 : 8);

@@ -1,8 +1,8 @@
 import type { RowFormat } from "../row-format.ts";
 
 /**
- * Arrow IPC, as files (`.arrow`, Feather V2) and as streams: a table in record batches, cut at
- * these. What reads it is loaded when a file is one.
+ * Arrow IPC, as files (`.arrow`, Feather V2) and as streams: a table in record batches, at which it
+ * is cut. The reading code is loaded with the first file.
  */
 export function arrowFormat(): RowFormat & { name: "arrow" } {
   return {

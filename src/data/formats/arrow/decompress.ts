@@ -1,22 +1,22 @@
 import { zstdDecompressSync } from "node:zlib";
 
-/** A byte of LZ4 stands for so many at most. */
+/** A byte of LZ4 expands to this many at most. */
 const maxLz4Ratio = 255;
 const frameMark = 0x184d2204;
 
-/** The content of a zstd frame, of which `length` bytes are said to be in it. */
+/** The content of a zstd frame, which should have `length` bytes. */
 export function decompressZstd(bytes: Uint8Array, length: number): Uint8Array {
   const content = zstdDecompressSync(bytes, { maxOutputLength: Math.max(1, length) });
   if (content.length !== length) throw new Error(`zstd gives ${content.length} of ${length} bytes`);
-  // Typed arrays over it must begin at a multiple of eight.
+  // Typed arrays must begin at a multiple of eight bytes.
   return content.byteOffset % 8 === 0 ? content : Uint8Array.from(content);
 }
 
 /**
- * The content of an LZ4 frame, of which `length` bytes are said to be in it. Its checksums are not
- * looked at: writers of Arrow make none.
+ * The content of an LZ4 frame, which should have `length` bytes. Its checksums are ignored, because
+ * writers of Arrow make none.
  *
- * @throws Error where it is damaged.
+ * @throws Error if it is damaged.
  */
 export function decompressLz4Frame(bytes: Uint8Array, length: number): Uint8Array {
   if (length > bytes.length * maxLz4Ratio) throw new Error("LZ4 cannot give so many bytes");
@@ -43,7 +43,7 @@ export function decompressLz4Frame(bytes: Uint8Array, length: number): Uint8Arra
   return output;
 }
 
-/** Writes the content of a block behind that of earlier ones, to which it may refer. */
+/** Writes a block's content after that of earlier blocks, to which it may refer. */
 function decompressBlock(block: Uint8Array, output: Uint8Array, start: number): number {
   let at = 0;
   let end = start;

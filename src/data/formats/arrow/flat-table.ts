@@ -1,11 +1,11 @@
 /**
- * A table of a flatbuffer, the form of Arrow's metadata, with every place checked: what is damaged
- * would have the library read anywhere, and without end.
+ * A table of a FlatBuffer, the format of Arrow's metadata, with every offset checked. Without the
+ * checks, damaged metadata would make the library read anywhere, or for ever.
  */
 export class FlatTable {
   readonly #bytes: Buffer;
   readonly #start: number;
-  /** Where it says where each field lies, and for how many bytes. */
+  /** Start and length of the list of field offsets. */
   readonly #fields: number;
   readonly #fieldsBytes: number;
 
@@ -17,9 +17,11 @@ export class FlatTable {
     this.#fieldsBytes = bytes.readInt16LE(this.#fields);
   }
 
-  /** Where a field lies; undefined where it is not given. `slot` is 4 for the first, 6, 8, … */
+  /**
+   * The offset of a field, or undefined if it is absent. `slot` is 4 for the first field, 6, 8, …
+   */
   place(slot: number): number | undefined {
-    // As the library has it, whatever damage there is.
+    // Reads as the library does, even from damaged bytes.
     const offset = slot < this.#fieldsBytes ? this.#bytes.readInt16LE(this.#fields + slot) : 0;
     return offset === 0 ? undefined : this.#start + offset;
   }
@@ -44,7 +46,7 @@ export class FlatTable {
     return place === undefined ? undefined : new FlatTable(this.#bytes, place);
   }
 
-  /** Bytes of the entries of a vector, one after another. */
+  /** The entries of a vector, each as its bytes. */
   entries(slot: number, entryBytes: number): Buffer[] {
     const { start, count } = this.#vector(slot, entryBytes);
     return Array.from({ length: count }, (_, at) =>
@@ -57,7 +59,7 @@ export class FlatTable {
     return Array.from({ length: count }, (_, at) => new FlatTable(this.#bytes, start + at * 4));
   }
 
-  /** Throws where a text or a vector of bytes reaches beyond the end. */
+  /** Throws if a text or a vector of bytes ends beyond the buffer. */
   checkText(slot: number): void {
     this.#vector(slot, 1);
   }
@@ -74,12 +76,12 @@ export class FlatTable {
   }
 }
 
-/** What the offset at `place` refers to. */
+/** The offset that the bytes at `place` refer to. */
 function target(bytes: Buffer, place: number): number {
   return place + bytes.readUInt32LE(place);
 }
 
-/** A whole number of 64 bits that stands for a place or a length. */
+/** A 64-bit whole number that is an offset or a length. */
 export function wholeNumber(bytes: Buffer, place: number): number {
   const value = Number(bytes.readBigInt64LE(place));
   if (!Number.isSafeInteger(value) || value < 0) throw new Error(`a length is ${value}`);

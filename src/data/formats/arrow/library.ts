@@ -1,4 +1,4 @@
-// @ts-expect-error: the package has types of its index alone, which loads its writer as well
+// @ts-expect-error: the package types only its index, which would load its writer too
 import { setCompressionCodec } from "@uwdata/flechette/src/compression.js";
 // @ts-expect-error
 import * as dataTypes from "@uwdata/flechette/src/data-types.js";
@@ -10,7 +10,7 @@ import { decodeSchema as librarySchema } from "@uwdata/flechette/src/decode/sche
 import { createTable } from "@uwdata/flechette/src/decode/table-from-ipc.js";
 import { decompressLz4Frame, decompressZstd } from "./decompress.ts";
 
-/** Names of Arrow's types, by the numbers that the format gives them. */
+/** Names of Arrow's types, by their numbers in the format. */
 export const typeIds = {
   dictionary: -1,
   null: 1,
@@ -41,7 +41,7 @@ export const typeIds = {
   largeListView: 26,
 } as const;
 
-/** A type of Arrow as the library tells it; which fields it has depends on the type. */
+/** A type of Arrow from the library. Which fields it has depends on the type. */
 export interface ArrowType {
   typeId: number;
   bitWidth?: 8 | 16 | 32 | 64 | 128 | 256;
@@ -52,7 +52,7 @@ export interface ArrowType {
   timezone?: string | null;
   stride?: number;
   children?: ArrowField[];
-  /** A dictionary's number, keys and values. */
+  /** A dictionary's id, and the types of its keys and values. */
   id?: number;
   indices?: ArrowType;
   dictionary?: ArrowType;
@@ -71,10 +71,10 @@ export interface ArrowSchema {
   fields: ArrowField[];
 }
 
-/** What a typed array has that buffers of a batch are looked at by. */
+/** The part of a typed array that the checks of a batch need. */
 export type NumberBuffer = ArrayLike<number | bigint>;
 
-/** The values of one column in one record batch, over the buffers they lie in. */
+/** The values of one column in one record batch, as views of its buffers. */
 export interface ColumnBatch {
   type: ArrowType;
   length: number;
@@ -83,13 +83,13 @@ export interface ColumnBatch {
   values?: NumberBuffer;
   offsets?: NumberBuffer;
   sizes?: NumberBuffer;
-  /** Buffers of views. */
+  /** Data buffers of a view type. */
   data?: readonly Uint8Array[];
   children?: readonly ColumnBatch[];
   slice(start: number, end: number): ArrayLike<unknown>;
 }
 
-/** Types of stored values: by these the library neither rounds nor decodes. */
+/** Types that make the library return stored values, neither rounded nor decoded. */
 export const rawTypes = dataTypes as {
   int(bits: number, isSigned: boolean): ArrowType;
   binary(): ArrowType;
@@ -103,7 +103,7 @@ setCompressionCodec(1, { decode: decompressZstd });
 
 const exactly = { useBigInt: true, useBigIntTimestamp: true, useDecimalInt: true };
 
-/** The schema to whose offset the bytes at `place` refer. */
+/** The schema that the bytes at `place` refer to. */
 export const decodeSchema = librarySchema as (
   bytes: Uint8Array,
   place: number,
@@ -111,10 +111,10 @@ export const decodeSchema = librarySchema as (
 ) => ArrowSchema;
 
 /**
- * The columns of a record batch, whose metadata the bytes at `place` refer to.
+ * The columns of a record batch. The bytes at `place` refer to its metadata.
  *
  * @param fields with raw types.
- * @throws Error where the buffers are not as the metadata say.
+ * @throws Error if the buffers do not match the metadata.
  */
 export function decodeBatch(
   fields: readonly ArrowField[],

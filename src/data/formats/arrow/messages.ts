@@ -3,36 +3,36 @@ import type { RandomReader } from "../../storage/storage.ts";
 import { unreadable } from "../unreadable.ts";
 import { FlatTable, wholeNumber } from "./flat-table.ts";
 
-/** What a message of Arrow IPC is, as its metadata say. */
+/** A message of Arrow IPC, from its metadata. */
 export interface Message {
   kind: "schema" | "dictionary" | "batch" | "other";
-  /** Place in the file: of its metadata, of the buffers behind them, and of its end. */
+  /** Offsets in the file: of the metadata, of the buffers after it, and of the end. */
   start: number;
   bodyStart: number;
   end: number;
   version: number;
   metadata: Buffer;
-  /** Where the metadata say where the schema, or the record batch of buffers, is told. */
+  /** Offset in the metadata of the schema or record batch. */
   place: number;
-  /** How many rows a record batch has. */
+  /** Rows of a record batch. */
   rows?: number;
-  /** Parts of columns in a record batch, each column before what it consists of. */
+  /** Number of column parts in a record batch; a nested column comes before its parts. */
   nodes?: number;
-  /** A dictionary's number, and whether its entries follow those there are. */
+  /** A dictionary's id, and whether its entries are added to the earlier ones. */
   dictionary?: { id: number; isDelta: boolean; entries: number };
 }
 
 const kinds = { 1: "schema", 2: "dictionary", 3: "batch" } as const;
 
-/** Stands before the length of metadata since Arrow 0.15. */
+/** Comes before the metadata's length since Arrow 0.15. */
 const continuation = 0xffffffff;
-/** Read at once, so that metadata of most batches take one read. */
+/** Bytes of the first read; it contains the metadata of most batches. */
 const firstReadBytes = 4 * 1024;
 
 /**
- * Reads the metadata of the message at `start`; undefined where the stream ends there.
+ * Reads the metadata of the message at `start`; undefined if the stream ends there.
  *
- * @param end of what may belong to it.
+ * @param end of the bytes that may belong to it.
  * @throws SluiceError `INPUT_UNREADABLE`
  */
 export async function readMessage(
@@ -58,7 +58,7 @@ export async function readMessage(
     prefixBytes + length <= first.length
       ? first
       : Buffer.from(await reader.read(start, prefixBytes + length));
-  // A copy of their own: they are kept, and the rest of what was read need not be.
+  // A copy: the metadata is kept, so the rest of the read can be freed.
   const metadata = Buffer.from(whole.subarray(prefixBytes, prefixBytes + length));
   let message: Message;
   try {
@@ -89,7 +89,7 @@ function messageOf(metadata: Buffer, start: number, bodyStart: number): Message 
   return { ...message, place: header.place(6)!, dictionary };
 }
 
-/** How many rows a batch has, whose buffers must lie within its body. */
+/** The rows of a batch. Its buffers must lie within its body. */
 function checkedRows(
   batch: FlatTable,
   bodyBytes: number,
@@ -110,7 +110,7 @@ function checkedRows(
   return { rows, nodes: nodes.length };
 }
 
-/** Throws where a part of a schema lies beyond its end. */
+/** Throws if a part of a schema lies beyond its end. */
 export function checkSchema(schema: FlatTable): void {
   checkMetadata(schema, 8);
   for (const field of schema.tables(6)) checkField(field);

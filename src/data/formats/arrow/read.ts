@@ -16,14 +16,14 @@ import type { Message } from "./messages.ts";
 import { type ArrowColumn, type ArrowTable, keptColumns, tableOf } from "./table.ts";
 import { assertWhole } from "./whole-batch.ts";
 
-/** Rows that are made at a time: few enough to die young. */
+/** Rows that are made at a time: few enough to be garbage-collected young. */
 const windowRows = 256;
 
 /**
  * The rows of some record batches, or of parts of them. Memory holds the dictionaries and one
- * batch, decompressed.
+ * decompressed batch.
  *
- * @throws SluiceError `INPUT_CHANGED`, `INPUT_UNREADABLE` where a batch is damaged.
+ * @throws SluiceError `INPUT_CHANGED`, `INPUT_UNREADABLE` if a batch is damaged.
  */
 export async function* readArrow(
   reader: RandomReader,
@@ -48,7 +48,7 @@ export async function* readArrow(
       if (digest.of(slice) !== slice.sha256) break;
       isVerified = true;
     }
-    // What cannot be decoded may have been changed since it was planned.
+    // A batch that cannot be decoded may have changed since planning, which the checksum tells.
     if (fault !== undefined) continue;
     try {
       yield* reading.rowsOf(message, body);
@@ -63,7 +63,7 @@ export async function* readArrow(
   if (fault !== undefined) throw fault;
 }
 
-/** What the scan took for whole has been changed since. */
+/** The scan accepted this part, so the file has changed since. */
 function asChanged(error: unknown, file: string): unknown {
   if (!(error instanceof SluiceError) || error.code !== "INPUT_UNREADABLE") return error;
   return new SluiceError("INPUT_CHANGED", "it is no longer whole", { file, cause: error });
@@ -77,7 +77,7 @@ async function* asPlanned(messages: AsyncIterable<Message>, file: string): Async
   }
 }
 
-/** Reads messages one after another, each into the memory of the one before. */
+/** Reads messages one after another into the same memory. */
 class BodyLoader {
   readonly #reader: RandomReader;
   readonly #file: string;
@@ -125,7 +125,7 @@ class Reading {
     this.#left = slice.rows;
   }
 
-  /** The rows of a record batch; a dictionary is kept for those that follow it. */
+  /** The rows of a record batch. A dictionary is kept for the batches after it. */
   *rowsOf(message: Message, body: Buffer): Generator<InputRow[]> {
     const { rows } = message;
     if (rows === undefined) {
@@ -171,13 +171,13 @@ class Reading {
     return tableRow(this.#columns, values, at, place, this.#options);
   }
 
-  /** Tells whoever ends it where in the file it is. */
+  /** Reports the place before decoding, for an error if decoding is ended. */
   #guarded<Result>(message: Message, where: string, decode: () => Result): Result {
     this.#options.onPlace?.(placeOf(message, where));
     return this.#located(message, where, decode);
   }
 
-  /** Says of what a library throws where in the file it was. */
+  /** Adds the place in the file to an error of the library. */
   #located<Result>(message: Message, where: string, decode: () => Result): Result {
     try {
       return decode();

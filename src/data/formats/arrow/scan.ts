@@ -8,7 +8,7 @@ import { ArrowDigest } from "./arrow-digest.ts";
 import { openArrow } from "./arrow-file.ts";
 import { keptColumns, tableOf } from "./table.ts";
 
-/** Bytes per read of a scan, which only takes their checksum. */
+/** Bytes per read of a scan, which only computes checksums. */
 const scanChunkBytes = 4 * limits.readChunkBytes;
 
 interface Place {
@@ -45,7 +45,7 @@ export async function* scanArrow(
     for (const each of dictionaries)
       if (each.before <= number) digest.add("dictionary", each.digest);
     for (const place of range.groups) {
-      // Ranges of one batch follow each other.
+      // Ranges of the same batch come one after another.
       if (last?.place !== place) last = { place, digest: await digestOf(reader, file, place) };
       digest.add("batch", last.digest);
     }

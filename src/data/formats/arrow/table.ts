@@ -31,7 +31,7 @@ import {
 import type { Message } from "./messages.ts";
 import { assertWhole } from "./whole-batch.ts";
 
-/** A table's columns, and how the library is told to read them. */
+/** A table's columns, and the schema with which the library reads them. */
 export interface ArrowTable {
   columns: ArrowColumn[];
   dictionaries: Dictionaries;
@@ -40,11 +40,11 @@ export interface ArrowTable {
 interface Dictionary {
   field: ArrowField;
   text(value: unknown): string;
-  /** JSON of each entry. */
+  /** JSON text of each entry. */
   texts: (string | BrokenText)[];
 }
 
-/** What the keys of a file's dictionaries stand for, as far as it was read. */
+/** The entries of a file's dictionaries, as far as it was read. */
 class Dictionaries {
   readonly #all = new Map<number, Dictionary>();
 
@@ -56,7 +56,7 @@ class Dictionaries {
   /**
    * Takes the entries of one message.
    *
-   * @throws Error where they are not as the message says.
+   * @throws Error if they do not match the message.
    */
   take({ metadata, place, version, dictionary }: Message, body: Uint8Array): void {
     const known = this.#all.get(dictionary!.id);
@@ -70,9 +70,9 @@ class Dictionaries {
   }
 
   /**
-   * The JSON of what a key stands for.
+   * The JSON text of the entry for a key.
    *
-   * @throws Error where it stands for nothing.
+   * @throws Error if there is no such entry.
    */
   textOf(id: number, key: number): string {
     const text = this.#all.get(id)?.texts[key];
@@ -91,19 +91,19 @@ function textOrBroken(write: () => string): string | BrokenText {
   }
 }
 
-/** A column of an Arrow file: its values are written from what is stored. */
+/** A column of an Arrow file. Its JSON is written from the stored values. */
 export interface ArrowColumn extends RowColumn {
-  /** Its place in the schema, from 0. */
+  /** Its index in the schema. */
   number: number;
-  /** The field with types of which the library gives the values as they are stored. */
+  /** The field with types that make the library return stored values. */
   raw: ArrowField;
-  /** Stored bytes are text. */
+  /** True if stored bytes are text. */
   isText: boolean;
-  /** Why it cannot be read: other columns can. */
+  /** Why the column cannot be read; other columns may still be. */
   fault: string | undefined;
 }
 
-/** How a part of a column is written, and the type that the library is told for it. */
+/** How a part of a column is written, and its type for the library. */
 interface ArrowPart extends Part {
   raw: ArrowType;
 }
@@ -111,7 +111,7 @@ interface ArrowPart extends Part {
 /**
  * The columns of a file, in the file's order.
  *
- * @throws SluiceError `INPUT_UNREADABLE` where two have one name.
+ * @throws SluiceError `INPUT_UNREADABLE` if two have the same name.
  */
 export function tableOf({ fields }: ArrowSchema, file: string): ArrowTable {
   const dictionaries = new Dictionaries();
@@ -143,7 +143,7 @@ function partOf(field: ArrowField, types: Types, file: string): ArrowPart {
 /**
  * The columns that rows keep.
  *
- * @throws SluiceError `INPUT_UNREADABLE` where one is not there, or is not read.
+ * @throws SluiceError `INPUT_UNREADABLE` if one is absent or cannot be read.
  */
 export function keptColumns(
   { columns }: ArrowTable,
@@ -158,13 +158,13 @@ export function keptColumns(
   throw unreadable(file, `column ${column.name} holds ${fault}, which are not read`, { hint });
 }
 
-/** Types whose stored values `plainValue` takes. */
+/** Types whose stored values are passed to `plainValue`. */
 const plainTypes: ReadonlySet<number> = new Set([typeIds.int, typeIds.boolean]);
 
 const textTypes: ReadonlySet<number> = new Set([typeIds.text, typeIds.largeText, typeIds.textView]);
 
 const units: readonly TimeUnit[] = ["milliseconds", "milliseconds", "microseconds", "nanoseconds"];
-/** No decimal has more digits. */
+/** The most digits of a decimal. */
 const maxScale = 76;
 const msPerDay = 86_400_000;
 
@@ -175,7 +175,7 @@ const unreadTypes: Readonly<Record<number, string>> = {
 
 class Types {
   readonly #dictionaries: Dictionaries;
-  /** What was found that is not read. */
+  /** Why the column cannot be read, if a part has such a type. */
   fault: string | undefined;
 
   constructor(dictionaries: Dictionaries) {
@@ -277,7 +277,7 @@ class Types {
         );
         return `{${members.join(",")}}`;
       },
-      // By numbers, for a name may mean something else in an object.
+      // Numbers as names: some names have a special meaning in a JavaScript object.
       raw: rawTypes.struct(
         fields.map(({ field, part }, at) => ({ ...field, name: String(at), type: part.raw })),
       ),
@@ -307,7 +307,7 @@ class Types {
     };
   }
 
-  /** The library gives the keys; what they stand for is kept as text. */
+  /** The library returns keys. The entries are kept as JSON text. */
   #dictionaryWriter({ type, metadata }: ArrowField): ValueWriter & { raw: ArrowType } {
     const { id = 0, dictionary, indices } = type;
     const entry = { name: "", type: dictionary!, nullable: true, metadata };
@@ -332,13 +332,13 @@ function fixedWriter({ stride = 0 }: ArrowType, extension: string | undefined): 
   return { type: { kind: "bytes", length: stride }, text: bytesText };
 }
 
-/** Dates are days, or milliseconds that are whole days. */
+/** A date is stored in days, or in milliseconds that make whole days. */
 function dateWriter(unit: number): ValueWriter {
   const text = (value: unknown) => dateJson(unit === 0 ? value : Number(value) / msPerDay);
   return { type: { kind: "date" }, text };
 }
 
-/** What is stored in seconds is written in milliseconds. */
+/** Values in seconds are written in milliseconds. */
 function inMilliseconds(writer: ValueWriter, unit: number): ValueWriter {
   if (unit !== 0) return writer;
   return { ...writer, text: (value) => writer.text(BigInt(value as number | bigint) * 1000n) };

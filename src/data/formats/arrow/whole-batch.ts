@@ -1,10 +1,10 @@
 import { type ColumnBatch, type NumberBuffer, typeIds } from "./library.ts";
 
 /**
- * Checks that the buffers of a column hold what they are said to: what is damaged would give other
- * values without a word.
+ * Checks that a column's buffers match its metadata. A damaged buffer would give wrong values in
+ * silence.
  *
- * @param length how many values it must have.
+ * @param length number of values that it must have.
  * @throws Error
  */
 export function assertWhole(batch: ColumnBatch, length: number = batch.length): void {
@@ -18,7 +18,7 @@ export function assertWhole(batch: ColumnBatch, length: number = batch.length): 
   for (const child of children) assertWhole(child);
 }
 
-/** A wrong count would have the library take nulls for values. */
+/** With a wrong count, the library would take nulls for values. */
 function assertNulls(validity: Uint8Array, length: number, nullCount: number): void {
   if (validity.length === 0 && nullCount === 0) return;
   if (validity.length * 8 < length) throw short("which values are null");
@@ -57,14 +57,14 @@ function assertValues(batch: ColumnBatch, children: readonly ColumnBatch[]): voi
   }
 }
 
-/** Entries of the buffer that each value takes. */
+/** Entries of the value buffer for each value. */
 function partsOf({ type: { typeId, bitWidth = 64, stride = 1 } }: ColumnBatch): number {
   if (typeId === typeIds.boolean) return 1 / 8;
   if (typeId === typeIds.fixedBytes) return stride;
   return typeId === typeIds.decimal && bitWidth > 64 ? bitWidth / 64 : 1;
 }
 
-/** Each value begins where the one before it ends. */
+/** Each value begins where the previous one ends. */
 function assertOffsets(offsets: NumberBuffer, length: number, end: number): void {
   if (length === 0) return;
   if (offsets.length <= length) throw short("where values begin");
@@ -85,7 +85,7 @@ function assertViews({ length, offsets = [], sizes = [] }: ColumnBatch, end: num
   }
 }
 
-/** A view holds a value of up to 12 bytes itself, and the place of a longer one. */
+/** A view holds a value of up to 12 bytes; of a longer one it holds the place. */
 function assertByteViews({ length, values = [], data = [] }: ColumnBatch): void {
   if (values.length < length * 16) throw short("where values begin");
   const bytes = Buffer.from(values as Uint8Array);

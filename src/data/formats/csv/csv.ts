@@ -14,22 +14,22 @@ import { RecordReader } from "./record-reader.ts";
 import { RecordScanner, withWholeLineEnds } from "./record-scanner.ts";
 
 /**
- * CSV with a header: each record is a row of texts, or of what `schema` asks for. Fields may hold
- * delimiters, quotes and line ends within quotes. A record with other fields than the header fails
- * alone.
+ * CSV with a header. Each record is a row of texts, or of the types in `schema`. Quoted fields may
+ * hold delimiters, quotes and line ends. A record whose fields do not match the header is a row
+ * with an error.
  *
- * @param chunkBytes bytes per read; only tests name it.
+ * @param chunkBytes bytes per read; only tests set it.
  */
 export function csvFormat(chunkBytes: number = limits.readChunkBytes): RowFormat {
   return formatOf(csvDialect, chunkBytes);
 }
 
-/** The same with tabs between fields. */
+/** CSV with tabs between fields. */
 export function tsvFormat(chunkBytes: number = limits.readChunkBytes): RowFormat {
   return formatOf(tsvDialect, chunkBytes);
 }
 
-/** One of the two with another character between fields. */
+/** One of these formats with another delimiter. */
 export function delimitedFormat(name: string, delimiter: string): RowFormat {
   const dialect = name === tsvDialect.name ? tsvDialect : csvDialect;
   return formatOf({ ...dialect, delimiter }, limits.readChunkBytes);
@@ -83,7 +83,7 @@ async function* scanRecords(
   yield* cutter.end().map(withHeader);
 }
 
-/** What of a chunk that begins at `base` lies behind the header. */
+/** The part of a chunk at offset `base` that comes after the header. */
 function behindHeader(chunk: Buffer, base: number, header: Header): Buffer {
   return chunk.subarray(Math.max(0, Math.min(chunk.length, header.bytes - base)));
 }

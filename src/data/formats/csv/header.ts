@@ -9,21 +9,21 @@ import type { Dialect } from "./dialect.ts";
 import { parseFields } from "./parse-fields.ts";
 import { RecordScanner, withWholeLineEnds } from "./record-scanner.ts";
 
-/** Bytes asked for at a time: a header is short. */
+/** Bytes per read: a header is short. */
 const headerChunkBytes = 16 * 1024;
 
-/** The first record of a file, which names the fields of all others. */
+/** The first record of a file, which names the fields. */
 export interface Header extends SliceHeader {
   names: readonly string[];
-  /** The line on which it ends. */
+  /** The line on which the header ends. */
   lastLine: number;
 }
 
 /**
- * Reads the header of a file; undefined where the file holds no record at all.
+ * Reads the header of a file; undefined if the file has no records.
  *
- * @param planned what the slice says of it; default: nothing is compared.
- * @throws SluiceError `INPUT_UNREADABLE` where it names no fields; `INPUT_CHANGED`.
+ * @param planned the header in the slice, to compare with; default: no comparison.
+ * @throws SluiceError `INPUT_UNREADABLE` if it names no fields; `INPUT_CHANGED`.
  */
 export async function readHeader(
   reader: RandomReader,
@@ -43,7 +43,7 @@ export async function readHeader(
 }
 
 interface FoundHeader {
-  /** The record, and all bytes up to its end. */
+  /** The header record, and all bytes up to its end. */
   record: Buffer;
   bytes: Buffer;
   line: number;
@@ -114,7 +114,7 @@ async function namesOf(
   return names;
 }
 
-/** Lines of old Macintosh files end so: all of such a file would count as the header. */
+/** Lines of old Macintosh files end in a carriage return: the whole file would be the header. */
 function assertLineEnds(bytes: Buffer, file: string): void {
   if (!bytes.includes("\r") || bytes.includes("\n") || bytes.includes('"')) return;
   const fault = "its lines end with a carriage return alone: convert them to end with a newline";

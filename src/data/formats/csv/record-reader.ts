@@ -23,7 +23,7 @@ export interface RecordReading {
   papa: Awaited<ReturnType<typeof loadPapa>>;
 }
 
-/** A record that lies whole in the current chunk. */
+/** A record that lies completely in the current chunk. */
 interface Found {
   start: number;
   end: number;
@@ -37,15 +37,15 @@ export class RecordReader {
   readonly #rows: RecordRows;
   readonly #scanner: RecordScanner;
   readonly #batch = new RowBatch();
-  /** The record that earlier chunks left open. */
+  /** The unfinished record of earlier chunks. */
   readonly #open: RecordHolder;
   #index: number;
   #chunk: Buffer = Buffer.alloc(0);
   #base: number;
-  /** Where in the current chunk the open record begins; below 0 where none is open. */
+  /** Offset in the current chunk of the open record; below 0 if none is open. */
   #start = -1;
   #line = 1;
-  /** A record that began in an earlier chunk: the first of this one. */
+  /** A record that began in an earlier chunk; it comes first in this one. */
   #held: { bytes: Buffer; isWhole: boolean; line: number; isMalformed: boolean } | undefined;
   #found: Found[] = [];
 
@@ -94,7 +94,7 @@ export class RecordReader {
     }
     this.#open.hold(this.#chunk.subarray(0, Math.max(0, end)));
     const { bytes, isWhole } = this.#open.take();
-    // At the end of a file that was cut within a line's end, its first byte was held as well.
+    // If the file was truncated within a line end, its first byte is part of the record.
     const record = end < 0 ? bytes.subarray(0, end) : bytes;
     this.#held = { bytes: record, isWhole, line, isMalformed };
   }
@@ -122,7 +122,7 @@ export class RecordReader {
     if (!this.#batch.isEmpty) yield this.#batch.take();
   }
 
-  /** Parses records at once, as mostly none is at fault; undefined where one may be. */
+  /** Parses all records at once, since usually none is at fault; undefined if one may be. */
   #parseTogether(found: readonly Found[]): string[][] | undefined {
     const newline = this.#commonLineEnd(found);
     if (newline === undefined) return undefined;
@@ -133,7 +133,7 @@ export class RecordReader {
     return parsed?.length === found.length ? parsed : undefined;
   }
 
-  /** What lies between all of the records; undefined where that differs, or one is at fault. */
+  /** The line end between all the records; undefined if they differ or a record is at fault. */
   #commonLineEnd(found: readonly Found[]): "\n" | "\r\n" | undefined {
     const { maxLineBytes } = this.#reading.options;
     const gap = found.length > 1 ? found[1]!.start - found[0]!.end : 1;
@@ -158,15 +158,15 @@ export class RecordReader {
   }
 }
 
-/** A field that rows keep, and how it is read; without a reader, as text. */
+/** A field that rows keep. `read` makes its value; without it, the field is text. */
 interface KeptField {
   name: string;
-  /** Place in the record, from 0. */
+  /** Index in the record. */
   at: number;
   read: FieldReader | undefined;
 }
 
-/** Where a record lies. */
+/** The place of a record. */
 interface RecordPlace {
   index: number;
   line: number;
@@ -178,7 +178,9 @@ class RecordRows {
   readonly #header: Header;
   readonly #maxLineBytes: number;
   readonly #kept: readonly KeptField[];
-  /** Values can be set one by one: all are text, and no name means something else. */
+  /**
+   * True if all values are text and no name has a special meaning: values can be set one by one.
+   */
   readonly #isPlain: boolean;
 
   constructor(header: Header, slice: Slice, options: RowReadOptions) {
@@ -194,7 +196,7 @@ class RecordRows {
     this.#isPlain = schema === undefined && !header.names.includes("__proto__");
   }
 
-  /** The row of a record's fields; `raw` gives its text, for one that is at fault. */
+  /** The row of a record's fields. `raw` gives the record's text, for a row with an error. */
   row(fields: readonly string[], place: RecordPlace, raw: () => string): InputRow {
     const { names } = this.#header;
     if (fields.length !== names.length) {
@@ -206,7 +208,7 @@ class RecordRows {
     return { index, file: this.#file, line, raw: json, value: value ?? JSON.parse(json) };
   }
 
-  /** The row of a record that is too long, no UTF-8, or has a NUL byte or a quote amiss. */
+  /** The row of a record that is too long, not UTF-8, or has a NUL byte or a misplaced quote. */
   unreadable(bytes: Buffer, place: RecordPlace, isWhole: boolean): InputRow {
     if (isWhole && isUtf8(bytes) && !bytes.includes(0)) {
       return this.#fault(place, bytes.toString(), "text follows a closing quote", undefined);

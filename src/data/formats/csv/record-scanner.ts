@@ -4,12 +4,12 @@ const quote = 34;
 const newline = 10;
 const carriageReturn = 13;
 
-/** Told where records begin and end, as byte offsets in the file. */
+/** Gets the byte offsets in the file at which records begin and end. */
 export interface RecordListener {
   start(offset: number, line: number): void;
   /**
-   * `offset` is that of the byte after the record, without the line's end. A record is malformed
-   * where text follows a closing quote: nobody knows what was meant.
+   * `offset` is the byte after the record, without its line end. A record is malformed if text
+   * follows a closing quote: its meaning is unknown.
    */
   end(offset: number, isMalformed: boolean): void;
 }
@@ -17,14 +17,14 @@ export interface RecordListener {
 type State = "record" | "field" | "unquoted" | "quoted" | "after-quote" | "after-return";
 
 /**
- * Finds the borders of the records of delimited text: a line's end within quotes is not one.
- * Empty lines are skipped. Only single bytes are looked at; what is between them may be broken.
+ * Finds the boundaries of records in delimited text. A line end within quotes is not a boundary.
+ * Empty lines are skipped. Only single bytes are looked at, so the content may be broken.
  */
 export class RecordScanner {
   readonly #file: string;
   readonly #delimiter: number;
   readonly #listener: RecordListener;
-  /** Bytes of the file before the current chunk. */
+  /** Offset in the file of the current chunk. */
   #base: number;
   #line: number;
   #state: State = "record";
@@ -34,7 +34,7 @@ export class RecordScanner {
   #firstMalformedLine: number | undefined;
 
   /**
-   * @param start offset of the first byte that will be pushed: a border between records, on
+   * @param start offset of the first byte that will be pushed, between two records, on line
    *   `firstLine`.
    * @param delimiter code of the byte between fields.
    */
@@ -50,7 +50,7 @@ export class RecordScanner {
     this.#listener = listener;
   }
 
-  /** Takes the next bytes; they end with a carriage return only at the end of the file. */
+  /** Takes the next bytes. They may end with a carriage return only at the end of the file. */
   push(chunk: Buffer): void {
     let nextQuote = chunk.indexOf(quote);
     for (let at = 0; at < chunk.length; ) {
@@ -76,9 +76,9 @@ export class RecordScanner {
   }
 
   /**
-   * To be called at the end of the file.
+   * Call it at the end of the file.
    *
-   * @throws SluiceError `INPUT_UNREADABLE` where a quote never closes.
+   * @throws SluiceError `INPUT_UNREADABLE` if a quote never closes.
    */
   end(): void {
     if (this.#state === "quoted") throw this.#unclosed();
@@ -86,7 +86,7 @@ export class RecordScanner {
     this.#listener.end(this.#base - (this.#endsWithReturn ? 1 : 0), this.#isMalformed);
   }
 
-  /** Goes on byte by byte until the record ends; gives the place behind it. */
+  /** Continues byte by byte to the end of the record; returns the index after it. */
   #walk(chunk: Buffer, start: number): number {
     for (let at = start; at < chunk.length; at++) {
       if (this.#state === "quoted") {
@@ -100,7 +100,7 @@ export class RecordScanner {
     return chunk.length;
   }
 
-  /** Goes on to the next quote; gives its place. */
+  /** Continues to the next quote; returns its index. */
   #passQuoted(chunk: Buffer, start: number): number {
     const found = chunk.indexOf(quote, start);
     const end = found < 0 ? chunk.length : found;
@@ -128,7 +128,7 @@ export class RecordScanner {
     return "unquoted";
   }
 
-  /** Ends the record at the line's end that lies at `at`; gives the place behind it. */
+  /** Ends the record at the line end at `at`; returns the index after the line end. */
   #finish(chunk: Buffer, at: number): number {
     const isReturn = at > 0 && chunk[at - 1] === carriageReturn;
     this.#listener.end(this.#base + at - (isReturn ? 1 : 0), this.#isMalformed);
@@ -151,7 +151,7 @@ export class RecordScanner {
   }
 }
 
-/** The same bytes in pieces that end with a carriage return only at the end of the file. */
+/** The same bytes in chunks that end with a carriage return only at the end of the file. */
 export async function* withWholeLineEnds(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let isHeld = false;
   for await (const chunk of chunks) {

@@ -1,15 +1,15 @@
 import { isJsonObject, type Json, type JsonObject } from "../../../foundation/json.ts";
 
 /**
- * The JSON text that a field's text stands for, or undefined where the field has no value. Text
- * that is nothing of what is asked for stays text: the check of the row will name it.
+ * The JSON text for a field's text, or undefined if the field has no value. A text that does not
+ * fit the type stays text, and the check of the row reports it.
  */
 export type FieldReader = (text: string) => string | undefined;
 
 /**
- * Reads fields as what a JSON Schema asks for; without a property of that name, as text. Where
- * text is allowed beside other types it stays text. Whole numbers keep every digit. Empty text is
- * null where null is allowed, and no value where neither null nor text is.
+ * Makes a reader for the type that a JSON Schema gives a field. A field without a property in the
+ * schema is text, and a field that may be text stays text. Whole numbers keep every digit. Empty
+ * text is null if null is allowed; if neither null nor text is allowed, the field has no value.
  *
  * @example
  * fieldReader({ properties: { n: { type: "integer" } } }, "n")("007"); // "7"
@@ -35,7 +35,7 @@ export function fieldReader(schema: JsonObject, name: string): FieldReader {
 
 const readerOfType: Readonly<Record<string, FieldReader>> = {
   boolean: (text) => (/^(true|false)$/i.test(text) ? text.toLowerCase() : undefined),
-  // Tables with gaps write whole numbers as 1.0.
+  // Programs write whole numbers as 1.0 if the column has gaps.
   integer: (text) =>
     /^[+-]?\d+(\.0*)?$/.test(text) ? plainNumber(text.replace(/\..*/, "")) : undefined,
   number: (text) =>
@@ -44,7 +44,7 @@ const readerOfType: Readonly<Record<string, FieldReader>> = {
   array: jsonText,
 };
 
-/** A number as JSON writes it: no plus, no zeros before it, digits on both sides of the point. */
+/** A number as JSON has it: no plus sign, no leading zeros, digits on both sides of the point. */
 function plainNumber(text: string): string {
   return text
     .replace(/^\+/, "")
@@ -63,10 +63,10 @@ function jsonText(text: string): string | undefined {
   }
 }
 
-/** References that lie in one another no deeper. */
+/** Most references that are followed in a row. */
 const maxDepth = 16;
 
-/** The JSON types that a schema allows, as far as it names any. */
+/** The JSON types that a schema allows; empty if it names none. */
 function typesOf(given: Json, root: JsonObject, depth: number): Set<string> {
   const types = new Set<string>();
   if (!isJsonObject(given) || depth > maxDepth) return types;

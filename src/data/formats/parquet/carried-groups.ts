@@ -10,41 +10,41 @@ import { footerAsPlanned, groupsOf, verify } from "./slice-groups.ts";
 import { type TableColumn, tableOf } from "./table.ts";
 import { writtenSchema } from "./written-schema.ts";
 
-/** Smallest and largest row group that results take over as it is, in uncompressed bytes. */
+/** Smallest and largest row group that results copy, in uncompressed bytes. */
 const minCarriedGroupBytes = 64 * 1024;
 const maxCarriedGroupBytes = 128 * 1024 * 1024;
 
-/** Columns of rows that a file takes over as they lie in another. */
+/** Columns of rows that are copied from another file without decoding. */
 export interface CarriedGroup {
   rows: number;
-  /** By column, in the order of its leaves. */
+  /** Column chunks by column name, in the order of the column's leaves. */
   columns: ReadonlyMap<string, readonly CopiedChunk[]>;
 }
 
-/** What of a slice is to be carried. */
+/** Which rows and columns of a slice to copy. */
 export interface Carrying {
-  /** Columns that rows keep of the input; undefined = all. */
+  /** Columns of the input that rows keep; undefined = all. */
   kept: readonly string[] | undefined;
-  /** Columns of the file that is written. */
+  /** Columns of the output file. */
   columns: readonly Column[];
-  /** Columns whose values are not those of the input, whatever it has. */
+  /** True for columns whose values are new, even if the input has them. */
   isWritten(name: string): boolean;
-  /** Whether the rows from `first` on, counted from the slice's first, are all to be written. */
+  /** Whether all of `rows` rows from `first` on (from the slice's first) go to the output. */
   areWhole(first: number, rows: number): boolean;
-  /** Uncompressed bytes that a row group has at least; default `minCarriedGroupBytes`. */
+  /** Least uncompressed size of a row group; default `minCarriedGroupBytes`. */
   minGroupBytes?: number;
 }
 
-/** Rows of a slice, and their columns where these can be carried. */
+/** Rows of a slice, with their columns if these can be copied. */
 export interface SliceStretch {
   rows: number;
   carried?: CarriedGroup;
 }
 
 /**
- * The rows of a slice in order, with the columns of each row group that a file of other columns can
- * take over as it lies there. What it gives is good until the next is asked for, and to be trusted
- * when the last was.
+ * The rows of a slice in order, with the columns of each row group that the output can copy. A
+ * value is valid until the next one is requested. Trust the copies only after the last value: then
+ * the checksum has been compared.
  *
  * @throws SluiceError `INPUT_CHANGED`
  */
@@ -61,7 +61,7 @@ export async function* carriedGroups(
     ({ column }) => !carrying.isWritten(column.name) && (!kept || kept.includes(column.name)),
   );
   const paths = pathsOf(table, carrying.columns);
-  // Where several slices share a group, each has only its own rows.
+  // If slices share a group, each has only a part of its rows.
   if (slice.skipRows || rows !== slice.rows || !paths) return yield { rows: slice.rows };
   const codecs = new Set(groups.flatMap(({ columns }) => columns.map(({ codec }) => codec)));
   const options = {
@@ -84,10 +84,10 @@ export async function* carriedGroups(
   verify(footer, digests, slice);
 }
 
-/** The leaves of each carried column, in the file that is written. */
+/** For each copied column, the paths of its leaves in the output's schema. */
 type Paths = Map<string, { paths: string[][]; keepsBounds: boolean }>;
 
-/** Undefined where a column lies in the file in another way than it is written. */
+/** Undefined if the input stores a column differently than the output would. */
 function pathsOf(table: readonly TableColumn[], columns: readonly Column[]): Paths | undefined {
   const written = schemaNodes({ schema: writtenSchema(columns) }).children;
   const found: Paths = new Map();
@@ -99,15 +99,15 @@ function pathsOf(table: readonly TableColumn[], columns: readonly Column[]): Pat
     const paths = leaves.map(({ path }) => path);
     found.set(column.name, { paths, keepsBounds: boundedKinds.has(column.type.kind) });
   }
-  // A row group without any column of its own has no number of rows.
+  // A row group needs a column of its own, which tells its number of rows.
   return found.size < columns.length ? found : undefined;
 }
 
-/** Kinds whose bounds the library gives as they are in the file. */
+/** Types whose bounds the library returns exactly as in the file. */
 const boundedKinds = new Set(["boolean", "integer", "number", "string", "date", "timestamp"]);
 
 function isSameType(a: ColumnType, b: ColumnType): boolean {
-  // A column is the same, however large its whole numbers of 64 bits are.
+  // Whether 64-bit whole numbers are large does not change how a column is stored.
   const shape = (type: ColumnType) =>
     JSON.stringify(type, (key, value: unknown) => (key === "isWide" ? undefined : value));
   return shape(a) === shape(b);
@@ -115,7 +115,7 @@ function isSameType(a: ColumnType, b: ColumnType): boolean {
 
 interface Leaf {
   path: string[];
-  /** What tells how its pages are read. */
+  /** What decides how its pages are read. */
   form: string;
 }
 
@@ -131,7 +131,7 @@ function levelsText(leaves: readonly Leaf[]): string {
   return leaves.map(({ form }) => form).join("\n");
 }
 
-/** Small groups are rather joined with others, large ones cut. */
+/** Small groups are better joined with others, and large ones divided. */
 function isFit({ columns }: GroupPlace, paths: Paths, minBytes: number): boolean {
   const carried = columns.filter(({ path_in_schema: [name] }) => paths.has(name!));
   const bytes = carried.reduce((sum, meta) => sum + Number(meta.total_uncompressed_size), 0);

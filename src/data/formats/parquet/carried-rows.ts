@@ -6,8 +6,8 @@ import type { Column } from "../../column-types.ts";
 import { WrittenColumns } from "./written-columns.ts";
 
 /**
- * A row group whose columns were copied from another file, but for some: these are made of the
- * rows' lines, in parts of bounded size, of which each is a page or more.
+ * A row group with columns copied from another file. The other columns are made from the lines of
+ * the rows, in parts of bounded size, each a page or more.
  */
 export class CarriedRows {
   readonly #writer: ParquetWriter;
@@ -15,9 +15,9 @@ export class CarriedRows {
   readonly #copied: ReadonlyMap<string, ColumnChunk[]>;
   readonly #rows: number;
   readonly #own: WrittenColumns;
-  /** What stands in a line before the value of the only column that is not copied. */
+  /** The text in a line before the value of the new column, if there is only one. */
   readonly #prefix: string | undefined;
-  /** The parts that are written, each the leaves of its columns. */
+  /** The written parts, each with the leaves of its columns. */
   readonly #parts: ColumnChunk[][] = [];
   #added = 0;
   #partRows = 0;
@@ -25,7 +25,7 @@ export class CarriedRows {
 
   /**
    * @param columns all columns of the file.
-   * @param copied those that are written already; at least one is not.
+   * @param copied columns that are written already; at least one column is not among them.
    */
   constructor(
     writer: ParquetWriter,
@@ -42,12 +42,12 @@ export class CarriedRows {
     this.#prefix = own.length === 1 ? `,${JSON.stringify(own[0]!.name)}:` : undefined;
   }
 
-  /** True when all rows were added, and the row group is written. */
+  /** True when all rows were added and the row group is written. */
   get isWhole(): boolean {
     return this.#added === this.#rows;
   }
 
-  /** @throws ColumnMisfit where a value does not fit, or where there are too many to hold. */
+  /** @throws ColumnMisfit if a value does not fit, or if there are too many to hold. */
   add(line: string): void {
     const text = this.#prefix === undefined ? "" : lastMember(line, this.#prefix);
     const isAdded = text !== "" && this.#own.addValue(text);
@@ -65,7 +65,7 @@ export class CarriedRows {
       ...(encoding && { encoding, offsetIndex: false }),
     }));
     this.#writer.write({ columnData, rowGroupSize: this.#partRows });
-    // It counts the rows, and takes these columns for a row group of their own.
+    // The library counted the rows, and took these columns for a whole row group.
     this.#parts.push(this.#writer.row_groups.pop()!.columns);
     if (encoding && this.#parts[0]!.length > 1) {
       throw new ColumnMisfit("values of several columns would lie between one another");
@@ -92,9 +92,9 @@ export class CarriedRows {
 }
 
 /**
- * What stands in a line behind `prefix`, up to the end of the line's object; empty where it stands
- * there more than once. If that is JSON, it is the value of the line's last member: in a string the
- * quotes of `prefix` would be escaped, and any other member is followed by more than one brace.
+ * The text in a line after `prefix`, up to the end of the line's object; empty if `prefix` occurs
+ * more than once. If the text is JSON, it is the value of the last member: in a string the quotes
+ * of `prefix` would be escaped, and any other member is followed by more than one brace.
  */
 function lastMember(line: string, prefix: string): string {
   const at = line.lastIndexOf(prefix);
@@ -102,7 +102,7 @@ function lastMember(line: string, prefix: string): string {
   return line.slice(at + prefix.length, -1);
 }
 
-/** Pages that follow one another, as one column. */
+/** Joins consecutive pages into one column. */
 function joined(leaves: readonly ColumnChunk[]): ColumnChunk {
   const metas = leaves.map(({ meta_data }) => meta_data!);
   const nulls = metas.map(({ statistics }) => statistics?.null_count);

@@ -5,7 +5,7 @@ import { limits } from "../../../foundation/limits.ts";
 import type { RandomReader } from "../../storage/storage.ts";
 import { chunkPlace } from "./footer.ts";
 
-/** The memory that streams read into, one after another. */
+/** Memory that several streams use one after another. */
 export class Window {
   buffer: Buffer = Buffer.allocUnsafeSlow(4 * limits.readChunkBytes);
 }
@@ -17,7 +17,7 @@ export class ChunkStream {
   readonly #file: string;
   readonly #window: Window;
   readonly #hash = sha256Stream();
-  /** What is read of the file ends here; what is not used of it lies in the window. */
+  /** Offset up to which the file was read; bytes not used yet lie in the window. */
   #readEnd: number;
   readonly #end: number;
   #from = 0;
@@ -33,15 +33,15 @@ export class ChunkStream {
     this.#end = end;
   }
 
-  /** True when nothing follows. */
+  /** True at the end of the column. */
   get isAtEnd(): boolean {
     return this.#from === this.#to && this.#readEnd === this.#end;
   }
 
   /**
-   * What follows: `bytes` of it or more, fewer only at the end. Good until the next call.
+   * The next `bytes` bytes or more; fewer only at the end. Valid until the next call.
    *
-   * @throws SluiceError `INPUT_CHANGED` when the file has become shorter.
+   * @throws SluiceError `INPUT_CHANGED` if the file has become shorter.
    */
   async peek(bytes: number): Promise<Buffer> {
     if (this.#to - this.#from < bytes) await this.#read(bytes);
@@ -52,7 +52,7 @@ export class ChunkStream {
     this.#from += bytes;
   }
 
-  /** The SHA-256 of the whole column; what was not used of it is read now. */
+  /** The SHA-256 of the whole column. Reads the bytes that were not used. */
   async digest(): Promise<Buffer> {
     while (!this.isAtEnd) this.skip((await this.peek(1)).length);
     return this.#hash.digest();

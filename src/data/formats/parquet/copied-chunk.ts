@@ -8,26 +8,26 @@ import type { ChunkStream } from "./chunk-stream.ts";
 import { chunkPlace } from "./footer.ts";
 import type { PageCodec } from "./page-codecs.ts";
 
-/** Bytes that the header of a page surely has at most, bounds of long texts included. */
+/** Largest header of a page, including bounds that are long texts. */
 const maxHeaderBytes = limits.readChunkBytes;
 
-/** The pages of a column that another file takes over. */
+/** The pages of a column, for another file to copy. */
 export interface CopiedChunk {
   stream: ChunkStream;
-  /** Where the column stands in the other file's schema. */
+  /** Path of the column in the other file's schema. */
   path: string[];
-  /** Whether its bounds are known as exactly as the file says. */
+  /** Whether the column's bounds are as exact as the file says. */
   keepsBounds: boolean;
-  /** Whether its nulls are known to be as many as the file says. */
+  /** Whether the file's count of nulls can be trusted. */
   keepsNulls: boolean;
   decompressors: Decompressors;
 }
 
 /**
- * Writes the pages of a column of another file behind what is written: as they are, or compressed
- * in another way. Gives control back now and then, so that what is written can be taken away.
+ * Copies the pages of a column from another file, unchanged or with another compression. It yields
+ * now and then, so that written bytes can be taken away.
  *
- * @returns what a file says of them.
+ * @returns the metadata of the copied column.
  */
 export async function* copyChunk(
   writer: Writer,
@@ -110,7 +110,7 @@ async function* copyPages(
   };
 }
 
-/** Reads the header of the page that follows; its length is known only when it was read. */
+/** Reads the header of the next page. Its length is known only after it was read. */
 async function nextHeader(stream: ChunkStream): Promise<PageHeader> {
   const bytes = await stream.peek(maxHeaderBytes);
   const reader = {
@@ -122,7 +122,7 @@ async function nextHeader(stream: ChunkStream): Promise<PageHeader> {
   return header;
 }
 
-/** What of a page is never compressed, and the rest, decompressed. */
+/** Splits a page into the part that is never compressed and the decompressed rest. */
 function splitPage(
   header: PageHeader,
   page: Uint8Array,
@@ -149,7 +149,7 @@ function headerOf(header: PageHeader, compressedBytes: number, target: PageCodec
   };
 }
 
-/** Older names of the bounds are left out: some writers compared bytes as signed ones. */
+/** The older fields for bounds are left out: some writers compared bytes as signed numbers. */
 function statisticsOf({
   stream,
   keepsBounds,

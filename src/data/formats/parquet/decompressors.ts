@@ -3,7 +3,7 @@ import type { CompressionCodec, Compressors } from "hyparquet";
 import { snappyUncompressor } from "hysnappy";
 import { lazily } from "../../../foundation/lazily.ts";
 
-/** Every compression of pages but LZO, which no writer of today makes. */
+/** All page compressions except LZO, which current writers do not use. */
 export const supportedCodecs: readonly CompressionCodec[] = [
   "UNCOMPRESSED",
   "SNAPPY",
@@ -14,10 +14,10 @@ export const supportedCodecs: readonly CompressionCodec[] = [
   "LZ4_RAW",
 ];
 
-/** One for all files: each has memory of its own, which the garbage collector cannot see. */
+/** One for all files: its memory is invisible to the garbage collector. */
 const snappy = lazily(snappyUncompressor);
 
-/** What decompresses pages of these codecs; Node's own where it has one. */
+/** Decompressors for these codecs; those of Node if it has them. */
 export async function decompressorsOf(codecs: ReadonlySet<CompressionCodec>): Promise<Compressors> {
   const own: Compressors = {
     ...(codecs.has("SNAPPY") && { SNAPPY: snappy() }),
@@ -30,7 +30,7 @@ export async function decompressorsOf(codecs: ReadonlySet<CompressionCodec>): Pr
   return { ...own, LZ4: decompressLz4, LZ4_RAW: decompressLz4Raw };
 }
 
-/** A few bytes can be made to hold gigabytes. */
+/** A few bytes can expand to gigabytes. */
 function upTo(bytes: number): { maxOutputLength: number } {
   return { maxOutputLength: Math.max(1, bytes) };
 }

@@ -10,15 +10,15 @@ import { type PageCodec, type PageCompression, pageCodecs } from "./page-codecs.
 import { WrittenColumns } from "./written-columns.ts";
 import { writtenSchema } from "./written-schema.ts";
 
-/** Rows of a row group that is written. */
+/** Most rows of a row group in an output. */
 const maxRowGroupRows = 50_000;
 
 /**
- * A Parquet file of exactly these columns. Memory holds one row group, which is written when it has
- * `maxRowGroupRows` rows or `limits.maxRowGroupChars` characters of JSON; equal rows give equal
- * bytes, however they are handed over.
+ * A Parquet file with exactly these columns. Memory holds one row group. It is written when it has
+ * `maxRowGroupRows` rows or `limits.maxRowGroupChars` characters of JSON. Equal rows give equal
+ * bytes, in whatever portions they are added.
  *
- * @throws ColumnMisfit of `add`: where a row does not fit the columns.
+ * @throws ColumnMisfit from `add`: if a row does not fit the columns.
  */
 export function parquetEncoder(
   { columns }: EncoderOptions,
@@ -39,14 +39,14 @@ export function parquetEncoder(
   };
 }
 
-/** Bytes from which on a page is kept as it is, rather than copied behind what is there. */
+/** A page of at least this size is kept as it is; smaller ones are copied together. */
 const ownPageBytes = 64 * 1024;
 
-/** What a writer wrote, taken away as often as one likes. */
+/** A writer whose bytes can be taken away at any time. */
 class TakenBytes extends ByteWriter {
   #taken: Uint8Array[] = [];
 
-  /** The library makes each page anew; what is copied stays until it was taken. */
+  /** The library makes each page anew, and a copied page stays valid until it was taken. */
   override appendBytes(bytes: Uint8Array): void {
     if (bytes.length < ownPageBytes) return super.appendBytes(bytes);
     this.flush();
@@ -107,7 +107,7 @@ class RowGroups {
     if (isFull) this.#write();
   }
 
-  /** Copies columns of the next rows, and gives the bytes on the way. */
+  /** Copies columns for the next rows, and yields bytes in between. */
   async *carry({ rows, columns }: CarriedGroup): AsyncGenerator<Uint8Array[]> {
     if (this.#rows > 0) this.#write();
     const copied = new Map<string, ColumnChunk[]>();

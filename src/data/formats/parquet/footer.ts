@@ -5,17 +5,17 @@ import type { RandomReader } from "../../storage/storage.ts";
 import { unreadable } from "../unreadable.ts";
 import { supportedCodecs } from "./decompressors.ts";
 
-/** What a Parquet file says of itself at its end. */
+/** The metadata at the end of a Parquet file. */
 export interface Footer {
   metadata: FileMetaData;
   groups: GroupPlace[];
-  /** The footer as it lies in the file. */
+  /** The footer's bytes in the file. */
   bytes: Uint8Array;
 }
 
-/** Where a row group lies. */
+/** The place of a row group. */
 export interface GroupPlace {
-  /** From 1, as people count. */
+  /** Number of the group, from 1. */
   number: number;
   start: number;
   end: number;
@@ -23,12 +23,12 @@ export interface GroupPlace {
   columns: ColumnMetaData[];
 }
 
-/** The length of the metadata and the mark `PAR1` end every file. */
+/** The footer's length and `PAR1` end every file. */
 const trailerBytes = 8;
-/** Read at once, so that most footers take one read. */
+/** Bytes of the first read; it contains most footers. */
 const tailBytes = 64 * 1024;
 
-/** Statistics are not used, and a shortened one may not be what its type asks for. */
+/** Statistics are not used here, and a truncated one may not be valid for its type. */
 const asTheyAre = (value: unknown): unknown => value;
 const rawStatistics = {
   stringFromBytes: asTheyAre,
@@ -40,10 +40,9 @@ const rawStatistics = {
 };
 
 /**
- * Reads the footer and checks that the row groups it names lie within the file, and that all of its
- * counts agree.
+ * Reads the footer. Checks that its row groups lie within the file, and that all its counts agree.
  *
- * @throws SluiceError `INPUT_UNREADABLE` where the file is truncated, damaged, or no Parquet.
+ * @throws SluiceError `INPUT_UNREADABLE` if the file is truncated, damaged, or not Parquet.
  */
 export async function readFooter(reader: RandomReader, file: string): Promise<Footer> {
   if (!Number.isFinite(reader.bytes)) {
@@ -87,10 +86,10 @@ async function footerBytes(reader: RandomReader, file: string): Promise<Uint8Arr
   return await reader.read(reader.bytes - length, length);
 }
 
-/** What each row group has a column of. */
+/** A leaf of the schema: each row group has a column of it. */
 interface Leaf {
   name: string;
-  /** A row may have several values of it. */
+  /** True if a row may have several values of it. */
   isRepeated: boolean;
 }
 
@@ -101,8 +100,8 @@ function leavesOf({ element, children, path }: SchemaTree, isInList = false): Le
 }
 
 /**
- * A file says several times how many rows it has. Where one of these is damaged, rows would be
- * missing without a word.
+ * A file states its number of rows in several places. If one of them were damaged, rows would be
+ * missing in silence.
  */
 function checkCounts({ num_rows, row_groups }: FileMetaData, leaves: Leaf[], file: string): void {
   let total = 0;
@@ -156,7 +155,7 @@ function placeOf(group: RowGroup, number: number, file: string): GroupPlace {
     return meta_data;
   });
   const places = columns.map(chunkPlace);
-  // A row group without columns has no place of its own.
+  // A row group without columns has no place in the file.
   const start = places.reduce(
     (least, place) => Math.min(least, place.start),
     places[0]?.start ?? 0,
@@ -169,7 +168,7 @@ function placeOf(group: RowGroup, number: number, file: string): GroupPlace {
   return { number, start, end, rows: Number(group.num_rows), columns };
 }
 
-/** Tells the parts of columns of these names; of all, where none are given. */
+/** Makes a test for parts of the named columns; without names, for all. */
 export function isColumnOf(
   names: readonly string[] | undefined,
 ): (column: Pick<ColumnMetaData, "path_in_schema">) => boolean {
@@ -178,23 +177,24 @@ export function isColumnOf(
 }
 
 /**
- * Tells files whose statistics and pages count the nulls of flat columns right. Other writers have
- * been wrong: Polars counted nulls once a page, Arrow before 6.0 and parquet-rs before 5.0 missed
- * dictionaries and columns of nulls, parquet-java wrote -1. Before 12.0 Arrow's pages missed them.
+ * True if the writer of a file counts the nulls of flat columns right in statistics and pages. Some
+ * were wrong: Polars counted nulls once per page, Arrow before 6.0 and parquet-rs before 5.0 missed
+ * dictionaries and columns of nulls, and parquet-java wrote -1. Pages of Arrow before 12.0 missed
+ * nulls too.
  */
 export function hasNullCounts({ created_by: writer = "" }: FileMetaData): boolean {
   return Number(/^parquet-cpp-arrow version (\d+)\./.exec(writer)?.[1]) >= 12;
 }
 
-/** Where the pages of one column of one row group lie. */
+/** The byte range of one column of a row group. */
 export function chunkPlace(column: ColumnMetaData): { start: number; end: number } {
   const { dictionary_page_offset: dictionary, data_page_offset: data } = column;
-  // Some writers say 0 where there is no dictionary.
+  // Some writers set 0 if there is no dictionary.
   const start = Number(dictionary && dictionary < data ? dictionary : data);
   return { start, end: start + Number(column.total_compressed_size) };
 }
 
-/** What a library said, without its name before it. */
+/** A library's message without the library's name at its start. */
 export function messageOf(thrown: unknown): string {
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   return message.replace(/^parquet /, "");

@@ -6,7 +6,7 @@ import type { RandomReader } from "../../storage/storage.ts";
 import { chunksOf } from "../chunks.ts";
 import { chunkPlace } from "./footer.ts";
 
-/** Pieces of memory for row groups that are kept for the next file, and the largest of them. */
+/** How many buffers are kept for the next file, and the largest that is kept. */
 const maxSpareGroups = 1;
 const maxSpareGroupBytes = 32 * 1024 * 1024;
 
@@ -16,24 +16,24 @@ export interface ChunkBytes {
   bytes: Buffer;
 }
 
-/** Where bytes lie in a file. */
+/** A byte range of a file. */
 interface Place {
   start: number;
   end: number;
 }
 
-/** Bytes between two columns that are rather read than left out: a request takes as long. */
+/** A gap between columns up to this size is read too: another request would take longer. */
 const maxGapBytes = limits.readChunkBytes / 2;
-/** Bytes that are read at a time into memory that is there, so that others get their turn. */
+/** Bytes per read into existing memory, so that other work gets its turn. */
 const fillBytes = 4 * limits.readChunkBytes;
 
 /**
- * Memory of loaders that are closed, for the next ones: it would else wait for the garbage
- * collector, which looks at objects and not at what lies outside of them.
+ * Buffers of closed loaders, for the next loader. The garbage collector would free them late,
+ * because it does not see memory outside of its heap.
  */
 const spareMemory: Buffer[] = [];
 
-/** Reads row groups one after another, each into the memory of the one before. */
+/** Reads row groups one after another into the same memory. */
 export class GroupLoader {
   readonly #reader: RandomReader;
   readonly #file: string;
@@ -45,9 +45,10 @@ export class GroupLoader {
   }
 
   /**
-   * Reads columns of a row group, keeps their bytes until the next call, and takes their checksums.
+   * Reads columns of a row group and computes their checksums. The bytes stay valid until the next
+   * call.
    *
-   * @throws SluiceError `INPUT_CHANGED` when the file has become shorter.
+   * @throws SluiceError `INPUT_CHANGED` if the file has become shorter.
    */
   async load(
     columns: readonly ColumnMetaData[],
@@ -65,14 +66,14 @@ export class GroupLoader {
     return { chunks, digests };
   }
 
-  /** Leaves the memory to others. No call follows it, and nothing that was loaded is used. */
+  /** Releases the memory; its bytes are no longer valid. The last call. */
   close(): void {
     const isSmall = this.#memory.length <= maxSpareGroupBytes;
     if (isSmall && spareMemory.length < maxSpareGroups) spareMemory.push(this.#memory);
     this.#memory = Buffer.alloc(0);
   }
 
-  /** Reads a column without memory between. */
+  /** Reads a column directly into the memory. */
   async #fill({ meta, bytes }: ChunkBytes): Promise<Uint8Array> {
     const hash = sha256Stream();
     const { start } = chunkPlace(meta);
@@ -100,19 +101,19 @@ export class GroupLoader {
   }
 }
 
-/** How columns are read. */
+/** Options of `readColumns`. */
 export interface ColumnReading {
   /** Bytes per read. */
   readBytes: number;
-  /** Takes what lies `at` bytes after the start of the column of this number. */
+  /** Gets a part of column `number`, `at` bytes after the column's start. */
   onPart?(number: number, part: Buffer, at: number): void;
 }
 
 /**
- * Reads columns of a row group and nothing else of it, in the order in which they lie in the file.
+ * Reads columns of a row group, in the order in which they lie in the file.
  *
- * @returns the SHA-256 of each.
- * @throws SluiceError `INPUT_CHANGED` when the file has become shorter.
+ * @returns the SHA-256 of each column.
+ * @throws SluiceError `INPUT_CHANGED` if the file has become shorter.
  */
 export async function readColumns(
   reader: RandomReader,
@@ -140,7 +141,7 @@ export async function readColumns(
   return hashes.map((hash) => hash.digest());
 }
 
-/** The places joined where little or nothing lies between them. */
+/** Joins byte ranges with little or nothing in between. */
 function stretchesOf(places: readonly Place[]): Place[] {
   const stretches: Place[] = [];
   for (const place of places.toSorted((a, b) => a.start - b.start)) {

@@ -2,8 +2,8 @@ import { sha256Stream } from "../../../foundation/hashing.ts";
 import type { Footer } from "./footer.ts";
 
 /**
- * The checksum of a range of rows: SHA-256 of the footer, which says how the groups are read, of
- * the SHA-256 of each column of each group, and of which rows of them are meant.
+ * The checksum of a range of rows: SHA-256 over the footer, the SHA-256 of each column of each
+ * group, and the numbers that select the rows.
  */
 export function digestOfGroups(
   footer: Footer,

@@ -9,28 +9,28 @@ import type { ChunkBytes } from "./group-bytes.ts";
 import { type OpenedPage, openedPage } from "./page-runs.ts";
 
 /**
- * The values of one column of one row group, decoded page by page as rows are taken. For a
- * leaf of a nested column, each row's values come in the lists that the leaf lies in.
+ * The values of one column of one row group, decoded page by page as rows are taken. For a leaf of
+ * a nested column, the values of a row come in the lists around the leaf.
  */
 export class LeafPages {
   readonly #decoder: ColumnDecoder;
   readonly #reader: { view: DataView; offset: number };
   readonly #isFlat: boolean;
   #dictionary: DecodedArray | undefined;
-  /** Rows decoded and not yet taken begin at `#at`. */
+  /** Decoded rows; those not taken yet begin at `#at`. */
   #rows: DecodedArray = [];
   #at = 0;
   #page = 0;
-  /** Values that pages still have to hold; a row of a flat column is one. */
+  /** Values that the remaining pages must hold; in a flat column, a value is a row. */
   #valuesLeft: number;
   readonly #hasNullCounts: boolean;
-  /** Nulls that all pages must have together; undefined = not known. */
+  /** Nulls that all pages together must have; undefined = unknown. */
   #nullCount: number | undefined;
   #nulls = 0;
 
   /**
-   * @param hasNullCounts whether the file counts the nulls of flat columns right. Nested columns
-   *   are not compared: Arrow missed some of their nulls up to version 25.
+   * @param hasNullCounts whether the file counts the nulls of flat columns right. Counts of nested
+   *   columns are ignored: up to version 25, Arrow missed some of their nulls.
    */
   constructor(decoder: ColumnDecoder, { meta, bytes }: ChunkBytes, hasNullCounts: boolean) {
     this.#decoder = decoder;
@@ -45,12 +45,12 @@ export class LeafPages {
     if (this.#hasNullCounts && nulls !== undefined) this.#nullCount = Number(nulls);
   }
 
-  /** Number of the page that was read last, from 1. */
+  /** Number of the last page that was read, from 1. */
   get page(): number {
     return this.#page;
   }
 
-  /** Leaves out rows, pages of a flat column without decoding them. */
+  /** Skips rows. Pages of a flat column are not decoded for that. */
   skip(count: number): void {
     for (let left = count; left > 0; ) {
       const step = Math.min(left, this.#wholeRows);
@@ -63,7 +63,7 @@ export class LeafPages {
   /**
    * The values of the next `count` rows.
    *
-   * @throws Error where the pages hold fewer, or are damaged.
+   * @throws Error if the pages hold fewer, or are damaged.
    */
   take(count: number): DecodedArray {
     if (!this.#isFlat) return this.#takeNested(count);
@@ -79,9 +79,9 @@ export class LeafPages {
   }
 
   /**
-   * Checks, when all rows were taken, that this is all there is.
+   * Checks, after all rows were taken, that nothing is left.
    *
-   * @throws Error where the pages hold more rows, or other counts of values and nulls than is said.
+   * @throws Error if the pages hold more rows, or if counts of values or nulls are wrong.
    */
   end(): void {
     while (!this.#isAtEnd) this.#nextPage(0);
@@ -100,7 +100,7 @@ export class LeafPages {
     return this.#rows.slice(this.#at - count, this.#at);
   }
 
-  /** Rows at hand; the last one of a nested column may go on in the next page. */
+  /** Complete decoded rows. The last row of a nested column may continue in the next page. */
   get #wholeRows(): number {
     const rows = this.#rows.length - this.#at;
     return this.#isFlat || this.#isAtEnd || rows === 0 ? rows : rows - 1;
@@ -110,7 +110,7 @@ export class LeafPages {
     return this.#reader.offset >= this.#reader.view.byteLength;
   }
 
-  /** Reads one page; of up to `skippable` rows it may only tell how many it has. */
+  /** Reads a page. If it has at most `skippable` rows, it is only counted. */
   #nextPage(skippable: number): number {
     if (this.#isAtEnd) throw new Error("its pages hold fewer rows than the row group");
     const header = parquetHeader(this.#reader);
@@ -137,7 +137,7 @@ export class LeafPages {
   }
 
   #decode(header: PageHeader, values: number): void {
-    // Nested rows are added to those there are, for one may reach over two pages.
+    // A nested row may span two pages, so new rows are added to the decoded ones.
     const before = this.#isFlat ? undefined : Array.from(this.#rows).slice(this.#at);
     const data = this.#dataOf(header, before);
     if (this.#isFlat) checkPage(data, values);
@@ -162,7 +162,7 @@ export class LeafPages {
     return readPage(reader, plainHeader, decoder, this.#dictionary, before, 0).data ?? [];
   }
 
-  /** Counts the nulls of a page. The library would read as many values as the header leaves. */
+  /** Counts the nulls of a page: the library reads as many values as the header claims. */
   #withNulls(header: PageHeader, { nulls }: OpenedPage): PageHeader {
     this.#nulls += nulls;
     const v2 = header.data_page_header_v2;
@@ -173,7 +173,7 @@ export class LeafPages {
     return { ...header, data_page_header_v2: { ...v2, num_nulls: nulls } };
   }
 
-  /** Values of a page, by its header; the library would make room for any count. */
+  /** Values of a page by its header; the library would allocate memory for any number. */
   #countedValues({ data_page_header: v1, data_page_header_v2: v2 }: PageHeader): number {
     const values = (v1 ?? v2)?.num_values ?? -1;
     const isOdd = v2 && (this.#isFlat ? v2.num_rows !== values : v2.num_rows > values);
@@ -188,7 +188,7 @@ export class LeafPages {
     return values;
   }
 
-  /** A damaged header would have the library read anywhere. */
+  /** With a damaged header, the library would read anywhere. */
   #check(header: PageHeader): void {
     const { view, offset } = this.#reader;
     const size = header.compressed_page_size;
@@ -205,7 +205,7 @@ export class LeafPages {
   }
 }
 
-/** Nulls are `null`: what is undefined stood in no page, and in no dictionary. */
+/** A null is `null`; an undefined value was in no page and no dictionary. */
 function checkPage(data: DecodedArray, values: number): void {
   if (data.length !== values) {
     throw new Error(`a page holds ${data.length} of the ${values} values that it says`);

@@ -41,7 +41,7 @@ export function leafWriter(element: SchemaElement): ValueWriter {
   return convertedWriter(element) ?? physicalWriter(element);
 }
 
-/** By the older names of types, which newer files carry as well. */
+/** For the older type names, which newer files have too. */
 function convertedWriter(element: SchemaElement): ValueWriter | undefined {
   const name = element.converted_type ?? element.logical_type?.type;
   switch (name) {
@@ -89,7 +89,7 @@ function physicalWriter({ type, type_length: length }: SchemaElement): ValueWrit
   }
 }
 
-/** Months, days and milliseconds, of 4 bytes each, as ISO 8601 has them: `P1Y2M3DT4H5M6.789S`. */
+/** Months, days and milliseconds, 4 bytes each, in ISO 8601: `P1Y2M3DT4H5M6.789S`. */
 function intervalText(value: unknown): string {
   const { buffer, byteOffset, byteLength } = value as Uint8Array;
   const view = new DataView(buffer, byteOffset, byteLength);

@@ -4,19 +4,19 @@ import type { Compressors } from "hyparquet-writer/src/types.js";
 import { snappyCompressor } from "hysnappy";
 import { lazily } from "../../../foundation/lazily.ts";
 
-/** How the pages of a Parquet file are compressed. */
+/** Compression of the pages in a Parquet file. */
 export type PageCompression = "snappy" | "gzip" | "zstd" | "none";
 
-/** A compression by the name that files have for it, and what compresses so. */
+/** A compression: its name in the file, and its function. */
 export interface PageCodec {
   codec: CompressionCodec;
   compressors: Compressors;
 }
 
-/** One for all files: each has memory of its own, which the garbage collector cannot see. */
+/** One for all files: its memory is invisible to the garbage collector. */
 const snappy = lazily(snappyCompressor);
 
-/** What compresses the pages of a file that is written. */
+/** The codecs for the pages of an output file. */
 export const pageCodecs: Record<PageCompression, () => PageCodec> = {
   snappy: () => ({ codec: "SNAPPY", compressors: { SNAPPY: snappy() } }),
   gzip: () => ({ codec: "GZIP", compressors: { GZIP: (page) => gzipSync(page) } }),

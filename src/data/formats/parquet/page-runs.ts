@@ -3,22 +3,22 @@ import { decompressPage } from "hyparquet/src/datapage.js";
 import { getMaxDefinitionLevel, getMaxRepetitionLevel } from "hyparquet/src/schema.js";
 import type { ColumnDecoder } from "hyparquet/src/types.js";
 
-/** No run has a longer head, and no number of a run more bits. */
+/** The head of a run has at most this many bytes, and a number in a run as many. */
 const maxVarintBytes = 5;
 const maxBits = 32;
 
-/** A page of data as the library reads it of a file without compression. */
+/** A decompressed page of data, in the form in which the library reads it. */
 export interface OpenedPage {
   bytes: Uint8Array;
-  /** Places without a value; in a nested column also those of empty lists. */
+  /** Places without a value; in a nested column also empty lists. */
   nulls: number;
 }
 
 /**
- * Decompresses a page of data.
+ * Decompresses a page of data and checks its runs of levels and indexes. The library makes as many
+ * values as a run claims, and never ends if the number is negative.
  *
- * @throws Error where it is damaged, runs of its levels and indexes included: the library makes as
- *   many values as a run says, and never ends with a negative count of them.
+ * @throws Error if the page is damaged.
  */
 export function openedPage(
   header: PageHeader,
@@ -50,7 +50,7 @@ function decompressed(
   return Buffer.concat([levels, body]);
 }
 
-/** @returns how many nulls the page has. */
+/** @returns the number of nulls in the page. */
 function checkPageRuns(header: PageHeader, page: Buffer, decoder: ColumnDecoder): number {
   const { data_page_header: v1, data_page_header_v2: v2 } = header;
   const { num_values: values, encoding } = (v1 ?? v2)!;
@@ -65,7 +65,7 @@ function checkPageRuns(header: PageHeader, page: Buffer, decoder: ColumnDecoder)
     if (maxLevel === 0) continue;
     const length = lengths[number] ?? page.readUInt32LE(at);
     if (!v2) at += 4;
-    // The last levels are those of definition: only a value has the highest.
+    // Definition levels come last. Only a value has the highest level.
     nulls = values - checkRuns(page.subarray(at), 32 - Math.clz32(maxLevel), values, maxLevel);
     at += length;
   }
@@ -78,10 +78,10 @@ function checkPageRuns(header: PageHeader, page: Buffer, decoder: ColumnDecoder)
 }
 
 /**
- * Walks over runs of up to `values` numbers; nulls have none, so that fewer may be there.
+ * Checks runs of up to `values` numbers. Nulls have no number, so there may be fewer.
  *
- * @returns how many of the numbers are `counted`, which takes 17 bits at most.
- * @throws Error where one cannot be.
+ * @returns how many of the numbers equal `counted`, which has at most 17 bits.
+ * @throws Error if a run is impossible.
  */
 export function checkRuns(
   bytes: Uint8Array,
@@ -104,7 +104,7 @@ export function checkRuns(
     }
     const isPacked = head % 2 === 1;
     const count = Math.floor(head / 2) * (isPacked ? 8 : 1);
-    // Numbers are packed by eights, so that the last of them may stand for none.
+    // Numbers are packed by eight, so the last ones may be padding.
     if (count > values + (isPacked ? maxPackedRest : 0)) throw damaged();
     at += length;
     const kept = Math.min(count, values - seen);
@@ -138,7 +138,7 @@ function numberAt(bytes: Uint8Array, at: number, bit: number, bits: number): num
   return (wide >> bit) & ((1 << bits) - 1);
 }
 
-/** Numbers beyond the last: writers fill up to a run that they had begun. */
+/** Numbers after the last value: some writers fill up the run that they began. */
 const maxPackedRest = 512;
 
 function damaged(): Error {

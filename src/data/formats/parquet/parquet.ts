@@ -1,8 +1,8 @@
 import type { RowFormat } from "../row-format.ts";
 
 /**
- * Apache Parquet: a table by columns, cut at its row groups. What reads it is loaded when a file is
- * one.
+ * Apache Parquet: a table by columns, cut at its row groups. The reading code is loaded with the
+ * first file.
  */
 export function parquetFormat(): RowFormat & { name: "parquet" } {
   return {

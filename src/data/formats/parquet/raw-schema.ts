@@ -1,7 +1,7 @@
 import type { FileMetaData, SchemaElement, SchemaTree } from "hyparquet";
 import { parquetSchema } from "hyparquet";
 
-/** A node of a file's schema, and the same as the library is told of it. */
+/** A node of the file's schema, and the node that the library gets in its place. */
 export interface SchemaNode {
   element: SchemaElement;
   raw: SchemaTree;
@@ -9,14 +9,15 @@ export interface SchemaNode {
 }
 
 /**
- * The file's schema beside one that names no types but text and lists. By the latter the library
- * gives the values as they are stored: its own dates, decimals and maps lose digits and entries.
+ * The file's schema, and one that has no types but text and lists. With the second schema, the
+ * library returns values as they are stored; its own dates, decimals and maps lose digits and
+ * entries.
  */
 export function schemaNodes(metadata: Pick<FileMetaData, "schema">): SchemaNode {
   const schema = metadata.schema.map(rawElement);
   const tree = parquetSchema(metadata);
   for (const variant of variantsIn(tree)) {
-    // The library makes values of these itself, by all that the schema says below them.
+    // The library decodes a VARIANT itself, from everything below it in the schema.
     const at = metadata.schema.indexOf(variant.element);
     for (let below = at; below < at + variant.count; below++) {
       schema[below] = metadata.schema[below]!;

@@ -22,14 +22,14 @@ import { schemaNodes } from "./raw-schema.ts";
 import { footerAsPlanned, groupsOf, verify } from "./slice-groups.ts";
 import { type TableColumn, tableOf } from "./table.ts";
 
-/** Rows that are made at a time: few enough to die young. */
+/** Rows that are made at a time: few enough to be garbage-collected young. */
 const windowRows = 256;
 
 /**
- * The rows of some row groups, or of parts of them. Memory holds one row group as it lies in the
- * file (of `options.columns` only), and a page of each column decoded.
+ * The rows of some row groups, or of parts of them. Memory holds the bytes of one row group (of
+ * `options.columns` only), and a decoded page of each column.
  *
- * @throws SluiceError `INPUT_CHANGED`, `INPUT_UNREADABLE` where pages are damaged.
+ * @throws SluiceError `INPUT_CHANGED`, `INPUT_UNREADABLE` if pages are damaged.
  */
 export async function* readParquet(
   reader: RandomReader,
@@ -50,7 +50,7 @@ export async function* readParquet(
       try {
         yield* reading.rowsOf(group, chunks, decompressors);
       } catch (error) {
-        // What cannot be decoded may have been changed since it was planned.
+        // A group that cannot be decoded may have changed since planning, which the checksum tells.
         for (const later of rest) {
           digests.push(...(await loader.load(reading.columnsOf(later))).digests);
         }
@@ -94,7 +94,7 @@ class Reading {
     this.#left = slice.rows;
   }
 
-  /** The parts of a row group that are read. */
+  /** The columns of a row group that are read. */
   columnsOf(group: GroupPlace): ColumnMetaData[] {
     return group.columns.filter(isColumnOf(this.#options.columns));
   }
@@ -135,7 +135,7 @@ class Reading {
     if (!batch.isEmpty) yield batch.take();
   }
 
-  /** Says of what a library throws where in the file it was. */
+  /** Adds the place in the file to an error of the library. */
   #guarded<Result>(
     group: GroupPlace,
     { column }: TableColumn,
@@ -160,7 +160,7 @@ class Reading {
 
 const asItIs = <Value>(value: Value): Value => value;
 
-/** Values as they are stored, but text. */
+/** Keeps values as they are stored, except text. */
 const parsers: ParquetParsers = {
   stringFromBytes: (bytes) => (bytes === undefined ? bytes : textOf(bytes)),
   timestampFromMilliseconds: asItIs,
@@ -180,7 +180,7 @@ class ColumnRows {
   readonly #leaves: { path: string; pages: LeafPages }[];
 
   /**
-   * @param root the schema's root, as the library is told of it.
+   * @param root the root of the schema that the library gets.
    * @param hasNullCounts whether the file counts the nulls of flat columns right.
    */
   constructor(
@@ -198,7 +198,7 @@ class ColumnRows {
     }));
   }
 
-  /** Pages that were read, for the place of a fault. */
+  /** Number of the page that was read last, for the place of a fault. */
   get page(): number {
     return Math.max(...this.#leaves.map(({ pages }) => pages.page));
   }
@@ -207,7 +207,7 @@ class ColumnRows {
     for (const { pages } of this.#leaves) pages.skip(count);
   }
 
-  /** @throws Error unless all that the pages hold was taken. */
+  /** @throws Error unless all values of the pages were taken. */
   end(): void {
     for (const { pages } of this.#leaves) pages.end();
   }

@@ -8,7 +8,7 @@ import { readColumns } from "./group-bytes.ts";
 import { digestOfGroups } from "./group-digest.ts";
 import { tableOf } from "./table.ts";
 
-/** Bytes per read of a scan, which only takes their checksum. */
+/** Bytes per read of a scan, which only computes checksums. */
 const scanChunkBytes = 4 * limits.readChunkBytes;
 
 /**
@@ -30,7 +30,7 @@ export async function* scanParquet(
   for (const range of cutGroups(footer.groups, rule)) {
     const digests: Uint8Array[] = [];
     for (const group of range.groups) {
-      // Ranges of one group follow each other.
+      // Ranges of the same group come one after another.
       if (last?.group !== group) {
         const columns = group.columns.filter(isKept);
         const reading = { readBytes: scanChunkBytes };

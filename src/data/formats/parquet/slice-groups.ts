@@ -4,7 +4,7 @@ import type { RandomReader } from "../../storage/storage.ts";
 import { type Footer, type GroupPlace, readFooter } from "./footer.ts";
 import { digestOfGroups } from "./group-digest.ts";
 
-/** The footer of a file of which a slice was planned. */
+/** The footer of a slice's file. */
 export async function footerAsPlanned(reader: RandomReader, slice: Slice): Promise<Footer> {
   try {
     return await readFooter(reader, slice.file);
@@ -14,15 +14,15 @@ export async function footerAsPlanned(reader: RandomReader, slice: Slice): Promi
   }
 }
 
-/** The row groups that a slice lies in. */
+/** The row groups of a slice. */
 export function groupsOf(footer: Footer, slice: Slice): GroupPlace[] {
   const groups = footer.groups.filter(({ start, end }) => start >= slice.start && end <= slice.end);
-  // The checksum tells this as well, of a slice that has groups.
+  // For a slice with groups, the checksum would tell as well.
   if (groups.length > 0 || slice.rows === 0) return groups;
   throw new SluiceError("INPUT_CHANGED", "its row groups are others", { file: slice.file });
 }
 
-/** @throws SluiceError `INPUT_CHANGED` unless the columns have the checksums that were planned. */
+/** @throws SluiceError `INPUT_CHANGED` if the columns do not have the planned checksums. */
 export function verify(footer: Footer, digests: readonly Uint8Array[], slice: Slice): void {
   if (digestOfGroups(footer, digests, slice) === slice.sha256) return;
   const place = `bytes ${slice.start} to ${slice.end}, or its footer, have another checksum`;

@@ -14,7 +14,7 @@ export interface TableColumn extends RowColumn {
 /**
  * The columns of a file, in the file's order.
  *
- * @throws SluiceError `INPUT_UNREADABLE` where two have one name.
+ * @throws SluiceError `INPUT_UNREADABLE` if two have the same name.
  */
 export function tableOf(metadata: FileMetaData, file: string): TableColumn[] {
   const names = new Set<string>();
@@ -23,7 +23,7 @@ export function tableOf(metadata: FileMetaData, file: string): TableColumn[] {
     if (names.has(name)) throw unreadable(file, `two columns are named ${name}`);
     names.add(name);
     const { type, nullable, text } = partOf(node);
-    // An interval is stored as bytes: only its text is a string.
+    // An interval is stored as bytes, not as its text.
     const json = node.element.converted_type === "INTERVAL" ? undefined : plainValue(type);
     const prefix = `${JSON.stringify(name)}:`;
     return { column: { name, type, nullable }, node, prefix, text, ...(json && { json }) };
@@ -50,13 +50,15 @@ function groupWriter(node: SchemaNode): ValueWriter {
   return structWriter(children);
 }
 
-/** A list: its elements are what its repeated group has, or, in older files, that group. */
+/**
+ * A list. Its elements are the content of its repeated group, or in older files the group itself.
+ */
 function wrappedList(repeated: SchemaNode): ValueWriter {
   const { children, element } = repeated;
   if (children.length === 1) return listWriter(partOf(children[0]!));
   if (children.length === 0) return listWriter({ ...leafPart(repeated), nullable: false });
   const list = listWriter({ ...nullSafe(structWriter(children)), nullable: false });
-  // The library takes it for a struct of one repeated field.
+  // The library takes it for a struct with one repeated field.
   return { ...list, text: (value) => list.text(fieldOf(value, element.name)) };
 }
 
@@ -86,7 +88,7 @@ function fieldOf(value: unknown, name: string): unknown {
   return (value as Record<string, unknown>)[name];
 }
 
-/** The entries of a map, as the library gives them of a schema that does not say it is one. */
+/** The entries of a map, in the form that the library gives without a map type in the schema. */
 function mapWriter(entries: SchemaNode): ValueWriter {
   const [keyNode, valueNode] = entries.children as [SchemaNode, SchemaNode];
   const key = partOf(keyNode);
@@ -110,7 +112,7 @@ function mapWriter(entries: SchemaNode): ValueWriter {
   };
 }
 
-/** The JSON text of what the library makes of a VARIANT. */
+/** The JSON text of a VARIANT that the library decoded. */
 function anyText(value: unknown): string {
   return exactText(plainOf(value));
 }

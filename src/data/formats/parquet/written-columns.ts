@@ -11,15 +11,17 @@ import { isKeptAsJson } from "./written-schema.ts";
 
 interface WrittenColumn extends Column {
   convert: ToWritten;
-  /** Bounds of JSON are whole documents, and of use to nobody. */
+  /** False for JSON: its bounds would be whole documents that no reader can use. */
   statistics: boolean;
   values: unknown[];
 }
 
-/** Makes of a row's value that fits its column what the library writes: `bigint`, bytes, lists. */
+/**
+ * Converts a JSON value that fits its column to a value for the library: `bigint`, bytes, lists.
+ */
 type ToWritten = (value: ExactJson) => unknown;
 
-/** The conversion of values of a type; null stays null. */
+/** The conversion for a type; null stays null. */
 function writtenValue(type: ColumnType): ToWritten {
   const convert = conversionOf(type);
   return (value) => (value === null ? null : convert(value));
@@ -58,7 +60,7 @@ function asItIs(value: ExactJson): unknown {
   return value;
 }
 
-/** The whole number that a decimal is stored as. */
+/** The whole number as which a decimal is stored. */
 function unscaled(value: ExactJson, scale: number): bigint {
   if (typeof value === "number") return BigInt(Math.round(value * 10 ** scale));
   return BigInt(String(value).replace(".", ""));
@@ -90,17 +92,17 @@ function mapConversion(convertKey: ToWritten, convertValue: ToWritten): ToWritte
   };
 }
 
-/** A column's values as the library takes them. */
+/** A column's values in the form that the library takes. */
 export interface ColumnData {
   name: string;
   statistics: boolean;
   data: unknown[];
 }
 
-/** Kinds whose values may hold numbers at any depth. */
+/** Types whose values may hold numbers at any depth. */
 const nestedKinds = new Set(["list", "struct", "map", "json"]);
 
-/** Values of columns, gathered row by row. */
+/** Collects the values of columns row by row. */
 export class WrittenColumns {
   readonly #columns: readonly WrittenColumn[];
   readonly #isFlat: boolean;
@@ -119,7 +121,7 @@ export class WrittenColumns {
    * Adds the values of a row.
    *
    * @param line the row as JSON text.
-   * @param isWhole whether the row may have no other fields than these columns.
+   * @param isWhole true if the row may have no fields but these columns.
    * @throws ColumnMisfit
    */
   add(line: string, isWhole: boolean): void {
@@ -134,7 +136,7 @@ export class WrittenColumns {
   }
 
   /**
-   * Adds the value of the only column.
+   * Adds a value of the only column.
    *
    * @returns false if the text is not JSON.
    * @throws ColumnMisfit
@@ -151,7 +153,7 @@ export class WrittenColumns {
     return true;
   }
 
-  /** What was gathered; from here on anew. */
+  /** Returns the collected values and starts anew. */
   take(): ColumnData[] {
     return this.#columns.map((column) => {
       const { name, statistics, values } = column;
@@ -160,7 +162,10 @@ export class WrittenColumns {
     });
   }
 
-  /** Looks for numbers that lose digits among the values, which is quicker than in the text. */
+  /**
+   * Searches the parsed values for numbers that lost digits, which is faster than searching the
+   * text.
+   */
   #parse(line: string): ExactRow {
     const row = (this.#isFlat ? JSON.parse(line) : parseExactly(line)) as ExactRow;
     if (!this.#isFlat || !this.#columns.some(({ name }) => isInexact(row[name]))) return row;
@@ -182,7 +187,7 @@ function addValue(column: WrittenColumn, value: ExactJson): void {
   column.values.push(column.convert(value));
 }
 
-/** Whether the text of a number may have had more digits. */
+/** Whether the number in the text may have had more digits. */
 function isInexact(value: ExactJson | undefined): boolean {
   if (typeof value !== "number") return false;
   return Number.isInteger(value) ? !Number.isSafeInteger(value) : !Number.isFinite(value);

@@ -2,18 +2,20 @@ import type { ConvertedType, LogicalType, SchemaElement } from "hyparquet";
 import type { Column, ColumnType } from "../../column-types.ts";
 import type { TimeUnit } from "../../moments.ts";
 
-/** The schema of a file with these columns: lists, structs and maps as Parquet has them. */
+/**
+ * The schema of a file with these columns; lists, structs and maps have Parquet's standard form.
+ */
 export function writtenSchema(columns: readonly Column[]): SchemaElement[] {
   return [{ name: "schema", num_children: columns.length }, ...columns.flatMap(elementsOf)];
 }
 
-/** Digits that a decimal stored as INT32 and as INT64 may have. */
+/** Most digits of a decimal stored as INT32, and as INT64. */
 const int32Digits = 9;
 const int64Digits = 18;
 
 const unitNames = { milliseconds: "MILLIS", microseconds: "MICROS", nanoseconds: "NANOS" } as const;
 
-/** A struct without fields has no form in Parquet. */
+/** Parquet cannot store a struct without fields. */
 export function isKeptAsJson(type: ColumnType): boolean {
   return type.kind === "json" || (type.kind === "struct" && type.fields.length === 0);
 }
@@ -21,7 +23,7 @@ export function isKeptAsJson(type: ColumnType): boolean {
 function elementsOf({ name, type, nullable }: Column): SchemaElement[] {
   const repetition = { name, repetition_type: nullable ? "OPTIONAL" : "REQUIRED" } as const;
   if (isKeptAsJson(type)) {
-    // The library would make text of it anew where the older name of the type is given as well.
+    // With the older type name too, the library would convert the text again.
     return [{ ...repetition, type: "BYTE_ARRAY", logical_type: { type: "JSON" } }];
   }
   switch (type.kind) {
@@ -91,7 +93,7 @@ function fixed(length: number): Leaf {
 function integerElement(bits: 8 | 16 | 32 | 64, isSigned: boolean): Leaf {
   const type = bits === 64 ? "INT64" : "INT32";
   if (isSigned && bits >= 32) return { type };
-  // The library writes the newer name with a number of bits that other readers cannot decode.
+  // The library writes the newer name with a bit width that other readers cannot decode.
   return { type, converted_type: `${isSigned ? "INT" : "UINT"}_${bits}` };
 }
 
@@ -107,7 +109,7 @@ function decimalElement(precision: number, scale: number): Leaf {
 function timeElement(unit: TimeUnit, isUtc: boolean): Leaf {
   const type = unit === "milliseconds" ? "INT32" : "INT64";
   const logical = { type: "TIME", isAdjustedToUTC: isUtc, unit: unitNames[unit] } as const;
-  // The older names say nothing of a time of no zone, and of nanoseconds.
+  // The older names have no times without a zone, and no nanoseconds.
   if (!isUtc || unit === "nanoseconds") return { type, logical_type: logical };
   return { type, ...both(`TIME_${unit === "milliseconds" ? "MILLIS" : "MICROS"}`, logical) };
 }

@@ -19,18 +19,18 @@ export interface S3StorageOptions {
   /** As a person writes it: `s3://bucket/prefix`. */
   location: string;
   bucket: S3Bucket;
-  /** What all keys begin with: empty, or ending in a slash. */
+  /** The beginning of all keys: empty, or ending in a slash. */
   prefix: string;
-  /** Keeps what is appended and not in the store yet. */
+  /** Keeps appended bytes until they are in the store. */
   spool: Spool;
   clock: Clock;
-  /** False: the store knows no conditional writes, and of two creators both may win. */
+  /** False: the store has no conditional writes, and two creators of one object may both win. */
   isConditional: boolean;
 }
 
 /**
- * Storage below a prefix of an object store. Creating is a conditional write, publishing a copy,
- * and what is appended to is stored in segments that readers see as one object.
+ * Storage below a prefix of an object store. Create-if-absent is a conditional write and publishing
+ * is a copy. An object that is appended to is stored in segments, which readers see as one object.
  */
 export class S3Storage implements Storage {
   readonly location: string;
@@ -38,7 +38,7 @@ export class S3Storage implements Storage {
   readonly #options: S3StorageOptions;
   readonly #bucket: S3Bucket;
   readonly #segments: Segments;
-  /** What this process appends to: there is no plain object of that name. */
+  /** Paths that this process appends to; none of them is a plain object. */
   readonly #growing = new Set<string>();
 
   constructor(options: S3StorageOptions) {
@@ -86,7 +86,7 @@ export class S3Storage implements Storage {
     let held: { path: string; bytes: number; lastSegment: number } | undefined;
     for await (const { key, bytes } of this.#bucket.list(this.#keyOf(prefix))) {
       const path = this.#pathOf(key);
-      // What some programs make for a folder.
+      // Some programs make such an object to stand for a folder.
       if (path.endsWith("/") || path === "") continue;
       const segment = segmentOf(path);
       if (held && wholePath(path) === held.path) {
@@ -106,7 +106,8 @@ export class S3Storage implements Storage {
     if (this.#options.isConditional) return await this.#bucket.putIfAbsent(key, data);
     if (await this.#bucket.head(key)) return "exists";
     await this.#bucket.put(key, data);
-    // If two write at once, the last one stands, and the other sees it unless it looks too early.
+    // If two processes write at once, the last one wins, and the other notices unless it reads too
+    // early.
     const standing = await this.#bucket.get(key);
     return Buffer.from(data).equals(standing) ? "created" : "exists";
   }
@@ -147,7 +148,7 @@ export class S3Storage implements Storage {
 
   async publish(from: string, to: string): Promise<void> {
     if (from !== to) return await this.#bucket.copy(this.#keyOf(from), this.#keyOf(to));
-    // Stores refuse to copy an object to itself.
+    // Stores refuse to copy an object onto itself.
     if (await this.stat(from)) return;
     throw new SluiceError("NOT_FOUND", "", { file: `${this.location}/${from}` });
   }
@@ -174,13 +175,13 @@ export class S3Storage implements Storage {
     for await (const { key } of this.#bucket.list(this.#keyOf(path))) {
       if (wholePath(this.#pathOf(key)) === path) keys.push(key);
     }
-    // The last first: what a kill leaves is a beginning.
+    // Last one first: after a kill, what remains is a beginning.
     for (const key of keys.toReversed()) await this.#bucket.remove(key);
     for (const number of spooled) await spool.remove(path, number);
     if (spooled.length > 0) await spool.tidy(path);
   }
 
-  /** The segments of a path to append to; a plain object becomes the first of them. */
+  /** The segments of a path to append to. A plain object becomes the first segment. */
   async #asSegments(path: string) {
     const key = this.#keyOf(path);
     const [plain, stored] = await Promise.all([
@@ -188,7 +189,7 @@ export class S3Storage implements Storage {
       this.#segments.stored(path),
     ]);
     if (!plain) return stored;
-    // Until the plain object goes, it is the whole, whatever a kill leaves beside it.
+    // Until the plain object is removed, it is the whole object, whatever a kill leaves beside it.
     for (const segment of stored) await this.#bucket.remove(segment.key);
     await this.#bucket.copy(key, this.#keyOf(segmentPath(path, 0)));
     await this.#bucket.remove(key);
@@ -217,7 +218,7 @@ export class S3Storage implements Storage {
   }
 }
 
-/** Finds and reads what appenders wrote. */
+/** Finds and reads segments. */
 class Segments {
   readonly #bucket: S3Bucket;
   readonly #prefix: string;
@@ -229,7 +230,7 @@ class Segments {
     this.spool = spool;
   }
 
-  /** All of a path's segments in the store, in order. */
+  /** All segments of a path in the store, in order. */
   async stored(path: string): Promise<ObjectFacts[]> {
     const found: ObjectFacts[] = [];
     for await (const facts of this.#bucket.list(this.#prefix + segmentPrefix(path))) {
@@ -239,11 +240,11 @@ class Segments {
   }
 
   /**
-   * A reader of all that was appended to a path until now, or undefined where it has no appender
-   * and never had one.
+   * A reader of everything appended to a path until now; undefined if the path never had an
+   * appender.
    */
   async open(path: string): Promise<RandomReader | undefined> {
-    // First those of this machine: a segment leaves it only once it is in the store.
+    // Local segments first: a segment leaves this machine only after it is in the store.
     const spooled: [number, RandomReader][] = [];
     for (const number of await this.spool.numbers(path)) {
       const reader = await this.spool.open(path, number);
@@ -272,7 +273,7 @@ class Segments {
   }
 }
 
-/** Pieces one after another, read as one. */
+/** Reads several pieces as one object. */
 class JoinedReader implements RandomReader {
   readonly bytes: number;
   readonly #pieces: { start: number; reader: RandomReader }[] = [];

@@ -4,13 +4,13 @@ import { SerialQueue } from "../serial-queue.ts";
 import type { Appender } from "../storage.ts";
 import type { Spool } from "./spool.ts";
 
-/** How long a machine is assumed to last where machines are taken away. */
+/** Assumed time until a preemptible machine is taken away. */
 const meanTimeBetweenPreemptionsMs = 3_600_000;
 
-/** Segments of one object that wait for the store. */
+/** Most complete segments of one object that wait to be stored. */
 const maxWaitingSegments = 4;
 
-/** What is appended goes to the store when it holds this much. */
+/** A segment of this size is sent to the store. */
 export const maxSegmentBytes = 16 * 1024 * 1024;
 
 export interface SegmentAppenderOptions {
@@ -19,16 +19,16 @@ export interface SegmentAppenderOptions {
   firstNumber: number;
   spool: Spool;
   clock: Clock;
-  /** Puts a segment into the store. */
+  /** Stores a segment. */
   put(number: number, data: Uint8Array): Promise<void>;
-  /** What putting the one before it took, in milliseconds. */
+  /** Milliseconds that storing the previous segment took. */
   putCostMs: number;
   onClose?(): void;
 }
 
 /**
- * How long appended bytes may wait on this machine before they are put into the store:
- * √(2 · cost of putting · mean time between two losses of a machine), at most 30 s.
+ * How long appended bytes may wait on this machine before they are sent to the store: √(2 · time to
+ * store a segment · mean time between two losses of a machine), at most 30 s.
  *
  * Source: Young, "A first order approximation to the optimum checkpoint interval", CACM 1974.
  */
@@ -38,8 +38,8 @@ export function flushIntervalMs(putCostMs: number): number {
 }
 
 /**
- * Appends to a file of this machine, of which the store gets a segment when it is large or old
- * enough. A killed process loses nothing, a lost machine what came after the last segment.
+ * Appends to a local file, and sends a segment to the store when it is large or old enough. A
+ * killed process loses nothing; a lost machine loses what came after the last segment.
  */
 export class SegmentAppender implements Appender {
   readonly #options: SegmentAppenderOptions;
@@ -49,11 +49,11 @@ export class SegmentAppender implements Appender {
   #number: number;
   #bytes = 0;
   #putCostMs: number;
-  /** Segments that are complete and not in the store. */
+  /** Complete segments that are not in the store yet. */
   #waiting = 0;
   #lastPut: Promise<void> = Promise.resolve();
   #cancelFlush: (() => void) | undefined;
-  /** False once nobody will read what is not in the store yet. */
+  /** False once nobody will read the bytes that are not in the store yet. */
   #isNeeded = true;
 
   constructor(options: SegmentAppenderOptions) {
@@ -72,12 +72,12 @@ export class SegmentAppender implements Appender {
     });
   }
 
-  /** Resolves when all survives a power loss of this machine. */
+  /** Makes everything appended survive a power loss of this machine. */
   sync(): Promise<void> {
     return this.#queue.run(async () => this.#segment?.sync());
   }
 
-  /** Resolves when all is in the store, or, where it is not needed, gone from this machine. */
+  /** Stores everything appended, or drops it from this machine if it is not needed. */
   async close({ isNeeded = true } = {}): Promise<void> {
     const { spool, path, onClose } = this.#options;
     onClose?.();
@@ -91,13 +91,13 @@ export class SegmentAppender implements Appender {
     const { spool, path, clock } = this.#options;
     const segment = await spool.create(path, this.#number);
     this.#cancelFlush = clock.schedule(flushIntervalMs(this.#putCostMs), () => {
-      // A failure is met by the next append, or at the end.
+      // A failure is reported by the next append, or at the end.
       this.#queue.run(() => this.#end()).catch(() => {});
     });
     return segment;
   }
 
-  /** Completes the segment, and puts it into the store while others are written. */
+  /** Completes the segment, and stores it while others are written. */
   async #end(): Promise<void> {
     this.#cancelFlush?.();
     const segment = this.#segment;
@@ -114,7 +114,7 @@ export class SegmentAppender implements Appender {
   async #put(number: number): Promise<void> {
     const { spool, path, clock, put } = this.#options;
     const data = this.#isNeeded ? await spool.read(path, number) : undefined;
-    // Else the run is over and somebody removed its journals.
+    // Otherwise the run is over and its journals were removed.
     if (data !== undefined) {
       const begunMs = clock.monotonic();
       await put(number, data);

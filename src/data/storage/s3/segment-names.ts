@@ -1,26 +1,26 @@
 /**
- * How what grows is stored where nothing can be appended to: the object `log.jsonl` that has an
- * appender is the objects `log.jsonl!/00000000`, `log.jsonl!/00000001` … one after another. An
- * object of the plain name, where there is one, is the whole and stands for them.
+ * Names of the segments that stand for an appended object in a store without appends. `log.jsonl`
+ * is stored as `log.jsonl!/00000000`, `log.jsonl!/00000001` and so on. If an object of the plain
+ * name exists, it is the whole and the segments do not count.
  *
- * `!` comes before every other character that paths have, so that listings keep their order; and
- * no store refuses it for a key below another key.
+ * `!` sorts before every other character of paths, so listings keep their order. Every store
+ * accepts it in keys.
  */
 const mark = "!/";
 const digits = 8;
 const uploadMark = "!upload-";
 
-/** True for a path that may have been appended to: no other has segments. */
+/** True for a path that may have segments. */
 export function mayGrow(path: string): boolean {
   return path.endsWith(".jsonl");
 }
 
-/** What all segments of a path begin with. */
+/** The beginning of all segment paths of a path. */
 export function segmentPrefix(path: string): string {
   return `${path}${mark}`;
 }
 
-/** Path of segment `number`, counted from 0. */
+/** Path of segment `number`, from 0. */
 export function segmentPath(path: string, number: number): string {
   return `${path}${mark}${segmentName(number)}`;
 }
@@ -35,7 +35,7 @@ export function wholePath(path: string): string {
   return segmentOf(path)?.path ?? path;
 }
 
-/** The path and number that a segment's path holds, or undefined where it is none. */
+/** The path and number in a segment's path; undefined for any other path. */
 export function segmentOf(path: string): { path: string; number: number } | undefined {
   const at = path.length - digits - mark.length;
   if (at <= 0 || !path.startsWith(mark, at)) return undefined;
@@ -43,12 +43,12 @@ export function segmentOf(path: string): { path: string; number: number } | unde
   return /^\d+$/.test(name) ? { path: path.slice(0, at), number: Number(name) } : undefined;
 }
 
-/** The name under which an upload that nobody ended is told and removed. */
+/** The name under which `leftovers` lists an unfinished upload and `remove` ends it. */
 export function uploadPath(path: string, uploadId: string): string {
   return `${path}${uploadMark}${uploadId}`;
 }
 
-/** The path and upload that such a name holds. */
+/** The path and upload id in such a name; undefined for any other path. */
 export function uploadOf(path: string): { path: string; uploadId: string } | undefined {
   const at = path.lastIndexOf(uploadMark);
   if (at < 0) return undefined;

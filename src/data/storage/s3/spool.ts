@@ -5,28 +5,28 @@ import { LocalAppender, LocalReader } from "../local-files.ts";
 import type { Appender, RandomReader } from "../storage.ts";
 import { segmentName, segmentPrefix } from "./segment-names.ts";
 
-/** Times that a folder is made while what is above it goes. */
+/** Tries to make a folder while another process removes its parents. */
 const maxTries = 5;
 
 /**
- * Segments that are not in the store yet: what was appended survives the process, and whoever comes
- * after it on this machine reads it.
+ * Segments that are not in the store yet. They survive the process, and the next process on this
+ * machine reads them.
  */
 export interface Spool {
-  /** Numbers of the segments of a path that are here, in order. */
+  /** Numbers of a path's segments in this spool, in order. */
   numbers(path: string): Promise<number[]>;
   /** A new, empty segment to append to. */
   create(path: string, number: number): Promise<Appender>;
-  /** The content of a segment, or undefined where it is gone. */
+  /** The content of a segment, or undefined if it is gone. */
   read(path: string, number: number): Promise<Uint8Array | undefined>;
-  /** A reader that stays good when the segment is removed, or undefined where it is gone. */
+  /** A reader that works on after the segment is removed; undefined if it is gone. */
   open(path: string, number: number): Promise<RandomReader | undefined>;
   remove(path: string, number: number): Promise<void>;
-  /** Clears away what a path's last segment left. */
+  /** Removes the empty folders that a path's last segment left. */
   tidy(path: string): Promise<void>;
 }
 
-/** A spool in a folder of this machine, a file a segment. */
+/** A spool in a local folder, with a file for each segment. */
 export class FileSpool implements Spool {
   readonly #root: string;
 
@@ -60,7 +60,7 @@ export class FileSpool implements Spool {
           const handle = await open(file, "ax", 0o600);
           return new LocalAppender(handle, file, (it) => it.datasync());
         } catch (error) {
-          // Others tidy up the folders above it.
+          // Another process may remove the empty folders above it.
           if (triesLeft === 1 || !isAbsent(error)) throw error;
         }
       }
@@ -104,7 +104,7 @@ export class FileSpool implements Spool {
     while (folder !== undefined && folder.length >= this.#root.length) {
       const isRemoved = await rmdir(folder).then(
         () => true,
-        // Others have their segments below it, or removed it first.
+        // Another process has segments below it, or removed it first.
         () => false,
       );
       if (!isRemoved) return;
@@ -116,7 +116,7 @@ export class FileSpool implements Spool {
     return join(this.#folderOf(path) ?? this.#root, segmentName(number));
   }
 
-  // A key may hold what would lead out of the folder: nothing of that name is ever appended to.
+  // A key that would lead out of the folder is never appended to.
   #folderOf(path: string): string | undefined {
     if (path.split("/").some((part) => part === ".." || part === ".")) return undefined;
     return join(this.#root, segmentPrefix(path));

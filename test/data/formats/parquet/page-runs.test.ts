@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { checkRuns } from "../../../../src/data/formats/parquet/page-runs.ts";
-import { hugeRunParquet, negativeRunParquet } from "../apart/hostile-parquet.ts";
+import { hugeRunParquet, negativeRunParquet } from "../decoding-thread/hostile-parquet.ts";
 import { readAll } from "./reading.ts";
 
 const check = (hex: string, bits: number, values: number) => () =>

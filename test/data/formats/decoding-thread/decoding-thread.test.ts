@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { apart } from "../../../../src/data/formats/apart/apart.ts";
-import { DecodingThread } from "../../../../src/data/formats/apart/decoding-thread.ts";
+import { DecodingThread } from "../../../../src/data/formats/decoding-thread/decoding-thread.ts";
+import { decodedInThread } from "../../../../src/data/formats/decoding-thread/thread-format.ts";
 import { parquetFormat } from "../../../../src/data/formats/parquet/parquet.ts";
 import type { RowFormat } from "../../../../src/data/formats/row-format.ts";
 import { encodedFile } from "../parquet/reading.ts";
@@ -11,7 +11,7 @@ const limits = { maxStepMs: 3000, maxHeapMegabytes: 64, idleMs: 60_000 };
 
 function formatWithin(own = limits): RowFormat {
   const thread = new DecodingThread(own);
-  return apart(parquetFormat(), async () => thread);
+  return decodedInThread(parquetFormat(), async () => thread);
 }
 
 async function* textsOf(format: RowFormat, content: Buffer) {

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { apart } from "../../../../src/data/formats/apart/apart.ts";
 import { arrowFormat } from "../../../../src/data/formats/arrow/arrow.ts";
+import { decodedInThread } from "../../../../src/data/formats/decoding-thread/thread-format.ts";
 import { parquetFormat } from "../../../../src/data/formats/parquet/parquet.ts";
 import type { RandomReader } from "../../../../src/data/storage/storage.ts";
 import { parseSpecials } from "../../../../src/foundation/exact-json.ts";
@@ -14,8 +14,12 @@ const golden = join(import.meta.dirname, "../../../golden");
 const read = (path: string) => readFileSync(join(golden, path));
 
 for (const [format, path, beside] of [
-  [apart(parquetFormat()), "parquet/pyarrow-types.parquet", "parquet/pyarrow-types.jsonl"],
-  [apart(arrowFormat()), "arrow/odd.arrow", "arrow/odd.jsonl"],
+  [
+    decodedInThread(parquetFormat()),
+    "parquet/pyarrow-types.parquet",
+    "parquet/pyarrow-types.jsonl",
+  ],
+  [decodedInThread(arrowFormat()), "arrow/odd.arrow", "arrow/odd.jsonl"],
 ] as const) {
   const lines = read(beside).toString().trimEnd().split("\n");
   const rows = lines.map((line) => parseSpecials(line) as JsonObject);
@@ -39,9 +43,10 @@ describe("a format that is decoded in a thread", () => {
     expect(Buffer.from(faults[0]!.rawBase64!, "base64")).toContain(0xff);
   });
 
-  const scanned = (bytes: Buffer) => scanAll(apart(parquetFormat()), bytes, { everyRows: 30 });
+  const scanned = (bytes: Buffer) =>
+    scanAll(decodedInThread(parquetFormat()), bytes, { everyRows: 30 });
   const rowsIn = async (bytes: Buffer, slice: Awaited<ReturnType<typeof scanned>>[number]) => {
-    const format = apart(parquetFormat());
+    const format = decodedInThread(parquetFormat());
     const batches = format.read(readerOf(bytes), slice, 0, { maxLineBytes: 1e6 });
     return (await Array.fromAsync(batches)).flat();
   };
@@ -56,7 +61,7 @@ describe("a format that is decoded in a thread", () => {
       },
     };
     const [slice] = await scanned(content);
-    const format = apart(parquetFormat());
+    const format = decodedInThread(parquetFormat());
     const rows = await Array.fromAsync(format.read(reader, slice!, 0, { maxLineBytes: 1e6 }));
     expect(rows.flat()).toHaveLength(30);
     expect(lengths.length).toBeGreaterThan(0);
@@ -65,7 +70,7 @@ describe("a format that is decoded in a thread", () => {
   it("throws what the storage threw, itself", async () => {
     const broken = new Error("the disk is gone");
     const reader = { ...readerOf(content), read: () => Promise.reject(broken) };
-    const format = apart(parquetFormat());
+    const format = decodedInThread(parquetFormat());
     await expect(format.rowCount!(reader, "in")).rejects.toBe(broken);
     await expect(format.columns!(reader, "in")).rejects.toBe(broken);
     expect(await format.rowCount!(readerOf(content), "in")).toBe(200);

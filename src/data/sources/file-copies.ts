@@ -6,31 +6,31 @@ import { sortableId } from "../../foundation/ids.ts";
 import type { RandomReader } from "../storage/storage.ts";
 import type { SourceContext } from "./source-store.ts";
 
-/** Copies of files that a process keeps, of servers that give whole files only. */
-const maxKeptSpools = 4;
+/** Copies that a process keeps, of files from servers that serve whole files only. */
+const maxKeptCopies = 4;
 
-/** Writes a whole file down; `restart` drops what was written. */
+/** Downloads a whole file; `restart` drops what was written so far. */
 export type Fill = (write: (chunk: Uint8Array) => void, restart: () => void) => Promise<void>;
 
-interface Spool {
-  copy: Promise<{ handle: FileHandle; bytes: number }>;
+interface FileCopy {
+  opened: Promise<{ handle: FileHandle; bytes: number }>;
   readers: number;
 }
 
-/** Nobody says when inputs are not needed any more, and Node warns of files that nobody closed. */
+/** No caller says when inputs are no longer needed, and Node warns of files left open. */
 const closeWithOwner = new FinalizationRegistry((handles: Iterable<FileHandle>) => {
   for (const handle of handles) void handle.close();
 });
 
 /**
- * Copies of files that can be had from their start only, so that they can be read at any place. The
- * last ones are kept while the process lives. They have no name on the disk: however it ends,
- * nothing is left.
+ * Local copies of files that can be read from their start only, so that any offset can be read. The
+ * last ones are kept while the process lives. They have no name on disk, so nothing remains however
+ * the process ends.
  */
-export class Spools {
+export class FileCopies {
   readonly #context: SourceContext;
-  /** By what they are copies of, the one used last at the end. */
-  readonly #spools = new Map<string, Spool>();
+  /** By the key of the remote file; the one used last is at the end. */
+  readonly #copies = new Map<string, FileCopy>();
   readonly #handles = new Set<FileHandle>();
 
   constructor(context: SourceContext) {
@@ -39,36 +39,36 @@ export class Spools {
   }
 
   has(key: string): boolean {
-    return this.#spools.has(key);
+    return this.#copies.has(key);
   }
 
-  /** Opens the copy under `key`, which `fill` makes where there is none. */
+  /** Opens the copy for `key`; `fill` makes it if there is none. */
   async open(key: string, fill: Fill): Promise<RandomReader> {
-    const spool = this.#spools.get(key) ?? { copy: this.#copied(fill), readers: 0 };
-    this.#spools.delete(key);
-    this.#spools.set(key, spool);
-    spool.readers++;
+    const copy = this.#copies.get(key) ?? { opened: this.#copied(fill), readers: 0 };
+    this.#copies.delete(key);
+    this.#copies.set(key, copy);
+    copy.readers++;
     let isOpen = true;
     const close = async () => {
       if (!isOpen) return;
       isOpen = false;
-      spool.readers--;
+      copy.readers--;
       await this.#trim();
     };
     try {
-      const { handle, bytes } = await spool.copy;
+      const { handle, bytes } = await copy.opened;
       return { bytes, read: (offset, length) => readAt(handle, offset, length), close };
     } catch (error) {
-      if (this.#spools.get(key) === spool) this.#spools.delete(key);
+      if (this.#copies.get(key) === copy) this.#copies.delete(key);
       throw error;
     }
   }
 
   async #trim(): Promise<void> {
-    const idle = [...this.#spools].filter(([, { readers }]) => readers === 0);
-    for (const [key, spool] of idle.slice(0, -maxKeptSpools)) {
-      this.#spools.delete(key);
-      await this.#close((await spool.copy).handle);
+    const idle = [...this.#copies].filter(([, { readers }]) => readers === 0);
+    for (const [key, copy] of idle.slice(0, -maxKeptCopies)) {
+      this.#copies.delete(key);
+      await this.#close((await copy.opened).handle);
     }
   }
 
@@ -103,7 +103,8 @@ export class Spools {
   }
 }
 
-// The file is new and small pieces go to the system's cache; what waited could not be read on.
+// Synchronous: the file is new and small writes go to the system's cache. The reader could do
+// nothing meanwhile.
 function writeAll(handle: FileHandle, chunk: Uint8Array, file: string): void {
   try {
     for (let at = 0; at < chunk.length; ) at += writeSync(handle.fd, chunk, at);

@@ -3,10 +3,10 @@ import { type ErrorPlace, SluiceError } from "../../../foundation/errors.ts";
 import type { InputRow, Slice } from "../../row.ts";
 import type { CutRule } from "../format.ts";
 
-/** Formats whose files libraries decode: what strangers wrote decides how long that takes. */
-export type ApartFormat = "parquet" | "arrow";
+/** Formats decoded by libraries, where a file's content decides how long decoding takes. */
+export type ThreadFormat = "parquet" | "arrow";
 
-/** One call of a method of a format, as it crosses to the thread. */
+/** A call of a format's method, as it is sent to the thread. */
 export type Call =
   | { method: "scan"; rule: CutRule }
   | { method: "read"; slice: Slice; firstIndex: number; columns: readonly string[] | undefined }
@@ -16,15 +16,15 @@ export type Call =
 export interface StartMessage {
   kind: "start";
   id: number;
-  format: ApartFormat;
+  format: ThreadFormat;
   file: string;
   /** Length of the file. */
   bytes: number;
-  /** Whether the file's storage reads into memory that is there. */
+  /** Whether the file's storage can read into existing memory. */
   readsInto: boolean;
   maxLineBytes: number;
   call: Call;
-  /** Values that the thread may give before it is told that there is room for more. */
+  /** Values that the thread may send before it hears that there is room for more. */
   room: number;
 }
 
@@ -36,7 +36,7 @@ export type ToThread =
   | { kind: "stop"; id: number }
   | { kind: "ping" };
 
-/** A request for bytes of the file; `spare` is memory that the answer may lie in. */
+/** A request for bytes of the file. The response may use the memory `spare`. */
 export interface ReadMessage {
   kind: "read";
   id: number;
@@ -50,7 +50,7 @@ export type FromThread =
   | ReadMessage
   | { kind: "value"; id: number; value: unknown }
   | { kind: "end"; id: number }
-  /** `request`: the read that failed, where the error is that one's. */
+  /** `request`: the read that caused the error, if one did. */
   | { kind: "error"; id: number; error: ErrorData; request?: number | undefined }
   | { kind: "pong" };
 
@@ -72,12 +72,12 @@ export function errorOfData({ code, message, hint, place }: ErrorData): SluiceEr
   return error;
 }
 
-/** Rows that follow one another: texts alone, for a copy of parsed values takes longer to make. */
+/** Consecutive rows as texts: copying parsed values would take longer than parsing. */
 export interface PackedRows {
   index: number;
   line: number;
   raws: string[];
-  /** What else there is of some of them, each by its place. */
+  /** What some of the rows have besides their text; `at` is the row's place, from 0. */
   faults: { at: number; rawBase64: string | undefined; error: ErrorData }[];
 }
 

@@ -14,39 +14,42 @@ import {
   type ToThread,
 } from "./call.ts";
 
-/** How long the thread stays when nothing is to be decoded. */
+/** How long the thread stays when it has nothing to decode. */
 const decodingThreadIdleMs = 5000;
 
-/** Values that the thread makes ahead of those that were taken. */
+/** Values that the thread makes ahead of the reader. */
 const valuesAhead = 3;
-/** Threads that may end below a call whose file is not to blame. */
+/** Times that a call begins again after the thread ended because of another file. */
 const maxRestarts = 2;
-/** Looks at the thread in which it says nothing, of which the last ends it. */
+/** Checks in a row without a message from the thread, after which it is ended. */
 const maxMisses = 3;
 
 const hint = "get the file again, leave columns out by input.columns, or write smaller row groups";
 
-/** How long one step may take, how much memory, and when the thread ends; tests name others. */
+/** Limits of the thread: time and memory of a step, and idle time. Only tests set others. */
 export interface DecodingLimits {
   maxStepMs: number;
   maxHeapMegabytes: number;
   idleMs: number;
 }
 
-/** What a call is, without what the thread adds. */
+/** A call without the fields that `DecodingThread` adds. */
 export type CallStart = Omit<StartMessage, "kind" | "id" | "bytes" | "readsInto" | "room">;
 
 /**
- * A thread in which calls of formats are carried out, all of a process: one byte of a file can make
- * a library loop for ever, or take all memory. Then the thread is ended, the file that was decoded
- * is named, and calls over other files go on in a new one. It is started by the first call, and
- * keeps no process alive that waits for none.
+ * The thread in which a process decodes files. One byte of a file can make a library loop for ever
+ * or take all memory. Then the thread is ended, the error names the file that was decoded, and the
+ * calls for other files continue in a new thread. The first call starts it. It keeps no process
+ * alive that is not waiting for a call.
  */
 export class DecodingThread {
   readonly #limits: DecodingLimits;
   readonly #calls = new Map<number, PendingCall>();
   #worker: Worker | undefined;
-  /** Which call is at work, and where: the thread writes it, and cannot be asked. */
+  /**
+   * The current call and its place in the file. The thread writes it, because a busy thread answers
+   * no message.
+   */
   #atWork: Buffer = Buffer.alloc(0);
   #why: string | undefined;
   #ids = 0;
@@ -65,10 +68,10 @@ export class DecodingThread {
   }
 
   /**
-   * The values that a call gives, made a few ahead.
+   * The values of a call, some made ahead.
    *
-   * @throws what reading throws; SluiceError `INPUT_UNREADABLE` also where a step takes too long or
-   *   too much memory.
+   * @throws the errors of reading; SluiceError `INPUT_UNREADABLE`, also if a step takes too much
+   *   time or memory.
    */
   async *values(reader: RandomReader, start: CallStart): AsyncGenerator<unknown> {
     const call = new PendingCall(reader, {
@@ -88,7 +91,7 @@ export class DecodingThread {
     } finally {
       call.isLeft = true;
       if (!call.isOver) this.#post({ kind: "stop", id: call.id });
-      // The reader is in use until the thread has heard of it.
+      // The thread may use the reader until it has heard that the call is over.
       await call.over;
       this.#calls.delete(call.id);
       if (this.#calls.size === 0) {
@@ -113,7 +116,7 @@ export class DecodingThread {
     const atWork = new SharedArrayBuffer(1024);
     this.#atWork = Buffer.from(atWork);
     this.#isReady = false;
-    const worker = new Worker(entryUrl("data/formats/apart/thread-main"), {
+    const worker = new Worker(entryUrl("data/formats/decoding-thread/thread-main"), {
       workerData: { atWork, idleMs: this.#limits.idleMs },
       execArgv: [],
       resourceLimits: {
@@ -171,7 +174,7 @@ export class DecodingThread {
     }
   }
 
-  /** A process that was itself held up finds messages only after a look that missed them. */
+  /** If the process itself was held up, messages are found only after a check that missed them. */
   #watch(): void {
     this.#stopWatch = systemClock.schedule(this.#limits.maxStepMs / maxMisses, () => {
       if (this.#isReady && ++this.#misses > maxMisses) {
@@ -184,7 +187,7 @@ export class DecodingThread {
     });
   }
 
-  /** The thread had nothing to do, was ended here, or ran out of memory. */
+  /** The thread was idle, was ended here, or ran out of memory. */
   #ended(): void {
     const culprit = this.#why === undefined ? 0 : this.#atWork.readUInt32LE(0);
     const place = this.#atWork.toString("utf8", 6, 6 + this.#atWork.readUInt16LE(4));
@@ -216,27 +219,27 @@ async function bytesOf(
     return { memory, length: read };
   }
   const bytes = await reader.read(offset, length);
-  // A copy: what a storage gives may be memory that it uses again.
+  // A copy, because the storage may reuse its memory.
   const memory = new ArrayBuffer(bytes.length);
   new Uint8Array(memory).set(bytes);
   return { memory, length: bytes.length };
 }
 
-/** A call on this side: what it gave and nobody took yet, and how it ended. */
+/** This side of a call: values that wait for the reader, and how the call ended. */
 class PendingCall {
   readonly start: StartMessage;
   readonly reader: RandomReader;
-  /** Errors of the reader by their requests: the thread gets copies that lack their causes. */
+  /** Errors of the reader by request: those that the thread sends back lack their causes. */
   readonly readFaults = new Map<number, unknown>();
   readonly over: Promise<void>;
   restarts = 0;
   isOver = false;
-  /** Nobody takes further values. */
+  /** True if nobody takes further values. */
   isLeft = false;
   readonly #settle: () => void;
   readonly #values: unknown[] = [];
   #given = 0;
-  /** Values that are given once more, since the call began anew. */
+  /** Values to drop because they were given before the call began again. */
   #again = 0;
   #fault: { error: unknown } | undefined;
   #wake = () => {};
@@ -264,7 +267,7 @@ class PendingCall {
     return undefined;
   }
 
-  /** @returns false where it had been given before. */
+  /** @returns false if the value was given before. */
   give(value: unknown): boolean {
     if (this.#again > 0) {
       this.#again--;

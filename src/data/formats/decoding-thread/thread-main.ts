@@ -6,25 +6,25 @@ import { arrowFormat } from "../arrow/arrow.ts";
 import { parquetFormat } from "../parquet/parquet.ts";
 import { unreadable } from "../unreadable.ts";
 import {
-  type ApartFormat,
   errorData,
   errorOfData,
   type FromThread,
   packed,
   type StartMessage,
+  type ThreadFormat,
   type ToThread,
 } from "./call.ts";
 
-/** The thread in which files of strangers are decoded. It ends itself when it has no calls. */
+/** The thread that decodes files. It ends when it has been idle. */
 const port = parentPort!;
 const formats = { parquet: parquetFormat(), arrow: arrowFormat() } satisfies Record<
-  ApartFormat,
+  ThreadFormat,
   unknown
 >;
 const calls = new Map<number, RunningCall>();
 
 const own = workerData as { atWork: SharedArrayBuffer; idleMs: number };
-/** What is decoded now, for whoever ends this thread: the call's number, and a text. */
+/** What is decoded now, for the process that may end this thread: the call's number and a text. */
 const atWork = Buffer.from(own.atWork);
 
 function post(message: FromThread, memory: ArrayBuffer[] = []): void {
@@ -69,7 +69,7 @@ class RunningCall {
     }
   }
 
-  /** Every step that decodes follows a message, so that the call at work is always known. */
+  /** Every step of decoding follows a message, so the current call is always known. */
   take(message: ToThread & { id: number }): void {
     this.#decodingAt(this.#place);
     switch (message.kind) {
@@ -163,7 +163,7 @@ class RunningCall {
   }
 }
 
-/** The file's storage failed; the process of the call knows more of that. */
+/** The file's storage failed; the process that made the call has the original error. */
 class FailedRead extends SluiceError {
   readonly request: number;
 
@@ -176,7 +176,7 @@ class FailedRead extends SluiceError {
 
 let cancelEnd = () => {};
 
-/** What the file says of itself is asked for again soon, or never. */
+/** After `columns` and `rowCount`, the next call comes soon or never. */
 function endWhenIdle(): void {
   cancelEnd = systemClock.schedule(own.idleMs, () => port.close());
 }

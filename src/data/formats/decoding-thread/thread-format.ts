@@ -6,7 +6,7 @@ import type { InputRow } from "../../row.ts";
 import type { RandomReader } from "../../storage/storage.ts";
 import type { SliceRange } from "../format.ts";
 import type { RowFormat } from "../row-format.ts";
-import { type ApartFormat, type Call, errorOfData, type PackedRows } from "./call.ts";
+import { type Call, errorOfData, type PackedRows, type ThreadFormat } from "./call.ts";
 import type { DecodingThread } from "./decoding-thread.ts";
 
 const processThread = lazily(
@@ -14,13 +14,13 @@ const processThread = lazily(
 );
 
 /**
- * A format whose files are decoded in a thread of their own, where that can be ended: see
- * `DecodingThread`. Bytes are read here, and values made of the texts of rows.
+ * A format whose files are decoded in a thread that can be ended: see `DecodingThread`. This side
+ * reads the bytes, and parses the texts of rows that come back.
  *
- * @param thread only tests name one of their own.
+ * @param thread only tests set it.
  */
-export function apart(
-  format: RowFormat & { name: ApartFormat },
+export function decodedInThread(
+  format: RowFormat & { name: ThreadFormat },
   thread: () => Promise<DecodingThread> = processThread,
 ): RowFormat {
   async function* values(reader: RandomReader, file: string, call: Call, maxLineBytes = 0) {
