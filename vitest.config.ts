@@ -1,4 +1,9 @@
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { defineConfig } from "vitest/config";
+
+// Programs that tests start are compiled once, not at each start: a third of the time of some tests.
+process.env.NODE_COMPILE_CACHE ??= join(tmpdir(), "node-compile-cache");
 
 /** Tests that compute with a real model in process, which takes every core. */
 const modelTests = ["test/integration/llama*.test.ts", "test/integration/recipes.test.ts"];
@@ -20,7 +25,10 @@ interface Tier {
   group?: number;
   /** Files at once; default 2. */
   workers?: number;
-  /** False where files share what modules keep, as parsed sources; default true. */
+  /**
+   * False where files share modules, which are loaded once then: no file of these mocks a module or
+   * leaves one changed. Default true.
+   */
   isolate?: boolean;
 }
 
@@ -67,6 +75,7 @@ export default defineConfig({
         // Whatever folder a test is put into, it runs; those with peers by `npm run test:peers`.
         include: ["test/!(meta|simulation|integration|peers)/**/*.test.ts"],
         setup: [s3Server],
+        isolate: false,
         timeoutMs: 20_000,
       }),
       tier({

@@ -52,6 +52,18 @@ describe("tests", () => {
     expect(starting).toEqual([]);
   });
 
+  it("share modules in their process: unit tests mock none, and helpers hook into no first caller", () => {
+    const sharing = tests.filter(
+      ({ path }) => !/^test\/(integration|simulation|peers)\//.test(path),
+    );
+    const found = sharing.flatMap((file) => {
+      const hook = file.path.endsWith(".test.ts") ? "" : "|^(?:before|after)(?:Each|All)\\(";
+      const match = new RegExp(`\\bvi\\.(?:do)?[mM]ock\\(${hook}`, "m").exec(file.text);
+      return match ? [`${file.path}:${lineAt(file, match.index)}: ${match[0]}`] : [];
+    });
+    expect(found).toEqual([]);
+  });
+
   it("are not switched off: a test that cannot run skips itself with a reason", () => {
     expect(tests.flatMap(silenced)).toEqual([]);
   });

@@ -1,7 +1,8 @@
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import fs, { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { localStorage } from "../../../src/data/storage/local.ts";
 import { createOnce } from "../../../src/run/directory/records.ts";
 import { probeStore } from "../../../src/run/plan/probe.ts";
@@ -13,8 +14,8 @@ let links = 0;
 /** Calls that make bytes or names lasting, in order. */
 const calls: string[] = [];
 
-vi.mock("node:fs/promises", async (importOriginal) => {
-  const real = await importOriginal<typeof import("node:fs/promises")>();
+const real = { link: fs.link, open: fs.open };
+beforeAll(() => {
   const link: typeof real.link = async (from, to) => {
     links++;
     calls.push("link");
@@ -31,8 +32,15 @@ vi.mock("node:fs/promises", async (importOriginal) => {
     };
     return handle;
   };
-  return { ...real, link, open };
+  replaceCalls({ link, open });
 });
+afterAll(() => replaceCalls(real));
+
+/** Named imports of Node's module follow, in modules that have been imported as well. */
+function replaceCalls(others: typeof real): void {
+  Object.assign(fs, others);
+  syncBuiltinESMExports();
+}
 
 async function storageThat(refuses: string | undefined) {
   const directory = await mkdtemp(join(tmpdir(), "sluice-links-"));

@@ -1,4 +1,4 @@
-import { afterEach } from "vitest";
+import { onTestFinished } from "vitest";
 import type { Engine, EngineContext } from "../../../src/engines/engine.ts";
 import { modelOptions } from "../../../src/engines/model-options.ts";
 import { openOpenai } from "../../../src/engines/openai/engine.ts";
@@ -10,18 +10,13 @@ import {
 } from "../../../src/testing/fake-server.ts";
 import { engineContext } from "../engine-context.ts";
 
-const toClose: { close(): Promise<void> }[] = [];
-afterEach(async () => {
-  for (const each of toClose.splice(0).reverse()) await each.close();
-});
-
 /** A signal that is never aborted. */
 export const never = new AbortController().signal;
 
 /** A stand-in server that is closed after the test. */
 export async function serve(options: FakeServerOptions = {}): Promise<FakeServer> {
   const server = await startFakeServer(options);
-  toClose.push(server);
+  onTestFinished(() => server.close());
   return server;
 }
 
@@ -37,7 +32,7 @@ export function openOver(
   const options = modelOptions.parse({ engine: "openai", name: "m", endpoints, ...changes });
   const random = { next: () => 0.01 };
   const engine = openOpenai(options as OpenaiModelOptions, engineContext({ random, ...context }));
-  toClose.push(engine);
+  onTestFinished(() => engine.close());
   return engine;
 }
 

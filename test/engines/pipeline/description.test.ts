@@ -3,8 +3,9 @@ import { modelOptions } from "../../../src/engines/model-options.ts";
 import { describeEngine } from "../../../src/engines/registry.ts";
 import { sha256Hex } from "../../../src/foundation/hashing.ts";
 import { rejectionOf } from "../engine-context.ts";
-import { moduleFile } from "../predictor/module-file.ts";
+import { moduleFolder } from "../predictor/module-folder.ts";
 
+const moduleFile = moduleFolder();
 const pipeline = (stages: object[], changes: object = {}) =>
   modelOptions.parse({ engine: "pipeline", stages, ...changes });
 

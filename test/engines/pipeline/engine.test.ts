@@ -9,8 +9,10 @@ import type { InferenceRequest } from "../../../src/foundation/inference.ts";
 import type { JsonObject } from "../../../src/foundation/json.ts";
 import { virtualClock } from "../../../src/testing/virtual-clock.ts";
 import { chatRequest, engineContext, rejectionOf } from "../engine-context.ts";
-import { moduleFile } from "../predictor/module-file.ts";
+import { moduleFolder } from "../predictor/module-folder.ts";
 import { Program, pipelineOptions } from "./stage-options.ts";
+
+const moduleFile = moduleFolder();
 
 type Row = JsonObject & { id: number };
 

@@ -4,8 +4,9 @@ import { openEngine } from "../../../src/engines/registry.ts";
 import { entryCommand } from "../../../src/entry.ts";
 import { conformanceRequest, engineConformance } from "../../../src/testing/engine-conformance.ts";
 import { engineContext } from "../engine-context.ts";
-import { moduleFile } from "./module-file.ts";
+import { moduleFolder } from "./module-folder.ts";
 
+const moduleFile = moduleFolder();
 const failingRow = 999;
 
 /** Says something of each request, as a model would, after `waitMs`. */

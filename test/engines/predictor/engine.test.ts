@@ -7,8 +7,9 @@ import { entryCommand } from "../../../src/entry.ts";
 import { sha256Hex } from "../../../src/foundation/hashing.ts";
 import type { InferenceRequest } from "../../../src/foundation/inference.ts";
 import { chatRequest, engineContext, rejectionOf } from "../engine-context.ts";
-import { moduleFile } from "./module-file.ts";
+import { moduleFolder } from "./module-folder.ts";
 
+const moduleFile = moduleFolder();
 const { signal } = new AbortController();
 const opened: Engine[] = [];
 

@@ -2,8 +2,9 @@ import { describe, expect, it } from "vitest";
 import type { HostedEngine } from "../../../src/engines/host/protocol.ts";
 import { openHostedPredictor } from "../../../src/engines/predictor/hosted-predictor.ts";
 import { rejectionOf } from "../engine-context.ts";
-import { moduleFile } from "./module-file.ts";
+import { moduleFolder } from "./module-folder.ts";
 
+const moduleFile = moduleFolder();
 const { signal } = new AbortController();
 const context = { modelName: "m", options: {}, maxBatchRows: 4, replica: 1, replicas: 2 };
 

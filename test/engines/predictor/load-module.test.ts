@@ -2,8 +2,9 @@ import { describe, expect, it } from "vitest";
 import { loadPredictorModule } from "../../../src/engines/predictor/load-module.ts";
 import type { PredictorItem } from "../../../src/engines/predictor/predictor.ts";
 import { rejectionOf } from "../engine-context.ts";
-import { moduleFile } from "./module-file.ts";
+import { moduleFolder } from "./module-folder.ts";
 
+const moduleFile = moduleFolder();
 const batch = [{ row: { n: 2 }, index: 0, promptName: "row" }] satisfies PredictorItem[];
 const call = { signal: new AbortController().signal };
 
