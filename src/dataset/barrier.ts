@@ -6,13 +6,13 @@ import { drawSample } from "../run/plan/scan-input.ts";
 import type { Barrier } from "./segment.ts";
 import { shuffled } from "./shuffle.ts";
 
-/** Lines that can be read more than once. */
+/** Lines that can be read several times. */
 export type Lines = () => AsyncIterable<string>;
 
 /**
- * What a step makes of all lines before it.
+ * The output lines of a step that needs all input lines.
  *
- * @param directory a folder of this machine for files that are gone at the end.
+ * @param directory a local folder for files that are removed at the end.
  */
 export async function* throughBarrier(
   lines: Lines,
@@ -44,10 +44,10 @@ async function* firstOf(lines: AsyncIterable<string>, most: number): AsyncGenera
 }
 
 /**
- * Writes lines as a file of a storage, whole or not at all; nothing where it is there already.
+ * Writes lines to a file of a storage, whole or not at all. Does nothing if the file exists.
  *
- * @param name without its ending.
- * @returns its address, as inputs are named.
+ * @param name of the file, without its ending.
+ * @returns the file's address, as an input names it.
  */
 export async function storedLines(
   storage: Storage,
@@ -75,7 +75,7 @@ export async function storedLines(
   return address;
 }
 
-/** A name that follows from what a file is made of. */
+/** A file name derived from what the file is made of. */
 export function fileNameOf(kind: string, facts: unknown): string {
   return `${kind}-${digestOf(facts).slice(0, 16)}`;
 }

@@ -20,9 +20,9 @@ const optionNames = [
 ] as const satisfies readonly (keyof BatchOptions)[];
 
 /**
- * The stage of a `mapBatches` as a job has it.
+ * The stage of a `mapBatches` call, as a job has it.
  *
- * @throws SluiceError `OPTION_UNKNOWN`, naming the nearest option.
+ * @throws SluiceError `OPTION_UNKNOWN`, which names the nearest option.
  */
 export function batchStage(options: BatchOptions): JsonObject {
   for (const name of Object.keys(options)) {

@@ -47,11 +47,11 @@ type AnyFunction = (...parameters: never[]) => unknown;
 type Code = AnyFunction | BatchClass<never[], never, unknown> | ModuleReference;
 
 /**
- * Rows, and what is to become of them. Each call gives a new dataset and does nothing yet; the
- * calls at the end (`show`, `take`, `run`, `writeJsonl`, …, and `for await`) carry it out. `Row` is
- * the type of a row as it leaves the last stage.
+ * Rows, and the steps to apply to them. Each call returns a new dataset and runs nothing yet. The
+ * final calls (`show`, `take`, `run`, `writeJsonl`, …, and `for await`) run the steps. `Row` is the
+ * type of a row after the last step.
  *
- * A row has one outcome: it is answered, with one result or several, it is filtered, or it fails.
+ * A row has one outcome: it is answered with one or more results, it is filtered out, or it fails.
  *
  * @example
  * const texts = dataset.from([{ text: "one" }, { text: "" }]);
@@ -68,10 +68,10 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
   }
 
   /**
-   * Each row becomes another.
+   * Maps each row to another row.
    *
-   * @param code a function, or the module that has one; that runs in processes of its own. What a
-   *   module makes of a row is not known here: say it, as `map<Out>(module)`.
+   * @param code a function, or a module that exports one. A module runs in processes of its own,
+   *   and its result type is unknown here: state it as `map<Out>(module)`.
    */
   map<Out extends object = UntypedRow>(code: ModuleReference): Dataset<Out>;
   map<Out extends RowLike>(
@@ -82,7 +82,7 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
     return this.#stage({ kind: "map" }, code, true, options);
   }
 
-  /** Keeps the rows of which the function says something true. */
+  /** Keeps the rows for which the function returns a true value. */
   filter(code: ModuleReference): Dataset<Row>;
   filter<Kept extends Row>(
     code: (row: Row) => row is Kept,
@@ -93,7 +93,7 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
     return this.#stage({ kind: "filter" }, code, false, options);
   }
 
-  /** Each row becomes the rows of a list; of an empty one it is filtered. */
+  /** Maps each row to a list of rows. An empty list filters the row out. */
   flatMap<Out extends object = UntypedRow>(code: ModuleReference): Dataset<Out>;
   flatMap<Out extends RowLike>(
     code: (row: Row) => Awaitable<Iterable<Out>>,
@@ -103,7 +103,7 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
     return this.#stage({ kind: "flatMap" }, code, false, options);
   }
 
-  /** Adds a column, or replaces it. */
+  /** Adds a column or replaces it. */
   withColumn<Name extends string, Value = unknown>(
     name: Name,
     code: ModuleReference,
@@ -121,7 +121,7 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
     return this.#stage({ kind: "map", column: name }, code, true, options);
   }
 
-  /** Keeps these columns, in this order. A row that has none of them fails. */
+  /** Keeps these columns, in this order. A row without any of them fails. */
   select<Name extends keyof Row & string>(
     first: Name,
     ...others: Name[]
@@ -130,8 +130,8 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
   }
 
   /**
-   * Gives columns other names: `rename({ old: "new" })`. A row in which two columns would have one
-   * name fails.
+   * Renames columns: `rename({ old: "new" })`. A row fails if two of its columns would have the
+   * same name.
    */
   rename<const Names extends { readonly [Name in keyof Row]?: string }>(
     names: Names & FreeNames<Row, Names>,
@@ -140,8 +140,8 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
   }
 
   /**
-   * Hands over batches of rows to a function, to an instance of a class, or to what a module has of
-   * either: in processes of their own, one for each replica.
+   * Passes batches of rows to a function or to an instance of a class. If the code is in a module,
+   * each replica runs in a process of its own.
    *
    * @throws SluiceError `OPTION_UNKNOWN`, `USAGE`.
    * @example
@@ -166,7 +166,7 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
     return this.#stage(batchStage(options), code, false, options);
   }
 
-  /** Passes rows through a stage that was made elsewhere, such as `generate({…})`. */
+  /** Passes rows through a separately made stage, such as `generate({…})`. */
   pipe<Name extends string, Value, Needed extends ColumnOf<Row> = never>(
     stage: Pipe<Name, Value, Needed>,
   ): Dataset<WithColumn<Row, Name, Value>> {
@@ -179,8 +179,8 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
   }
 
   /**
-   * The rows of this dataset, and then those of others, whatever they are read from. Datasets with
-   * stages are carried out first, as what is before a `shuffle` is.
+   * The rows of this dataset, then those of the others, whatever their sources. Datasets with
+   * stages run first, as before a `shuffle`.
    *
    * @example
    * const all = dataset.jsonl("new.jsonl").union(dataset.parquet("old/*.parquet"));
@@ -193,9 +193,9 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
   }
 
   /**
-   * Keeps some rows, by chance.
+   * Keeps a random sample of the rows.
    *
-   * @param size how many; below 1, their share.
+   * @param size number of rows; below 1, the share of rows.
    */
   sample(size: number, { seed = 0 }: { seed?: number } = {}): Dataset<Row> {
     whole("seed", seed, 0);
@@ -203,21 +203,21 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
     return this.#with({ kind: "sample", rows: whole("sample", size, 1), seed });
   }
 
-  /** Puts rows into an order by chance, however many there are: beyond memory on disk. */
+  /** Puts the rows into a random order. Rows that do not fit into memory are kept on disk. */
   shuffle({ seed = 0 }: { seed?: number } = {}): Dataset<Row> {
     return this.#with({ kind: "shuffle", seed: whole("seed", seed, 0) });
   }
 
   /**
-   * Cuts the rows of a run into so many shards, whose sizes are a row apart at most; of fewer rows
-   * each is a shard. Where a stage wants batches of a size, shards are multiples of it: they are a
-   * batch apart, and fewer where there are not so many batches.
+   * Cuts the rows of a run into this many shards, whose sizes differ by a row at most. If there are
+   * fewer rows, each row is a shard. If a stage has a batch size, the sizes are multiples of it:
+   * they differ by a batch at most, and there may be fewer shards.
    */
   repartition(shards: number): Dataset<Row> {
     return this.#with({ kind: "repartition", shards: whole("repartition", shards, 1) });
   }
 
-  /** Prints the first rows as JSON, a line each. */
+  /** Prints the first rows as JSON, one row a line. */
   async show(rows = 20, options: ReadDatasetOptions = {}): Promise<void> {
     printRows(await this.take(rows, options));
   }
@@ -225,7 +225,7 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
   /**
    * The first rows.
    *
-   * @throws SluiceError the failure of a row that comes before them.
+   * @throws SluiceError the error of a row that failed before them.
    */
   async take(rows: number, options: ReadDatasetOptions = {}): Promise<Row[]> {
     const taken: Row[] = [];
@@ -238,18 +238,18 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
   }
 
   /**
-   * All rows, as an array.
+   * All rows as an array.
    *
-   * @throws SluiceError the failure of the first row that fails.
+   * @throws SluiceError the error of the first row that fails.
    */
   takeAll(options: ReadDatasetOptions = {}): Promise<Row[]> {
     return Array.fromAsync(rowsOfDataset(this.#pipeline, options) as AsyncIterable<Row>);
   }
 
   /**
-   * Rows as they come out, in arrays or, with `batchFormat: "columns"`, as lists by column.
+   * The result rows in arrays, or with `batchFormat: "columns"` as lists by column.
    *
-   * @throws SluiceError the failure of the first row that fails.
+   * @throws SluiceError the error of the first row that fails.
    * @example
    * for await (const batch of dataset.jsonl("rows.jsonl").iterBatches({ batchSize: 32 })) {
    *   console.log(batch.length);
@@ -279,11 +279,11 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
   }
 
   /**
-   * Carries it out as a run, once: the dataset that comes back reads what came out, as often as it
-   * is called, in this program and in later calls of it. Values keep their types.
+   * Runs the dataset once and returns a dataset of the results. That one reads the results whenever
+   * it is used, in this program and in later ones. Values keep their types.
    *
-   * @param output a directory, which holds the run.
-   * @throws SluiceError what stopped the run, or `ROW_FAILED` where more rows failed than
+   * @param output directory of the run.
+   * @throws SluiceError the error that stopped the run, or `ROW_FAILED` if more rows failed than
    *   `job: { maxFailedRows }` allows.
    * @example
    * const rows = dataset.jsonl("rows.jsonl").filter(({ text }) => text);
@@ -294,38 +294,43 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
     return new Dataset<Row>(await materializeDataset(this.#pipeline, { ...options, output }));
   }
 
-  /** How many rows there are at the end. */
+  /** Number of result rows. */
   count(options: ReadDatasetOptions = {}): Promise<number> {
     return countRows(this.#pipeline, options);
   }
 
   /**
-   * The columns of rows at the end: those of the files where these say them (Parquet, Arrow) and no
-   * stage changes rows, else inferred from the first 20 rows, as `inferredFromRows` says.
+   * The columns of the result rows. Files with a schema (Parquet, Arrow) name them, if no stage
+   * changes rows. Otherwise they are inferred from the first 20 rows, and `inferredFromRows` says
+   * so.
    */
   schema(options: ReadDatasetOptions = {}): Promise<DatasetColumn[]> {
     return schemaOfDataset(this.#pipeline, options);
   }
 
-  /** What each stage does when all rows pass through: rows, calls, seconds. Results are dropped. */
+  /**
+   * Runs all rows through the stages and counts rows, calls and seconds of each. Results are
+   * dropped.
+   */
   stats(options: ReadDatasetOptions = {}): Promise<readonly StageState[]> {
     return statsOfDataset(this.#pipeline, options);
   }
 
   /**
-   * Rows as they come out, in order; asked ahead of the loop, and no further than it goes.
+   * The result rows in order. Rows are computed ahead of the loop, but not beyond its end.
    *
-   * @throws SluiceError the failure of the first row that fails.
+   * @throws SluiceError the error of the first row that fails.
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<Row> {
     for await (const row of rowsOfDataset(this.#pipeline, {})) yield row as Row;
   }
 
   /**
-   * Carries it out as a run, which goes on where it stopped when this is called again: with plan,
-   * journal, commits and manifest, as `sluice run` does.
+   * Runs the dataset as `sluice run` would, with plan, journal, commits and manifest. Called again,
+   * it resumes where it stopped.
    *
-   * @throws SluiceError for what prevents a start; what stops it later is in the result.
+   * @throws SluiceError for anything that prevents the start. What stops the run later is in the
+   *   result.
    * @example
    * const first = dataset.jsonl("rows.jsonl").limit(100);
    * const { summary, stages } = await first.run({ output: "out" });
@@ -334,38 +339,37 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
     return runDataset(this.#pipeline, options);
   }
 
-  /** The same, with results as JSON lines: in one file `x.jsonl`, or as parts in a directory. */
+  /** Runs it with results as JSON lines: in one file `x.jsonl`, or as parts in a directory. */
   writeJsonl(path: string, options: WriteOptions = {}): Promise<DatasetRun> {
     return this.#write(path, "jsonl", options);
   }
 
-  /** The same, with results as CSV. */
+  /** Runs it with results as CSV, in a file or directory. */
   writeCsv(path: string, options: WriteOptions = {}): Promise<DatasetRun> {
     return this.#write(path, "csv", options);
   }
 
-  /** The same, with results as JSON: a list of rows in each file. */
+  /** Runs it with results as JSON: a list of rows in each file. */
   writeJson(path: string, options: WriteOptions = {}): Promise<DatasetRun> {
     return this.#write(path, "json", options);
   }
 
-  /** The same, with results as Parquet. */
+  /** Runs it with results as Parquet, in a file or directory. */
   writeParquet(path: string, options: WriteOptions = {}): Promise<DatasetRun> {
     return this.#write(path, "parquet", options);
   }
 
   /**
-   * The job that this is, for `run`, `plan` and, as JSON, for `sluice run -c`: any machine can have
-   * it.
+   * The dataset as a job, for `run`, `plan` and, as JSON, for `sluice run -c` on any machine.
    *
-   * @throws SluiceError `UNSUPPORTED` where a stage is a function of this program, rows come from
-   *   it, or a step has to be carried out before a run can be planned.
+   * @throws SluiceError `UNSUPPORTED` if a stage is a function of this program, if its rows are
+   *   values of this program, or if a step has to run before the job can be planned.
    */
   job(options: Pick<RunDatasetOptions, "output" | "job" | "resources">): JobInput {
     return jobOfDataset(this.#pipeline, options);
   }
 
-  /** What a run would do, as `plan` says it; writes nothing, and asks nothing. */
+  /** What a run would do, as `plan` shows it. Writes nothing and sends no request. */
   plan(options: RunDatasetOptions): Promise<RunPreview> {
     return planDataset(this.#pipeline, options);
   }
@@ -395,7 +399,7 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
   }
 }
 
-/** How rows are looped over in batches. */
+/** Options of `iterBatches`. */
 export interface IterBatchesOptions extends BatchesForm, ReadDatasetOptions {}
 
 type OutputFormat = "jsonl" | "csv" | "json" | "parquet";

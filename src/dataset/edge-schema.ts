@@ -3,7 +3,7 @@ import { SluiceError } from "../foundation/errors.ts";
 import type { JsonObject } from "../foundation/json.ts";
 import { jsonSchemaOf } from "../prompt/structure/zod-schema.ts";
 
-/** Kinds of schemas that give another value than they get, and what does that in a dataset. */
+/** Kinds of schemas whose output differs from their input, with what a dataset has instead. */
 const changing: Readonly<Record<string, string>> = {
   default: "say optional(), and fill it in with map",
   prefault: "say optional(), and fill it in with map",
@@ -13,12 +13,12 @@ const changing: Readonly<Record<string, string>> = {
 };
 
 /**
- * The JSON Schema of a zod schema whose type rows are to have. It goes into the plan, and workers
- * check rows by it alone, so that a schema that holds code would promise what nobody does.
+ * The JSON Schema of a zod schema that gives rows their type. Only the JSON Schema goes into the
+ * plan and is checked by workers, so a schema with code would promise checks that nobody makes.
  *
- * @param key what it is, for messages.
- * @throws SluiceError `JOB_INVALID` for defaults, transforms and checks by functions, and where
- *   JSON Schema cannot say it.
+ * @param key the schema's name in messages.
+ * @throws SluiceError `JOB_INVALID` for defaults, transforms and checks by functions, and for what
+ *   JSON Schema cannot express.
  */
 export function edgeSchemaOf(schema: z.ZodType, key: string): JsonObject {
   const json = jsonSchemaOf(schema, key);
@@ -29,7 +29,7 @@ export function edgeSchemaOf(schema: z.ZodType, key: string): JsonObject {
   return json;
 }
 
-/** Fields alone, without the keywords of JSON Schema between them. */
+/** The names of the fields on a path, without JSON Schema keywords in between. */
 function placeOf(key: string, path: readonly (string | number)[]): string {
   return [key, ...path.filter((step) => step !== "properties")].join(".");
 }

@@ -17,55 +17,55 @@ import { jobOfSegment, type Segment, segmentOf, withStep } from "./segment.ts";
 import type { Pipeline, Source, Step } from "./step.ts";
 import { type InterimJob, Workshop } from "./workshop.ts";
 
-/** What the stages of a run may take of each worker's machine; default: all that it has. */
+/** What the stages of a run may use of each worker's machine; default: all of it. */
 export interface Resources {
   /** Cores, for `numCpus`. */
   cpus?: number;
   /** GPUs, for `numGpus`. */
   gpus?: number;
-  /** Memory, for `memory`: bytes, or as `32G`; default: what is free. */
+  /** Memory for `memory`: bytes, or text such as `32G`; default: the free memory. */
   memory?: number | string;
 }
 
-/** How a dataset is read without a run. */
+/** Options for reading a dataset without a run. */
 export interface ReadDatasetOptions
   extends Pick<
     RunOptions,
     "install" | "signal" | "logger" | "workingDirectory" | "environment" | "onEvent"
   > {
   resources?: Resources;
-  /** Keys of a job that reading takes: where object stores are, variables, tries of a request. */
+  /** Job keys that matter for reading: object stores, variables, and tries of a request. */
   job?: Pick<JobInput, "store" | "env" | "retries">;
 }
 
-/** How a dataset is carried out as a run. */
+/** Options for running a dataset. */
 export interface RunDatasetOptions extends RunOptions {
   /** Where results go: a directory, a file such as `out.jsonl`, or an object as in a job. */
   output: NonNullable<JobInput["output"]>;
   resources?: Resources;
   /**
-   * Computes everything anew: replaces the run that the output holds, and those in
-   * `OUTPUT.stages/`. Default: rows that an earlier call answered are not computed again.
+   * Computes everything again: replaces the run in the output and those in `OUTPUT.stages/`.
+   * Default: rows that an earlier call answered are not computed again.
    */
   fresh?: boolean;
   /** Other keys of the job: `name`, `retries`, `maxFailedRows`, `workers`, `budget`, `store`. */
   job?: Omit<JobInput, "input" | "dataset" | "model" | "output" | "prompt" | "prompts" | "schema">;
 }
 
-/** How a run of a dataset ended. */
+/** The result of a run of a dataset. */
 export interface DatasetRun extends RunResult {
-  /** What each stage did in this call, in all workers together. */
+  /** What each stage did during this call, over all workers. */
   stages: readonly StageState[];
   /**
-   * How the runs of stages before a `shuffle`, `sample` or `limit` ended, in their order. Rows that
-   * failed in one of them are counted there alone, and make `exitCode` 1 as others do.
+   * Summaries of the earlier runs, of stages before a `shuffle`, `sample` or `limit`, in order.
+   * Rows that failed in one of them are counted only there, and also make `exitCode` 1.
    */
   before: readonly RunSummary[];
-  /** Rows, those of runs before the last one included, whose results an earlier call computed. */
+  /** Rows whose results an earlier call computed, including those of the earlier runs. */
   resumed: number;
 }
 
-/** Carries a dataset out as a run. */
+/** Runs a dataset. */
 export async function runDataset(
   pipeline: Pipeline,
   options: RunDatasetOptions,
@@ -97,9 +97,9 @@ export async function runDataset(
   return { ...result, exitCode, stages: tally.stages(), before, resumed };
 }
 
-/** What the stages of a run did, from what its workers tell. */
+/** Sums up what the stages of a run did, from messages of its workers. */
 class StageTally {
-  /** The last that each worker said. */
+  /** The last message of each worker. */
   readonly #workers = new Map<string, readonly StageState[]>();
 
   hear(event: RunEvent): void {
@@ -107,7 +107,7 @@ class StageTally {
     if (event.stages) this.#workers.set(event.worker, event.stages);
   }
 
-  /** Each stage, all workers together. */
+  /** Each stage, summed over all workers. */
   stages(): StageState[] {
     const sums = new Map<string, StageState>();
     for (const states of this.#workers.values()) {
@@ -128,7 +128,7 @@ function sumOf(one: StageState, other: StageState): StageState {
   return sum;
 }
 
-/** Results of an earlier call are a trap for callers who did not ask for them. */
+/** Callers who did not ask for results of an earlier call must hear of them. */
 function tellResumed(rows: number, output: string, { onEvent }: RunDatasetOptions): void {
   const count = rows === 1 ? "1 row was" : `${rows} rows were`;
   const message = `${count} computed by an earlier call and not again (fresh: true does): ${output}`;
@@ -137,9 +137,9 @@ function tellResumed(rows: number, output: string, { onEvent }: RunDatasetOption
 }
 
 /**
- * Carries a dataset out as a run, whose results are the source of another dataset.
+ * Runs a dataset and returns its results as another dataset.
  *
- * @throws SluiceError what stopped the run, or `ROW_FAILED` where more rows failed than may.
+ * @throws SluiceError the error that stopped the run, or `ROW_FAILED` if too many rows failed.
  */
 export async function materializeDataset(
   pipeline: Pipeline,
@@ -183,7 +183,7 @@ function bound(why: string): SluiceError {
   });
 }
 
-/** What a run would do. */
+/** What a run of the dataset would do. */
 export async function planDataset(
   pipeline: Pipeline,
   options: RunDatasetOptions,
@@ -198,9 +198,9 @@ export async function planDataset(
 }
 
 /**
- * Rows as they come out.
+ * The result rows.
  *
- * @param most how many are wanted at most: no more are asked ahead than are missing.
+ * @param most rows that are wanted; no more than the missing ones are computed ahead.
  */
 export async function* rowsOfDataset(
   pipeline: Pipeline,
@@ -238,9 +238,9 @@ export async function countRows(pipeline: Pipeline, options: ReadDatasetOptions)
 /** Rows from which columns are inferred. */
 const schemaRows = 20;
 
-/** A column of the rows of a dataset. */
+/** A column of a dataset's rows. */
 export interface DatasetColumn extends Column {
-  /** How many rows it was inferred from; absent where the files say it (Parquet, Arrow). */
+  /** Rows that it was inferred from; absent if the files name it (Parquet, Arrow). */
   inferredFromRows?: number;
 }
 
@@ -259,7 +259,7 @@ export async function schemaOfDataset(
   return tally.columns().map((column) => ({ ...column, inferredFromRows: count }));
 }
 
-/** The columns that files say they have, as far as each step after them keeps columns. */
+/** The columns that the files name, as long as each later step keeps columns. */
 async function columnsOfSource(
   { source, steps }: Pipeline,
   options: ReadDatasetOptions,
@@ -320,7 +320,7 @@ function interim({ resources, job, ...options }: ReadDatasetOptions | RunDataset
   return { ...options, ...(own && { resources: own }), ...(job && { job: interimJob(job) }) };
 }
 
-/** What cuts or names the last run has no place in the runs before it. */
+/** The job for earlier runs: without the keys that cut or name the last run. */
 function interimJob(job: NonNullable<RunDatasetOptions["job"]>): InterimJob {
   const { limit: _, sample: __, shard: ___, name: ____, ...others } = job;
   return others;

@@ -5,10 +5,10 @@ import type { JobInput } from "../run/job/schema.ts";
 import { edgeSchemaOf } from "./edge-schema.ts";
 import type { Step } from "./step.ts";
 
-/** A model by its name in the catalog, its path or address, or as the job file has it. */
+/** A model: its name in the catalog, its path or address, or an object as in the job file. */
 export type StageModel = string | Exclude<JobInput["model"], { engine: "pipeline" }>;
 
-/** What a model is asked about each row. */
+/** Options of `generate`. */
 export interface GenerateOptions<
   Field extends string,
   Schema extends z.ZodType,
@@ -18,44 +18,44 @@ export interface GenerateOptions<
   /** A name such as `smollm2-135m-instruct` (engine llama), or an object with its engine. */
   model: StageModel;
   /**
-   * Jinja template over the row's columns, or an object as the job file has it. Left out for an
-   * engine that reads rows, such as a predictor.
+   * Jinja template over the row's columns, or an object as in the job file. Omit it for an engine
+   * that reads rows, such as a predictor.
    */
   prompt?: Prompt;
-  /** Several prompts by name; the column gets an object with their answers. */
+  /** Several prompts by name; the column gets an object of their answers. */
   prompts?: Prompts;
-  /** Form of the answer, which is then JSON of this type. */
+  /** Form of the answer: with a schema, the answer is JSON of its type. */
   output?: Schema;
   /** How answers are sampled: `{maxNewTokens: 64, temperature: 0}`. */
   generation?: JobInput["generation"];
-  /** Column that gets the answer; default `answer`. */
+  /** Column for the answer; default `answer`. */
   field?: Field;
-  /** What `stats()` and events call it. */
+  /** Name of the stage in `stats()` and events. */
   name?: string;
 }
 
 /** A stage for `pipe` that adds a column to each row. */
 export interface Pipe<Name extends string, Value, Needed extends string = never> {
   readonly step: Step;
-  /** The column that it adds, as types alone. */
+  /** The column that it adds; exists as a type only. */
   readonly adds?: readonly [name: Name, value: Value];
-  /** The columns that it reads, as types alone. */
+  /** The columns that it reads; exists as a type only. */
   readonly needs?: Needed;
 }
 
-/** What one prompt is answered with; `Schema` is that of texts where none is given. */
+/** The answer to one prompt. Without a schema it is text. */
 type PromptAnswer<Schema extends z.ZodType, Prompt> = [Prompt] extends [{ forEach: unknown }]
   ? Json
   : [z.ZodType<string>, Prompt] extends [Schema, { schema: unknown }]
     ? Json
     : z.output<Schema>;
 
-/** What the column gets: an answer, or an object of answers by the names of `prompts`. */
+/** The value of the column: an answer, or an object of answers by the names of `prompts`. */
 type AnswerOf<Schema extends z.ZodType, Prompt, Prompts> = [Prompts] extends [object]
   ? { [Name in keyof Prompts]: PromptAnswer<Schema, Prompts[Name]> }
   : PromptAnswer<Schema, Prompt>;
 
-/** Columns that prompts read, where their texts are known. */
+/** Columns that prompts read, if their texts are known as types. */
 type ColumnsOf<Prompt, Prompts> =
   string extends NamesIn<Prompt, Prompts> ? never : NamesIn<Prompt, Prompts>;
 
@@ -64,9 +64,9 @@ type NamesIn<Prompt, Prompts> =
   | ([Prompts] extends [object] ? PromptColumns<Prompts[keyof Prompts]> : never);
 
 /**
- * Columns that the slots of a prompt read, as types: of `{{ text }}`, `{{ text.title }}` and
- * `{{ text | upper }}` it is `text`. What may do without a column (`default`, `if`), what computes,
- * and templates with statements or comments are left to the check at run time.
+ * Columns in the `{{ }}` of a prompt, as types: `text` for `{{ text }}`, `{{ text.title }}` and `{{
+ * text | upper }}`. The check at run time covers the rest: expressions that can do without a column
+ * (`default`, `if`), calculations, and templates with statements or comments.
  */
 type PromptColumns<Template> = Template extends `${string}{%${string}` | `${string}{#${string}`
   ? never
@@ -88,10 +88,10 @@ type FirstStep<Path> = Path extends `${infer Name}.${string}`
     ? FirstStep<Name>
     : Path;
 
-/** What a name does not hold. */
+/** Characters that are not part of a name. */
 type Other = " " | "\n" | "(" | ")" | "'" | '"' | "+" | "-" | "*" | "/" | "~" | "%" | "=" | "{";
 
-/** Names that no column can have. */
+/** Words that cannot be columns. */
 type Word = "" | `${number}` | "true" | "false" | "none" | "True" | "False" | "None";
 
 type NameIn<Text> = Text extends Word | `${string}${Other}${string}` ? never : Text;
@@ -102,7 +102,7 @@ type Trimmed<Text> = Text extends
   ? Trimmed<Rest>
   : Text;
 
-/** Options of an engine that reads rows themselves, and answers as it likes. */
+/** Options of an engine that reads whole rows and returns any value. */
 type RowOptions<Field extends string> = Pick<
   GenerateOptions<Field, never>,
   "generation" | "field" | "name"
@@ -114,9 +114,9 @@ type RowOptions<Field extends string> = Pick<
 };
 
 /**
- * A stage that asks a model about each row, for `dataset.pipe`.
+ * A stage that sends a request to a model for each row, for `dataset.pipe`.
  *
- * @throws SluiceError `JOB_INVALID` where the schema cannot be said as JSON Schema.
+ * @throws SluiceError `JOB_INVALID` if JSON Schema cannot express the schema.
  * @example
  * const sentiment = generate({
  *   model: "smollm2-135m-instruct",
@@ -154,7 +154,7 @@ function schemaOf(schema: z.ZodType): JsonObject {
   return isZodSchema(schema) ? edgeSchemaOf(schema, "output") : (schema as JsonObject);
 }
 
-/** Without what is undefined; functions and the like have no place in a job. */
+/** Drops undefined values; a job cannot hold functions and the like. */
 function plain(value: object): JsonObject {
   return JSON.parse(JSON.stringify(value)) as JsonObject;
 }

@@ -3,13 +3,13 @@ import { SluiceError } from "../foundation/errors.ts";
 import type { StepCode } from "./step.ts";
 
 /**
- * Code that any worker can load: the address of a module, or its path from the working directory,
- * with the name of an export behind `#`; default: its default export. `${import.meta.url}#Name` is
- * an export of the module that says so.
+ * Code that any worker can load: the address of a module, or its path relative to the working
+ * directory. A name after `#` selects an export; default: the default export.
+ * `${import.meta.url}#Name` is an export of the module in which it is written.
  */
 export type ModuleReference = URL | string;
 
-/** The module and export that a reference names. @throws SluiceError `USAGE` for other schemes. */
+/** The module and export of a reference. @throws SluiceError `USAGE` for other schemes. */
 export function moduleOf(reference: ModuleReference): StepCode {
   const text = String(reference);
   const mark = text.lastIndexOf("#");

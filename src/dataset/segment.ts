@@ -2,27 +2,27 @@ import type { JsonObject } from "../foundation/json.ts";
 import type { JobInput } from "../run/job/schema.ts";
 import type { Source, Step, StepCode } from "./step.ts";
 
-/** Steps that one job can carry out: an input, and stages that its rows pass through. */
+/** Steps that a single job can run: an input and the stages that its rows pass through. */
 export interface Segment {
   input: readonly JsonObject[];
   stages: readonly JsonObject[];
-  /** Functions of this program that stages name by their place. */
+  /** Functions of this program; stages refer to them by index. */
   functions: readonly unknown[];
   limit?: number;
   shards?: number;
-  /** Rows of the input are as `toWire` has them. */
+  /** True if the input's rows are in the form of `toWire`. */
   typedInput: boolean;
-  /** The first n results are those of the first n rows. */
+  /** True if the first n results come from the first n rows. */
   isOneToOne: boolean;
 }
 
 /** A step that needs all rows before it, in one place. */
 export type Barrier =
   | Extract<Step, { kind: "limit" | "sample" | "shuffle" }>
-  /** The end of a dataset whose rows are followed by those of another one. */
+  /** The end of a dataset that another dataset follows. */
   | { kind: "union" };
 
-/** A segment that reads an input, with no stages yet. */
+/** A segment that reads an input and has no stages yet. */
 export function segmentOf(
   input: readonly JsonObject[],
   typedInput = false,
@@ -32,7 +32,7 @@ export function segmentOf(
   return { input, typedInput, stages: [], functions: [], isOneToOne: true, ...cut };
 }
 
-/** The segment with a further step; undefined where that is a barrier behind it. */
+/** The segment with one more step; undefined if that step is a barrier, which ends the segment. */
 export function withStep(segment: Segment, step: Step): Segment | undefined {
   if (step.kind === "repartition") return { ...segment, shards: step.shards };
   if (step.kind === "limit" && segment.isOneToOne) {
@@ -51,9 +51,9 @@ export function withStep(segment: Segment, step: Step): Segment | undefined {
 }
 
 /**
- * The job of a segment, but for its output.
+ * The job of a segment, without its output.
  *
- * @param typedOutput whether its results are for another segment.
+ * @param typedOutput true if its results are the input of another segment.
  */
 export function jobOfSegment(
   segment: Segment,

@@ -6,24 +6,24 @@ import { finished } from "node:stream/promises";
 import { linesOfChunks } from "../foundation/lines.ts";
 import { type Random, randomInteger } from "../foundation/random.ts";
 
-/** Characters of rows that a shuffle holds. */
+/** Characters of rows that a shuffle keeps in memory. */
 const maxShuffleChars = 64 * 1024 * 1024;
 
-/** Files over which lines are spread where memory does not hold them. */
+/** Files over which lines are spread if memory cannot hold them. */
 const buckets = 64;
 
-/** What a shuffle works with. */
+/** What a shuffle needs. */
 export interface ShuffleOptions {
   random: Random;
-  /** A folder for files that are gone at the end. */
+  /** A folder for files that are removed at the end. */
   directory: string;
-  /** Characters that are held at once; default `maxShuffleChars`. */
+  /** Characters to keep in memory at once; default `maxShuffleChars`. */
   maxChars?: number;
 }
 
 /**
- * Lines in an order by chance, each order as likely as any other. Where memory does not hold them,
- * they are thrown into files, which are shuffled one by one.
+ * Lines in a random order; every order is equally likely. If memory cannot hold them, each line
+ * goes to a random file, and the files are shuffled one by one.
  */
 export async function* shuffled(
   lines: AsyncIterable<string>,
@@ -47,7 +47,7 @@ export async function* shuffled(
   }
 }
 
-/** Fisher and Yates. */
+/** Fisher-Yates shuffle. */
 function* inMemory(lines: string[], random: Random): Generator<string> {
   for (let last = lines.length - 1; last >= 0; last--) {
     const chosen = randomInteger(random, last + 1);

@@ -12,7 +12,7 @@ import type { Source } from "./step.ts";
 import type { RowFrom } from "./types.ts";
 
 /**
- * A file, a glob, an address such as `s3://bucket/rows/*.jsonl`, a `URL`, or several of them.
+ * A file, a glob, an address such as `s3://bucket/rows/*.jsonl`, a `URL`, or a list of these.
  * Relative paths start from the working directory.
  */
 export type InputPath = string | URL | readonly (string | URL)[];
@@ -21,7 +21,7 @@ export type InputPath = string | URL | readonly (string | URL)[];
 export interface FileRow {
   name: string;
   path: string;
-  /** Bytes. */
+  /** Size in bytes. */
   size: number;
 }
 
@@ -31,8 +31,8 @@ export interface TextRow {
 }
 
 /**
- * Where datasets begin. A `schema` of zod gives rows their type and is checked: a row that does not
- * fit fails alone, with the field that is wrong.
+ * The sources of datasets. A zod `schema` gives rows their type, and rows are checked against it: a
+ * row that does not fit fails alone, and its error names the field.
  *
  * @example
  * const reviews = dataset.jsonl("reviews/*.jsonl", z.object({ text: z.string() }));
@@ -40,16 +40,16 @@ export interface TextRow {
  */
 export const dataset = Object.freeze({
   /**
-   * Rows of this program; a value that is not an object becomes `{data: value}`. Rows hold what
-   * JSON has, dates, `bigint` and typed arrays.
+   * Rows from values of this program. A value that is not an object becomes `{data: value}`. Rows
+   * may hold JSON, dates, `bigint` and typed arrays.
    *
-   * @throws SluiceError `USAGE` for any other value, as a `Map` or a function.
+   * @throws SluiceError `USAGE` for any other value, such as a `Map` or a function.
    */
   from<Value>(values: Iterable<Value>): Dataset<RowFrom<Value> & object> {
     return new Dataset({ kind: "rows", rows: givenRows(values) });
   },
 
-  /** Lines of JSON. */
+  /** Files of JSON lines. */
   jsonl<Schema extends z.ZodType<object> = z.ZodType<ExactRow>>(
     path: InputPath,
     schema?: Schema,
@@ -57,7 +57,7 @@ export const dataset = Object.freeze({
     return new Dataset(sourceOf(path, "jsonl", schema));
   },
 
-  /** Files of JSON: a list of rows, or one row. */
+  /** Files of JSON, each a list of rows or one row. */
   json<Schema extends z.ZodType<object> = z.ZodType<ExactRow>>(
     path: InputPath,
     schema?: Schema,
@@ -66,8 +66,8 @@ export const dataset = Object.freeze({
   },
 
   /**
-   * CSV with a header; TSV where a name ends so. Values are texts, but for columns to which the
-   * schema gives a type.
+   * CSV with a header, or TSV if the name ends in `.tsv`. Values are texts, except in columns to
+   * which the schema gives another type.
    */
   csv<Schema extends z.ZodType<object> = z.ZodType<Record<string, string>>>(
     path: InputPath,
@@ -76,34 +76,35 @@ export const dataset = Object.freeze({
     return new Dataset(sourceOf(path, "csv", schema));
   },
 
-  /** Lines of text, each a row with `text`. */
+  /** Lines of text; each line is a row with `text`. */
   text(path: InputPath): Dataset<TextRow> {
     return new Dataset(sourceOf(path, "text"));
   },
 
   /**
-   * Parquet.
+   * Parquet files.
    *
    * @example
    * dataset.parquet("rows/*.parquet", { columns: ["id", "text"] }); // reads no other columns
    */
   parquet: tableSource("parquet"),
 
-  /** Arrow files (Feather), in the form that is written to disk. Options as those of `parquet`. */
+  /** Arrow files (Feather), as files or streams. Options as for `parquet`. */
   arrow: tableSource("arrow"),
 
-  /** Files themselves, each a row with its name, path and size. */
+  /** Files by reference; each file is a row with its name, path and size. */
   files(path: InputPath): Dataset<FileRow> {
     return new Dataset(sourceOf(path, "files"));
   },
 });
 
 /**
- * Values of the program as rows; a value that is not an object becomes `{data: value}`. They are
- * copies: later changes of the program's own values do not reach them. Dates and typed arrays are
- * as `toWire` has them.
+ * Values of the program as rows. A value that is not an object becomes `{data: value}`. Rows are
+ * copies, so later changes by the program do not reach them. Dates and typed arrays get the form of
+ * `toWire`.
  *
- * @throws SluiceError `USAGE`, naming the row and the place in it, where JSON has no such value.
+ * @throws SluiceError `USAGE`, which names the row and the place in it, for a value that JSON does
+ *   not have.
  */
 function givenRows(values: Iterable<unknown>): JsonObject[] {
   return Array.from(values, (value, at) => {
@@ -119,15 +120,15 @@ function notJson(at: number, problem: string): SluiceError {
   });
 }
 
-/** How a table is read. */
+/** Options for reading a table. */
 export interface TableOptions<Schema extends z.ZodType<object>, Name extends string> {
-  /** Columns that are read, in this order; default: all of them. */
+  /** Columns to read, in this order; default: all. */
   columns?: readonly Name[];
-  /** Gives rows their type, and is checked. It leaves out columns that are not read. */
+  /** Gives rows their type and is checked. It must not have columns that are not read. */
   schema?: Schema;
 }
 
-/** Reads tables: a schema, or options, may follow the path. */
+/** Reads tables. The path may be followed by a schema or by options. */
 interface TableSource {
   <Schema extends z.ZodType<object> = z.ZodType<ExactRow>>(
     path: InputPath,
@@ -170,7 +171,7 @@ function sourceOf(
   return { kind: "input", input };
 }
 
-/** Names of files whose columns tabs part, compressed or not. */
+/** Files with tabs between columns, compressed or not. */
 const tabSeparated = /\.tsv(?:\.\w+)?$/i;
 
 function pathOf(path: string | URL): string {

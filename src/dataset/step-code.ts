@@ -7,10 +7,10 @@ import type { StepCode } from "./step.ts";
 import type { Closure } from "./types.ts";
 
 /**
- * The code of a stage, and what tells it from other code.
+ * The code of a stage, with a digest that tells it from other code.
  *
- * @param call the call that it was given to, for messages.
- * @throws SluiceError `USAGE` if it is not code, or cannot be told from other code.
+ * @param call the dataset method that got the code, for messages.
+ * @throws SluiceError `USAGE` if it is not code, or if no digest can tell it from other code.
  */
 export function stepCodeOf(call: string, code: unknown, closure: Closure | undefined): StepCode {
   if (typeof code === "function") {
@@ -36,7 +36,7 @@ function functionDigest(
   code: (...parameters: never[]) => unknown,
   closure: Closure | undefined,
 ): string {
-  // The text of all bound functions is the same.
+  // All bound functions have the same text.
   if (code.name.startsWith("bound ")) {
     throw new SluiceError("USAGE", `${call}: nothing tells a bound function from another one`, {
       hint: "give (row) => object.method(row), and closure: { … } with what it reads",

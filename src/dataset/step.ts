@@ -1,22 +1,22 @@
 import type { JsonObject } from "../foundation/json.ts";
 
-/** A function or class of the program, or the module that has one. */
+/** A function or class of the program, or the module that exports one. */
 export type StepCode =
   | {
       function: (...parameters: never[]) => unknown;
-      /** Digest of its text, and of the values that it says it reads. */
+      /** Digest of its text and of the values in its `closure`. */
       sha256: string;
     }
   | { module: string; export?: string };
 
-/** One call on a dataset, as it is kept until something is asked of it. */
+/** One call on a dataset, kept until the dataset is run. */
 export type Step =
   | {
       kind: "stage";
-      /** As the job has it, but for the code. */
+      /** As in a job, without the code. */
       stage: JsonObject;
       code?: StepCode;
-      /** Each row becomes one row, so that the first n of them come of the first n rows. */
+      /** Each row becomes one row, so the first n results come from the first n rows. */
       isOneToOne: boolean;
     }
   | { kind: "limit"; rows: number }
@@ -27,12 +27,12 @@ export type Step =
 /** Where the rows of a dataset come from. */
 export type Source =
   | { kind: "rows"; rows: readonly JsonObject[] }
-  /** `isTyped`: rows are as `toWire` has them. */
+  /** `isTyped`: rows are in the form of `toWire`. */
   | { kind: "input"; input: readonly JsonObject[]; isTyped?: boolean }
-  /** The rows of several datasets, one after another. */
+  /** The rows of several datasets, one dataset after another. */
   | { kind: "union"; parts: readonly Pipeline[] };
 
-/** A source and the steps behind it. */
+/** A source and the steps after it. */
 export interface Pipeline {
   source: Source;
   steps: readonly Step[];

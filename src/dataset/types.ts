@@ -1,34 +1,34 @@
 import type { Json, JsonObject } from "../foundation/json.ts";
 import type { TypedValue } from "../foundation/typed-json.ts";
 
-/** What a stage may give at once or later. */
+/** What a stage may return: a value, or a promise of it. */
 export type Awaitable<T> = T | Promise<T>;
 
-/** A batch by columns: lists of one length. */
+/** A batch by columns: lists of equal length. */
 export type Columns<Row> = { [Name in keyof Row]: Row[Name][] };
 
-/** What a column may be made of: lists, typed arrays. */
+/** Columns that a stage may return: lists or typed arrays. */
 export type ColumnValues<Row> = { [Name in keyof Row]: ArrayLike<Row[Name]> };
 
 /**
- * What a stage makes of each row of a batch, in their order: a row, several (none = it is
- * filtered), or an `Error`, by which that row fails alone.
+ * What a stage returns for the rows of a batch, in their order: for each row a row, a list of rows
+ * (an empty list filters it out), or an `Error`, by which this row fails alone.
  */
 export type BatchResults<Out> = Iterable<Out | readonly Out[] | Error>;
 
-/** A class whose instance takes batches, one for each replica. */
+/** A class whose instances process batches, one instance for each replica. */
 export type BatchClass<Arguments extends readonly unknown[], Batch, Result> = new (
   ...parameters: Arguments
 ) => {
-  /** Called once, before the first batch: loads what takes long. */
+  /** Called once before the first batch, to load what takes long. */
   load?(): Awaitable<void>;
   call(batch: Batch): Awaitable<Result>;
 };
 
-/** How a batch is handed over. */
+/** The form of a batch. */
 export type BatchFormat = "rows" | "columns";
 
-/** A function or a class of batches. */
+/** A function or a class that processes batches. */
 export type BatchCode<Row, Out, Arguments extends readonly unknown[], Format extends BatchFormat> =
   | ((batch: BatchOf<Row, Format>) => Awaitable<ResultsOf<Out, Format>>)
   | BatchClass<Arguments, BatchOf<Row, Format>, ResultsOf<Out, Format>>;
@@ -39,7 +39,9 @@ type ResultsOf<Out, Format extends BatchFormat> = Format extends "columns"
   ? ColumnValues<Out>
   : BatchResults<Out>;
 
-/** What follows the code of batches: its `constructorArgs` too, where a class needs them. */
+/**
+ * The arguments after the code of batches; `constructorArgs` is needed if the class has parameters.
+ */
 export type CodeOptions<
   Arguments extends readonly unknown[],
   Format extends BatchFormat,
@@ -47,16 +49,16 @@ export type CodeOptions<
   ? [options?: BatchOptions & { batchFormat?: Format; constructorArgs?: Arguments }]
   : [options: BatchOptions & { batchFormat?: Format; constructorArgs: Arguments }];
 
-/** A row of which nothing is known: what a module makes, where nobody says its type. */
+/** A row of unknown type, such as a module's result if its type is not stated. */
 export type UntypedRow = Record<string, unknown>;
 
-/** What a row may be: an object, but not a list, `Map` or `Set`. */
+/** A row: an object, but not a list, `Map` or `Set`. */
 export type RowLike = object & { readonly [Symbol.iterator]?: never };
 
-/** Names in any of the rows of a union. */
+/** Column names of all rows in a union type. */
 export type ColumnOf<Row> = Row extends unknown ? keyof Row & string : never;
 
-/** New names, without those that another column has already. */
+/** New names, without those that another column has. */
 export type FreeNames<Row, Names> = string extends keyof Row
   ? Names
   : {
@@ -65,7 +67,7 @@ export type FreeNames<Row, Names> = string extends keyof Row
         : Names[Name];
     };
 
-/** A row with other names for some of its columns. */
+/** A row with some of its columns renamed. */
 export type Renamed<Row, Names> = {
   [Name in keyof Row as Name extends keyof Names
     ? Names[Name] extends string
@@ -74,12 +76,15 @@ export type Renamed<Row, Names> = {
     : Name]: Row[Name];
 };
 
-/** A row with one column more, or another one. */
+/** A row with one column added or replaced. */
 export type WithColumn<Row, Name extends string, Value> = Omit<Row, Name> & {
   [name in Name]: Value;
 };
 
-/** A row as `dataset.from` takes it: an object is one, any other value becomes `{data: value}`. */
+/**
+ * The row that `dataset.from` makes of a value: an object itself, any other value as `{data:
+ * value}`.
+ */
 export type RowFrom<Value> = Value extends readonly unknown[]
   ? { data: Value }
   : Value extends TypedValue
@@ -90,57 +95,59 @@ export type RowFrom<Value> = Value extends readonly unknown[]
 
 export type { Json, JsonObject };
 
-/** Values that a function of the program reads around itself, by name. */
+/** Outer values that a function of the program reads, by name. */
 export type Closure = Readonly<Record<string, unknown>>;
 
-/** What can be said of a function of rows. */
+/** Options of a function of rows. */
 export interface FunctionOptions {
   /**
-   * Values that the function reads around itself: `{ threshold }`. They count in what the run is
-   * of, as the function's text does; with other values a run that the output holds is refused
-   * (`RUN_DIFFERS`). Values that are not named here are not seen.
+   * Outer values that the function reads, such as `{ threshold }`. Like the function's text, they
+   * identify the run: with other values, an output that holds the run is refused (`RUN_DIFFERS`).
+   * Changes of values that are not named here go unnoticed.
    */
   closure?: Closure;
 }
 
 /** How `iterBatches` forms batches. */
 export interface IterBatchesOptions {
-  /** Rows of each batch, but for the last one; default 256. */
+  /** Rows of each batch except the last; default 256. */
   batchSize?: number;
-  /** `columns` gives lists by column; default `rows`. */
+  /** `columns` passes lists by column; default `rows`. */
   batchFormat?: BatchFormat;
-  /** Leaves out the last batch where it is not full; default false. */
+  /** Drops the last batch if it is not full; default false. */
   dropLast?: boolean;
 }
 
-/** How `mapBatches` forms batches, and how many replicas of its code there are. */
+/** How `mapBatches` forms batches, and the replicas of its code. */
 export interface BatchOptions extends FunctionOptions {
   /**
-   * Rows of each batch, exactly, until a shard ends; shards are planned as multiples of it.
-   * Default: what waits, up to 256 rows, fewer where rows are large.
+   * Rows of each batch, exactly, except at the end of a shard; shards are planned as multiples of
+   * it. Default: the waiting rows, up to 256, fewer if rows are large.
    */
   batchSize?: number;
   /**
-   * `"any"`: a batch may become any number of rows, as with Ray's `map_batches`. Batches are then
-   * those of `batchSize` neighbouring rows of the input (default 256), and each has one outcome:
-   * the code of `mapBatches` sees what the stages before made of them. Default `"same"`: one result
-   * for each row; another number is `RESULTS_MISCOUNTED` of the whole batch.
+   * `"any"`: the code may return any number of rows for a batch, as in Ray's `map_batches`. A batch
+   * is then formed from `batchSize` neighbouring rows of the input (default 256) and has one
+   * outcome; the code gets what earlier stages made of these rows. Default `"same"`: one result for
+   * each row. With another number, the whole batch fails with `RESULTS_MISCOUNTED`.
    */
   rows?: "same" | "any";
-  /** `columns` hands over lists by column; default `rows`. */
+  /** `columns` passes lists by column; default `rows`. */
   batchFormat?: BatchFormat;
-  /** Replicas: each a process of its own where the code is in a module. Default 1, or what fits. */
+  /**
+   * Replicas; if the code is in a module, each is a process of its own. Default 1, or what fits.
+   */
   concurrency?: number;
-  /** Cores that a replica takes: no more replicas are started than fit. */
+  /** Cores of one replica. Only as many replicas start as fit. */
   numCpus?: number;
-  /** GPUs that a replica takes, as 1 or 0.5; it sees no others. */
+  /** GPUs of one replica, such as 1 or 0.5. It sees no others. */
   numGpus?: number;
-  /** Memory that a replica takes, in bytes or as `4G`: no more are started than are free. */
+  /** Memory of one replica, in bytes or as `4G`. Only as many replicas start as fit. */
   memory?: number | string;
-  /** What a class is made with; of code in a module, values that JSON has. */
+  /** Arguments of the class's constructor; for code in a module, JSON values. */
   constructorArgs?: readonly unknown[];
-  /** Time a batch may take; then its process is ended. Default 600,000. */
+  /** Time that a batch may take before its process is ended, in milliseconds. Default 600,000. */
   timeoutMs?: number;
-  /** What `stats()` and events call it; default: the name of the function or export. */
+  /** Name of the stage in `stats()` and events; default: the name of the function or export. */
   name?: string;
 }

@@ -23,21 +23,21 @@ import {
 } from "./segment.ts";
 import type { Pipeline, Source } from "./step.ts";
 
-/** Keys of a job that hold for the runs of stages before a barrier as well. */
+/** Job keys that also apply to the runs of stages before a barrier. */
 export type InterimJob = Omit<Partial<JobInput>, "input" | "model" | "output">;
 
-/** How interim rows are made, and what a run of stages before a barrier may take. */
+/** How interim rows are made, and what the runs of stages before a barrier may use. */
 export interface WorkshopOptions extends RunOptions {
   /** `model.resources` of a job. */
   resources?: JsonObject;
   job?: InterimJob;
 }
 
-/** Carries out what has to be done before the last job of a pipeline can be planned. */
+/** Runs everything that has to be done before the last job of a pipeline can be planned. */
 export class Workshop {
   readonly #storage: Storage;
   readonly #options: WorkshopOptions;
-  /** Stages before a barrier are a run beside the output, which can be gone on with. */
+  /** True if stages before a barrier are kept as runs beside the output, which can be resumed. */
   readonly #keepsRuns: boolean;
   /** Runs of stages before a barrier, in order. */
   readonly interimRuns: RunResult[] = [];
@@ -57,9 +57,9 @@ export class Workshop {
   }
 
   /**
-   * A workshop whose files are gone once `close` is called.
+   * A workshop whose files are removed by `close`.
    *
-   * @param output of a run, whose files are taken where they are there: then inputs are the same.
+   * @param output of a run, whose files are reused if they exist, so that the inputs are the same.
    */
   static async temporary(options: WorkshopOptions, output?: string): Promise<Workshop> {
     const folder = await mkdtemp(join(tmpdir(), "sluice-dataset-"));
@@ -73,7 +73,7 @@ export class Workshop {
     if (this.#temporary) await rm(this.#temporary, { recursive: true, force: true });
   }
 
-  /** The last segment of a pipeline, with all before it carried out. */
+  /** The last segment of a pipeline, after everything before it was run. */
   async lastSegment({ source, steps }: Pipeline): Promise<Segment> {
     let segment = await this.#firstSegment(source);
     for (const step of steps) {
@@ -88,7 +88,9 @@ export class Workshop {
     return segmentOf(await this.#inputOf(source), true);
   }
 
-  /** Files that are read as they are, and what comes out of the others, as one input. */
+  /**
+   * One input for several datasets: files of those without stages, and the results of the others.
+   */
   async #unionOf(parts: readonly Pipeline[]): Promise<Segment> {
     const segments: Segment[] = [];
     for (const part of parts) segments.push(await this.lastSegment(part));
@@ -109,21 +111,21 @@ export class Workshop {
     return [{ path, format: "jsonl" }];
   }
 
-  /** The address of a file that a run left beside its output. */
+  /** The address of a file that a run left beside its output; undefined if there is none. */
   async #standingFile(name: string): Promise<string | undefined> {
     const path = `${name}.jsonl`;
     const found = await this.#standing?.stat(path).catch(() => undefined);
     return found && `${this.#standing!.location}/${path}`;
   }
 
-  /** A segment that reads what a barrier made of an earlier one. */
+  /** A segment that reads the output of a barrier after an earlier segment. */
   async #behind(segment: Segment, step: Barrier): Promise<Segment> {
     const number = ++this.#barriers;
     const isTyped = isCarriedOut(segment, step) || segment.typedInput;
     const job = jobOfSegment(segment, undefined, isCarriedOut(segment, step));
     const facts = await inputFacts(job, this.#options);
     const name = fileNameOf(`${number}-${step.kind}`, [job, step, facts]);
-    // Before the run that it is made of: a kill between them must not leave the older one.
+    // Remove it before its run: after a kill in between, an older file must not remain.
     if (this.#options.overwrite) await this.#storage.remove(`${name}.jsonl`);
     const standing = await this.#standingFile(name);
     if (standing) return segmentOf([{ path: standing, format: "jsonl" }], isTyped, segment.shards);
@@ -166,7 +168,7 @@ export class Workshop {
     });
   }
 
-  /** An error about a row that lies in a file which goes with the workshop. */
+  /** An error about a row without the place in a file that `close` removes. */
   placed(error: unknown): unknown {
     if (!(error instanceof SluiceError) || this.#temporary === undefined) return error;
     const { code, hint, message, place } = error;
@@ -184,7 +186,7 @@ async function* textsOf(rows: ReturnType<typeof streamJob>): AsyncGenerator<stri
   for await (const row of rows) yield row.text();
 }
 
-/** Whether rows go through a pipeline before a step: they come out as `toWire` has them. */
+/** Whether rows pass through a pipeline before a step: they then have the form of `toWire`. */
 function isCarriedOut({ stages }: Segment, { kind }: Barrier): boolean {
   return stages.length > 0 || kind === "union";
 }

@@ -16,49 +16,49 @@ import type { AnswerOptions } from "./prompt-options.ts";
 import { parseSlottedLine, type SlotValues } from "./slotted-line.ts";
 import { isNumber, kindOf } from "./value-text.ts";
 
-/** The form of a prompt's answers: a line with slots that only copy, or JSON of a schema. */
+/** The form of a prompt's answers: a line whose slots are copied, or JSON of a schema. */
 export interface AnswerForm {
-  /** What an answer is, for the model that is asked again: `line`, `JSON`. */
+  /** What an answer is called in a complaint to the model: `line`, `JSON`. */
   readonly noun: string;
-  /** Names that its expressions take from the row, `item` and `loop`. */
+  /** Names that its expressions read from the row, `item` and `loop`. */
   readonly variables: readonly string[];
   /**
-   * The texts that the answer to one request may copy from, slot by slot.
+   * The texts that the answer to one request may copy from, one for each slot.
    *
    * @throws SluiceError of scope `row`: `VARIABLE_MISSING`, `FIELD_TYPE`, `TEMPLATE_FAILED`.
    */
   sources(row: WrittenRow, extra: WrittenRow | undefined): string[];
   /**
-   * What a request with those sources says of the form.
+   * The part of a request that demands the form, for these sources.
    *
-   * @throws SluiceError `FIELD_TYPE` where one is too long to copy from.
+   * @throws SluiceError `FIELD_TYPE` if a source is too long to copy from.
    */
   ask(sources: readonly string[]): AskedForm;
   /**
-   * The response with each answer's `value`: of a line `{text, slot: copied text or null, …}`, else
-   * the JSON; and `spans`, where a schema has fields that copy.
+   * Adds `value` to each answer of the response: for a line `{text, slot: copied text or null, …}`,
+   * else the JSON. Adds `spans` if fields of the schema copy.
    *
    * @throws SluiceError `ANSWER_INVALID`.
    */
   accept(request: InferenceRequest, response: InferenceResponse): InferenceResponse;
   /**
-   * The answers of a `forEach` as they stand in the output: `omitEmptyElements`, then `join`.
+   * Combines the answers of a `forEach` for the output: applies `omitEmptyElements`, then `join`.
    *
-   * @param numbers what `{n}` is for each.
+   * @param numbers the value of `{n}` for each answer.
    */
   gather(values: readonly Json[], numbers: readonly number[]): Json;
-  /** True where `join` names `{n}`. */
+  /** True if `join` uses `{n}`. */
   readonly isNumbered?: boolean;
 }
 
-/** The part of a request that asks for a form. */
+/** The part of a request that demands a form. */
 export type AskedForm = Pick<InferenceRequest, "slottedLine" | "structure">;
 
 /**
- * Checks and compiles `answer` of a prompt.
+ * Checks and compiles the `answer` of a prompt.
  *
- * @param key of the job file, for messages: `prompts.measures.answer`.
- * @throws SluiceError `JOB_INVALID` naming the key, `TEMPLATE_INVALID` for `copyFrom`.
+ * @param key in the job file, for messages: `prompts.measures.answer`.
+ * @throws SluiceError `JOB_INVALID`, which names the key; `TEMPLATE_INVALID` for `copyFrom`.
  */
 export function compileAnswerForm(
   options: AnswerOptions,
@@ -103,7 +103,7 @@ function lineTemplate(source: string, key: string): LineTemplate {
   }
 }
 
-/** Slots and line must name each other. */
+/** Each slot must be in the line, and each name in the line must be a slot. */
 function checkSlots({ slots }: AnswerOptions, line: LineTemplate, key: string): void {
   const known = Object.keys(slots);
   if (line.names.length === 0) throw jobInvalid(`${key}.line`, "the line has no {slot}");
@@ -157,15 +157,15 @@ function checkPattern(pattern: string | undefined, key: string): void {
   }
 }
 
-/** A job that contradicts itself, with the key at fault. */
+/** The error of a job that contradicts itself; names the key. */
 export function jobInvalid(key: string, problem: string): SluiceError {
   return new SluiceError("JOB_INVALID", problem, { field: key });
 }
 
 /**
- * A value that is copied from, as text.
+ * A value to copy from, as text.
  *
- * @throws SluiceError `FIELD_TYPE` where it is none.
+ * @throws SluiceError `FIELD_TYPE` if it is not a text.
  */
 export function sourceText(value: WrittenJson, place: { name: string }, copyFrom: string): string {
   if (typeof value === "string" || isNumber(value)) return String(value);
@@ -227,8 +227,8 @@ function gather(
 }
 
 /**
- * The same request with its bad answer and the complaint shown to the model. A completion has no
- * place for them and comes back as it is.
+ * The request with its bad answer and the complaint as further messages. A completion has no place
+ * for them and is returned as it is.
  *
  * @param noun what the answer should have been: `line`, `JSON`.
  */
@@ -241,7 +241,7 @@ export function withComplaint<R extends InferenceRequest>(
   if (request.messages === undefined) return request;
   const messages = [...request.messages];
   const last = messages.at(-1);
-  // The answer goes on where the prompt's own beginning of it ended.
+  // The prompt began the answer itself; what the model wrote comes after that.
   const begun = last?.role === "assistant" ? last.content : "";
   if (begun !== "") messages.pop();
   const bad: TextMessage = { role: "assistant", content: begun + badText || "(nothing)" };

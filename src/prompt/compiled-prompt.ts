@@ -15,20 +15,20 @@ import { truncateFeatures } from "./types/prompt-text.ts";
 import type { AskedMessages } from "./types/turns.ts";
 import { kindOf } from "./value-text.ts";
 
-/** What a job says of one prompt. */
+/** A prompt of a job. */
 export type PromptToCompile = PromptOptions & {
-  /** Key of `schema`, where that does not stand in the prompt. */
+  /** Key of `schema` in the job file, if the schema is not in the prompt itself. */
   schemaKey?: string;
 };
 
 /**
- * One prompt of a job, compiled. With `forEach`, templates and `copyFrom` may use `item`, the
- * element, and `loop`, as Jinja's own loops have it: `loop.index` from 1, `index0`, `first`,
- * `last`, `length`, and `previtem` and `nextitem` where there are such.
+ * One compiled prompt of a job. With `forEach`, templates and `copyFrom` may use `item`, the
+ * element, and `loop` as in Jinja's own loops: `loop.index` from 1, `index0`, `first`, `last`,
+ * `length`, and `previtem` and `nextitem` if they exist.
  */
 export class CompiledPrompt implements KeepablePrompt {
   readonly name: string;
-  /** How answers must look, where the job says so. */
+  /** The form that answers must have, if the job sets one. */
   readonly form: AnswerForm | undefined;
   readonly #key: string;
   readonly #parameters: GenerationParameters;
@@ -38,12 +38,14 @@ export class CompiledPrompt implements KeepablePrompt {
   readonly #truncatedFeatures: readonly string[] | undefined;
   readonly #forEach: Expression | undefined;
   readonly #usesLoop: boolean;
-  /** Fields of the row that it reads; undefined where any may be. */
+  /** Fields of the row that it reads; undefined if it may read any. */
   readonly fields: readonly string[] | undefined;
-  /** What requests ask that are turns of a conversation. */
+  /**
+   * For requests that are turns of a conversation: their messages, some of them answers to come.
+   */
   readonly #asks = new WeakMap<RowRequest, AskedMessages>();
 
-  /** @param key of the job file, for messages: `prompts.measures`. */
+  /** @param key in the job file, for messages: `prompts.measures`. */
   constructor(
     name: string,
     key: string,
@@ -70,22 +72,22 @@ export class CompiledPrompt implements KeepablePrompt {
     this.fields = isAny ? undefined : variables;
   }
 
-  /** `completion`: its requests have a `prompt` and no messages. */
+  /** `completion`: its requests have a `prompt` instead of messages. */
   get api(): PromptContent["api"] {
     return this.#content.api;
   }
 
-  /** True where each row has exactly one request. */
+  /** True if each row has exactly one request. */
   get isPlain(): boolean {
     return this.#forEach === undefined && this.#content.turns === undefined;
   }
 
-  /** The request of one row, where `isPlain`. */
+  /** The request of one row; only if `isPlain`. */
   plainRequest(row: WrittenRow, index: number): RowRequest {
     return this.#request(this.#featuresOf(row), { index, promptName: this.name }, undefined);
   }
 
-  /** Appends the requests of one row. */
+  /** Appends the requests of one row to `requests`. */
   addRequests(fullRow: WrittenRow, index: number, requests: RowRequest[]): void {
     if (this.isPlain) {
       requests.push(this.plainRequest(fullRow, index));
@@ -124,7 +126,9 @@ export class CompiledPrompt implements KeepablePrompt {
     if (request.origin.after === undefined) this.#content.turns!.fill(request, ask, []);
   }
 
-  /** Gives a request that had to wait its words, now that those before it were answered. */
+  /**
+   * Adds the messages of a request that had to wait, now that the requests before it are answered.
+   */
   goOn(request: RowRequest, answers: readonly string[]): void {
     const ask = this.#asks.get(request);
     if (ask !== undefined) this.#content.turns!.fill(request, ask, answers);
@@ -170,7 +174,7 @@ export class CompiledPrompt implements KeepablePrompt {
     return { origin, parameters: this.#parameters, onTooLong: this.#onTooLong };
   }
 
-  /** The answer of this prompt from its own requests of a row; null where a response is missing. */
+  /** The answer of this prompt, from its own requests of a row. Null if a response is missing. */
   answer(
     requests: readonly RowRequest[],
     responses: readonly (InferenceResponse | undefined)[],
@@ -201,7 +205,7 @@ function formOf(options: PromptToCompile, key: string): AnswerForm | undefined {
   return answer && compileAnswerForm(answer, `${key}.answer`, forEach !== undefined);
 }
 
-/** Jinja's `loop` for one element. */
+/** Jinja's `loop` at one element. */
 function loopAt(elements: readonly WrittenJson[], at: number): WrittenRow {
   const loop: WrittenRow = {
     index: at + 1,

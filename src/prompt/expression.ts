@@ -13,27 +13,27 @@ import {
 } from "./jinja-syntax.ts";
 import { StrictInterpreter } from "./strict-interpreter.ts";
 
-/** A Jinja expression, parsed once and evaluated for every row. */
+/** A Jinja expression. It is parsed once and evaluated for each row. */
 export interface Expression {
   /**
-   * Its value for one row, as JSON; `extra` goes before the row's fields.
+   * Its value for one row, as JSON. Names in `extra` hide the row's fields.
    *
    * @throws SluiceError `VARIABLE_MISSING`, `FIELD_TYPE`, `TEMPLATE_FAILED`, as `Template.render`.
    */
   evaluate(row: WrittenRow, extra?: WrittenRow): WrittenJson;
   /**
-   * For a list that a filter cut into pieces, as `directions | sentences`: the number, from 1, of
-   * the text that each piece comes from. Undefined for every other expression.
+   * For a list whose elements a filter cut out of texts, such as `directions | sentences`: for each
+   * element the number, from 1, of its text. Undefined for any other expression.
    */
   sourceNumbers?(row: WrittenRow): number[] | undefined;
-  /** The names that it takes from the row or from `extra`. */
+  /** The names that it reads from the row or from `extra`. */
   readonly variables: readonly string[];
 }
 
 const statements = new Set(["If", "For", "Set", "Macro", "CallStatement", "FilterStatement"]);
 
 /**
- * Compiles what stands inside `{{ }}` in a template, such as `directions | sentences`.
+ * Compiles an expression as in `{{ }}` of a template, such as `directions | sentences`.
  *
  * @throws SluiceError `TEMPLATE_INVALID` if it is not a single expression.
  * @example

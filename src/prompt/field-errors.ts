@@ -3,9 +3,9 @@ import { nearest } from "../foundation/suggest.ts";
 import type { TemplateSource } from "./jinja-syntax.ts";
 
 /**
- * A row lacks what a template asks for.
+ * The error of a row without a field that a template needs.
  *
- * @param names fields that are there, one of which may be meant.
+ * @param names existing fields, one of which may be meant.
  */
 export function missing(
   place: TemplateSource,
@@ -20,18 +20,18 @@ export function missing(
   return new SluiceError("VARIABLE_MISSING", `${place.name} ${problem}`, options);
 }
 
-// Any two of the shortest names are near each other.
+// Very short names are all similar, so none is suggested.
 function suggestion(name: string, names: Iterable<string>): string | undefined {
   return name.length < 3 ? undefined : nearest(name, names);
 }
 
-/** A field is there and cannot be used so. */
+/** The error of a field whose value cannot be used as the template does. */
 export function wrongType(place: TemplateSource, problem: string, path?: string): SluiceError {
   const field = path === undefined ? undefined : fieldOf(path);
   return new SluiceError("FIELD_TYPE", `${place.name}: ${problem}`, { field });
 }
 
-/** `row.a.b` is the field `a.b`. */
+/** The field in a path: `a.b` for `row.a.b`. */
 function fieldOf(path: string): string {
   return path.replace(/^row\.(?=.)/, "");
 }

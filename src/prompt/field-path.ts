@@ -6,7 +6,7 @@ import { pathOf, type TemplateSource } from "./jinja-syntax.ts";
 import { isObject, kindOf } from "./value-text.ts";
 
 /**
- * Reads one field of a row; `extra` goes before the row's fields.
+ * Reads one field of a row. Names in `extra` hide the row's fields.
  *
  * @throws SluiceError `VARIABLE_MISSING` or `FIELD_TYPE`, as the interpreter does.
  */
@@ -14,13 +14,13 @@ export type FieldReader = (row: WrittenRow, extra: WrittenRow | undefined) => Wr
 
 interface Step {
   key: string | number;
-  /** The fields up to and with this one, for messages. */
+  /** The expression up to this field, for messages. */
   node: JinjaNode;
 }
 
 /**
- * The reader of a plain chain of fields, such as `title`, `order.items[0]`; undefined when `node`
- * is anything else.
+ * Makes a reader for a plain chain of fields, such as `title` or `order.items[0]`; undefined if
+ * `node` is anything else.
  */
 export function fieldReader(node: JinjaNode, place: TemplateSource): FieldReader | undefined {
   const steps: Step[] = [];
@@ -57,7 +57,7 @@ function rootValue(
 ): WrittenJson {
   if (extra !== undefined && Object.hasOwn(extra, name)) return extra[name]!;
   const value = row[name];
-  // Nothing that objects inherit is text, so text needs no further look.
+  // Objects inherit no texts, so a text must be the row's own field.
   if (typeof value === "string" || Object.hasOwn(row, name)) return value as WrittenJson;
   if (name === "row") return row;
   throw missing(place, name, [...Object.keys(row), ...Object.keys(extra ?? {})]);

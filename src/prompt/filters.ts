@@ -5,7 +5,7 @@ import { assertChars, assertElements } from "./template-budget.ts";
 import { type Filter, type FilterArguments, usualFilters } from "./usual-filters.ts";
 import { isObject, kindOf, printValue } from "./value-text.ts";
 
-/** Filters that the library knows; which value takes which is its own business. */
+/** Filters of the library, which checks itself what values they take. */
 const libraryFilters = [
   ...["safe", "tojson", "first", "last", "sort", "string", "unique", "float", "abs", "items"],
   ...["upper", "lower", "capitalize", "indent"],
@@ -13,10 +13,10 @@ const libraryFilters = [
   "dictsort",
 ];
 
-/** Filters that apply another filter or a test to each element; the interpreter does them. */
+/** Filters that apply another filter or a test to each element; the interpreter handles them. */
 export const elementFilters: ReadonlySet<string> = new Set(["map", "select", "reject"]);
 
-/** Filters that cut a text, or each text of a list, into pieces: one flat list. */
+/** Filters that cut a text, or each text of a list, into pieces and return one flat list. */
 export const cuttingFilters: Readonly<Record<string, (input: WrittenJson) => string[]>> =
   Object.freeze({
     sentences: (input) => piecesOf(textsOf("sentences", input), splitSentences),
@@ -25,14 +25,14 @@ export const cuttingFilters: Readonly<Record<string, (input: WrittenJson) => str
   });
 
 /**
- * The filters that Sluice adds to Jinja, and those of which it has its own kind. They throw a plain
- * `Error` whose message says what does not fit; the interpreter adds prompt and field.
+ * The filters that Sluice adds to Jinja or replaces. They throw a plain `Error` that says what does
+ * not fit; the interpreter adds prompt and field.
  *
- * - `sentences`: a text, or a list of texts, as a list of sentences;
- * - `words`: its words, parted by white space;
- * - `lines`: its lines, trimmed, empty ones dropped;
- * - the usual ones of Jinja that the library lacks: `usual-filters.ts`;
- * - `join(separator, attribute)`: as Jinja's, and lists or objects inside print as `{{ }}` does.
+ * - `sentences`: the sentences of a text or of a list of texts;
+ * - `words`: its words, separated by white space;
+ * - `lines`: its lines, trimmed, without empty ones;
+ * - usual filters of Jinja that the library lacks: `usual-filters.ts`;
+ * - `join(separator, attribute)`: as in Jinja; lists and objects inside are printed as by `{{ }}`.
  */
 export const ownFilters: Readonly<Record<string, Filter>> = Object.freeze({
   ...cuttingFilters,
@@ -40,7 +40,7 @@ export const ownFilters: Readonly<Record<string, Filter>> = Object.freeze({
   join,
 });
 
-/** Every filter name that a template may use. */
+/** Names of all filters that a template may use. */
 export const filterNames: readonly string[] = [
   ...libraryFilters,
   ...elementFilters,
@@ -48,7 +48,7 @@ export const filterNames: readonly string[] = [
   ...Object.keys(ownFilters),
 ];
 
-/** The texts of a text or of a list of texts; null elements count as nothing. */
+/** The texts of a text or of a list of texts; null elements are skipped. */
 function textsOf(name: string, input: WrittenJson): string[] {
   const texts: string[] = [];
   for (const text of Array.isArray(input) ? input : [input]) {

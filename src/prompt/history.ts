@@ -13,11 +13,11 @@ const roles: Readonly<Record<string, TextMessage["role"]>> = {
 const turnForms = "{user, bot}, {role, content} or [user, bot]";
 
 /**
- * The messages of a conversation so far. Each turn of the list is `{user, bot}`, with or without an
- * answer, `{role, content}`, or a pair of texts; null means no history.
+ * The messages of an earlier conversation. A turn in the list is `{user, bot}`, where either may be
+ * absent, `{role, content}`, or a pair of texts. Null means no history.
  *
  * @param name of the key, for messages: `prompt.history`.
- * @throws SluiceError `FIELD_TYPE`, naming the turn: `prompt.history[2]`.
+ * @throws SluiceError `FIELD_TYPE`, which names the turn: `prompt.history[2]`.
  * @example
  * const turns = [{ user: "Hi", bot: "Hello" }];
  * historyMessages(compileExpression("turns", { name }), { turns }, undefined, name);
@@ -39,7 +39,7 @@ export function historyMessages(
   });
 }
 
-/** The messages of one turn; undefined where it is none. */
+/** The messages of one turn; undefined if the value is not a turn. */
 function messagesOf(turn: WrittenJson): TextMessage[] | undefined {
   if (Array.isArray(turn)) return turn.length === 2 ? pairOf(turn[0], turn[1]) : undefined;
   if (!isObject(turn)) return undefined;
@@ -56,7 +56,7 @@ function messagesOf(turn: WrittenJson): TextMessage[] | undefined {
   return pairOf(asked === undefined ? null : turn[asked], answered && turn[answered]);
 }
 
-/** A question and its answer, of which either may be absent. */
+/** A question and its answer; either may be absent. */
 function pairOf(
   asked: WrittenJson | undefined,
   answered: WrittenJson | undefined,

@@ -1,10 +1,10 @@
 import * as library from "@huggingface/jinja";
 import { type WrittenJson, WrittenNumber, type WrittenRow } from "../foundation/exact-json.ts";
 
-// The library's type files name each other without endings, which `nodenext` does not resolve; what
-// is used of it is declared here, and this is the one file that imports it.
+// The library's type files refer to each other without file endings, which `nodenext` does not
+// resolve. So this file declares what is used of the library, and is the only one that imports it.
 
-/** A node of a parsed template, as far as this wing looks at it. */
+/** A node of a parsed template, with the fields that are used here. */
 export interface JinjaNode {
   readonly type: string;
   readonly value?: unknown;
@@ -30,7 +30,7 @@ export interface JinjaNode {
   readonly trueExpr?: JinjaNode;
   readonly falseExpr?: JinjaNode;
   readonly iterable?: JinjaNode;
-  /** SelectExpression: what is selected from. */
+  /** SelectExpression: the list to select from. */
   readonly lhs?: JinjaNode;
   readonly loopvar?: JinjaNode;
   readonly assignee?: JinjaNode;
@@ -42,32 +42,32 @@ export interface JinjaNode {
   readonly step?: JinjaNode;
 }
 
-/** A value inside the template library. */
+/** A value as the library holds it. */
 export interface RuntimeValue {
   readonly type: string;
   value: unknown;
-  /** Methods and the like, such as `items` of an object. */
+  /** Methods of the value, such as `items` of an object. */
   readonly builtins: ReadonlyMap<string, RuntimeValue>;
 }
 
-/** The variables of one scope, and the scope around it. */
+/** The variables of one scope, with the scope around it. */
 export interface Environment {
   readonly variables: Map<string, RuntimeValue>;
   readonly parent?: Environment;
-  /** Declares a variable with a plain value; one that is there already is an error. */
+  /** Declares a variable with a plain value; an existing one is an error. */
   set(name: string, value: unknown): RuntimeValue;
   setVariable(name: string, value: RuntimeValue): RuntimeValue;
-  /** The variable, or a value of type `UndefinedValue`. */
+  /** The variable's value, or a value of type `UndefinedValue`. */
   lookupVariable(name: string): RuntimeValue;
 }
 
-/** Arguments of a call: by their places, and by their names. */
+/** Arguments of a call, by position and by name. */
 export type Arguments = readonly [readonly RuntimeValue[], ReadonlyMap<string, RuntimeValue>];
 
-/** Of what the library itself calls, private to it or not, those that are overridden. */
+/** Methods of the library's interpreter that are called or overridden here; some are private. */
 interface LibraryInterpreter {
   evaluate(node: JinjaNode | undefined, environment: Environment): RuntimeValue;
-  /** The text of statements that follow on one another. */
+  /** The text of consecutive statements. */
   evaluateBlock(nodes: readonly JinjaNode[], environment: Environment): RuntimeValue;
   evaluateArguments(nodes: readonly JinjaNode[], environment: Environment): Arguments;
 }
@@ -86,27 +86,26 @@ const { Environment, Interpreter, parse, tokenize } = library as unknown as Jinj
 
 export { Environment as JinjaEnvironment, Interpreter as JinjaInterpreter };
 
-/**
- * Parses a template. The errors that it throws name no position, and are of several classes.
- */
+/** Parses a template. Its errors have no position and are of several classes. */
 export function parseJinja(source: string): JinjaNode {
   return parse(tokenize(source, { trim_blocks: true, lstrip_blocks: true }));
 }
 
 const scratch = new Environment();
 
-/** Any JSON value, or undefined, as the library holds it; written numbers keep their texts. */
+/** A JSON value, or undefined, in the library's form. Written numbers keep their text. */
 export function toRuntime(value: WrittenJson | undefined): RuntimeValue {
   if (typeof value === "bigint") return writtenNumber(new WrittenNumber(String(value)));
   if (value instanceof WrittenNumber) return writtenNumber(value);
   return holdsWritten(value) ? container(value) : converted(value);
 }
 
-/** Calculates as the number that it is, and prints as it is written. */
+/** A number that calculates as a number and prints its own text. */
 function writtenNumber(number: WrittenNumber): RuntimeValue {
   if (number.isSpecial) return converted(number.valueOf());
   const isWhole = /^-?\d+$/.test(number.text);
-  // The library takes what has no fraction for a whole number; the box is its value from then on.
+  // The library decides by the fraction whether a number is an integer; the value itself is then
+  // replaced.
   return Object.assign(converted(isWhole ? 1 : 0.5), {
     value: number,
     toString: () => number.text,
@@ -122,7 +121,7 @@ function holdsWritten(
   return Object.values(value).some(holdsWritten);
 }
 
-/** A list or an object; the library cannot convert what is written inside. */
+/** A list or an object. The library cannot convert written numbers inside. */
 function container(value: WrittenJson[] | WrittenRow): RuntimeValue {
   if (Array.isArray(value)) {
     const list = converted(value.map(() => null));
@@ -137,7 +136,7 @@ function container(value: WrittenJson[] | WrittenRow): RuntimeValue {
 }
 
 function converted(value: unknown): RuntimeValue {
-  // The library exports no classes of values; an environment is the only way in.
+  // The library does not export its value classes; an environment is the only way to make values.
   scratch.variables.clear();
   const runtime = scratch.set("value", value);
   scratch.variables.clear();
@@ -145,9 +144,9 @@ function converted(value: unknown): RuntimeValue {
 }
 
 /**
- * The JSON value that the library holds.
+ * The JSON value of a value in the library's form.
  *
- * @throws Error for values that are not data: functions, undefined.
+ * @throws Error for functions and undefined, which are not data.
  */
 export function fromRuntime({ type, value }: RuntimeValue): WrittenJson {
   if (type === "NullValue") return null;
@@ -163,7 +162,7 @@ export function fromRuntime({ type, value }: RuntimeValue): WrittenJson {
   return value as WrittenJson;
 }
 
-/** The library's types in words, for messages. */
+/** The library's types as words in messages. */
 export const kindNames: Readonly<Record<string, string>> = {
   IntegerValue: "a whole number",
   FloatValue: "a number",

@@ -4,15 +4,15 @@ import { type RuntimeValue, toRuntime } from "./jinja-library.ts";
 
 type Exact = number | bigint;
 
-/** A number as it is computed with: a long whole one is a `bigint`. Undefined for other values. */
+/** A number to calculate with: a `bigint` if it is whole and long. Undefined for other values. */
 export function exactNumber({ type, value }: RuntimeValue): Exact | undefined {
   if (type !== "IntegerValue" && type !== "FloatValue") return undefined;
   return value instanceof WrittenNumber ? value.exact : (value as number);
 }
 
 /**
- * What an operator makes of two numbers. Whole numbers keep all their digits, however long they
- * are or get; undefined for what the library does as well.
+ * The result of an operator on two numbers, if a `number` would lose digits: whole numbers keep all
+ * digits, however long. Otherwise undefined, and the library calculates.
  */
 export function calculated(
   operator: string,
@@ -34,7 +34,7 @@ export function calculated(
   return toRuntime(compute(first, second));
 }
 
-/** About as many as it has: to count them exactly would take as long as to multiply. */
+/** An estimate: an exact count would take as long as a multiplication. */
 function digitsOf(number: bigint): number {
   return number.toString(16).length * 1.21;
 }

@@ -1,35 +1,35 @@
 import type { JinjaNode } from "./jinja-library.ts";
 import { filterArgumentsOf, filterNameOf, nodesOf } from "./jinja-syntax.ts";
 
-/** Names that stand for a value everywhere, whatever the row has. */
+/** Names that are constants, whatever fields the row has. */
 export const constantNames: ReadonlySet<string> = new Set([
   ...["true", "false", "none"],
   ...["True", "False", "None"],
 ]);
 
-/** Functions of the language; a field of the same name hides them. */
+/** Functions of the language. A field with the same name hides them. */
 export const functionNames: ReadonlySet<string> = new Set([
   "range",
   "namespace",
   "raise_exception",
 ]);
 
-/** Names that macros and call blocks bring with them. */
+/** Names that macros and call blocks declare. */
 const macroNames = new Set(["caller", "varargs", "kwargs"]);
 
-/** What a walk over a template finds out once, for every render. */
+/** Facts about a template, found once for all renders. */
 export interface Scope {
-  /** Every name that the template looks up, wherever it comes from. */
+  /** All names that the template reads, wherever their values come from. */
   names: readonly string[];
-  /** Those that nothing in the template declares: fields of the row, `item`; `loop` in any case. */
+  /** Names that the template itself does not declare: fields of the row, `item`; always `loop`. */
   variables: readonly string[];
-  /** Expressions that may be undefined: guarded by `default(…)`, `is defined`, `is undefined`. */
+  /** Expressions that may be undefined: those with `default(…)`, `is defined`, `is undefined`. */
   guarded: ReadonlySet<JinjaNode>;
-  /** Expressions that are called. */
+  /** Expressions that are called as functions. */
   called: ReadonlySet<JinjaNode>;
 }
 
-/** Reads the scope of a parsed template. */
+/** Finds the scope of a parsed template. */
 export function scopeOf(program: JinjaNode): Scope {
   const names = new Set<string>();
   const declared = new Set<string>();
@@ -73,12 +73,12 @@ function isGuard(node: JinjaNode): boolean {
   );
 }
 
-/** True for `| default`, `| default(…)` and their short form `d`. */
+/** True for `| default`, `| default(…)` and their short form `| d`. */
 export function isDefault(node: JinjaNode): boolean {
   return ["default", "d"].includes(filterNameOf(node) ?? "");
 }
 
-/** Marks an expression and everything that its being defined hangs on. */
+/** Marks an expression and every part of it that may make it undefined. */
 function guard(node: JinjaNode | undefined, guarded: Set<JinjaNode>): void {
   if (node === undefined || guarded.has(node)) return;
   guarded.add(node);

@@ -5,26 +5,26 @@ import { filterNames } from "./filters.ts";
 import { type JinjaNode, parseJinja } from "./jinja-library.ts";
 import { findFault, findUse } from "./template-position.ts";
 
-/** Where a template stands, for messages: `prompt measures`, `prompts.measures.system`. */
+/** The place of a template, for messages: `prompt measures`, `prompts.measures.system`. */
 export interface TemplateSource {
-  /** Name of the prompt, or of the part of it. */
+  /** Name of the prompt, or of a part of it. */
   name: string;
-  /** The job file, where it is known. */
+  /** Path of the job file, if known. */
   file?: string;
 }
 
-/** What the template language calls a test: `is defined`, and those of the library. */
+/** Names of tests: `is defined`, and those of the library. */
 const testNames = [
   ...["boolean", "callable", "odd", "even", "false", "true", "none", "string", "number", "integer"],
   ...["iterable", "mapping", "sequence", "lower", "upper", "defined", "undefined"],
 ];
 
 /**
- * Parses a template as Jinja, with `trim_blocks` and `lstrip_blocks` on: a tag alone on its line
+ * Parses a template as Jinja, with `trim_blocks` and `lstrip_blocks`: a tag alone on its line
  * leaves no empty line.
  *
- * @throws SluiceError `TEMPLATE_INVALID` with line and column, also for filters and tests that
- *   do not exist, and beyond `limits.maxTemplateSourceChars` and `maxTemplateDepth`.
+ * @throws SluiceError `TEMPLATE_INVALID` with line and column, also for unknown filters and tests,
+ *   and beyond `limits.maxTemplateSourceChars` and `maxTemplateDepth`.
  */
 export function parseTemplate(source: string, place: TemplateSource): JinjaNode {
   let program: JinjaNode;
@@ -59,7 +59,7 @@ function parseBounded(source: string): JinjaNode {
   return program;
 }
 
-/** What to write for a column whose name has spaces: `{{ Review Text }}` is two names. */
+/** The right expression for a column whose name has spaces: `{{ Review Text }}` is two names. */
 function spacedName(source: string, at: number): string | undefined {
   const tag =
     /^\{[{%]-?\s*(?:if\s+|for\s+\w+\s+in\s+)?([\p{L}_][\p{L}\p{N}_]*(?:[ -]+[\p{L}\p{N}_]+)+)/u;
@@ -67,7 +67,7 @@ function spacedName(source: string, at: number): string | undefined {
   return name && `for a column whose name has spaces write {{ row["${name}"] }}`;
 }
 
-/** A template error with its place in words, as `line 2, column 7`. */
+/** A template error with its place in words, such as `line 2, column 7`. */
 export function invalid(
   place: TemplateSource,
   problem: string,
@@ -108,18 +108,20 @@ function unknownName(kind: string, name: string, known: readonly string[]): stri
   return `there is no ${kind} ${name}${meant === undefined ? "" : `; did you mean ${meant}?`}`;
 }
 
-/** The name in `| name` or `| name(…)`. */
+/** The filter's name in `| name` or `| name(…)`. */
 export function filterNameOf(node: JinjaNode): string | undefined {
   const called = node.filter?.type === "CallExpression" ? node.filter.callee : node.filter;
   return called?.type === "Identifier" ? String(called.value) : undefined;
 }
 
-/** The arguments in `| name(…)`, none for `| name`. */
+/** The arguments in `| name(…)`; none for `| name`. */
 export function filterArgumentsOf(node: JinjaNode): readonly JinjaNode[] {
   return node.filter?.type === "CallExpression" ? (node.filter.args ?? []) : [];
 }
 
-/** Every statement and expression under `root`, itself first, without names that are syntax. */
+/**
+ * All statements and expressions below `root`, `root` first, without names that are only syntax.
+ */
 export function* nodesOf(root: JinjaNode): Generator<JinjaNode> {
   const waiting: JinjaNode[] = [root];
   for (let node = waiting.pop(); node !== undefined; node = waiting.pop()) {
@@ -128,7 +130,7 @@ export function* nodesOf(root: JinjaNode): Generator<JinjaNode> {
   }
 }
 
-/** A filter's name, a test's, a field after a dot and a keyword are syntax, not variables. */
+/** Names of filters, tests, keywords and of fields after a dot are syntax, not variables. */
 function childrenOf(node: JinjaNode): JinjaNode[] {
   const syntax = new Set(["operator", "key"]);
   if (node.type === "MemberExpression" && !node.computed) syntax.add("property");
@@ -148,7 +150,7 @@ function childrenOf(node: JinjaNode): JinjaNode[] {
   return children;
 }
 
-/** How an expression reads in a message: `order.items[0].name`; undefined for other than fields. */
+/** An expression in a message, such as `order.items[0].name`; undefined if it is not a field. */
 export function pathOf(node: JinjaNode | undefined): string | undefined {
   if (node?.type === "Identifier") return String(node.value);
   if (node?.type === "FilterExpression") return pathOf(node.operand);
@@ -161,7 +163,7 @@ export function pathOf(node: JinjaNode | undefined): string | undefined {
   return property?.type === "IntegerLiteral" ? `${object}[${property.value}]` : `${object}[…]`;
 }
 
-/** The message of anything thrown, without the library's prefix. */
+/** The message of any thrown value, without the library's prefix. */
 export function messageOf(thrown: unknown): string {
   if (thrown instanceof RangeError) return "it goes too deep, or takes too much memory";
   const text = thrown instanceof Error ? thrown.message : String(thrown);

@@ -3,53 +3,52 @@ import type { JsonObject } from "../foundation/json.ts";
 import type { RowOrigin, RowRequest } from "./row-request.ts";
 import type { AskedMessages } from "./types/turns.ts";
 
-/** What follows from the prompt of a request, or is its row. */
+/** Parts of a request that are the same for all requests of its prompt, and the row. */
 type PromptsOwn = "parameters" | "onTooLong" | "slottedLine" | "structure" | "row";
 
-/** What a request has of its own, other than what its answer copies from. */
+/** The parts of a request that are its own, without the sources of its answer. */
 export type OwnParts = Omit<RowRequest, PromptsOwn>;
 
 /**
- * A request as JSON, without what follows from its prompt. Its words are what they have beyond
- * those of the request before it.
+ * A request as JSON, without what its prompt determines. Its words are stored as the difference
+ * from the request before it.
  */
 export interface KeptRequest
   extends Omit<OwnParts, keyof KeptWords | "origin">,
     Omit<RowOrigin, "index">,
     KeptWords {
-  /** What its answer copies from, slot by slot: numbers in the row's `texts`. */
+  /** The sources of its answer, slot by slot, as indexes into the row's `texts`. */
   sources?: readonly number[];
   /**
-   * In place of words, in a conversation that is asked turn by turn: the messages that it adds to
-   * those of the turn before.
+   * For a turn of a conversation, instead of words: the messages that it adds to the turn before.
    */
   turn?: AskedMessages;
 }
 
-/** The requests of a row as JSON, from which they can be made again without rendering. */
+/** The requests of a row as JSON, from which they can be restored without rendering. */
 export interface KeptRow {
   requests: readonly KeptRequest[];
-  /** Texts that answers copy from, each once. */
+  /** Texts that answers copy from, each text once. */
   texts?: readonly string[];
 }
 
-/** Turns requests of a row into JSON and back. */
+/** Converts requests of a row to JSON and back. */
 export interface RequestKeeper {
-  /** @param requests all those of a row, as they were rendered; they may have `tokens`. */
+  /** @param requests all requests of a row, as rendered; they may have `tokens`. */
   keep(requests: readonly RowRequest[]): KeptRow;
-  /** Them again, as rendering the row of that index makes them, with the tokens that were kept. */
+  /** The requests as rendering the row at `index` would make them, with the stored tokens. */
   restore(kept: KeptRow, index: number, row: JsonObject, raw?: string): RowRequest[];
 }
 
-/** What keeping needs of a prompt. */
+/** What is needed of a prompt to store its requests. */
 export interface KeepablePrompt {
-  /** What a request asks that is a turn of a conversation. */
+  /** The messages of a request that is a turn of a conversation; else undefined. */
   askOf(request: RowRequest): AskedMessages | undefined;
-  /** A request again. @param ask of a turn, which has no words yet. */
+  /** Makes a request again. @param ask for a turn, which has no words yet. */
   again(own: OwnParts, sources: readonly string[], ask: AskedMessages | undefined): RowRequest;
 }
 
-/** Keeps requests of prompts, which it knows by their names. */
+/** Converts requests of prompts, which it finds by name. */
 export class RowKeeper implements RequestKeeper {
   readonly #prompts: ReadonlyMap<string, KeepablePrompt>;
 
@@ -117,22 +116,22 @@ function ownParts(request: RowRequest): OwnParts {
   return own;
 }
 
-/** A text or a list as what it has beyond another one: how much it begins alike, and the rest. */
+/** A text or list as the difference from another: length of the common beginning, and the rest. */
 type Beyond<Whole> = readonly [shared: number, rest: Whole];
 
-/** What an engine reads of a request. */
+/** The words of a request, for the engine. */
 type Words = Pick<RowRequest, "prompt" | "messages" | "tokens">;
 
 type Known<Parts> = { [Name in keyof Parts]: Parts[Name] | undefined };
 
-/** The same as JSON, as what it has beyond the words of another request. */
+/** The words as JSON, as the difference from the words of another request. */
 interface KeptWords {
   prompt?: Beyond<string>;
   messages?: readonly { role: TextMessage["role"]; content: Beyond<string> }[];
   tokens?: readonly Beyond<readonly number[]>[];
 }
 
-/** Makes words short: requests of one row often begin with the same examples. */
+/** Stores words as a difference: requests of one row often begin with the same examples. */
 function keptWords({ prompt, messages, tokens }: Known<Words>, before: Words): KeptWords {
   return {
     ...(prompt !== undefined && { prompt: beyond(prompt, before.prompt ?? "") }),
@@ -145,7 +144,7 @@ function keptWords({ prompt, messages, tokens }: Known<Words>, before: Words): K
   };
 }
 
-/** The words that were kept, from those of the same other request. */
+/** The words from their difference to the same other request. */
 function restoredWords({ prompt, messages, tokens }: Known<KeptWords>, before: Words): Words {
   return {
     ...(prompt && { prompt: wholeText(prompt, before.prompt) }),

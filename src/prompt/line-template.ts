@@ -1,11 +1,11 @@
-/** A line with places for names: `texts[0] {names[0]} texts[1] … {names[n-1]} texts[n]`. */
+/** A line with names in it: `texts[0] {names[0]} texts[1] … {names[n-1]} texts[n]`. */
 export interface LineTemplate {
   readonly texts: readonly string[];
   readonly names: readonly string[];
 }
 
 /**
- * Parses a line such as `temperature={temperature}`; `{{` and `}}` stand for braces.
+ * Parses a line such as `temperature={temperature}`. `{{` and `}}` are literal braces.
  *
  * @throws Error that says what is wrong.
  */
@@ -27,7 +27,7 @@ export function parseLineTemplate(source: string): LineTemplate {
   return { texts, names };
 }
 
-/** The line with its names filled in. */
+/** The line with its names replaced by values. */
 export function renderLine(template: LineTemplate, fill: (name: string) => string): string {
   return template.texts.reduce(
     (line, text, place) => line + (place === 0 ? "" : fill(template.names[place - 1]!)) + text,
@@ -36,8 +36,8 @@ export function renderLine(template: LineTemplate, fill: (name: string) => strin
 }
 
 /**
- * The line with only the names that have a value. A name goes with its key (`duration=`), its unit
- * (` minutes`) and what parts it from the one before.
+ * The line with only those names that have a value. With a name go its key (`duration=`), its unit
+ * (` minutes`) and the separator before it.
  *
  * @example
  * const line = parseLineTemplate("temperature={t}, duration={d}");
@@ -62,16 +62,16 @@ export function renderFilled(
 }
 
 interface TextCut {
-  /** Belongs to the name before. */
+  /** Goes with the name before it. */
   unit: string;
   separator: string;
-  /** Belongs to the name behind. */
+  /** Goes with the name after it. */
   key: string;
   /** Stays at the end of the line. */
   end: string;
 }
 
-/** Cuts the text between two names by its last comma, semicolon or the like. */
+/** Splits the text between two names at its last comma, semicolon or the like. */
 function cutText(text: string, isFirst: boolean, isLast: boolean): TextCut {
   if (isLast && !isFirst) {
     const unit = /^[^,;|/&\n.!?)\]}]*/.exec(text)![0];

@@ -1,25 +1,26 @@
 import { assertChars, assertElements } from "./template-budget.ts";
 
-// What templates do with texts takes memory by what comes of it, not by how long the text is: lists
-// of its letters, or of the places where a pattern matches, take up to 30 times its own.
+// The memory that an operation on a text takes depends on its result: a list of letters, or of all
+// matches of a pattern, takes up to 30 times as much as the text. So long texts are processed in
+// pieces.
 
-/** A text up to this is searched as a whole. */
+/** A text up to this length is searched as a whole. */
 const pieceChars = 256 * 1024;
 
-/** The letters of a text. */
+/** The letters of a text, each a code point. */
 export function lettersOf(text: string): string[] {
   assertElements(text.length);
   return Array.from(text);
 }
 
-/** How many letters a text has. */
+/** The number of letters of a text. */
 export function letterCount(text: string): number {
   let count = text.length;
   for (let at = 0; at < text.length - 1; at++) if (isPair(text, at)) count--;
   return count;
 }
 
-/** `text[start:stop]` by letters; negative ones count from its end. */
+/** `text[start:stop]`, counted in letters; negative positions count from the end. */
 export function textSlice(text: string, start: number, stop: number): string {
   return text.slice(offsetOf(text, start), offsetOf(text, stop));
 }
@@ -31,13 +32,13 @@ function offsetOf(text: string, letters: number): number {
   return at;
 }
 
-/** Two surrogates that are one letter. */
+/** True if two UTF-16 units at `at` form one letter. */
 function isPair(text: string, at: number): boolean {
   const isFirst = (text.charCodeAt(at) & 0xfc00) === 0xd800;
   return isFirst && (text.charCodeAt(at + 1) & 0xfc00) === 0xdc00;
 }
 
-/** What a pattern finds. */
+/** All matches of a pattern in a text. */
 export function matchesOf(text: string, pattern: RegExp): Iterable<string> {
   return text.length <= pieceChars ? (text.match(pattern) ?? []) : eachMatch(text, pattern);
 }
@@ -52,7 +53,7 @@ export function matchCount(text: string, pattern: RegExp): number {
   return count;
 }
 
-/** How often `part` is in a text. */
+/** How often `part` occurs in a text. */
 export function countOf(text: string, part: string): number {
   if (part === "") return text.length + 1;
   let count = 0;
@@ -61,11 +62,10 @@ export function countOf(text: string, part: string): number {
 }
 
 /**
- * `text.replace(pattern, replacement)` piece by piece, since a search keeps all its matches until
+ * `text.replace(pattern, replacement)` piece by piece, because a search keeps all its matches until
  * its end.
  *
- * @param inside a letter that a match may have before or behind it and still be the same match: no
- *   piece ends between two of them.
+ * @param inside letters that a match may contain or touch: no piece ends between two of them.
  */
 export function replacedInPieces(
   text: string,
@@ -85,7 +85,7 @@ export function replacedInPieces(
   return replaced;
 }
 
-/** White space as one blank. */
+/** The text with each run of white space as one blank. */
 export function spacedOnce(text: string): string {
   return replacedInPieces(text, /\s+/gu, () => " ", /\s/);
 }

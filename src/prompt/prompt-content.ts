@@ -9,22 +9,22 @@ import { cleanedPrompt } from "./types/prompt-text.ts";
 import type { AskedMessages } from "./types/turns.ts";
 import { compileTypedPrompt } from "./types/typed-prompt.ts";
 
-/** What of a request comes from the words of a prompt: its `prompt`, or its `messages`. */
+/** The words of a prompt: they become the `prompt` or the `messages` of a request. */
 export interface PromptContent {
   readonly api: NonNullable<PromptOptions["api"]>;
-  /** Names that it takes from the row, `item` and `loop`. */
+  /** Names that it reads from the row, `item` and `loop`. */
   readonly variables: readonly string[];
-  /** Puts the prompt or the messages of one row into its request. */
+  /** Sets the `prompt` or `messages` of a row's request. */
   fill(request: InferenceRequest, row: WrittenRow, extra: WrittenRow | undefined): void;
-  /** Where a row is asked several times, each time after the model's answers. */
+  /** Present if a row has several requests, each of which continues after the model's answers. */
   readonly turns?: Turns;
 }
 
-/** A conversation that is asked turn by turn. */
+/** A conversation that is sent turn by turn. */
 export interface Turns {
-  /** What is asked of a row, in order; each begins with all that was asked before. */
+  /** The requests of a row, in order; each begins with the messages of the one before. */
   asks(row: WrittenRow): readonly AskedMessages[];
-  /** Puts what is asked after `answers`, the model's own, into a request. */
+  /** Sets the messages of a request, with `answers` of the model to the requests before it. */
   fill(request: InferenceRequest, ask: AskedMessages, answers: readonly string[]): void;
 }
 
@@ -36,8 +36,8 @@ interface MessageTemplate {
 /**
  * Compiles the templates of a prompt, or its type.
  *
- * @param key of the job file, for messages: `prompts.measures`.
- * @throws SluiceError `JOB_INVALID` or `TEMPLATE_INVALID`, naming the key.
+ * @param key in the job file, for messages: `prompts.measures`.
+ * @throws SluiceError `JOB_INVALID` or `TEMPLATE_INVALID`, which names the key.
  */
 export function compileContent(options: PromptOptions, key: string): PromptContent {
   if (options.api === "embedding" || options.api === "transcription") {
@@ -50,7 +50,7 @@ export function compileContent(options: PromptOptions, key: string): PromptConte
   return content;
 }
 
-/** A prompt that no model goes on from: a vector, or a text, is made of all of it. */
+/** A prompt that no answer continues: a vector or a text is made of all its messages. */
 function withoutAnswer(
   options: PromptOptions,
   api: "embedding" | "transcription",

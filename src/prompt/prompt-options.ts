@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { JsonObject } from "../foundation/json.ts";
 import { typeOptions, userDefinedType } from "./types/type-options.ts";
 
-/** Most words that a slot copies where the job does not say, and most that it may say. */
+/** Words that a slot copies at most: the default, and the most that a job may set. */
 export const slotWords = 8;
 export const maxSlotWords = 64;
 
@@ -45,8 +45,8 @@ const answerOptions = z.strictObject({
 });
 
 /**
- * A JSON Schema, as a job file has it; programs may give a zod schema, which is turned into one
- * before a job is checked. What it holds is read when prompts are compiled.
+ * A JSON Schema, as in a job file. A program may give a zod schema, which is converted before the
+ * job is checked. Its content is checked when prompts are compiled.
  */
 export const answerSchema = z
   .record(z.string(), z.unknown())
@@ -57,7 +57,7 @@ const messageOptions = z.strictObject({
   content: z.string().describe("Jinja template"),
 });
 
-/** What a prompt may say, however it gets its words. */
+/** Options of every prompt, however it gets its words. */
 export const promptFields = {
   system: z.string().optional().describe("Jinja template of a system message before the prompt"),
   forEach: z
@@ -106,7 +106,7 @@ export const promptFields = {
     .describe("Text of the end-of-sequence token, which is cut off a completion's prompt"),
 };
 
-/** What a prompt may say that gets its words from a type. */
+/** Options of a prompt whose words come from a type. */
 export const typeFields = {
   type: z
     .union([z.string(), userDefinedType])
@@ -159,12 +159,12 @@ const promptObject = z
       history === undefined || (api === "chat" && type === undefined),
     { path: ["history"], message: "a history goes with prompt or messages, in a chat" },
   )
-  // What a type makes is known only when it is compiled.
+  // What a type makes is known only after it was compiled.
   .transform((value) =>
     value.type === undefined ? { ...value, api: value.api ?? "chat" } : value,
   );
 
-/** One prompt as the job file has it: a Jinja template, or an object with options. */
+/** A prompt in the job file: a Jinja template, or an object with options. */
 export const promptOptions = z.union([
   z
     .string()
@@ -173,6 +173,6 @@ export const promptOptions = z.union([
   promptObject,
 ]);
 
-/** One prompt, validated, with defaults filled in. */
+/** A validated prompt, with defaults filled in. */
 export type PromptOptions = z.output<typeof promptOptions>;
 export type AnswerOptions = z.output<typeof answerOptions>;

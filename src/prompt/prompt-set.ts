@@ -12,23 +12,25 @@ import { type RequestKeeper, RowKeeper } from "./kept-row.ts";
 import type { PromptOptions } from "./prompt-options.ts";
 import type { RowRequest } from "./row-request.ts";
 
-/** The prompts of a job: rows to requests, and responses to what goes into the output. */
+/**
+ * The prompts of a job. They turn rows into requests, and responses into answers for the output.
+ */
 export interface PromptSet {
-  /** Names of the prompts in job order; the only one of `prompt:` is called `prompt`. */
+  /** Names of the prompts, in job order; the only prompt of `prompt:` is called `prompt`. */
   readonly names: readonly string[];
   /**
-   * Requests of one row: prompts in job order, elements of a `forEach` in the list's order. None
-   * where every prompt's list is empty; the row's answer is then `answer([], [])`.
+   * Requests of one row: prompts in job order, elements of a `forEach` in list order. Empty if the
+   * list of every prompt is empty; the row's answer is then `answer([], [])`.
    *
-   * @param dataset name of the row's dataset, where the job has datasets.
-   * @param raw the JSON text of the row, whose numbers then stand in prompts as they are written.
+   * @param dataset name of the row's dataset, if the job has datasets.
+   * @param raw the JSON text of the row; prompts then show its numbers as written there.
    * @throws SluiceError of scope `row`: `VARIABLE_MISSING`, `FIELD_TYPE`, `TEMPLATE_FAILED`,
    *   `ELEMENTS_TOO_MANY`.
    */
   requests(row: JsonObject, index: number, dataset?: string, raw?: string): RowRequest[];
   /**
-   * The request of that number as it is to be asked. One that goes on from others of the row
-   * (`after`) has its words only now that they were answered.
+   * The request at that index, ready to be sent. A request that continues after another one of the
+   * row (`after`) gets its words only now, from the answers.
    */
   ready(
     requests: readonly RowRequest[],
@@ -36,47 +38,47 @@ export interface PromptSet {
     at: number,
   ): RowRequest;
   /**
-   * Checks a response against the form that its request asked for, and fills each answer's `value`.
-   * A response to a request without a form comes back as it is.
+   * Checks a response against the form that its request demanded, and adds `value` to each answer.
+   * A response to a request without a form is returned as it is.
    *
    * @throws SluiceError `ANSWER_INVALID`, whose message says what is wrong.
    */
   accept(request: InferenceRequest, response: InferenceResponse): InferenceResponse;
   /**
-   * The same request with its bad answer and the complaint shown to the model. A completion has no
-   * place for them and comes back as it is.
+   * The request with its bad answer and the complaint as further messages. A completion has no
+   * place for them and is returned as it is.
    */
   reask<R extends InferenceRequest>(request: R, badText: string, problem: string): R;
   /**
-   * What goes into `output.field`, from all requests of a row and their accepted responses: the
+   * The value for `output.field`, from all requests of a row and their accepted responses: the
    * answer of `prompt`, or an object of the answers of `prompts` by name.
    */
   answer(
     requests: readonly RowRequest[],
     responses: readonly (InferenceResponse | undefined)[],
   ): Json;
-  /** The same of a row that failed: null for an answer that is missing. */
+  /** As `answer`, for a row that failed: a missing answer is null. */
   partialAnswer(
     requests: readonly RowRequest[],
     responses: readonly (InferenceResponse | undefined)[],
   ): Json;
-  /** Keeps requests for other runs; absent where nothing is rendered. */
+  /** Stores requests for other runs; absent if nothing is rendered. */
   readonly keeper?: RequestKeeper | undefined;
 }
 
-/** The part of a job that prompts are compiled from. */
+/** The part of a job that is needed to compile its prompts. */
 export interface PromptSetSpec {
   prompt?: PromptOptions;
-  /** The schema of `prompt`, where that does not have one itself. */
+  /** The schema of `prompt`, if `prompt` itself has none. */
   schema?: JsonObject | undefined;
   prompts?: Record<string, PromptOptions>;
   generation: GenerationParameters & { returnFullText?: boolean };
 }
 
 /**
- * Compiles the prompts of a job, once for all its rows.
+ * Compiles the prompts of a job, once for all rows.
  *
- * @throws SluiceError `JOB_INVALID` or `TEMPLATE_INVALID`, naming the key.
+ * @throws SluiceError `JOB_INVALID` or `TEMPLATE_INVALID`, which names the key.
  * @example
  * const set = compilePromptSet({ prompt: promptOptions.parse("Sum up: {{ text }}"), generation });
  * set.requests({ text: "It rained." }, 0)[0].messages;
@@ -95,10 +97,10 @@ export function compilePromptSet(spec: PromptSetSpec): PromptSet {
   return new PromptSetOf(compiled, "all");
 }
 
-/** A single prompt, and where the job file has it. */
+/** A single prompt, with its key in the job file. */
 export interface OnePromptSpec extends Pick<PromptSetSpec, "schema" | "generation"> {
   name: string;
-  /** For messages: `dataset.0`. */
+  /** For messages, such as `dataset.0`. */
   key: string;
   options: PromptOptions;
 }
@@ -109,7 +111,7 @@ export function compileOnePrompt(spec: OnePromptSpec): CompiledPrompt {
   return promptCompiler(generation)(name, key, withSchema(options, schema));
 }
 
-/** The prompts of several datasets: a row has that of its own, whose name is the dataset's. */
+/** The prompts of several datasets; a row gets the prompt with the name of its dataset. */
 export function promptsByDataset(prompts: readonly CompiledPrompt[]): PromptSet {
   return new PromptSetOf(prompts, "ofDataset");
 }
@@ -128,7 +130,7 @@ function withSchema(prompt: PromptOptions, schema: JsonObject | undefined): Prom
   return schema === undefined ? prompt : { ...prompt, schema, schemaKey: "schema" };
 }
 
-// The template of a chat says what stands first, and engines leave it as it is.
+// The model's chat template decides how a chat begins, so `prependBos` has no effect there.
 function refuseBeginning(prompt: CompiledPrompt, key: string): void {
   if (prompt.api === "completion") return;
   const problem = `${key} is a chat, which begins as its template says; set api: completion`;
@@ -154,7 +156,7 @@ class PromptSetOf implements PromptSet {
   readonly #which: "only" | "ofDataset" | "all";
   readonly #fields: readonly string[] | undefined;
 
-  /** @param which of them a row has. */
+  /** @param which of the prompts a row gets. */
   constructor(prompts: readonly CompiledPrompt[], which: "only" | "ofDataset" | "all") {
     this.names = which === "ofDataset" ? ["prompt"] : prompts.map((prompt) => prompt.name);
     this.#prompts = prompts;
@@ -169,7 +171,7 @@ class PromptSetOf implements PromptSet {
     const single = this.#singleOf(dataset);
     const row =
       raw === undefined ? value : writtenRow(value, raw, single ? single.fields : this.#fields);
-    // What almost every job has; a literal is several times smaller than an array that grew.
+    // The usual case: a literal array takes much less memory than one that grew.
     if (single?.isPlain) return [single.plainRequest(row, index)];
     const requests: RowRequest[] = [];
     for (const prompt of single ? [single] : this.#prompts) {
@@ -178,7 +180,7 @@ class PromptSetOf implements PromptSet {
     return requests;
   }
 
-  /** The one prompt of a row, if rows have one. */
+  /** The only prompt of a row; undefined if rows have several. */
   #singleOf(dataset: string | undefined): CompiledPrompt | undefined {
     if (this.#which === "all") return undefined;
     if (this.#which === "only") return this.#prompts[0];
@@ -241,14 +243,14 @@ class PromptSetOf implements PromptSet {
     responses: readonly (InferenceResponse | undefined)[],
   ): Json {
     if (requests.length > 0) return this.answer(requests, responses);
-    // The row failed before it was asked: nothing is known, not even that a list is empty.
+    // The row failed before any request: even whether a list is empty is unknown.
     return this.#which === "all"
       ? Object.fromEntries(this.names.map((name) => [name, null]))
       : null;
   }
 }
 
-/** A prompt set that is another one in all but what is given. */
+/** A prompt set with some of its members replaced. */
 export function changedPromptSet(promptSet: PromptSet, changes: Partial<PromptSet>): PromptSet {
   return {
     names: promptSet.names,
@@ -264,8 +266,8 @@ export function changedPromptSet(promptSet: PromptSet, changes: Partial<PromptSe
 }
 
 /**
- * The same prompts with white space stripped from both ends of each answer that is text. What goes
- * on from an answer goes on from the stripped one.
+ * The prompts with white space stripped from both ends of each text answer. A request that
+ * continues after an answer gets the stripped one.
  */
 export function withStrippedAnswers(promptSet: PromptSet): PromptSet {
   return changedPromptSet(promptSet, {

@@ -5,8 +5,9 @@ import { changedPromptSet, type PromptSet } from "./prompt-set.ts";
 import type { RowRequest } from "./row-request.ts";
 
 /**
- * The prompts of a job that has none, for an engine that answers rows: one request a row, which has
- * the row and no words. What the engine says of it is the row's answer; several come as a list.
+ * The prompts of a job without prompts, for an engine that reads rows: each row is one request,
+ * with the row and without words. The engine's answer is the row's answer; several answers are a
+ * list.
  *
  * @example
  * rowPromptSet(parameters).requests({ id: 7 }, 0)[0].row; // { id: 7 }
@@ -35,7 +36,7 @@ export function rowPromptSet(
   };
 }
 
-/** The row that an engine reads, whose numbers are `WrittenNumber` where they have a text. */
+/** The row for the engine's code; numbers whose text matters are `WrittenNumber`. */
 function rowInCode(
   value: JsonObject,
   raw: string | undefined,
@@ -54,7 +55,7 @@ function withRow(requests: RowRequest[], row: JsonObject): RowRequest[] {
   return requests;
 }
 
-/** The same prompts, each request with its row, for an engine that reads more than the words. */
+/** Adds the row to each request, for an engine that reads more than the words. */
 export function withRows(promptSet: PromptSet, longNumbers?: LongNumbers): PromptSet {
   const { keeper } = promptSet;
   return changedPromptSet(promptSet, {

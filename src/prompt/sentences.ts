@@ -2,17 +2,18 @@ import { matchesOf, spacedOnce } from "./long-text.ts";
 
 const wordSet = (words: string) => new Set(words.split(" "));
 
-/** Abbreviations after which a sentence goes on, whatever follows. */
+/** Abbreviations that never end a sentence. */
 const leading = wordSet(
   "approx apprx appx e.g i.e eg ie vs ca cf fig dr mr mrs ms prof st mt esp incl",
 );
 
-/** Times, temperatures and the like: they often end a sentence, and then a capital follows. */
+/** Times, temperatures and the like. They often end a sentence: then a capital letter follows. */
 const closing = wordSet("min mins hr hrs sec secs deg degs temp °f °c ºf ºc a.m p.m etc");
 
 /**
- * Measures, packages and clipped words: what they measure follows, perhaps with a capital (`8 oz.
- * Parmesan`). They end a sentence only before a word that begins instructions.
+ * Measures, packages and shortened words. The thing that they measure follows, perhaps with a
+ * capital letter (`8 oz. Parmesan`). They end a sentence only before a word that begins an
+ * instruction.
  */
 const measuring = wordSet(
   "tsp tsps tbs tbsp tbsps tblsp tbl tb oz ozs lb lbs pkg pkgs pt pts qt qts gal c t fl g kg " +
@@ -36,9 +37,9 @@ const beginning = wordSet(
 );
 
 /**
- * Splits text into sentences, trimmed, white space made single spaces, empty ones dropped. Made for
- * instructions: abbreviations, temperatures, decimals and numbered steps do not end a sentence,
- * and text in brackets stays whole.
+ * Splits text into trimmed sentences without empty ones; each run of white space becomes one space.
+ * It is made for instructions: abbreviations, temperatures, decimals and numbered steps do not end
+ * a sentence, and text in brackets stays whole.
  *
  * @example
  * [...splitSentences("Heat to 350 degrees F. Add 1 tsp. salt.")]; // two sentences
@@ -47,7 +48,7 @@ export function* splitSentences(text: string): Generator<string> {
   for (const paragraph of paragraphsOf(text)) yield* splitParagraph(paragraph);
 }
 
-/** A line break ends a sentence unless the next line goes on in lower case. */
+/** A line break ends a sentence unless the next line begins in lower case. */
 function* paragraphsOf(text: string): Generator<string> {
   const joined = text.replace(/([^.!?:\s])[^\S\n]*\r?\n[^\S\n]*(?=\p{Ll}(?![.)]))/gu, "$1 ");
   for (const line of matchesOf(joined, /[^\r\n\u2028\u2029]+/g)) {
@@ -78,16 +79,18 @@ function hasWords(sentence: string): boolean {
   return /[\p{L}\p{N}]/u.test(sentence);
 }
 
-/** `in the oven.Remove` lacks a space; addresses such as `www.example.com` do not. */
+/**
+ * Adds the space missing in `in the oven.Remove`, but not in addresses such as `www.example.com`.
+ */
 function withMissingSpaces(text: string): string {
   if (/:\/\/|www\.|@/.test(text)) return text;
   return text.replace(/(\p{Ll}{3}[.!?])(?=\p{Lu}\p{Ll})/gu, "$1 ");
 }
 
-/** How far ahead a bracket's partner and the words behind a sentence are looked for. */
+/** How far to look ahead for a closing bracket and for the words after a sentence. */
 const maxBracketLength = 400;
 
-/** How many round brackets of a sentence are open, followed from its beginning. */
+/** Counts the open round brackets of a sentence, from its start. */
 class BracketDepth {
   readonly #text: string;
   #depth = 0;
@@ -97,7 +100,7 @@ class BracketDepth {
     this.#text = text;
   }
 
-  /** @param end no less than the time before. */
+  /** @param end at least that of the previous call. */
   at(end: number): number {
     for (; this.#at < end; this.#at++) {
       if (this.#text[this.#at] === "(") this.#depth++;
@@ -106,13 +109,13 @@ class BracketDepth {
     return this.#depth;
   }
 
-  /** A sentence begins where this looked last. */
+  /** A new sentence begins at the last `end`. */
   restart(): void {
     this.#depth = 0;
   }
 }
 
-/** True when so many open brackets are closed in what follows. */
+/** True if `rest` closes this many open brackets. */
 function closes(rest: string, open: number): boolean {
   let depth = open;
   for (let at = rest.includes(")") ? 0 : rest.length; at < rest.length; at++) {
@@ -122,7 +125,7 @@ function closes(rest: string, open: number): boolean {
   return false;
 }
 
-/** Whether `before` + `marks` is a whole sentence when `rest` follows. */
+/** Whether `before` + `marks` is a whole sentence if `rest` follows. */
 function isEnd(before: string, marks: string, rest: string): boolean {
   const next = rest.replace(/^["'“‘«([]+/u, "");
   const goesOnLower = /^\p{Ll}/u.test(next);
@@ -133,13 +136,16 @@ function isEnd(before: string, marks: string, rest: string): boolean {
 
 const maxMarkerLength = 64;
 
-/** `1. Heat the oven`, `a. Heat the oven`, `Step 3. Heat the oven`. */
+/**
+ * Whether it is a list marker, as in `1. Heat the oven`, `a. Heat the oven`, `Step 3. Heat the
+ * oven`.
+ */
 function isListMarker(before: string): boolean {
   if (before.length > maxMarkerLength) return false;
   return /^\W*(?:(?:step|note) )?(?:\d{1,2}|[a-hA-H])$/iu.test(before.trim());
 }
 
-/** Only the end of a longer last word is looked at. */
+/** Of a longer last word, only the end is looked at. */
 const maxWordLength = 100;
 
 function endsAtPeriod(before: string, next: string, goesOnLower: boolean): boolean {
@@ -153,11 +159,11 @@ function endsAtPeriod(before: string, next: string, goesOnLower: boolean): boole
   }
   if (/^\p{L}$/u.test(word)) return word === "I" && !goesOnLower;
   if (/^(?:\p{L}\.)+\p{L}$/u.test(word)) return beginning.has(/^\S*/.exec(next)![0].toLowerCase());
-  // Sloppy text goes on in lower case after a full stop; an unknown abbreviation is short.
+  // Careless text continues in lower case after a full stop; an unknown abbreviation is short.
   return !goesOnLower || /(?:\p{L}{3}|\d|[)\]])$/u.test(word);
 }
 
-/** `350 F`, `350°F`, `350 degrees C`, `350F`. */
+/** Whether it ends in a temperature: `350 F`, `350°F`, `350 degrees C`, `350F`. */
 function isTemperature(before: string, word: string): boolean {
   if (/^[\d–-]*\d[°º˚]?[FC]$/iu.test(word)) return true;
   return /^[FC]$/u.test(word) && /(?:\d|[°º˚]|degrees?|deg\.?) ?[FC]$/iu.test(before);

@@ -10,27 +10,26 @@ import {
 import { withinPatternTime } from "../foundation/time-limit.ts";
 import { parseLineTemplate } from "./line-template.ts";
 
-/** Characters that are looked at while an answer is cut into its slots. */
+/** Characters to examine at most while an answer is split into its slots. */
 const maxCutChars = 16 * 1024 * 1024;
 
 export { candidateSpans } from "../foundation/spans.ts";
 
-/** What a slotted answer holds: the copied text of each slot, null where nothing was copied. */
+/** The values of a slotted answer: the copied text of each slot; null if nothing was copied. */
 export type SlotValues = Record<string, string | null>;
 
-/** A slotted answer read back: its values, or what is wrong with it, in words for the model. */
+/** A parsed slotted answer: its values, or what is wrong with it, in words for the model. */
 export type ParsedLine = { ok: true; values: SlotValues } | { ok: false; problem: string };
 
-/** Longest part of an answer or of a source that a problem repeats. */
+/** Longest part of an answer or of a source in a problem's text. */
 const maxShownLength = 300;
 
 /**
- * Reads a model's text by the line that was asked for. The text may have other lines around it;
- * letter case and white space do not matter. Each slot must hold `orElse`, or at most `maxWords`
- * consecutive words of its source that match its pattern; what was copied comes back in the
- * source's own spelling.
+ * Parses a model's text by the requested line. Other lines may surround it; letter case and white
+ * space do not matter. Each slot must hold `orElse`, or at most `maxWords` consecutive words of its
+ * source that match its pattern. The copied text is returned in the source's own spelling.
  *
- * @throws SluiceError `FIELD_TYPE` when a source is longer than `limits.maxSlotSourceWords`,
+ * @throws SluiceError `FIELD_TYPE` if a source is longer than `limits.maxSlotSourceWords`,
  *   `PATTERN_TOO_SLOW`.
  * @example
  * const slot = { name: "time", source: "Bake 5 min.", orElse: "none", maxWords: 4 };
@@ -60,7 +59,7 @@ function parseLine(asked: SlottedLine, text: string): ParsedLine {
   return { ok: false, problem };
 }
 
-/** No right answer is longer: every slot holds part of its source, or `orElse`. */
+/** No valid answer is longer: every slot holds a part of its source, or `orElse`. */
 function longestLine({ line, slots }: SlottedLine): number {
   const slack = 100;
   return slots.reduce(
@@ -69,7 +68,7 @@ function longestLine({ line, slots }: SlottedLine): number {
   );
 }
 
-/** The line without white space and without quotes or code marks around it. */
+/** The line without outer white space, quotes and code marks. */
 function cleanLine(line: string): string {
   const text = line.replace(/\s+/gu, " ").trim();
   const marks = /^["'`*]*/.exec(text)![0];
@@ -78,10 +77,10 @@ function cleanLine(line: string): string {
   return count === 0 ? text : text.slice(count, -count).trim();
 }
 
-/** Marks before an answer that are taken for its quotes. */
+/** Most characters before an answer that are taken for quotes. */
 const maxQuoteMarks = 32;
 
-/** A regular expression for fixed text that forgives white space, and case. */
+/** A regular expression for fixed text; white space and letter case may differ. */
 function literalPattern(literal: string): string {
   const trimmed = literal.trim();
   if (trimmed === "") return literal === "" ? "" : "\\s+";
@@ -92,14 +91,14 @@ function literalPattern(literal: string): string {
     .replace(/[=:]/g, "\\s*$&\\s*");
 }
 
-/** Finds the cut of one line into slot texts in which every slot is right. */
+/** Finds a split of one line into slot texts in which every slot is valid. */
 class LineReader {
   readonly #slots: readonly Slot[];
   readonly #text: string;
   readonly #literals: readonly RegExp[];
-  /** Slot and place from which no right cut is known to follow. */
+  /** Pairs of slot and position from which no valid split exists. */
   readonly #dead = new Set<string>();
-  /** What may still be looked at: lines of an answer share it. */
+  /** Characters that may still be examined; all lines of an answer share it. */
   readonly #effort: { chars: number };
   #problem: { slot: number; text: string } | undefined;
 
@@ -118,7 +117,7 @@ class LineReader {
     });
   }
 
-  /** Undefined when the line has not the form at all. */
+  /** Undefined if the line does not have the form at all. */
   read(): ParsedLine | undefined {
     const opening = this.#literals[0]!.exec(this.#text);
     if (opening === null) return undefined;
@@ -146,14 +145,14 @@ class LineReader {
       } else if (this.#problem === undefined || this.#problem.slot < place) {
         this.#problem = { slot: place, text: read };
       }
-      // What is too long already only grows; this bounds the work on a text full of commas.
+      // A text that is too long only grows; this limits the work on a text full of commas.
       if (wordCount(text) > slot.maxWords && !isOrElse(slot, text)) break;
     }
     this.#dead.add(state);
     return undefined;
   }
 
-  /** Where the fixed text behind a slot stands: the text found, and its offset. */
+  /** The places where the fixed text after a slot occurs: the text found and its offset. */
   *#literalsAfter(place: number, from: number): Generator<[string, number]> {
     const pattern = this.#literals[place]!;
     for (let at = from; at <= this.#text.length; ) {
@@ -166,7 +165,7 @@ class LineReader {
   }
 }
 
-/** The value of a slot, or what is wrong with the text in it. */
+/** The value of a slot, or what is wrong with its text. */
 function readSlot(slot: Slot, text: string): { value: string | null } | string {
   const { name, orElse, maxWords, pattern } = slot;
   if (isOrElse(slot, text)) return { value: null };

@@ -52,7 +52,7 @@ globals.set("raise_exception", (message: unknown) => {
 });
 
 function range(first: number, second?: number, stepWidth = 1): number[] {
-  // Numbers of a row may come as written.
+  // Numbers of a row may be `WrittenNumber`.
   const step = Number(stepWidth);
   const [start, stop] = second === undefined ? [0, Number(first)] : [Number(first), Number(second)];
   if (!Number.isInteger(step) || step === 0) throw new Error("range takes a whole step but 0");
@@ -62,13 +62,13 @@ function range(first: number, second?: number, stepWidth = 1): number[] {
 }
 
 /**
- * Jinja in which a name or field that is not there is an error, unless the template guards it. The
- * library's own interpreter prints nothing for it.
+ * Jinja in which an absent name or field is an error, unless the template guards it. The library's
+ * interpreter would print nothing for it.
  */
 export class StrictInterpreter extends JinjaInterpreter {
   readonly #scope: Scope;
   readonly #place: TemplateSource;
-  /** Names of the row at hand and of what goes before its fields, for messages. */
+  /** Names of the current row and of `extra`, for messages. */
   #rowNames: () => Iterable<string> = () => [];
   #budget = new TemplateBudget();
 
@@ -78,7 +78,7 @@ export class StrictInterpreter extends JinjaInterpreter {
     this.#place = place;
   }
 
-  /** Evaluates a node over a row; `extra` goes before the row's fields. */
+  /** Evaluates a node for a row. Names in `extra` hide the row's fields. */
   over(node: JinjaNode, row: WrittenRow, extra: WrittenRow | undefined): RuntimeValue {
     this.#budget = new TemplateBudget();
     this.#rowNames = () => [...Object.keys(row), ...Object.keys(extra ?? {})];
@@ -112,7 +112,7 @@ export class StrictInterpreter extends JinjaInterpreter {
     return value;
   }
 
-  /** As the library's, but what is printed counts as well. */
+  /** As in the library, but printed text is charged to the budget too. */
   override evaluateBlock(nodes: readonly JinjaNode[], environment: Environment): RuntimeValue {
     let text = "";
     for (const node of nodes) {
@@ -120,7 +120,7 @@ export class StrictInterpreter extends JinjaInterpreter {
       if (value.type === "NullValue" || value.type === "UndefinedValue") continue;
       this.#budget.created(value, true);
       const printed = String(value);
-      // A text is joined as it is, and counts where it was made.
+      // A text is appended unchanged and was charged when it was made.
       if (value.type !== "StringValue") this.#budget.made({ value: printed });
       text += printed;
       assertChars(text.length);
@@ -128,7 +128,7 @@ export class StrictInterpreter extends JinjaInterpreter {
     return toRuntime(text);
   }
 
-  /** As the library's, but each argument is a step: `f(*list)` makes a list. */
+  /** As in the library, but each argument is a step: `f(*list)` makes a list. */
   override evaluateArguments(nodes: readonly JinjaNode[], environment: Environment): Arguments {
     const given = super.evaluateArguments(nodes, environment);
     this.#budget.spend(given[0].length + given[1].size);
@@ -162,7 +162,7 @@ export class StrictInterpreter extends JinjaInterpreter {
     return super.evaluate(node, environment);
   }
 
-  /** Lets the library evaluate; what it does not like is the row's type, not the template. */
+  /** Evaluates in the library. An error there is due to the row's types, not to the template. */
   #typed(node: JinjaNode, path: string | undefined, environment: Environment): RuntimeValue {
     try {
       return this.#library(node, environment);
@@ -206,7 +206,7 @@ export class StrictInterpreter extends JinjaInterpreter {
   #test(node: JinjaNode, environment: Environment): RuntimeValue {
     const operand = this.evaluate(node.operand, environment);
     const number = exactNumber(operand);
-    // All tests but these look at what kind of value it is.
+    // All tests except these look at the type of the value.
     const isParity = ["odd", "even"].includes(String(node.test?.value));
     const tested =
       isParity && typeof number === "bigint" ? toRuntime(Number(number % 2n)) : operand;
@@ -241,7 +241,7 @@ export class StrictInterpreter extends JinjaInterpreter {
     return this.#absent(node, name, this.#rowNames);
   }
 
-  /** Undefined where the template guards the expression, an error elsewhere. */
+  /** Undefined if the template guards the expression; otherwise throws. */
   #absent(node: JinjaNode, path: string, names?: () => Iterable<string>): RuntimeValue {
     if (this.#scope.guarded.has(node)) return undefinedValue;
     throw missing(this.#place, path, names?.());
@@ -268,7 +268,7 @@ export class StrictInterpreter extends JinjaInterpreter {
     const isCalled = this.#scope.called.has(node);
     if (isCalled) value = bounded(object, String(property?.value), value);
     if (isCalled && value.type !== "FunctionValue") {
-      // A field named like a method must not hide it: `order.items()`.
+      // A field named like a method must not hide the method: `order.items()`.
       return object.builtins.get(String(property?.value)) ?? value;
     }
     if (value.type !== "UndefinedValue" && (isCalled || value.type !== "FunctionValue"))
@@ -276,7 +276,7 @@ export class StrictInterpreter extends JinjaInterpreter {
     return this.#noField(node, object, property, path);
   }
 
-  /** A text without a list of its letters; undefined where the library cuts. */
+  /** Slices a text without a list of its letters; undefined if the library should slice. */
   #slice(
     { value: text }: RuntimeValue,
     { start, stop, step }: JinjaNode,
@@ -320,7 +320,7 @@ export class StrictInterpreter extends JinjaInterpreter {
     return this.#applyFilter(node, operand, environment);
   }
 
-  /** As the library's, but the fallback is looked at only where it is needed. */
+  /** As in the library, but the fallback is evaluated only if it is needed. */
   #default(node: JinjaNode, operand: RuntimeValue, environment: Environment): RuntimeValue {
     const given = filterArgumentsOf(node);
     const isMissing = operand.type === "UndefinedValue";
@@ -349,7 +349,7 @@ export class StrictInterpreter extends JinjaInterpreter {
       }
       if (longFilters.has(name)) this.#assertLength(name, operand, node, environment);
       const known = { ...node, type: "FilterExpression", operand: evaluated(operand) };
-      // `first` and `last` of an empty list are nothing at all in the library.
+      // In the library, `first` and `last` of an empty list have no value at all.
       const value = this.#library(known, environment) as RuntimeValue | undefined;
       if (value === undefined) {
         return this.#absent(node, `${pathOf(node.operand) ?? "a list"} | ${name}`);
@@ -362,7 +362,7 @@ export class StrictInterpreter extends JinjaInterpreter {
     }
   }
 
-  /** Before the library makes a text that is too long. */
+  /** Checks the length before the library makes a text that is too long. */
   #assertLength(
     name: string,
     operand: RuntimeValue,
@@ -384,7 +384,7 @@ export class StrictInterpreter extends JinjaInterpreter {
     }
   }
 
-  /** Undefined for `map(attribute=…)`, which the library does. */
+  /** Undefined for `map(attribute=…)`, which the library handles. */
   #eachElement(
     name: string,
     elements: readonly RuntimeValue[],
@@ -432,7 +432,7 @@ export class StrictInterpreter extends JinjaInterpreter {
   }
 }
 
-/** Filters of the library that may make a much longer text. */
+/** Filters of the library that may make a text much longer. */
 const longFilters: ReadonlySet<string> = new Set(["indent", "tojson", "string", "replace"]);
 
 function assertReplaced(text: unknown, [old, other]: readonly unknown[]): void {
@@ -441,7 +441,7 @@ function assertReplaced(text: unknown, [old, other]: readonly unknown[]): void {
   assertChars(text.length + countOf(text, old) * (other.length - old.length));
 }
 
-/** A method that may make a much longer text or list, with a look before it does. */
+/** A method that may make a text or list much longer, with a check of the size before it runs. */
 function bounded(object: RuntimeValue, name: string, method: RuntimeValue): RuntimeValue {
   const { value: text } = object;
   if (typeof text !== "string" || typeof method.value !== "function") return method;
@@ -471,7 +471,7 @@ function isDeclared(name: string, environment: Environment): boolean {
   return false;
 }
 
-/** Not ours, and not what the library throws for `break` and `continue`. */
+/** True for a plain error; false for ours, and for the library's `break` and `continue`. */
 function isPlainError(thrown: unknown): boolean {
   return (
     thrown instanceof Error &&
@@ -483,7 +483,7 @@ function noFieldText(type: string, key: string): string {
   return `${kindNames[type] ?? type} has no ${key}`;
 }
 
-/** The library's message with its class names in plain words. */
+/** The library's message with plain words for its class names. */
 function inWords(thrown: unknown): string {
   return messageOf(thrown).replace(/\b[A-Z]\w+Value\b/g, (name) => kindNames[name] ?? name);
 }

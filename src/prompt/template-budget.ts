@@ -2,33 +2,33 @@ import { type WrittenJson, WrittenNumber } from "../foundation/exact-json.ts";
 import { limits } from "../foundation/limits.ts";
 import type { RuntimeValue } from "./jinja-library.ts";
 
-/** What one step of a template costs, in characters that it could handle in that time. */
+/** Cost of one step of a template, in characters that could be processed in the same time. */
 const stepCost = 100;
-/** The same of an element that is made, by the memory that it takes … */
+/** Cost of an element that is made, for the memory that it takes … */
 const elementCost = 50;
-/** … and of one that is read, or stands in one more list. */
+/** … and of an element that is read or put into one more list. */
 const placeCost = 6;
 
-/** A template asks too much for one row. The interpreter adds the name of the prompt. */
+/** A template needs too much for one row. The interpreter adds the name of the prompt. */
 export class TemplateExcess extends Error {}
 
-/** What rendering one prompt of one row may still cost. */
+/** The work that rendering one prompt of one row may still take. */
 export class TemplateBudget {
   #rest: number = limits.maxTemplateWork;
   #rowElements = 0;
 
-  /** Takes `steps` steps from what is left. */
+  /** Charges `steps` steps. */
   spend(steps: number): void {
     this.#take(steps * stepCost);
   }
 
-  /** Takes the reading of a value, with all that lies inside. */
+  /** Charges for reading a value with everything inside. */
   read(value: RuntimeValue): void {
     const { chars, elements } = extentOf(value);
     this.#take(typeof value.value === "string" ? chars : elements * placeCost);
   }
 
-  /** Takes what a step gave: its characters, or its places for elements. */
+  /** Charges for the result of a step: its characters or its elements. */
   made({ value }: Pick<RuntimeValue, "value">): void {
     if (typeof value === "string") {
       assertChars(value.length);
@@ -41,13 +41,13 @@ export class TemplateBudget {
     }
   }
 
-  /** Takes the making or the printing of elements, those further inside too where `isDeep`. */
+  /** Charges for making or printing elements; if `isDeep`, nested ones too. */
   created({ value }: RuntimeValue, isDeep = false): void {
     if (!isContainer(value)) return;
     this.#take((isDeep ? extentOf({ value }).elements : sizeOf(value)) * elementCost);
   }
 
-  /** Counts what the interpreter is to hold of the row. */
+  /** Checks the size of a row's value before the interpreter holds it. */
   held(value: WrittenJson): void {
     if (typeof value !== "object" || value === null || value instanceof WrittenNumber) return;
     for (const inner of Object.values(value)) {
@@ -78,29 +78,29 @@ export function assertChars(count: number): void {
   );
 }
 
-/** @throws Error where a template asks for more blanks at once than a text needs. */
+/** @throws Error if a template wants wider padding than any text needs. */
 export function assertWidth(name: string, width: unknown): void {
   if (Number(width) <= limits.maxTemplateWidth) return;
   throw new Error(`${name} takes a width up to ${limits.maxTemplateWidth}, not ${String(width)}`);
 }
 
-/** What lies inside a value, however deep: lists that stand in it twice count twice. */
+/** The size of a value with everything inside. A list that occurs twice counts twice. */
 interface Extent {
   chars: number;
   elements: number;
   depth: number;
-  /** Nothing inside may change: it is not a namespace. */
+  /** True if nothing inside can change, so that the size may be remembered. */
   isFixed: boolean;
 }
 
 type Container = readonly RuntimeValue[] | ReadonlyMap<string, RuntimeValue>;
 
-/** What has fewer elements is counted again, which takes less time than a look for it. */
+/** A smaller value is measured again, which is faster than looking it up. */
 const minKeptElements = 256;
-/** Those of containers that nothing changes any more. */
+/** Sizes of containers that can no longer change. */
 const extents = new WeakMap<Container, Extent>();
 
-/** Once it exceeds a limit, it is not counted any further. */
+/** Measures a value; stops as soon as it exceeds a limit. */
 export function extentOf({ type, value }: { type?: string; value: unknown }): Extent {
   if (!isContainer(value)) {
     const text = value instanceof WrittenNumber ? value.text : value;

@@ -1,4 +1,4 @@
-/** A fault of a template: what is wrong, and the offset of the tag it lies in. */
+/** A fault of a template: what is wrong, and the offset of its tag. */
 export interface TemplateFault {
   problem: string;
   at: number;
@@ -7,14 +7,14 @@ export interface TemplateFault {
 interface Tag {
   kind: "{{" | "{%" | "{#";
   at: number;
-  /** Its whole text, from `{{` to `}}`. */
+  /** The tag's text, from `{{` to `}}`. */
   text: string;
   closed: boolean;
 }
 
 const tagEnds = { "{{": "}}", "{%": "%}", "{#": "#}" } as const;
 
-/** Statements that open a block, and how it is closed. `set` is one only without `=`. */
+/** Statements that open a block, with the names that end it. `set` opens one only without `=`. */
 const blockEnds: Readonly<Record<string, string>> = {
   if: "endif",
   for: "endfor",
@@ -25,11 +25,11 @@ const blockEnds: Readonly<Record<string, string>> = {
 };
 
 /**
- * Finds the tag that makes a template unreadable; the library reports no positions. Each tag is
- * parsed alone, then blocks are matched with their ends.
+ * Finds the tag that is invalid, because the library reports no positions. Each tag is parsed
+ * separately, then blocks are matched with their ends.
  *
- * @param parse throws on text that is not a template.
- * @param describe puts what it threw into words.
+ * @param parse throws if a text is not a valid template.
+ * @param describe turns a thrown error into words.
  */
 export function findFault(
   source: string,
@@ -54,7 +54,7 @@ export function findFault(
   };
 }
 
-/** Offset of the first tag that uses a filter or a test of this name. */
+/** Offset of the first tag that uses a filter or test of this name. */
 export function findUse(source: string, name: string): number | undefined {
   const use = new RegExp(`(\\||\\bis|\\bnot|\\bfilter)\\s*${name}\\b`);
   return tagsOf(source).find((tag) => use.test(tag.text))?.at;
@@ -74,7 +74,7 @@ function tagsOf(source: string): Tag[] {
   return tags;
 }
 
-/** Offset behind the tag's end; quotes hide ends, and so do the braces of an object. */
+/** Offset after the tag's end. An end within quotes or within an object's braces does not count. */
 function endOfTag(source: string, from: number, kind: Tag["kind"]): number | undefined {
   let quote = "";
   let braces = 0;
@@ -118,7 +118,7 @@ function faultInside(
     parse(alone);
     return undefined;
   } catch (cause) {
-    // A type error is the parser running off the end of the tag.
+    // A TypeError means that the parser ran past the end of the tag.
     if (cause instanceof TypeError) return "the tag ends too early";
     return describe(cause);
   }

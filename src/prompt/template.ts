@@ -7,26 +7,26 @@ import { messageOf, parseTemplate, type TemplateSource } from "./jinja-syntax.ts
 import { StrictInterpreter } from "./strict-interpreter.ts";
 import { printValue } from "./value-text.ts";
 
-/** A prompt template, parsed once and rendered for every row. */
+/** A prompt template. It is parsed once and rendered for each row. */
 export interface Template {
   /**
-   * The text for one row. `extra` holds variables that go before the row's fields (`item`, `loop`).
+   * The text for one row. Names in `extra` (`item`, `loop`) hide the row's fields.
    *
-   * @throws SluiceError `VARIABLE_MISSING` when the row lacks a field that is not guarded,
-   *   `FIELD_TYPE` when a field is of another type than the template needs, `TEMPLATE_FAILED` for
-   *   everything else.
+   * @throws SluiceError `VARIABLE_MISSING` if the row lacks a field that the template does not
+   *   guard, `FIELD_TYPE` if a field has a type that the template cannot use, `TEMPLATE_FAILED` for
+   *   any other failure.
    */
   render(row: WrittenRow, extra?: WrittenRow): string;
-  /** The names that the template takes from the row or from `extra`; `row` is the whole row. */
+  /** The names that it reads from the row or from `extra`; `row` is the whole row. */
   readonly variables: readonly string[];
 }
 
 /**
- * Compiles a Jinja template. Fields of the row are variables, and `row` is the row itself, for
- * fields whose names are not words: `{{ row["Cooking time"] }}`. Null is a value, printed as
- * nothing.
+ * Compiles a Jinja template. The row's fields are variables. `row` is the row itself, for fields
+ * whose names are not words: `{{ row["Cooking time"] }}`. Null is a value, printed as nothing.
  *
- * A template of text and fields only (`{{ a }}`, `{{ a.b[0] }}`) is joined without an interpreter.
+ * A template of text and plain fields (`{{ a }}`, `{{ a.b[0] }}`) is rendered without an
+ * interpreter.
  *
  * @throws SluiceError `TEMPLATE_INVALID` with line and column.
  * @example
@@ -45,10 +45,12 @@ export function compileTemplate(source: string, place: TemplateSource): Template
   };
 }
 
-/** The render of a template that is text and fields only, undefined for any other. */
+/** The render function of a template of text and plain fields; undefined for any other. */
 function compilePlain(program: JinjaNode, place: TemplateSource): Template["render"] | undefined {
   const readers: FieldReader[] = [];
-  /** texts[0], field 0, texts[1], field 1, …: one text more than fields. */
+  /**
+   * The parts alternate: texts[0], field 0, texts[1], field 1, …, with one more text than fields.
+   */
   const texts = [""];
   for (const node of program.body ?? []) {
     if (node.type === "Comment") continue;

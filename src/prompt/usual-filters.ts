@@ -10,16 +10,16 @@ import {
 import { assertChars, assertElements, assertWidth } from "./template-budget.ts";
 import { isNumber, isObject, kindOf, printValue } from "./value-text.ts";
 
-/** Arguments of a filter, by place and by keyword. */
+/** Arguments of a filter, by position and by keyword. */
 export interface FilterArguments {
   positional: readonly WrittenJson[];
   named: Readonly<Record<string, WrittenJson>>;
 }
 
-/** What a filter makes of its input; a plain `Error` says what does not fit. */
+/** Makes a filter's result from its input; throws a plain `Error` that says what does not fit. */
 export type Filter = (input: WrittenJson, given: FilterArguments) => WrittenJson;
 
-/** Filters of Jinja that the library lacks, or has for fewer values, with Jinja's own results. */
+/** Jinja's filters that the library lacks or restricts, with the same results as in Jinja. */
 export const usualFilters: Readonly<Record<string, Filter>> = Object.freeze({
   batch,
   center: (input, given) => centered(textOf("center", input), wholeOf(given, 0, "width", 80)),
@@ -110,7 +110,7 @@ function escaped(input: WrittenJson): string {
   return replacedInPieces(text, /[&<>'"]/g, (character) => entities[character]!, /(?!)/);
 }
 
-/** As the library's, for texts of any length. */
+/** As in the library, for texts of any length. */
 function titled(text: string): string {
   return replacedInPieces(text, /\b\w/g, (letter) => letter.toUpperCase(), /\w/);
 }
@@ -121,7 +121,7 @@ function encoded(input: WrittenJson): string {
   return encodeURIComponent(text).replaceAll("%2F", "/");
 }
 
-/** The text without `<tag>` and `<!-- comment -->`. Each end is looked for once. */
+/** The text without `<tag>` and `<!-- comment -->`. Searches for each end only once. */
 function withoutTags(text: string): string {
   const lastTagEnd = text.lastIndexOf(">");
   const lastCommentEnd = text.lastIndexOf("-->");
@@ -135,7 +135,7 @@ function withoutTags(text: string): string {
   return kept + text.slice(at);
 }
 
-/** `"%s: %.2f" | format(name, price)`, with the signs of printf that Jinja's users know. */
+/** `"%s: %.2f" | format(name, price)`, with the printf signs that Jinja supports. */
 function format(input: WrittenJson, { positional }: FilterArguments): string {
   let next = 0;
   let chars = 0;
@@ -168,7 +168,7 @@ function formatted(value: WrittenJson, sign: string, kind: string, digits = ""):
   throw new Error(`format does not know ${sign}`);
 }
 
-/** The value of an attribute such as `order.total`, or the element itself without one. */
+/** The value of an attribute such as `order.total`; without an attribute, the element itself. */
 function attributeOf(filter: string, element: WrittenJson, attribute: WrittenJson | undefined) {
   let value = element;
   for (const step of attribute === undefined ? [] : String(attribute).split(".")) {
@@ -183,7 +183,7 @@ function attributeOf(filter: string, element: WrittenJson, attribute: WrittenJso
   return value;
 }
 
-/** Whether one value goes before another: numbers by size, texts without regard to case. */
+/** Whether one value sorts before another: numbers by size, texts without letter case. */
 function isBefore(a: WrittenJson, b: WrittenJson): boolean {
   if (isNumber(a) && isNumber(b)) return exactOf(a) < exactOf(b);
   return String(a).toLowerCase() < String(b).toLowerCase();
@@ -206,7 +206,7 @@ function groupby(input: WrittenJson, given: FilterArguments): WrittenJson {
   return [...groups.values()].sort(([a], [b]) => (isBefore(a, b) ? -1 : isBefore(b, a) ? 1 : 0));
 }
 
-/** As Python: toward zero, each digit of a long number; `default` if a text is not a number. */
+/** As `int` in Python: toward zero, with all digits; `default` if a text is not a number. */
 function whole(input: WrittenJson, given: FilterArguments): WrittenJson {
   if (typeof input === "boolean") return Number(input);
   const text = textOf("int", input).trim();
@@ -221,7 +221,7 @@ function shortest(value: bigint): number | bigint {
   return Number.isSafeInteger(Number(value)) ? Number(value) : value;
 }
 
-/** Rounds as Python does: halves to the even neighbour; a decimal stays one, such as `2.0`. */
+/** As `round` in Python: halves go to the even neighbour; a decimal stays one, such as `2.0`. */
 function round(input: WrittenJson, given: FilterArguments): WrittenJson {
   if (!isNumber(input)) throw new Error(`round takes a number, not ${kindOf(input)}`);
   if (/^-?\d+$/.test(String(input))) return input;
@@ -240,7 +240,7 @@ function round(input: WrittenJson, given: FilterArguments): WrittenJson {
   return Number.isInteger(rounded) ? new WrittenNumber(`${rounded}.0`) : rounded;
 }
 
-/** Digits that tell whether a number lies half way between two others of fewer digits. */
+/** Digits that decide whether a number lies exactly half way between two shorter ones. */
 const digitsBehindHalf = 40;
 
 function roundedToEven(value: number, precision: number): number {
@@ -294,7 +294,7 @@ function trimmed(text: string, characters: WrittenJson | undefined): string {
   return text.slice(start, end);
 }
 
-/** As Jinja: at most `length` characters with the end, unless no more than `leeway` are beyond. */
+/** As in Jinja: at most `length` characters including the end, plus up to `leeway` more. */
 function truncate(input: WrittenJson, given: FilterArguments): string {
   const text = textOf("truncate", input);
   const most = wholeOf(given, 0, "length", 255);

@@ -1,8 +1,9 @@
 import { type WrittenJson, WrittenNumber, type WrittenRow } from "../foundation/exact-json.ts";
 
 /**
- * A value as `{{ value }}` prints it: text as it is, a number as it is written, null as nothing,
- * `true` and `false` in lower case, lists and objects as JSON with a space after commas and colons.
+ * A value as `{{ value }}` prints it. A text is unchanged, a number is as written, null is nothing,
+ * `true` and `false` are in lower case. Lists and objects are JSON with a space after commas and
+ * colons.
  *
  * @example
  * printValue({ a: [1, null, "x"] }); // '{"a": [1, null, "x"]}'
@@ -13,7 +14,7 @@ export function printValue(value: WrittenJson): string {
   return isObject(value) || Array.isArray(value) ? spacedJson(value) : String(value);
 }
 
-/** JSON on one line with a space after commas and colons, as people and models write it. */
+/** JSON on one line with a space after commas and colons, the usual form of people and models. */
 export function spacedJson(value: WrittenJson): string {
   if (typeof value === "bigint") return String(value);
   if (value instanceof WrittenNumber && value.isSpecial) return "null";
@@ -25,22 +26,22 @@ export function spacedJson(value: WrittenJson): string {
   return `{${entries.join(", ")}}`;
 }
 
-/** True for an object of fields, false for null, lists and scalars. */
+/** True for an object with fields; false for null, lists and scalars. */
 export function isObject(value: WrittenJson | undefined): value is WrittenRow {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !isNumber(value);
 }
 
-/** True for a number, however it is kept. */
+/** True for a number in any of its forms. */
 export function isNumber(value: WrittenJson): value is number | bigint | WrittenNumber {
   return typeof value === "number" || typeof value === "bigint" || value instanceof WrittenNumber;
 }
 
-/** True for a text, a number, true and false. */
+/** True for a text, a number or a boolean. */
 export function isScalar(value: WrittenJson): boolean {
   return value !== null && !Array.isArray(value) && !isObject(value);
 }
 
-/** What a value is, for messages. */
+/** The type of a value, for messages. */
 export function kindOf(value: WrittenJson): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "a list";

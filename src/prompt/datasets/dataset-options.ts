@@ -4,7 +4,7 @@ import { typeOptions, userDefinedType } from "../types/type-options.ts";
 
 const { api, onTooLong, truncateFeatures, stripWhitespace, eosToken } = promptFields;
 
-/** What an entry of `dataset` says of its prompts: a type, and beside it what the type takes. */
+/** Keys for prompts in an entry of `dataset`: a type and the options of the type. */
 export const datasetPromptFields = {
   type: z
     .union([z.string(), userDefinedType])
@@ -18,12 +18,12 @@ export const datasetPromptFields = {
   eosToken,
 };
 
-/** What an entry of `dataset` says of its prompts. */
+/** The options for prompts in an entry of `dataset`. */
 export type DatasetPromptOptions = z.output<z.ZodObject<typeof datasetPromptFields>>;
 
 const typeOptionNames = Object.keys(typeOptions.shape);
 
-/** The prompt of a dataset's rows as one of `prompt` would be written. */
+/** The prompt of a dataset's rows, in the form of a job's `prompt`. */
 export function datasetPrompt(dataset: DatasetPromptOptions): PromptOptions {
   const { type, turns, onTooLong: policy, ...others } = dataset;
   const options = Object.entries(others).filter(([name]) => typeOptionNames.includes(name));

@@ -7,18 +7,18 @@ import {
 } from "../prompt-set.ts";
 import { type DatasetPromptOptions, datasetPrompt } from "./dataset-options.ts";
 
-/** A dataset of a job, as far as its prompts follow from it. */
+/** A dataset of a job, as far as prompts need it. */
 export interface PromptedDataset extends DatasetPromptOptions {
-  /** No other dataset of the job has it. */
+  /** Unique among the datasets of the job. */
   name: string;
 }
 
 /**
- * The prompts of several datasets, one each; a row has that of its own. Requests have the name of
- * their dataset for `promptName`.
+ * The prompts of several datasets, one for each. A row gets the prompt of its dataset. The
+ * `promptName` of a request is the name of the dataset.
  *
- * @param common the schema and the generation of all of them.
- * @throws SluiceError `JOB_INVALID`, naming the key.
+ * @param common schema and sampling parameters of all of them.
+ * @throws SluiceError `JOB_INVALID`, which names the key.
  */
 export function datasetPromptSet(
   datasets: readonly PromptedDataset[],
@@ -37,7 +37,9 @@ export function datasetPromptSet(
   return promptsByDataset(prompts);
 }
 
-/** What a type takes stands in the entry itself, not under `typeOptions`. */
+/**
+ * Options of a type are keys of the entry itself, not of `typeOptions`: error messages must say so.
+ */
 function withPlainKeys<Compiled>(compile: () => Compiled): Compiled {
   try {
     return compile();

@@ -12,20 +12,20 @@ import { parametersOfBody, type RequestKind } from "./body-parameters.ts";
 import { invalid, missing, shown, unsupported } from "./request-faults.ts";
 import { formatOfBody, type ResponseFormat } from "./response-forms.ts";
 
-/** A line of an OpenAI batch file, read. */
+/** A parsed line of an OpenAI batch file. */
 export interface BatchLine {
   kind: RequestKind;
-  /** The model that the body names; undefined where it names none. */
+  /** The model in the body; undefined if it names none. */
   model: string | undefined;
   /** The messages of a chat. */
   messages?: readonly TextMessage[];
-  /** The prompts of a completion or an embedding; a list of inputs gives several vectors. */
+  /** The prompts of a completion or an embedding. A list of inputs gives several vectors. */
   prompts?: readonly string[];
-  /** What the answer must be, where not any text will do. */
+  /** The form that the answer must have; absent if any text will do. */
   format?: ResponseFormat;
-  /** The tools that a chat may call, and which it must, as a server takes them. */
+  /** The tools that a chat may call and its tool choice, as a server takes them. */
   tools?: AskedTools;
-  /** What the body sets; all else is as the job has it. */
+  /** The parameters that the body sets; all others come from the job. */
   parameters: Partial<GenerationParameters>;
 }
 
@@ -35,14 +35,14 @@ const kinds: Readonly<Record<string, RequestKind>> = {
   "/v1/embeddings": "embedding",
 };
 
-/** Most texts of one embedding request, as OpenAI has it. */
+/** Most texts of one embedding request, the same as OpenAI's. */
 const maxInputs = 2048;
 
 /**
- * Reads one line. What would change the answer and cannot be done is a fault, and never dropped.
+ * Parses one line. A parameter that would change the answer and is not supported is an error.
  *
  * @throws SluiceError `PARAMETER_MISSING`, `PARAMETER_INVALID`, `PARAMETER_UNSUPPORTED`,
- *   `URL_UNSUPPORTED`, each naming the field.
+ *   `URL_UNSUPPORTED`, each of which names the field.
  * @example
  * const body = { messages: [{ role: "user", content: "Hi" }], max_tokens: 5 };
  * const row = { custom_id: "1", method: "POST", url: "/v1/chat/completions", body };
@@ -79,7 +79,7 @@ type AskedTools = Pick<InferenceRequest, "tools" | "toolChoice" | "parallelToolC
 
 const toolFields = ["tools", "tool_choice", "parallel_tool_calls"];
 
-/** Members of a chat's body that are about tools; undefined where it names no tool. */
+/** Members of a chat's body about tools; undefined if it names no tool. */
 function toolsOfBody({
   tools,
   tool_choice: choice = null,

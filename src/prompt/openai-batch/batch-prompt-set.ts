@@ -14,27 +14,27 @@ import { unsupported, withoutTools } from "./request-faults.ts";
 import { type ResponseFormat, ResponseForms } from "./response-forms.ts";
 
 export interface BatchPromptSetOptions {
-  /** The job's parameters, where a body says nothing. */
+  /** The job's parameters, for what a body does not set. */
   parameters: GenerationParameters;
   /** Models that a body may name; `*` = any. */
   models: readonly string[];
-  /** The engine gives vectors of texts. */
+  /** True if the engine gives vectors of texts. */
   embeds: boolean;
-  /** The engine calls tools that a chat names. */
+  /** True if the engine supports tools. */
   callsTools: boolean;
-  /** Names of parameters that the engine would have to drop, as `generation.topK`. */
+  /** Names of parameters that the engine does not support, such as `generation.topK`. */
   unsupportedBy(parameters: GenerationParameters): readonly string[];
 }
 
-/** Prompts of a job whose rows are requests already: the lines of OpenAI batch files. */
+/** Prompts of a job whose rows are requests: lines of OpenAI batch files. */
 export class BatchPromptSet implements PromptSet {
   readonly names = ["request"];
   readonly #options: BatchPromptSetOptions;
   readonly #forms = new ResponseForms();
-  /** The form of a structure that a request has. */
+  /** The answer form for a request's structure. */
   readonly #formOf = new WeakMap<AnswerStructure, AnswerForm>();
   #changesText = "{}";
-  /** Parameters of the line before: lines of one file mostly set the same. */
+  /** Parameters of the previous line, because lines of one file usually set the same. */
   #parameters: GenerationParameters;
 
   constructor(options: BatchPromptSetOptions) {
@@ -42,7 +42,7 @@ export class BatchPromptSet implements PromptSet {
     this.#parameters = Object.freeze({ ...options.parameters });
   }
 
-  /** @throws SluiceError what `readBatchLine` throws, and `MODEL_DIFFERS`. */
+  /** @throws SluiceError the errors of `readBatchLine`, and `MODEL_DIFFERS`. */
   requests(row: JsonObject, index: number): RowRequest[] {
     const line = readBatchLine(row);
     if (line.kind === "embedding" && !this.#options.embeds) {
@@ -71,8 +71,8 @@ export class BatchPromptSet implements PromptSet {
   }
 
   /**
-   * @throws SluiceError `PARAMETER_UNSUPPORTED` when the engine left out what was asked for,
-   *   `ANSWER_INVALID` when the answer is not JSON of the schema.
+   * @throws SluiceError `PARAMETER_UNSUPPORTED` if the engine left out something that was
+   *   requested, `ANSWER_INVALID` if the answer is not JSON of the schema.
    */
   accept(request: InferenceRequest, response: InferenceResponse): InferenceResponse {
     const { numReturnSequences = 1, logprobs = 0 } = request.parameters;
@@ -85,7 +85,7 @@ export class BatchPromptSet implements PromptSet {
       throw unsupported("body.logprobs", "the engine gave none");
     }
     const form = request.structure && this.#formOf.get(request.structure);
-    // Who calls tools gives no answer yet.
+    // An answer that calls tools is not a final one, so it need not have the form.
     const isCall = answers.some(({ toolCalls }) => toolCalls !== undefined);
     if (form === undefined || isCall) return response;
     return inJson(form.accept(request, response));
@@ -96,7 +96,7 @@ export class BatchPromptSet implements PromptSet {
     return withComplaint(request, badText, problem, noun);
   }
 
-  /** The text of the answer, or the list of them; of an embedding its vectors. */
+  /** The text of the answer, or a list of texts; for an embedding, its vectors. */
   answer(
     _requests: readonly RowRequest[],
     responses: readonly (InferenceResponse | undefined)[],
@@ -137,7 +137,7 @@ export class BatchPromptSet implements PromptSet {
   }
 }
 
-/** The JSON alone, where a model wrote it into a fenced block. */
+/** Only the JSON, if the model wrote it into a fenced code block. */
 function inJson(response: InferenceResponse): InferenceResponse {
   const answers = response.answers.map((answer) =>
     answer.text.trimStart().startsWith("`")
@@ -153,7 +153,7 @@ function merged(
 ): GenerationParameters {
   const explicit = [...new Set([...(job.explicit ?? []), ...Object.keys(changes)])];
   const { maxLength, ...parameters } = { ...job, ...changes, explicit };
-  // A limit of the line's own takes the place of the job's, whichever way that counts.
+  // A limit in the line replaces the job's limit, whichever of the two kinds they are.
   return maxLength === undefined || changes.maxNewTokens !== undefined
     ? parameters
     : { ...parameters, maxLength };

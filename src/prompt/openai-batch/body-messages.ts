@@ -2,7 +2,7 @@ import type { TextMessage } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { invalid, missing, shown, unsupported, withoutToolMessages } from "./request-faults.ts";
 
-/** `developer` is the newer name of the system role. */
+/** OpenAI's newer name for the system role is `developer`. */
 const roles: Readonly<Record<string, TextMessage["role"]>> = {
   system: "system",
   developer: "system",
@@ -10,7 +10,7 @@ const roles: Readonly<Record<string, TextMessage["role"]>> = {
   assistant: "assistant",
 };
 
-/** Fields of a message that hold calls of tools. */
+/** Fields of a message about tool calls. */
 const callFields: ReadonlySet<string> = new Set(["function_call", "tool_calls", "tool_call_id"]);
 
 /**
@@ -18,7 +18,7 @@ const callFields: ReadonlySet<string> = new Set(["function_call", "tool_calls", 
  * line breaks.
  *
  * @throws SluiceError `PARAMETER_MISSING`, `PARAMETER_INVALID`, `PARAMETER_UNSUPPORTED` (images,
- *   tools), naming the field, as `body.messages[1].content`.
+ *   tools), which names the field, such as `body.messages[1].content`.
  */
 export function messagesOfBody(body: JsonObject): TextMessage[] {
   const { messages } = body;

@@ -4,12 +4,12 @@ import { limits } from "../../foundation/limits.ts";
 import { nearest } from "../../foundation/suggest.ts";
 import { invalid, unsupported, withoutTools } from "./request-faults.ts";
 
-/** What a line asks for, by its URL. */
+/** What a line requests; its URL decides. */
 export type RequestKind = "chat" | "completion" | "embedding";
 
 type Changes = Partial<GenerationParameters>;
 
-/** What a value of one field changes; undefined = the value is not one that the field may have. */
+/** The changes that a field's value makes; undefined = an invalid value. */
 type Reader = (value: Json) => Changes | undefined;
 
 interface Parameter {
@@ -41,10 +41,10 @@ const maxTokens: Parameter = {
       : undefined,
 };
 
-/** Fields of both kinds of body that say how answers are sampled. */
+/** Sampling parameters of chats and completions. */
 const shared: Readonly<Record<string, Parameter>> = {
   max_tokens: maxTokens,
-  // The newer name, which wins where a body has both.
+  // OpenAI's newer name. It wins if a body has both.
   max_completion_tokens: maxTokens,
   temperature: number("temperature", "a number from 0 to 10", within(0, 10)),
   top_p: number("topP", "a number above 0, at most 1", (value) => value > 0 && value <= 1),
@@ -77,7 +77,7 @@ const logprobsMust = `a whole number from 0 to ${limits.maxLogprobs}`;
 const parameters: Readonly<Record<RequestKind, Readonly<Record<string, Parameter>>>> = {
   chat: {
     ...shared,
-    // Without `top_logprobs` the likeliest token is reported beside the chosen one.
+    // Without `top_logprobs`, the likeliest token is reported too.
     logprobs: {
       must: "true or false",
       read: (value) => (typeof value === "boolean" ? (value ? { logprobs: 1 } : {}) : undefined),
@@ -90,7 +90,7 @@ const parameters: Readonly<Record<RequestKind, Readonly<Record<string, Parameter
   embedding: {},
 };
 
-/** Fields that change nothing in the answer, whatever they hold. */
+/** Fields that never change the answer. */
 const withoutEffect: ReadonlySet<string> = new Set([
   "cache_prompt",
   "metadata",
@@ -106,7 +106,7 @@ const withoutEffect: ReadonlySet<string> = new Set([
   "user",
 ]);
 
-/** Fields that ask for calls of tools, unless their value is neutral. */
+/** Fields that request tool calls, unless their value is neutral. */
 const toolFields: ReadonlySet<string> = new Set([
   "function_call",
   "functions",
@@ -114,7 +114,7 @@ const toolFields: ReadonlySet<string> = new Set([
   "tools",
 ]);
 
-/** Fields that are fine with these values only: with them, they ask for nothing. */
+/** Values with which a field requests nothing. Any other value is an error. */
 const neutralValues: Readonly<Record<string, readonly Json[]>> = {
   add_generation_prompt: [true],
   bad_words: [[]],
@@ -140,10 +140,10 @@ const neutralValues: Readonly<Record<string, readonly Json[]>> = {
 };
 
 /**
- * The parameters that a body sets, over those of its job. A field that is null counts as absent.
+ * The parameters that a body sets in place of the job's. A field that is null counts as absent.
  *
- * @param own fields of the body that somebody else reads, such as `messages`.
- * @throws SluiceError `PARAMETER_INVALID`, `PARAMETER_UNSUPPORTED`, naming the field.
+ * @param own fields of the body that other code reads, such as `messages`.
+ * @throws SluiceError `PARAMETER_INVALID`, `PARAMETER_UNSUPPORTED`, which names the field.
  * @example
  * parametersOfBody({ messages, top_p: 0.9 }, "chat", ["messages"]); // { topP: 0.9 }
  */
@@ -159,7 +159,7 @@ export function parametersOfBody(
     if (kind === "chat" && name === "top_logprobs" && body.logprobs === true) continue;
     assertNeutral(name, value, [...Object.keys(known), ...own]);
   }
-  // In the order of the table, so that of two names for one thing the later one wins.
+  // In the order of the table: if a body has two names for one parameter, the later one wins.
   for (const [name, { must, read }] of Object.entries(known)) {
     const value = Object.hasOwn(body, name) ? body[name] : undefined;
     if (value === undefined || value === null) continue;

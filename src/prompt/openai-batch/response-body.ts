@@ -11,10 +11,10 @@ import type { Json, JsonObject } from "../../foundation/json.ts";
 import { changedPromptSet, type PromptSet } from "../prompt-set.ts";
 
 /**
- * The same prompts with the body of an OpenAI response for the answer of a row, apart from `id` and
- * `created`, which belong to the run.
+ * Makes a row's answer the body of an OpenAI response, without `id` and `created`, which the run
+ * adds.
  *
- * @param model the name that the bodies have.
+ * @param model the model's name in the bodies.
  */
 export function withResponseBodies(promptSet: PromptSet, model: string): PromptSet {
   return changedPromptSet(promptSet, {
@@ -23,7 +23,7 @@ export function withResponseBodies(promptSet: PromptSet, model: string): PromptS
   });
 }
 
-/** A chat completion, a text completion, or a list of embeddings, by what was asked. */
+/** A chat completion, a text completion or a list of embeddings, depending on the request. */
 function responseBody(
   requests: readonly InferenceRequest[],
   responses: readonly (InferenceResponse | undefined)[],

@@ -5,16 +5,16 @@ import { anyObjectForm } from "../structure/any-object.ts";
 import { compileStructuredForm } from "../structure/structured-form.ts";
 import { invalid, missing, shown, unsupported } from "./request-faults.ts";
 
-/** Forms of answers that lines of a batch ask for, kept compiled. */
+/** Compiled answer forms that are kept. */
 const maxResponseForms = 64;
 
 const field = "body.response_format";
 
-/** What an answer must be: JSON of a schema, or any JSON object. */
+/** The form of an answer: JSON of a schema, or any JSON object. */
 export type ResponseFormat = { schema: JsonObject } | "json_object";
 
 /**
- * What a body's `response_format` asks for; undefined where any text will do.
+ * The form in a body's `response_format`; undefined if any text will do.
  *
  * @throws SluiceError `PARAMETER_MISSING`, `PARAMETER_INVALID`, `PARAMETER_UNSUPPORTED`.
  */
@@ -33,11 +33,11 @@ export function formatOfBody({ response_format: format }: JsonObject): ResponseF
   return { schema };
 }
 
-/** The forms of answers that lines ask for, compiled once for lines that ask the same. */
+/** The answer forms of lines, compiled once for all lines with the same form. */
 export class ResponseForms {
   readonly #byFormat = new Map<string, AnswerForm>();
 
-  /** @throws SluiceError `PARAMETER_UNSUPPORTED`, naming the place in the schema. */
+  /** @throws SluiceError `PARAMETER_UNSUPPORTED`, which names the place in the schema. */
   of(format: ResponseFormat): AnswerForm {
     const text = JSON.stringify(format);
     const known = this.#byFormat.get(text);
@@ -54,7 +54,7 @@ function compiled(schema: JsonObject): AnswerForm {
     return compileStructuredForm(schema, `${field}.json_schema.schema`);
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error;
-    // It speaks of the job's own schemas, whose faults end the run.
+    // The message is written for schemas of the job, whose errors end the run.
     const problem = error.message.replace(/^[^:]*: /, "").replace(/ \(field [^()]*\)$/, "");
     throw unsupported(error.place.field ?? field, problem);
   }

@@ -15,20 +15,20 @@ import type {
   StringShape,
 } from "./shape.ts";
 
-/** An answer that was held against its schema. */
+/** An answer after the check against its schema. */
 export interface CheckedAnswer {
-  /** The answer, copied texts in their sources' own spelling. */
+  /** The answer, with copied texts in their sources' own spelling. */
   value: Json;
-  /** What is wrong with it, each with a JSON Pointer; none = it is right. */
+  /** What is wrong with it, each problem with a JSON Pointer; empty if it is right. */
   problems: readonly string[];
   /** Where copied texts stand in their sources, by JSON Pointer. */
   spans: Readonly<Record<string, SpanOffsets>>;
 }
 
 /**
- * Holds a parsed answer against its schema, and what it copies against the sources.
+ * Checks a parsed answer against its schema, and copied texts against their sources.
  *
- * @param slots the sources by key of the copying field.
+ * @param slots the sources, by key of the copying field.
  */
 export function checkAnswer(
   value: Json,
@@ -40,7 +40,7 @@ export function checkAnswer(
   return { value: kept, problems: check.problems, spans: check.spans };
 }
 
-/** `/items/0/temperature`; the answer itself is named as such. */
+/** `/items/0/temperature`, or words for the answer itself. */
 function place(pointer: string): string {
   return pointer === "" ? "the answer" : pointer;
 }
@@ -61,7 +61,7 @@ class Check {
     this.#slots = slots;
   }
 
-  /** Notes what is wrong; returns the value as it is kept. */
+  /** Records what is wrong, and returns the value to keep. */
   value(value: Json, shape: Shape, pointer: string): Json {
     switch (shape.kind) {
       case "constants":
@@ -166,7 +166,7 @@ class Check {
     const right = tries.filter(({ check }) => check.problems.length === 0);
     const [first, second] = right;
     if (first === undefined) {
-      // The one that was meant is likely the one in which the fault lies deepest.
+      // Of several forms, the one with its fault deepest inside was most likely meant.
       const meant = tries.toSorted((a, b) => faultDepth(b.check) - faultDepth(a.check))[0]!;
       if (faultDepth(meant.check) > depthOf(pointer)) this.problems.push(...meant.check.problems);
       else this.#refuse(value, pointer, expectations(tries.map(({ check }) => check)));
@@ -198,13 +198,13 @@ function depthOf(pointer: string): number {
   return pointer.split("/").length;
 }
 
-/** How deep the first fault lies: `/a/0 must be …` deeper than `/a must be …`. */
+/** Depth of the first fault: `/a/0 must be …` is deeper than `/a must be …`. */
 function faultDepth({ problems }: Check): number {
   const pointer = /^\/\S*/.exec(problems[0]!)?.[0] ?? "";
   return depthOf(pointer);
 }
 
-/** What each of the forms expects, without what it got instead. */
+/** What each form expects, without what it got. */
 function expectations(checks: readonly Check[]): string {
   const expected = checks.map(({ problems }) => /must be (.*), not /s.exec(problems[0]!)?.[1]);
   const known = expected.filter((text) => text !== undefined);

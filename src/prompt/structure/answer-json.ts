@@ -4,7 +4,7 @@ import type { Answer } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 
 /**
- * The JSON of an answer; models that write freely put it into a fenced block.
+ * The JSON of an answer. A model that writes freely puts it into a fenced code block.
  *
  * @throws SluiceError `ANSWER_INVALID`, with words for the model.
  */
@@ -20,7 +20,7 @@ export function answerJson({ text, finishReason, tokens }: Answer): Json {
   }
 }
 
-/** A value that was read from the answer, with the texts of its numbers: no digit is lost. */
+/** The answer's value with its numbers as written, so that no digit is lost. */
 export function withDigits(value: Json, { text }: Answer): Json {
   return restoredNumbers(value, parseWritten(bareJson(text))) as Json;
 }
@@ -30,7 +30,7 @@ function bareJson(text: string): string {
   if (!trimmed.startsWith(fence) || !trimmed.endsWith(fence)) return text;
   const inside = trimmed.slice(fence.length, -fence.length).replace(/^json/, "");
   const json = inside.trim();
-  // The JSON begins on a line of its own.
+  // The JSON begins on its own line.
   return inside.slice(0, inside.indexOf(json)).includes("\n") ? json : text;
 }
 

@@ -19,8 +19,8 @@ const repeated = (item: GrammarNode, max?: number): GrammarNode => ({
 });
 
 /**
- * The texts of all JSON objects as `spacedJson` writes them, with objects and arrays nested up to
- * `limits.maxFreeAnswerDepth` deep, the object itself included.
+ * The grammar of all JSON objects in the form of `spacedJson`, with at most
+ * `limits.maxFreeAnswerDepth` levels of objects and arrays, the object itself included.
  */
 function anyObjectGrammar(): Grammar {
   const string = sequence(text('"'), repeated(jsonCharacter(anyCharacter)), text('"'));
@@ -52,7 +52,7 @@ function enclosed(open: string, item: GrammarNode, close: string): GrammarNode {
   return sequence(text(open), repeated(items, 1), text(close));
 }
 
-/** The form of answers that are any JSON object. */
+/** The form of an answer that may be any JSON object. */
 export function anyObjectForm(): AnswerForm {
   const structure: AnswerStructure = Object.freeze({
     schema: { type: "object" },

@@ -1,11 +1,11 @@
 import type { GrammarNode } from "../../foundation/grammar.ts";
 
-/** Ranges of code points, both ends included, ascending and apart from one another. */
+/** Ranges of code points, ascending and with gaps in between; both ends are included. */
 export type CharacterSet = readonly (readonly [from: number, to: number])[];
 
 const lastCodePoint = 0x10ffff;
 
-/** Ranges in any order as a set. */
+/** Makes a set of ranges in any order. */
 export function characterSet(ranges: CharacterSet): CharacterSet {
   const set: [number, number][] = [];
   for (const [from, to] of ranges.toSorted(([a], [b]) => a - b)) {
@@ -16,7 +16,7 @@ export function characterSet(ranges: CharacterSet): CharacterSet {
   return set;
 }
 
-/** All code points that are not in the set. */
+/** All code points outside of the set. */
 export function complement(set: CharacterSet): CharacterSet {
   const rest: [number, number][] = [];
   let next = 0;
@@ -28,7 +28,7 @@ export function complement(set: CharacterSet): CharacterSet {
   return rest;
 }
 
-/** Characters that stand for themselves in a JSON string; halves of a pair do not. */
+/** Characters that a JSON string holds unescaped, except halves of a surrogate pair. */
 const unescaped: CharacterSet = [
   [0x20, 0x21],
   [0x23, 0x5b],
@@ -36,7 +36,7 @@ const unescaped: CharacterSet = [
   [0xe000, lastCodePoint],
 ];
 
-/** Characters that a grammar lets be written behind a backslash. */
+/** Characters that a grammar allows after a backslash. */
 const escapes: readonly (readonly [character: string, text: string])[] = [
   ['"', '\\"'],
   ["\\", "\\\\"],
@@ -47,12 +47,12 @@ const escapes: readonly (readonly [character: string, text: string])[] = [
   ["\f", "\\f"],
 ];
 
-/** Every character that a structured answer may hold. */
+/** Every character that a structured answer may contain. */
 export const anyCharacter: CharacterSet = [[0, lastCodePoint]];
 
 /**
- * One character of the set as it stands in a JSON string, in one spelling. Control characters
- * without an escape of their own cannot be written.
+ * A character of the set in a JSON string, with a single spelling. Control characters without a
+ * short escape are left out.
  */
 export function jsonCharacter(set: CharacterSet): GrammarNode {
   const ranges = unescaped.flatMap(([low, high]) =>

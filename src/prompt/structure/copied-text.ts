@@ -4,16 +4,16 @@ import { locateSpan, trimSpan, wholePattern, wordsOf } from "../../foundation/sp
 import { kindOf } from "../value-text.ts";
 import type { CopyShape } from "./shape.ts";
 
-/** What a copying field holds, or what is wrong with it. */
+/** The value of a copying field, or what is wrong with it. */
 export type CopiedText =
   | { value: string | null; span: SpanOffsets | undefined }
   | { problem: string };
 
 /**
- * Looks a copied text up in its source. Letter case and punctuation around it may differ; the value
- * is what the source has.
+ * Finds a copied text in its source. Letter case and outer punctuation may differ; the value has
+ * the source's spelling.
  *
- * @param shape what the schema says of the field; `slot` has the text to copy from.
+ * @param shape the field's schema; `slot` has the text to copy from.
  */
 export function readCopied(value: Json, shape: CopyShape, slot: Slot): CopiedText {
   const { orElse, maxWords, pattern } = shape;

@@ -8,9 +8,9 @@ import { countOrNone, text } from "./keyword-values.ts";
 import type { CopyShape } from "./shape.ts";
 
 /**
- * Reads a field that copies: `copyFrom`, `maxWords`, `pattern` and `orElse`.
+ * Reads the schema of a copying field: `copyFrom`, `maxWords`, `pattern` and `orElse`.
  *
- * @throws SluiceError `JOB_INVALID`, naming the key; `TEMPLATE_INVALID` for `copyFrom`.
+ * @throws SluiceError `JOB_INVALID`, which names the key; `TEMPLATE_INVALID` for `copyFrom`.
  */
 export function copyShape(schema: JsonObject, types: readonly string[], key: string): CopyShape {
   const isNullable = types.includes("null");
@@ -32,8 +32,8 @@ export function copyShape(schema: JsonObject, types: readonly string[], key: str
 }
 
 /**
- * A copying text that may be null, written as `anyOf` of both (zod's `nullable`), as one schema
- * with two types. Any other schema comes back as it is.
+ * Turns an `anyOf` of a copying text and null (zod's `nullable`) into one schema with two types.
+ * Any other schema is returned as it is.
  */
 export function withNullInside(schema: JsonObject): JsonObject {
   const { anyOf, ...outer } = schema;

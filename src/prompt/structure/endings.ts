@@ -3,8 +3,8 @@ import { jobInvalid } from "../answer-form.ts";
 import type { Shape, Shapes } from "./shape.ts";
 
 /**
- * Refuses schemas that no answer could ever fulfil, because they refer to themselves: without an
- * end (`a` needs an `a` inside), or without anything in between (`a` is an `a`).
+ * Refuses a schema that no answer can match because it refers to itself: without end (`a` needs an
+ * `a` inside), or directly (`a` is an `a`).
  *
  * @throws SluiceError `JOB_INVALID`.
  */
@@ -21,7 +21,7 @@ export function assertWritable(shapes: Shapes, key: string): void {
   }
 }
 
-/** Takes away the rules that refer to none of those that are left, until none is left. */
+/** Removes rules that refer to none of the remaining rules. Any that stay never end: an error. */
 function assertSettled({ rules }: Shapes, key: string): void {
   let left = new Map([...rules].map(([name, shape]) => [name, nextReferences(shape)] as const));
   for (let links = 0; left.size > 0; links++) {
@@ -37,7 +37,7 @@ function assertSettled({ rules }: Shapes, key: string): void {
   }
 }
 
-/** Each of the rules refers to another of them: whoever follows comes back somewhere. */
+/** Each rule refers to another one, so following the references leads into a circle. */
 function onCircle(rules: ReadonlyMap<string, readonly string[]>): string {
   const seen = new Set<string>();
   let [name] = rules.keys();
@@ -48,7 +48,7 @@ function onCircle(rules: ReadonlyMap<string, readonly string[]>): string {
   return name!;
 }
 
-/** Rules that a value of the shape may be as a whole. */
+/** References that the shape's own value may be, not parts of it. */
 function nextReferences(shape: Shape): string[] {
   if (shape.kind === "reference") return [shape.name];
   return shape.kind === "alternatives" ? shape.shapes.flatMap(nextReferences) : [];

@@ -2,7 +2,7 @@ import type { JsonObject } from "../../foundation/json.ts";
 import { nearest } from "../../foundation/suggest.ts";
 import { jobInvalid } from "../answer-form.ts";
 
-/** The types of JSON Schema, each with the keywords that say something about its values. */
+/** The types of JSON Schema, each with the keywords for its values. */
 export const keywordsByType: Readonly<Record<string, readonly string[]>> = {
   string: ["minLength", "maxLength", "pattern", "copyFrom", "maxWords", "orElse"],
   number: ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"],
@@ -13,28 +13,28 @@ export const keywordsByType: Readonly<Record<string, readonly string[]>> = {
   null: [],
 };
 
-/** Keywords that change nothing in what is valid. */
+/** Keywords that do not affect validity. */
 const annotations = [
   ...["title", "description", "default", "examples", "format", "deprecated", "readOnly"],
   ...["writeOnly", "$comment", "$schema", "$id", "id", "$defs", "definitions"],
 ];
 
-/** Keywords of which a schema has one, beside annotations and, with the last two, `type`. */
+/** A schema has one of these keywords, besides annotations and, for the last two, `type`. */
 const forms = ["$ref", "anyOf", "oneOf", "enum", "const"] as const;
 
 const known = [
   ...new Set([...annotations, "type", ...forms, ...Object.values(keywordsByType).flat()]),
 ];
 
-/** Which of the forms a schema has; `type` where it has none of the others. */
+/** The form keyword of a schema, or `type` if it has none of the others. */
 export type SchemaForm = (typeof forms)[number] | "type";
 
 /**
- * How a schema says what is valid. Refuses keywords that are not read, and those that do not go
- * together: what is ignored silently would be missed only in the results.
+ * Decides which form a schema has. Refuses unknown keywords, and keywords that do not go together:
+ * if they were ignored, the results would be wrong in silence.
  *
- * @param types those that the schema's `type` names.
- * @throws SluiceError `JOB_INVALID`, naming the key.
+ * @param types the types in the schema's `type`.
+ * @throws SluiceError `JOB_INVALID`, which names the key.
  */
 export function formOfSchema(
   schema: JsonObject,

@@ -2,12 +2,12 @@ import type { GrammarNode } from "../../foundation/grammar.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { NumberShape } from "./shape.ts";
 
-/** Whole numbers between two bounds that a grammar names one by one. */
+/** Largest number of integers between two bounds that a grammar lists. */
 export const maxEnumeratedIntegers = 256;
 
 /**
- * Numbers of a shape as they are written, without exponents. Whole numbers between near bounds are
- * named one by one; of others the sign and the count of digits follow from the bounds.
+ * The grammar of a shape's numbers, without exponents. Integers between near bounds are listed. For
+ * other numbers, the bounds decide the sign and the number of digits.
  */
 export function numberGrammar(shape: NumberShape): GrammarNode {
   const [low, high] = boundsOf(shape);
@@ -27,7 +27,7 @@ export function numberGrammar(shape: NumberShape): GrammarNode {
   return { kind: "sequence", items };
 }
 
-/** True where a number fits what the shape says. */
+/** True if a number is valid for the shape. */
 export function fitsNumber(value: number, shape: NumberShape): boolean {
   if (shape.isInteger && !Number.isInteger(value)) return false;
   if (value < shape.minimum || value > shape.maximum) return false;
@@ -35,13 +35,13 @@ export function fitsNumber(value: number, shape: NumberShape): boolean {
   return shape.multipleOf === undefined || isMultiple(value, shape.multipleOf);
 }
 
-/** Divided decimals are rounded: 0.3 is a multiple of 0.1. */
+/** Decimal quotients are inexact, so they are rounded: 0.3 is a multiple of 0.1. */
 function isMultiple(value: number, of: number): boolean {
   const quotient = value / of;
   return Math.abs(quotient - Math.round(quotient)) <= 1e-9 * Math.max(1, Math.abs(quotient));
 }
 
-/** False where a grammar can tell that no number fits. */
+/** False if a grammar can tell that no number is valid. */
 export function hasNumbers(shape: NumberShape): boolean {
   const grammar = numberGrammar(shape);
   return grammar.kind !== "choice" || grammar.items.length > 0;

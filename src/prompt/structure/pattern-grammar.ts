@@ -9,12 +9,13 @@ import {
 } from "./character-set.ts";
 
 /**
- * The texts that a regular expression matches, as they stand in a JSON string: characters, `.`,
- * classes, `\d \w \s` and their opposites, groups, alternatives, quantifiers, `^` at the beginnings
- * and `$` at the ends. Where an end is open, anything may stand there.
+ * The grammar of the texts that a regular expression matches, as they are written in JSON strings.
+ * Supported are characters, `.`, classes, `\d \w \s` and their opposites, groups, alternatives,
+ * quantifiers, `^` at the beginning and `$` at the end. At an end without an anchor, any text may
+ * stand.
  *
- * @returns undefined for whatever a grammar cannot say: look-around, back references, `\b`, `\p`,
- *   anchors elsewhere; and for more than `limits.maxPatternDepth` groups within one another.
+ * @returns undefined if a grammar cannot express it: look-around, back references, `\b`, `\p`,
+ *   anchors elsewhere, and more than `limits.maxPatternDepth` nested groups.
  * @example
  * patternGrammar("^\\d{4}-\\d\\d$");
  */
@@ -27,7 +28,7 @@ export function patternGrammar(pattern: string): GrammarNode | undefined {
   }
 }
 
-/** Thrown where a pattern leaves what a grammar can say; caught above. */
+/** Thrown for a pattern that a grammar cannot express; caught above. */
 const beyondGrammar = new Error("a grammar cannot say this");
 
 const anything: GrammarNode = {
@@ -61,7 +62,7 @@ const classes: Readonly<Record<string, CharacterSet>> = {
 
 const controls: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t", f: "\f", v: "\v" };
 
-/** A pattern known to be valid, with flag `u`, read from left to right. */
+/** Reads a valid pattern with flag `u` from left to right. */
 class PatternReader {
   readonly #characters: readonly string[];
   #at = 0;
@@ -141,7 +142,7 @@ class PatternReader {
       max = this.#take(",") ? (this.#next === "}" ? undefined : this.#number()) : min;
       this.#advance();
     } else if (!this.#take("*")) return item;
-    // A lazy quantifier matches the same texts.
+    // A lazy quantifier matches the same texts as a greedy one.
     this.#take("?");
     return { kind: "repeat", item, min, ...(max === undefined ? {} : { max }) };
   }
@@ -152,7 +153,7 @@ class PatternReader {
     return Number(text);
   }
 
-  /** What stands behind a backslash. */
+  /** The set for the character after a backslash. */
   #escape(): CharacterSet {
     const character = this.#advance();
     const named = classes[character];
@@ -175,7 +176,7 @@ class PatternReader {
     let text = "";
     for (let place = 0; place < length; place++) text += this.#advance();
     const value = Number.parseInt(text, 16);
-    // Half of a pair, which the other half follows.
+    // Half of a surrogate pair; the other half follows.
     if (value >= 0xd800 && value <= 0xdfff) throw beyondGrammar;
     return one(value);
   }

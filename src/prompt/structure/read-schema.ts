@@ -18,15 +18,14 @@ import type {
 } from "./shape.ts";
 
 /**
- * Reads a JSON Schema (draft 2020-12, and what of older drafts means the same).
+ * Reads a JSON Schema (draft 2020-12, and what means the same in older drafts).
  *
- * An object holds nothing but its `properties`, a `prefixItems` array without `minItems` all of
- * these items: what is asked for is never more than what the schema allows.
+ * The shapes are narrower than the schema, never wider: an object has only its `properties`, and a
+ * `prefixItems` array without `minItems` has all of these items.
  *
- * @param key of the job file, for messages: `prompts.recipe.schema`.
- * @throws SluiceError `JOB_INVALID` for whatever is not supported, and beyond
- *   `limits.maxSchemaParts` and `maxSchemaDepth`, naming the key; `TEMPLATE_INVALID` for a
- *   `copyFrom`.
+ * @param key in the job file, for messages: `prompts.recipe.schema`.
+ * @throws SluiceError `JOB_INVALID`, which names the key, for anything not supported and beyond
+ *   `limits.maxSchemaParts` and `maxSchemaDepth`; `TEMPLATE_INVALID` for a `copyFrom`.
  */
 export function readSchema(schema: JsonObject, key: string): Shapes {
   const reader = new SchemaReader(schema, key);
@@ -183,7 +182,7 @@ class SchemaReader {
     };
   }
 
-  /** The name of what a `$ref` refers to, which is read once. */
+  /** The rule's name for a `$ref`; its schema is read once. */
   #refer(ref: Json, key: string): string {
     if (typeof ref !== "string" || !/^#(\/|$)/.test(ref)) {
       throw jobInvalid(key, "only references within the schema are followed, as #/$defs/NAME");
@@ -197,7 +196,7 @@ class SchemaReader {
       target = Object.hasOwn(Object(holder), part) ? holder![part] : undefined;
     }
     if (target === undefined) throw jobInvalid(key, `there is no ${ref}`);
-    // Known before it is read, for it may refer to itself.
+    // Registered before it is read, because it may refer to itself.
     this.rules.set(ref, { kind: "null" });
     this.rules.set(ref, this.read(target, [this.#key, ...path].join(".")));
     return ref;
@@ -228,7 +227,7 @@ function constants(values: Json, types: readonly string[], key: string): Shape {
   const fits = (value: Json) => types.length === 0 || types.some((type) => isOfType(value, type));
   const fitting = values.filter(fits);
   if (fitting.length === 0) throw jobInvalid(key, "it names no value of the type");
-  // Equal objects have equal text, whatever the order of their keys.
+  // Canonical texts: equal objects have equal text in whatever order their keys are.
   const known = new Map<string, Json>();
   for (const value of fitting) {
     const text = canonicalJson(value);

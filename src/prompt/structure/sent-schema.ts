@@ -2,10 +2,10 @@ import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.
 import type { ArrayShape, CopyShape, NumberShape, Shape, Shapes, StringShape } from "./shape.ts";
 
 /**
- * The schema as a server gets it: what was read of it and no more, objects closed, references in
- * `$defs`.
+ * The schema as it is sent to a server: only the parts that were read, objects closed, references
+ * in `$defs`.
  *
- * @param values what a field that copies may hold; undefined = too many to be named.
+ * @param values the texts that a copying field may hold; undefined = too many to list.
  */
 export function sentSchema(
   shapes: Shapes,
@@ -23,7 +23,7 @@ export function sentSchema(
   return { ...root, $defs: Object.fromEntries(definitions) };
 }
 
-/** Numbered, since the last parts of two references may be alike. */
+/** With a number, because the last parts of two references may be equal. */
 function nameOf(ref: string, number: number): string {
   const last = ref.split("/").at(-1)!.replace(/\W+/g, "");
   return `${last || "root"}_${number}`;
@@ -70,7 +70,7 @@ class SchemaWriter {
         };
       }
       case "alternatives":
-        // `oneOf` is taken by fewer servers; that only one fits is checked here in any case.
+        // Fewer servers accept `oneOf`. The answer's check ensures that only one shape matches.
         return { anyOf: shape.shapes.map((inner) => this.write(inner)) };
       case "copy":
         return this.#copy(shape);

@@ -8,12 +8,12 @@ import { patternGrammar } from "./pattern-grammar.ts";
 import type { ArrayShape, ObjectShape, Shape, Shapes, StringShape } from "./shape.ts";
 
 /**
- * The texts that a schema allows: JSON as `spacedJson` writes it, properties in the schema's
- * order. A field that copies is a rule by its key, which each request adds for itself.
+ * The grammar of the texts that a schema allows: JSON in the form of `spacedJson`, properties in
+ * the schema's order. A copying field is a rule named by its key, which each request adds.
  *
- * Left to the check of the answer: `multipleOf`, bounds of numbers beyond sign and digits,
- * `uniqueItems`, that only one schema of `oneOf` fits, patterns beyond `patternGrammar`, and
- * lengths beside a pattern.
+ * Not in the grammar, but checked in the answer: `multipleOf`, number bounds beyond sign and
+ * digits, `uniqueItems`, a single match of `oneOf`, patterns that `patternGrammar` cannot express,
+ * and lengths beside a pattern.
  */
 export function shapeGrammar(shapes: Shapes): Grammar {
   const writer = new GrammarWriter();
@@ -30,7 +30,7 @@ const optional = (item: GrammarNode): GrammarNode => ({ kind: "repeat", item, mi
 
 const character = jsonCharacter(anyCharacter);
 
-/** One value, or any of several. */
+/** The grammar of one value, or of any of several values. */
 export function constantsGrammar(values: readonly Json[]): GrammarNode {
   return choice(values.map((value) => text(spacedJson(value))));
 }
@@ -91,7 +91,7 @@ class GrammarWriter {
     });
     const firstRequired = members.findIndex(({ isRequired }) => isRequired);
     const begins: GrammarNode[] = firstRequired < 0 ? [sequence()] : [];
-    // What follows member `at`, the last part first.
+    // The grammar of all members after `at`, built from the last member backwards.
     let tail: GrammarNode[] = [];
     for (let at = members.length - 1; at >= 0; at--) {
       const { member, isRequired } = members[at]!;
@@ -105,7 +105,7 @@ class GrammarWriter {
     return sequence(text("{"), choice(begins.toReversed()), text("}"));
   }
 
-  /** Parts that stand at several places become rules: else nesting would multiply them. */
+  /** Makes a rule of a part that is used in several places; nesting would otherwise multiply it. */
   #shared(node: GrammarNode, shape: Shape): GrammarNode {
     const isSmall = ["boolean", "null", "copy", "reference"].includes(shape.kind);
     return isSmall ? node : this.#rule(node);

@@ -1,12 +1,12 @@
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import type { Expression } from "../expression.ts";
 
-/** What people wrote about a value, for the model that reads the schema. */
+/** Descriptions in the schema, for the model that reads it. */
 interface Annotated {
   notes?: JsonObject;
 }
 
-/** What a JSON value may be: one place of a schema, read and checked. */
+/** The values that one place of a schema allows, parsed and checked. */
 export type Shape = Annotated &
   (
     | { kind: "constants"; values: readonly Json[] }
@@ -25,7 +25,7 @@ export interface StringShape {
   kind: "string";
   minLength: number;
   maxLength: number | undefined;
-  /** Must match somewhere; as it is written, and compiled. */
+  /** A pattern that matches somewhere in the text: its source, and compiled. */
   pattern: { text: string; compiled: RegExp } | undefined;
 }
 
@@ -43,7 +43,7 @@ export interface ArrayShape {
   kind: "array";
   /** Shapes of the first elements. */
   first: readonly Shape[];
-  /** Shape of those behind them; undefined = there are none. */
+  /** Shape of the elements after them; undefined = no further elements. */
   rest: Shape | undefined;
   minItems: number;
   maxItems: number | undefined;
@@ -64,14 +64,14 @@ export interface Property {
 export interface AlternativesShape {
   kind: "alternatives";
   shapes: readonly Shape[];
-  /** `oneOf`: a value that fits two of them is wrong. */
+  /** True for `oneOf`: a value that matches two of the shapes is invalid. */
   isExclusive: boolean;
 }
 
-/** A text whose words stand in another one, or what is written where nothing is copied. */
+/** A text copied from another one, or a fixed text if nothing is copied. */
 export interface CopyShape {
   kind: "copy";
-  /** Key path of the field in the job file, which tells it from others. */
+  /** Key path of the field in the job file; it is unique. */
   key: string;
   copyFrom: string;
   source: Expression;
@@ -79,15 +79,15 @@ export interface CopyShape {
   /** Regular expression, flags `iu`, that the whole copied text must match. */
   pattern: string | undefined;
   orElse: string | null;
-  /** The schema allows null here. */
+  /** True if null is allowed too. */
   isNullable: boolean;
 }
 
-/** A schema, read: its root, and the places that it refers to by name. */
+/** A parsed schema: its root shape, and the shapes that it refers to by name. */
 export interface Shapes {
   root: Shape;
   rules: ReadonlyMap<string, Shape>;
   copies: readonly CopyShape[];
-  /** Its patterns with the places where they stand, for messages. */
+  /** Its patterns, each with its place in the schema, for messages. */
   patterns: readonly string[];
 }

@@ -18,17 +18,17 @@ import { sentSchema } from "./sent-schema.ts";
 import type { CopyShape, Shapes } from "./shape.ts";
 import { constantsGrammar, shapeGrammar } from "./shape-grammar.ts";
 
-/** Spans that fields of a schema may copy, sent to a server as its `enum`; more are not sent. */
+/** A copying field is sent to a server with its possible spans as `enum`, up to this many. */
 export const maxEnumeratedSpans = 500;
 
-/** Problems of a structured answer that the model is told at once. */
+/** Problems of an answer that one complaint to the model names. */
 export const maxShownProblems = 5;
 
 /**
- * The form of answers that are JSON of a schema.
+ * The form of an answer that is JSON of a schema.
  *
- * @param key of the job file, for messages: `prompts.recipe.schema`.
- * @throws SluiceError `JOB_INVALID`, naming the key; `TEMPLATE_INVALID` for a `copyFrom`.
+ * @param key in the job file, for messages: `prompts.recipe.schema`.
+ * @throws SluiceError `JOB_INVALID`, which names the key; `TEMPLATE_INVALID` for a `copyFrom`.
  * @example
  * const form = compileStructuredForm({ type: "array", items: { type: "integer" } }, "schema");
  * form.ask({}, undefined).structure.schema; // { type: "array", items: { type: "integer" } }
@@ -54,7 +54,7 @@ export function compileStructuredForm(schema: JsonObject, key: string): AnswerFo
   };
 }
 
-/** The structure of one request: its copying fields may hold what their texts have. */
+/** The structure of one request, in which copying fields may hold spans of `sources`. */
 function copying(shapes: Shapes, grammar: Grammar, sources: readonly string[]): AnswerStructure {
   const rules: Record<string, GrammarNode> = { ...grammar.rules };
   const values = new Map<string, readonly (string | null)[]>();

@@ -2,7 +2,7 @@ import { type PromptType, textType } from "./prompt-type.ts";
 import type { RowFields } from "./row-fields.ts";
 import { type Instruction, instructionText, styles, type Wording, withSystem } from "./wording.ts";
 
-/** The system text of a type, for rows with an input and for those without. */
+/** The system text of a type, for rows with an input and for rows without. */
 interface SystemText {
   withInput: string;
   withoutInput: string;
@@ -82,7 +82,7 @@ function one(
   return textType(names, alpacaText(wording, system, parts));
 }
 
-/** A type and its styles: `alpaca`, `alpaca:chat`, `alpaca:chatml`, `alpaca:phi`. */
+/** A type with its styles: `alpaca`, `alpaca:chat`, `alpaca:chatml`, `alpaca:phi`. */
 function styled(
   name: string,
   system: SystemText,
@@ -106,7 +106,7 @@ const tldr: Wording = {
 const rawInstruction: Wording = { system: "{system}", turn: "", turnWithoutInput: "{instruction}" };
 const noSystem = sameSystem("");
 
-/** Instructions in Alpaca's words, and those that Axolotl builds upon them. */
+/** Instructions in Alpaca's wording, and Axolotl's types based on it. */
 export const alpacaTypes: readonly PromptType[] = [
   ...styled("alpaca", alpacaSystem, alpacaFields, {
     instruct: ["alpaca_instruct", "alpaca_instruct.load"],
@@ -169,7 +169,7 @@ const userTurn = instructionText(
   openOrca,
 );
 
-/** Instructions whose system text is a field of the row. */
+/** Instructions with a system text from a field of the row. */
 export const alpacaWithSystemTypes: readonly PromptType[] = [
   textType(
     ["alpaca_w_system", "alpaca_w_system.load", "alpaca_w_system.load_chat"],
@@ -178,7 +178,7 @@ export const alpacaWithSystemTypes: readonly PromptType[] = [
   textType(["alpaca_w_system.load_instruct"], instructionText(styles.instruct, ownSystem)),
   textType(["alpaca_w_system.load_open_orca"], instructionText(openOrcaWording, openOrca)),
   textType(["alpaca_w_system.load_open_orca_chatml"], instructionText(styles.chatml, openOrca)),
-  // Unlike the others, an empty system text keeps its heading.
+  // Unlike in other types, an empty system text keeps its heading.
   textType(
     ["orcamini", "orcamini.load"],
     (fields) => `### System:\n${fields.text("system_prompt")}\n\n${userTurn(fields)}`,
@@ -207,9 +207,9 @@ function reflectionText(wording: Wording, hasSystem: boolean): (fields: RowField
   });
 }
 
-/** Instructions that are answered, criticised and answered again. */
+/** Instructions with an answer, a critique and a second answer. */
 export const reflectionTypes: readonly PromptType[] = [
-  // As in Axolotl, the system text comes only with a style that is named.
+  // As in Axolotl, the system text is present only if a style is named.
   textType(["reflection"], reflectionText(styles.instruct, false)),
   textType(["reflection:instruct"], reflectionText(styles.instruct, true)),
   textType(["reflection:chat"], reflectionText(styles.chat, true)),

@@ -10,18 +10,21 @@ const vicunaSystem =
   "helpful, detailed, and polite answers to the user's questions.";
 const vicunaRoles = { user: "USER", assistant: "ASSISTANT", system: "SYSTEM" };
 
-/** A conversation as FastChat's `vicuna_v1.1` writes it, up to where the answer begins. */
+/** A conversation in the form of FastChat's `vicuna_v1.1`, up to where the answer begins. */
 function vicunaText(messages: readonly TextMessage[]): string {
   const { system, turns } = parted(messages);
   const written = turns.map(({ role, content }, at) => {
     const name = `${vicunaRoles[role]}:`;
-    // The end mark goes by place, not by role, as FastChat has it.
+    // As in FastChat, the end mark depends on the position, not on the role.
     return content === "" ? name : `${name} ${content}${at % 2 === 0 ? " " : "</s>"}`;
   });
   return `${system ?? vicunaSystem} ${written.join("")}ASSISTANT:`;
 }
 
-/** A conversation as FastChat's `chatml` of Axolotl writes it, up to where the answer begins. */
+/**
+ * A conversation in the form of Axolotl's FastChat template `chatml`, up to where the answer
+ * begins.
+ */
 function chatmlText(messages: readonly TextMessage[]): string {
   const { system, turns } = parted(messages);
   const all = [{ role: "system", content: system ?? "You are a helpful assistant." }, ...turns];
@@ -40,13 +43,13 @@ const llama2System = [
     "share false information.",
 ].join("\n");
 
-/** A conversation as Axolotl's `llama2_chat` writes it, up to where the answer begins. */
+/** A conversation in the form of Axolotl's `llama2_chat`, up to where the answer begins. */
 function llama2Text(messages: readonly TextMessage[]): string {
   const { system, turns } = parted(messages);
   const first = turns.findIndex(({ role }) => role === "user");
   const written = turns.slice(Math.max(0, first)).map(({ role, content }, at) => {
     const text = content.trim();
-    // As in Axolotl, no space stands behind the first message.
+    // As in Axolotl, no space follows the first message.
     if (at === 0) return `[INST] <<SYS>>\n${system ?? llama2System}\n<</SYS>>\n\n${text}`;
     return role === "user" ? `[INST] ${text} ` : `[/INST] ${text} </s><s>`;
   });
@@ -91,7 +94,7 @@ const anyKeys = {
 } as const satisfies Partial<MessageKeys>;
 const prompter = { prompter: "user", assistant: "assistant" };
 
-/** Conversations whose messages have `from` and `value`, or such keys. */
+/** Conversations of messages with `from` and `value`, or with other keys for these. */
 export const shareGptTypes: readonly PromptType[] = [
   shareGpt(
     ["sharegpt", "sharegpt.load", "sharegpt:chat", "sharegpt_simple", "sharegpt_simple.load"],
@@ -109,7 +112,7 @@ export const shareGptTypes: readonly PromptType[] = [
   }),
 ];
 
-/** A joke, and why it is funny: two turns of a conversation. */
+/** A joke and why it is funny, as two turns of a conversation. */
 export const jokesType: PromptType = {
   names: ["sharegpt_jokes", "sharegpt_jokes.load"],
   options: ["conversation"],
@@ -128,7 +131,7 @@ export const jokesType: PromptType = {
   }),
 };
 
-/** Conversations in the words of Llama 2's own code. */
+/** Conversations in the form of Llama 2's own code. */
 export const llama2ChatType: PromptType = {
   names: ["llama2_chat", "llama2_chat.load"],
   options: [],
@@ -142,7 +145,7 @@ export const llama2ChatType: PromptType = {
   }),
 };
 
-/** Axolotl's newer reading of messages, under any of their usual keys. */
+/** Axolotl's newer type for messages, with any of the usual keys. */
 export const messagesType: PromptType = {
   names: ["messages"],
   options: ["field_messages", "message_property_mappings"],
@@ -158,7 +161,7 @@ export const messagesType: PromptType = {
   }),
 };
 
-/** Messages in OpenAI's form, or in any that its options describe. */
+/** Messages in OpenAI's form, or in a form that the options describe. */
 export const chatTemplateType: PromptType = {
   names: ["chat_template", "chat_template.load"],
   options: [
@@ -203,14 +206,14 @@ function chatTemplateKeys(options: TypeOptions, key: string): MessageKeys {
   };
 }
 
-/** `{user: [human, person]}` as `{human: user, person: user}`. */
+/** `{human: user, person: user}` from `{user: [human, person]}`. */
 function inverted(roles: Readonly<Record<string, readonly string[]>>): Record<string, string> {
   return Object.fromEntries(
     Object.entries(roles).flatMap(([role, names]) => names.map((name) => [name, role])),
   );
 }
 
-/** Segments of raw text; those with `label: true` are the model's. */
+/** Segments of raw text; the model writes those with `label: true`. */
 export const inputOutputType: PromptType = {
   names: ["input_output", "input_output.load"],
   options: [],

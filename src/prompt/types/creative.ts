@@ -63,7 +63,7 @@ function questionAndAnswer(fields: RowFields): string {
   return `Question: ${fields.text("instruction")}\nAnswer: ${fields.text("answer")}\n`;
 }
 
-/** Creative answers, their critique, and their revision by it. */
+/** Creative answers, their critique, and their revision after the critique. */
 export const creativeTypes: readonly PromptType[] = [
   textType(
     ["creative_acr.load_answer"],

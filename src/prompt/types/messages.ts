@@ -3,23 +3,24 @@ import type { TextMessage } from "../../foundation/inference.ts";
 import { isObject } from "../value-text.ts";
 import type { RowFields } from "./row-fields.ts";
 
-/** Keys of a message: the first of them that the row's first message has. */
+/** Possible keys of a message. The first one that the row's first message has is used. */
 export type KeyNames = readonly [string, ...string[]];
 
-/** Where a row keeps its messages. */
+/** Where a row has its messages. */
 export interface MessageKeys {
-  /** Field of the list. */
+  /** Field of the list of messages. */
   list: string;
   role: KeyNames;
   content: KeyNames;
-  /** What the data calls a role, and what a model knows it as; others are taken as they are. */
+  /** The model's name for each role in the data; other roles keep their names. */
   roles: Readonly<Record<string, string>>;
 }
 
 /**
- * The messages of a row. A list of texts is what a user says turn by turn, as MT-Bench has it.
+ * The messages of a row. In a list of texts, each text is a user's turn, as in MT-Bench.
  *
- * @throws SluiceError `VARIABLE_MISSING` or `FIELD_TYPE`, naming the field: `messages[2].role`.
+ * @throws SluiceError `VARIABLE_MISSING` or `FIELD_TYPE`, which names the field:
+ *   `messages[2].role`.
  */
 export function readMessages(fields: RowFields, keys: MessageKeys): TextMessage[] {
   const list = fields.list(keys.list);
@@ -48,7 +49,7 @@ function roleOf(
   throw message.wrong(role, `the role ${given} is not among ${names.join(", ")}`);
 }
 
-/** A text, or the parts of one: `[{"type": "text", "text": "…"}]`. */
+/** The text of a message, or of its parts: `[{"type": "text", "text": "…"}]`. */
 function contentOf(message: RowFields, content: string): string {
   const value = message.value(content);
   if (!Array.isArray(value)) return message.text(content);

@@ -1,8 +1,8 @@
 import type { WrittenRow } from "../../foundation/exact-json.ts";
 
 /**
- * The row with those of the fields that it has emptied, as Axolotl does with answers that a
- * dataset already holds. The row itself stays as it is.
+ * A copy of the row with these fields emptied if it has them, as Axolotl does with answers that a
+ * dataset already holds.
  */
 export function truncateFeatures(row: WrittenRow, features: readonly string[]): WrittenRow {
   const present = features.filter((feature) => Object.hasOwn(row, feature));
@@ -10,15 +10,15 @@ export function truncateFeatures(row: WrittenRow, features: readonly string[]): 
   return { ...row, ...Object.fromEntries(present.map((feature) => [feature, ""])) };
 }
 
-/** How the prompt of a completion is cleaned. */
+/** How to clean the prompt of a completion. */
 export interface PromptCleaning {
   stripWhitespace?: boolean | undefined;
   eosToken?: string | undefined;
 }
 
 /**
- * The prompt without end-of-sequence tokens at its end, after which a model has nothing to say,
- * and without white space at both ends where that is asked for.
+ * The prompt without end-of-sequence tokens at its end, because a model writes nothing after them.
+ * If requested, also without white space at both ends.
  *
  * @example
  * cleanedPrompt("Once </s>\n", { stripWhitespace: true, eosToken: "</s>" }); // "Once"

@@ -2,7 +2,7 @@ import type { TextMessage } from "../../foundation/inference.ts";
 import type { RowFields } from "./row-fields.ts";
 import type { TypeOptions } from "./type-options.ts";
 
-/** Makes one text of a row, up to where the answer begins. */
+/** Makes a text of a row, up to where the answer begins. */
 export interface TextReading {
   kind: "text";
   text(fields: RowFields): string;
@@ -11,27 +11,27 @@ export interface TextReading {
 /** Reads a conversation from a row. */
 export interface ConversationReading {
   kind: "conversation";
-  /** All recorded messages, also the answers that are expected. */
+  /** All recorded messages, including the expected answers. */
   messages(fields: RowFields): TextMessage[];
   /**
-   * The text of a conversation up to where the answer begins, for types with a form of their own.
-   * Those without leave it to the model's chat template.
+   * The text of a conversation up to where the answer begins. Present for types with their own
+   * form; others use the model's chat template.
    *
-   * @param eosToken stands after the model's turns where the form has no end mark of its own.
+   * @param eosToken ends the model's turns if the form has no end mark.
    */
   format?(messages: readonly TextMessage[], eosToken: string): string;
 }
 
-/** How rows of one type are read: pure functions of a row. */
+/** How rows of a type are read; pure functions of a row. */
 export type Reading = TextReading | ConversationReading;
 
-/** A kind of dataset that Axolotl knows by name. */
+/** A dataset type of Axolotl. */
 export interface PromptType {
-  /** Its names, the first one in use; further ones mean the same. */
+  /** Its names; all mean the same, and the first one is shown. */
   readonly names: readonly [string, ...string[]];
-  /** The keys of `typeOptions` that it takes. */
+  /** The keys of `typeOptions` that it accepts. */
   readonly options: readonly (keyof TypeOptions)[];
-  /** @throws SluiceError `JOB_INVALID` for options that do not go together. */
+  /** @throws SluiceError `JOB_INVALID` for options that contradict each other. */
   read(options: TypeOptions, key: string): Reading;
 }
 

@@ -14,7 +14,7 @@ import { creativeTypes } from "./creative.ts";
 import type { PromptType, Reading } from "./prompt-type.ts";
 import type { TypeOptions } from "./type-options.ts";
 
-/** A field as it is, to be gone on with. */
+/** A field as it is, for the model to continue. */
 const completionTypes: readonly PromptType[] = [
   {
     names: ["completion", "completion.load"],
@@ -23,7 +23,7 @@ const completionTypes: readonly PromptType[] = [
   },
 ];
 
-/** Every prompt type that has a name. */
+/** All prompt types with a name. */
 export const promptTypes: readonly PromptType[] = [
   ...alpacaTypes,
   ...alpacaWithSystemTypes,
@@ -45,8 +45,8 @@ const byName = new Map(promptTypes.flatMap((type) => type.names.map((name) => [n
  * How rows of a named type are read.
  *
  * @param key of the prompt in the job file, for messages: `prompts.answer`.
- * @throws SluiceError `JOB_INVALID` for a name that is not known, with the nearest that is, and
- *   for an option that the type does not take.
+ * @throws SluiceError `JOB_INVALID` for an unknown name, with the nearest known one, and for an
+ *   option that the type does not accept.
  */
 export function readNamedType(name: string, options: TypeOptions, key: string): Reading {
   const type = byName.get(name);

@@ -3,7 +3,7 @@ import { parseWritten, type WrittenJson, type WrittenRow } from "../../foundatio
 import { wrongType } from "../field-errors.ts";
 import { isObject, isScalar, kindOf, printValue } from "../value-text.ts";
 
-/** The fields of one row, or of one object in it, as a prompt type reads them. */
+/** Reads the fields of a row, or of an object in it, for a prompt type. */
 export class RowFields {
   readonly #row: WrittenRow;
   readonly #place: string;
@@ -11,7 +11,7 @@ export class RowFields {
 
   /**
    * @param place for messages: `prompts.answer.type`.
-   * @param path of the object within the row, with a dot at its end: `messages[2].`.
+   * @param path of the object in the row, with a dot at its end: `messages[2].`.
    */
   constructor(row: WrittenRow, place: string, path = "") {
     this.#row = row;
@@ -19,13 +19,13 @@ export class RowFields {
     this.#path = path;
   }
 
-  /** True when the field is there and not null. */
+  /** True if the field exists and is not null. */
   has(field: string): boolean {
     return this.value(field) !== undefined;
   }
 
   /**
-   * The text of a field that must be there; numbers, true and false are printed.
+   * The text of a required field. Numbers and booleans are printed.
    *
    * @throws SluiceError `VARIABLE_MISSING`, or `FIELD_TYPE` for null, lists and objects.
    */
@@ -35,18 +35,18 @@ export class RowFields {
     throw this.wrong(field, `it reads a text, and finds ${kindOf(value)}`);
   }
 
-  /** The same of a field that may be absent or null: then nothing. */
+  /** The text of an optional field; empty if it is absent or null. */
   optionalText(field: string): string {
     return this.has(field) ? this.text(field) : "";
   }
 
-  /** A field that must be there, whatever it is. @throws SluiceError `VARIABLE_MISSING`. */
+  /** A required field of any type. @throws SluiceError `VARIABLE_MISSING`. */
   json(field: string): WrittenJson {
     return this.#required(field);
   }
 
   /**
-   * The elements of a field that must be a list, or the JSON text of one.
+   * The elements of a required field that is a list, or the JSON text of a list.
    *
    * @throws SluiceError `VARIABLE_MISSING` or `FIELD_TYPE`.
    */
@@ -57,7 +57,7 @@ export class RowFields {
     throw this.wrong(field, `it reads a list, and finds ${kindOf(value)}`);
   }
 
-  /** The elements of a list of texts, numbers, true and false. */
+  /** The elements of a list of texts, numbers and booleans. */
   texts(field: string): string[] {
     return this.list(field).map((element, at) => {
       if (isScalar(element)) return printValue(element);
@@ -65,7 +65,7 @@ export class RowFields {
     });
   }
 
-  /** The elements of a list of objects, each with its own place for messages. */
+  /** The elements of a list of objects; each knows its place for messages. */
   objects(field: string): RowFields[] {
     return this.list(field).map((element, at) => {
       const path = `${field}[${at}]`;
@@ -76,12 +76,12 @@ export class RowFields {
     });
   }
 
-  /** The field as it is, undefined when it is absent or null. */
+  /** The field of any type; undefined if it is absent or null. */
   value(field: string): WrittenJson | undefined {
     return Object.hasOwn(this.#row, field) ? (this.#row[field] ?? undefined) : undefined;
   }
 
-  /** The error of a field that is there and cannot be used. */
+  /** The error of a field whose value cannot be used. */
   wrong(field: string, problem: string): SluiceError {
     return wrongType({ name: this.#place }, problem, this.#path + field);
   }

@@ -3,24 +3,25 @@ import type { TextMessage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 
 /**
- * Which turns of a recorded conversation the model is asked for: the first; the last, with the
- * recorded answers before it; or every one in order, with the model's own answers before it.
+ * The turns of a recorded conversation for which the model is asked for an answer. `first`: the
+ * first turn. `last`: the last one, after the recorded answers. `every`: every turn in order, each
+ * after the model's own answers.
  */
 export type TurnsPolicy = "first" | "last" | "every";
 
-/** Stands for what the model said itself, before it has. */
+/** Stands for an answer of the model that it has not given yet. */
 export interface OwnAnswer {
   role: "assistant";
-  /** Which ask of the same row it answered, from 0. */
+  /** Number of the earlier request of the row that it answers, from 0. */
   answerOf: number;
 }
 
-/** One question of a row: the messages before the answer. */
+/** The messages of one request of a row: everything before the answer. */
 export type AskedMessages = readonly (TextMessage | OwnAnswer)[];
 
 /**
- * What a recorded conversation asks, in order. Whatever stands after the last question, the
- * expected answer above all, is left out. No ask where no user speaks.
+ * The requests of a recorded conversation, in order. What follows the last question is left out,
+ * above all the expected answer. Empty if there is no user message.
  *
  * @throws SluiceError `ELEMENTS_TOO_MANY`.
  * @example
@@ -39,7 +40,7 @@ export function planTurns(messages: readonly TextMessage[], policy: TurnsPolicy)
   let from = 0;
   return ends.map((end, at) => {
     const part = messages.slice(from, end);
-    // The first part keeps what the assistant says of itself before anybody asked.
+    // The first part keeps assistant messages that come before any question.
     const asked = at === 0 ? part : part.filter(({ role }) => role !== "assistant");
     const ask = [...before, ...asked];
     before = [...ask, { role: "assistant", answerOf: at }];
@@ -49,9 +50,9 @@ export function planTurns(messages: readonly TextMessage[], policy: TurnsPolicy)
 }
 
 /**
- * The messages of an ask, with the model's answers in their places.
+ * The messages of a request, with the model's answers filled in.
  *
- * @param answers of the row's asks so far, in order.
+ * @param answers to the row's earlier requests, in order.
  */
 export function filledIn(asked: AskedMessages, answers: readonly string[]): TextMessage[] {
   return asked.map((message) =>
@@ -60,8 +61,8 @@ export function filledIn(asked: AskedMessages, answers: readonly string[]): Text
 }
 
 /**
- * Where each question ends: before an answer or at the end, if a user spoke since the last. Where
- * no answers are recorded at all, each message of the user is a question.
+ * Where each question ends: before an answer or at the end, if a user message came since the last
+ * question. Without any recorded answer, each user message is a question.
  */
 function questionEnds(messages: readonly TextMessage[]): number[] {
   const ends: number[] = [];

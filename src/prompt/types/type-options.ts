@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** What a dataset of Axolotl says beside `type`, by its names there. Each type takes some of it. */
+/** Options beside `type` of an Axolotl dataset, under Axolotl's names. Each type accepts some. */
 export const typeOptions = z.strictObject({
   field: z.string().optional().describe("completion: field of the text; default text"),
   field_messages: z
@@ -33,7 +33,9 @@ export const typeOptions = z.strictObject({
     .describe("sharegpt: send text of this form instead of messages"),
 });
 
-/** A prompt type of one's own: `type` as a map. Formats hold {instruction}, {input}, {system}. */
+/**
+ * A prompt type of the user's own: `type` as a map. Formats hold {instruction}, {input}, {system}.
+ */
 export const userDefinedType = z.strictObject({
   field_instruction: z.string().default("instruction").describe("Field of {instruction}"),
   field_input: z.string().default("input").describe("Field of {input}; may be absent or empty"),

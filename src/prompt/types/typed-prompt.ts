@@ -9,7 +9,7 @@ import { type AskedMessages, filledIn, planTurns, type TurnsPolicy } from "./tur
 import type { TypeOptions, UserDefinedType } from "./type-options.ts";
 import { instructionText } from "./wording.ts";
 
-/** What a job says of a prompt with a type. */
+/** The options of a prompt with a type. */
 export interface TypedPromptOptions {
   type: string | UserDefinedType;
   typeOptions?: TypeOptions | undefined;
@@ -18,27 +18,27 @@ export interface TypedPromptOptions {
   eosToken?: string | undefined;
 }
 
-/** What the engine gets of one ask: a text to go on with, or messages. */
+/** What one request gives the engine: a text to continue, or messages. */
 export type AskContent = Required<Pick<InferenceRequest, "prompt">> | { messages: TextMessage[] };
 
 /** A prompt whose words come from its type. */
 export interface TypedPrompt {
-  /** `completion`: asks are texts, sent as they are. */
+  /** `completion`: requests are texts, sent unchanged. */
   readonly api: "chat" | "completion";
   /**
-   * What is asked of a row, in order: one ask, or with `turns: every` one a turn.
+   * The requests of a row, in order: one, or with `turns: every` one for each turn.
    *
    * @throws SluiceError `VARIABLE_MISSING`, `FIELD_TYPE` or `ELEMENTS_TOO_MANY`.
    */
   asks(row: WrittenRow): AskedMessages[];
-  /** An ask as the engine gets it, with the model's answers to the row's asks before it. */
+  /** The content of a request, with the model's answers to the row's earlier requests. */
   content(ask: AskedMessages, answers: readonly string[]): AskContent;
 }
 
 /**
- * Compiles a prompt with a type, once for all rows. A type that makes a text is a completion, or,
- * with `api: chat`, one message of the user; a conversation goes to the model's chat template, or,
- * where the type has a form of its own, is a completion.
+ * Compiles a prompt with a type, once for all rows. A type that makes a text is a completion, or
+ * with `api: chat` a single user message. A conversation uses the model's chat template; if the
+ * type has its own form, it is a completion.
  *
  * @param key of the prompt in the job file, for messages: `prompts.answer`.
  * @throws SluiceError `JOB_INVALID`.
@@ -96,9 +96,9 @@ function conversation(
 }
 
 /**
- * A type that the job describes itself, by Axolotl's keys.
+ * A type that the job itself describes, with Axolotl's keys.
  *
- * @param key of the job file, for messages: `prompts.answer.type`.
+ * @param key in the job file, for messages: `prompts.answer.type`.
  * @throws SluiceError `JOB_INVALID` for a format with an unknown name.
  */
 function readUserDefined(type: UserDefinedType, key: string): TextReading {

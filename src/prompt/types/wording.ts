@@ -1,23 +1,25 @@
 import { jobInvalid } from "../answer-form.ts";
 import type { RowFields } from "./row-fields.ts";
 
-/** Words around the parts of an instruction, as formats with {instruction}, {input}, {system}. */
+/**
+ * The text around the parts of an instruction, as formats with {instruction}, {input}, {system}.
+ */
 export interface Wording {
-  /** Left out where the system text is empty. */
+  /** Left out if the system text is empty. */
   system: string;
   turn: string;
   turnWithoutInput: string;
 }
 
-/** The parts of one row's instruction. */
+/** The parts of a row's instruction. */
 export interface Instruction {
   system: string;
   instruction: string;
-  /** Empty = the row has none. */
+  /** Empty if the row has none. */
   input: string;
 }
 
-/** Axolotl's prompt styles: what stands after the colon in `alpaca:chat`. */
+/** Axolotl's prompt styles: the name after the colon in `alpaca:chat`. */
 export const styles = {
   instruct: {
     system: "{system}\n\n",
@@ -36,21 +38,21 @@ export const styles = {
   },
   phi: {
     system: "<|system|>\n{system}<|end|>\n",
-    // The missing line breaks are Axolotl's.
+    // Axolotl has no line breaks here either.
     turn: "<|user|>\n{instruction}<|end|>{input}<|assistant|>",
     turnWithoutInput: "<|user|>\n{instruction}<|end|>\n<|assistant|>\n",
   },
 } as const satisfies Record<string, Wording>;
 
-/** The same turns without the words of a style before the system text. */
+/** The same turns, but with `system` as the whole system text. */
 export function withSystem(wording: Wording, system: string): Wording {
   return { ...wording, system };
 }
 
 /**
- * The text of rows whose parts `parts` reads.
+ * Makes texts of rows whose parts are read by `parts`.
  *
- * @param key of the job file, for messages about the formats.
+ * @param key in the job file, for messages about the formats.
  * @throws SluiceError `JOB_INVALID` for a format with an unknown name.
  */
 export function instructionText(
@@ -71,10 +73,10 @@ export function instructionText(
 const part = /\{\{|\}\}|\{(\w*)\}|[{}]/g;
 
 /**
- * Compiles a format of Python's kind: `{name}` is replaced by a value, `{{` and `}}` are braces.
- * Values are put in as they are; braces within them mean nothing.
+ * Compiles a format as in Python: `{name}` is replaced by a value; `{{` and `}}` are literal
+ * braces. Braces in values have no meaning.
  *
- * @param key of the job file, for messages.
+ * @param key in the job file, for messages.
  * @throws SluiceError `JOB_INVALID` for a name that is not among `names`, and for a lone brace.
  * @example
  * compileFormat("{a}! {{", ["a"], "format")({ a: "{b}" }); // "{b}! {"

@@ -1,12 +1,12 @@
 import type { WrittenJson, WrittenRow } from "../../foundation/exact-json.ts";
 import { isObject } from "../value-text.ts";
 
-// As PyYAML 6 writes block style with its defaults, by which prompts of Axolotl are worded:
-// sorted keys, lines of 80 characters, ASCII only.
+// Equals the output of PyYAML 6 in block style, which is part of Axolotl's prompts: sorted keys,
+// lines of 80 characters, ASCII only.
 const width = 80;
 const indentStep = 2;
 
-/** Plain texts that YAML 1.1 reads as something else than a text. */
+/** Plain texts that YAML 1.1 reads as another type. */
 const otherThanText = [
   /^(?:~|null|Null|NULL|<<|=|)$/,
   /^(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$/,
@@ -16,7 +16,7 @@ const otherThanText = [
   /^\d{4}-\d\d-\d\d$/,
   /^\d{4}-\d\d?-\d\d?(?:[Tt]|[ \t]+)\d\d?:\d\d:\d\d(?:\.\d*)?(?:[ \t]*(?:Z|[-+]\d\d?(?::\d\d)?))?$/,
 ];
-/** What a plain text must not hold, for it would be read as an indicator. */
+/** A plain text with one of these would be read as YAML syntax. */
 const indicator = /^(?:---|\.\.\.)|^[#,[\]{}&*!|>'"%@`]|^[?:-](?:\s|$)|:(?:\s|$)|\s#/;
 
 const escapes: Readonly<Record<string, string>> = {
@@ -26,7 +26,7 @@ const escapes: Readonly<Record<string, string>> = {
 };
 
 /**
- * A JSON value as YAML, with a line break at its end. Keys are texts that are not empty.
+ * A JSON value as YAML, with a line break at its end. Keys must be texts and not empty.
  *
  * @example
  * yamlText({ b: "it's: so", a: [1, null] }); // "a:\n- 1\n- null\nb: 'it''s: so'\n"
@@ -46,7 +46,7 @@ class YamlWriter {
     else this.#scalar(value, indentStep);
   }
 
-  /** @param isOnLine it begins on the line that is open. */
+  /** @param isOnLine true if it begins on the current line. */
   #collection(value: WrittenJson[] | WrittenRow, indent: number, isOnLine: boolean): void {
     const isList = Array.isArray(value);
     const keys = isList ? [...value.keys()] : Object.keys(value).sort();
@@ -59,11 +59,11 @@ class YamlWriter {
     }
   }
 
-  /** A value behind its key or dash. */
+  /** A value after its key or dash. */
   #inner(value: WrittenJson, indent: number, isInList: boolean): void {
     const isList = Array.isArray(value);
     const hasInner = isList ? value.length > 0 : isObject(value) && !isEmpty(value);
-    // Lists stand as deep as the key that has them.
+    // A list is indented like its key.
     const inner = isList && !isInList ? indent : indent + indentStep;
     if (isInList || !hasInner) this.text += " ";
     if (isList || isObject(value)) this.#collection(value, inner, isInList || !hasInner);
@@ -80,7 +80,7 @@ class YamlWriter {
     else this.text += String(value);
   }
 
-  /** @param indent of further lines; undefined: it must stay on its line. */
+  /** @param indent of further lines; undefined: the text must stay on its line. */
   #string(value: string, indent: number | undefined): void {
     const isAscii = /^[\n\x20-\x7e]*$/.test(value);
     const hasBreak = value.includes("\n");
@@ -94,7 +94,9 @@ class YamlWriter {
     } else this.#doubleQuoted([...value], indent);
   }
 
-  /** Text in single quotes or none: a line that is too long ends at the next single space. */
+  /**
+   * Writes text in single quotes or without. A line that is too long ends at the next single space.
+   */
   #words(value: string, indent: number | undefined): void {
     const parts = value.split(/( +|\n+)/);
     for (const [at, part] of parts.entries()) {
@@ -123,7 +125,7 @@ class YamlWriter {
       this.text += `${characters.slice(pending, at).join("")}\\`;
       pending = Math.max(pending, at);
       this.#breakLine(indent);
-      // A space at the start of a line would be lost.
+      // YAML drops a space at the start of a line.
       if (characters[pending] === " ") this.text += "\\";
     }
     this.text += `${characters.slice(pending).join("")}"`;
