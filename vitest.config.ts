@@ -6,7 +6,9 @@ import { defineConfig } from "vitest/config";
 process.env.NODE_COMPILE_CACHE ??= join(tmpdir(), "node-compile-cache");
 
 /** Tests that compute with a real model in process, which takes every core. */
-const modelTests = ["test/integration/llama*.test.ts", "test/integration/recipes.test.ts"];
+const modelTests = ["llama*", "openvino", "recipes"].map(
+  (name) => `test/integration/${name}.test.ts`,
+);
 
 /** Builds the server of the tests of object stores where it is not there, if Go is. */
 const s3Server = "./scripts/versitygw.ts";

@@ -46,7 +46,7 @@ export async function bundle(root: string): Promise<void> {
       format: "esm",
       entryFileNames: "[name].js",
       chunkFileNames: "[name]-[hash].js",
-      codeSplitting: { groups: [{ debugName: "start", name: chunkOf }] },
+      codeSplitting: { groups: startGroups(chunkOf) },
     });
     const modules = output.flatMap((file) => (file.type === "chunk" ? file.moduleIds : []));
     writeFileSync(join(directory, noticesFile), notices(modules));
@@ -77,11 +77,15 @@ const runRoots = [
   "run/worker/serve",
 ];
 
+/** What of it a worker imports. It gets a job that was checked: it needs no schema of jobs. */
+const workerRoots = ["cli/commands/worker", "run/worker/serve"];
+
 /**
  * A file costs a start 0.4 ms and more, and a run starts at least two processes, which read some
  * 120 of them if each shared part has its own. So what they read lies in few chunks: `base`, which
  * engine hosts read too, `command`, which every command reads, `ahead`, with which `sluice run`
- * starts its first worker, and `start`, which both read then at once.
+ * starts its first worker, `start`, which both read then at once, and `coordinator`, which the
+ * coordinator reads besides.
  */
 function startChunks(source: string) {
   const chunks = new Map<string, string>();
@@ -104,7 +108,8 @@ function startChunks(source: string) {
         return found;
       };
       const run = closure(runRoots);
-      for (const id of run) chunks.set(id, "start");
+      for (const id of run) chunks.set(id, "coordinator");
+      for (const id of closure(workerRoots)) chunks.set(id, "start");
       for (const id of closure(["cli/commands/run"])) chunks.set(id, "ahead");
       for (const id of closure(["cli/main"])) chunks.set(id, "command");
       for (const id of closure(hostRoots)) if (run.has(id)) chunks.set(id, "base");
@@ -113,6 +118,17 @@ function startChunks(source: string) {
     },
   };
   return { readTogether, chunkOf: (id: string) => chunks.get(id) ?? null };
+}
+
+/** Chunks in the order in which they are filled: what one needs lies in it, or in one before it. */
+const startChunkNames = ["base", "command", "ahead", "start", "coordinator"];
+
+function startGroups(chunkOf: (id: string) => string | null) {
+  return startChunkNames.map((name, at) => ({
+    name: (id: string) => (chunkOf(id) === name ? name : null),
+    debugName: name,
+    priority: startChunkNames.length - at,
+  }));
 }
 
 /**

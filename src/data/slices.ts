@@ -9,7 +9,7 @@ import type { RowFormat } from "./formats/row-format.ts";
 import type { InputFile } from "./inputs.ts";
 import { type OpenFile, openInOrder } from "./open-files.ts";
 import type { InputRow, Slice } from "./row.ts";
-import { type RowCheck, rowCheck } from "./row-schema.ts";
+import type { RowCheck } from "./row-schema.ts";
 import type { RandomReader } from "./storage/storage.ts";
 
 export { estimateRows } from "./row-estimate.ts";
@@ -298,7 +298,7 @@ export async function* readRows(
     const content = contentOf(reader, file, format, "INPUT_CHANGED", form);
     const { columns, schema } = sources[slice.source ?? -1] ?? {};
     const reading = { maxLineBytes, parse, columns, schema };
-    const check = schema && checkOf(schema);
+    const check = schema && (await checkOf(schema));
     try {
       for await (const read of format.read(content, slice, index, reading)) {
         const rows = check ? read.map((row) => checked(row, check)) : read;
@@ -315,10 +315,13 @@ export async function* readRows(
 const checks = new WeakMap<JsonObject, RowCheck>();
 
 /** The check against a schema, made once: a task may have thousands of slices. */
-function checkOf(schema: JsonObject): RowCheck {
-  const known = checks.get(schema) ?? rowCheck(schema);
-  checks.set(schema, known);
-  return known;
+async function checkOf(schema: JsonObject): Promise<RowCheck> {
+  const known = checks.get(schema);
+  if (known !== undefined) return known;
+  const { rowCheck } = await import("./row-schema.ts");
+  const made = rowCheck(schema);
+  checks.set(schema, made);
+  return made;
 }
 
 function checked(row: InputRow, check: RowCheck): InputRow {

@@ -140,6 +140,19 @@ export const greedyParameters = Object.freeze({
   stop: Object.freeze([]) as readonly string[],
 });
 
+/** The temperature of `doSample: true` where no temperature is written. */
+export const samplingTemperature = 1;
+
+/** The temperature that `doSample` and `temperature` mean together. */
+export function temperatureOf(sampling: {
+  doSample?: boolean | undefined;
+  temperature?: number | undefined;
+}): number {
+  const { doSample, temperature } = sampling;
+  if (doSample === false) return 0;
+  return temperature ?? (doSample === true ? samplingTemperature : greedyParameters.temperature);
+}
+
 /** The values of optional parameters that a request leaves out. */
 export const leftOutParameters = Object.freeze({
   ignoreEos: false,

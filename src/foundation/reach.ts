@@ -1,6 +1,7 @@
 import { type LookupOptions, lookup } from "node:dns";
 import { BlockList, isIP, type LookupFunction } from "node:net";
 import { SluiceError } from "./errors.ts";
+import { lazily } from "./lazily.ts";
 
 /** Which servers may be asked for what rows, lists and redirects name. */
 export interface Reach {
@@ -13,31 +14,35 @@ export interface Reach {
 /** The kind of an address that is not public. */
 type Refused = "link-local" | "private";
 
-const linkLocal = blockList([
-  "169.254.0.0/16",
-  // Metadata services of clouds that lie elsewhere: Alibaba, Azure, Oracle, and AWS by IPv6.
-  "100.100.100.200/32",
-  "168.63.129.16/32",
-  "192.0.0.192/32",
-  "fd00:ec2::254/128",
-  "fe80::/10",
-]);
-const privateNetworks = blockList([
-  "0.0.0.0/8",
-  "10.0.0.0/8",
-  "100.64.0.0/10",
-  "127.0.0.0/8",
-  "172.16.0.0/12",
-  "192.0.0.0/24",
-  "192.168.0.0/16",
-  "198.18.0.0/15",
-  "224.0.0.0/3",
-  "::/127",
-  "2002::/16",
-  "fc00::/7",
-  "fec0::/10",
-  "ff00::/8",
-]);
+const linkLocal = lazily(() =>
+  blockList([
+    "169.254.0.0/16",
+    // Metadata services of clouds that lie elsewhere: Alibaba, Azure, Oracle, and AWS by IPv6.
+    "100.100.100.200/32",
+    "168.63.129.16/32",
+    "192.0.0.192/32",
+    "fd00:ec2::254/128",
+    "fe80::/10",
+  ]),
+);
+const privateNetworks = lazily(() =>
+  blockList([
+    "0.0.0.0/8",
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "172.16.0.0/12",
+    "192.0.0.0/24",
+    "192.168.0.0/16",
+    "198.18.0.0/15",
+    "224.0.0.0/3",
+    "::/127",
+    "2002::/16",
+    "fc00::/7",
+    "fec0::/10",
+    "ff00::/8",
+  ]),
+);
 
 /** Names that stand for such places, for proxies look up names themselves. */
 const metadataName = /^(metadata(\.google\.internal|\.goog)?|instance-data(\.ec2\.internal)?)\.?$/;
@@ -62,8 +67,8 @@ function kindOf(host: string): Refused | undefined {
     return localName.test(bare) ? "private" : undefined;
   }
   const type = family === 6 ? "ipv6" : "ipv4";
-  if (linkLocal.check(bare, type)) return "link-local";
-  return privateNetworks.check(bare, type) ? "private" : undefined;
+  if (linkLocal().check(bare, type)) return "link-local";
+  return privateNetworks().check(bare, type) ? "private" : undefined;
 }
 
 /** True where private networks may be asked at an address: the job says so, or names it itself. */

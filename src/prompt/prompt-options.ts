@@ -1,10 +1,7 @@
 import { z } from "zod";
 import type { JsonObject } from "../foundation/json.ts";
+import { maxSlotWords, slotWords } from "./structure/shape.ts";
 import { typeOptions, userDefinedType } from "./types/type-options.ts";
-
-/** Words that a slot copies at most: the default, and the most that a job may set. */
-export const slotWords = 8;
-export const maxSlotWords = 64;
 
 const slotOptions = z.strictObject({
   copyFrom: z

@@ -108,6 +108,7 @@ describe("the packed package", () => {
         "schema/job.json",
         "python/sluice_predictor.py",
         "python/hugging_face_predictor.py",
+        "python/sluice_openvino.py",
       ]),
     );
     expect(packed.filter((path) => /^(src|test|bench|scripts|\.ci)\//.test(path))).toEqual([]);

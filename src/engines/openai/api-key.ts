@@ -1,6 +1,7 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import type { EngineContext } from "../engine.ts";
-import { type EndpointOptions, endpointsOf, type OpenaiModelOptions } from "./options.ts";
+import { endpointsOf } from "./endpoints.ts";
+import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 
 /** A key, and the variable that holds it. */
 export interface ApiKey {

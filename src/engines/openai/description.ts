@@ -1,7 +1,8 @@
 import type { EngineDescription, SentKey } from "../engine-description.ts";
 import type { ModelContext } from "../models/model-context.ts";
 import { checkKeys, defaultKeyVariable, isOfOpenai } from "./api-key.ts";
-import { type EndpointOptions, endpointsOf, type OpenaiModelOptions } from "./options.ts";
+import { endpointsOf } from "./endpoints.ts";
+import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 import {
   compatibleSupport,
   isOpenaiItself,

@@ -8,8 +8,9 @@ import type { ModelContext } from "../models/model-context.ts";
 import { apiKey } from "./api-key.ts";
 import { trustOf } from "./certificates.ts";
 import { headersFor, keyHint, rootOf, shownAddress } from "./endpoint.ts";
+import { endpointsOf } from "./endpoints.ts";
 import { FailureReader } from "./failures.ts";
-import { type EndpointOptions, endpointsOf, type OpenaiModelOptions } from "./options.ts";
+import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 import { type HttpReply, Transport, TransportError } from "./transport.ts";
 import { isOpenaiItself } from "./unsupported.ts";
 

@@ -4,7 +4,8 @@ import type { EngineContext } from "../engine.ts";
 import { apiKey } from "./api-key.ts";
 import { trustOf } from "./certificates.ts";
 import { Endpoint, type EndpointsBeside, type Lease, shownAddress } from "./endpoint.ts";
-import { type EndpointOptions, endpointsOf, type OpenaiModelOptions } from "./options.ts";
+import { endpointsOf } from "./endpoints.ts";
+import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 import { ReplyBudget } from "./reply-budget.ts";
 import { holderOf, leastLoaded } from "./routing/router.ts";
 

@@ -4,9 +4,6 @@ import { setting } from "../../foundation/setting.ts";
 
 const count = z.int().min(1);
 
-/** Where a server is asked that no address was given of. */
-export const defaultBaseUrl = "https://api.openai.com/v1";
-
 /** What looks like a secret; a job is written into the plan of every run. */
 const secretFields = /^(api[_-]?key|authorization|access[_-]?token|secret|password|bearer)$/i;
 /** The same in the query of an address, where single words are in use. */
@@ -157,12 +154,3 @@ export type OpenaiModelOptions = z.output<typeof openaiModel>;
 
 /** One server of a model. */
 export type EndpointOptions = z.output<typeof endpoint>;
-
-/** The servers that a model names, each with the variable that holds its key, if any. */
-export function endpointsOf({
-  baseUrl = defaultBaseUrl,
-  apiKeyEnv,
-  endpoints = [{ baseUrl, weight: 1 }],
-}: Pick<OpenaiModelOptions, "baseUrl" | "apiKeyEnv" | "endpoints">): EndpointOptions[] {
-  return endpoints.map((each) => ({ ...each, apiKeyEnv: each.apiKeyEnv ?? apiKeyEnv }));
-}

@@ -5,13 +5,8 @@ import type { ModelOptions } from "../model-options.ts";
 import type { PackageContext } from "../packages/packages.ts";
 import { fullSupport } from "../parameter-support.ts";
 import { moduleDigest } from "./load-code.ts";
-import {
-  givesAnyRows,
-  type PipelineModelOptions,
-  rowsTogether,
-  type StageOptions,
-  wholeBatchRows,
-} from "./options.ts";
+import type { PipelineModelOptions, StageOptions } from "./options.ts";
+import { givesAnyRows, rowsTogether, wholeBatchRows } from "./stage-facts.ts";
 import { stageReplicas } from "./stage-replicas.ts";
 
 type PipelineOptions = Extract<ModelOptions, { engine: "pipeline" }>;

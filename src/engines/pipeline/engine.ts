@@ -12,9 +12,10 @@ import type { Json, JsonObject } from "../../foundation/json.ts";
 import { fromWire, toWire } from "../../foundation/typed-json.ts";
 import type { Engine, EngineContext, StageState } from "../engine.ts";
 import { openStages } from "./open-stages.ts";
-import { type PipelineModelOptions, rowsTogether } from "./options.ts";
+import type { PipelineModelOptions } from "./options.ts";
 import { rowChars } from "./row-chars.ts";
 import type { RowCall, Stage } from "./stage.ts";
+import { rowsTogether } from "./stage-facts.ts";
 
 /** Characters of rows that are in a pipeline at once, between all its stages. */
 const maxPipelineChars = 64 * 1024 * 1024;

@@ -6,15 +6,10 @@ import type { EngineContext, RowModel, StageState } from "../engine.ts";
 import { openHostedEngine } from "../host/client.ts";
 import { BatchedStage, hostedReplica, type StageReplica } from "./batched-stage.ts";
 import { type HostedStagesOptions, through } from "./hosted-stages.ts";
-import {
-  givesAnyRows,
-  type PipelineModelOptions,
-  type StageOptions,
-  stageLabel,
-  wholeBatchRows,
-} from "./options.ts";
+import type { PipelineModelOptions, StageOptions } from "./options.ts";
 import { type RowCall, type Stage, StageCounts } from "./stage.ts";
 import { batchFunction, type LabelledStage, type RowFunction, rowFunction } from "./stage-code.ts";
+import { givesAnyRows, stageLabel, wholeBatchRows } from "./stage-facts.ts";
 import { stageReplicas } from "./stage-replicas.ts";
 import { WholeBatchStage } from "./whole-batch-stage.ts";
 

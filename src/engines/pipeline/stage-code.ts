@@ -7,7 +7,8 @@ import { specialsIn, typedResult } from "../../foundation/json-result.ts";
 import { miscounted } from "../batching/miscounted.ts";
 import { isOutOfMemory } from "../batching/out-of-memory.ts";
 import { explained, isClass } from "../user-module.ts";
-import { givesAnyRows, type StageOptions } from "./options.ts";
+import type { StageOptions } from "./options.ts";
+import { givesAnyRows } from "./stage-facts.ts";
 
 /** What one row becomes at a stage; none = it is filtered. */
 export type RowFunction = (row: JsonObject) => Promise<readonly JsonObject[]>;

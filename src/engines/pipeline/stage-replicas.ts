@@ -1,5 +1,5 @@
 import type { PipelineModelOptions, StageOptions } from "./options.ts";
-import { stageLabel } from "./options.ts";
+import { stageLabel } from "./stage-facts.ts";
 
 type Resources = PipelineModelOptions["resources"];
 type Need = Pick<StageOptions, "numCpus" | "numGpus" | "memoryBytes" | "concurrency">;

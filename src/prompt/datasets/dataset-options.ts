@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type PromptOptions, promptFields, typeFields } from "../prompt-options.ts";
+import { promptFields, typeFields } from "../prompt-options.ts";
 import { typeOptions, userDefinedType } from "../types/type-options.ts";
 
 const { api, onTooLong, truncateFeatures, stripWhitespace, eosToken } = promptFields;
@@ -20,21 +20,3 @@ export const datasetPromptFields = {
 
 /** The options for prompts in an entry of `dataset`. */
 export type DatasetPromptOptions = z.output<z.ZodObject<typeof datasetPromptFields>>;
-
-const typeOptionNames = Object.keys(typeOptions.shape);
-
-/** The prompt of a dataset's rows, in the form of a job's `prompt`. */
-export function datasetPrompt(dataset: DatasetPromptOptions): PromptOptions {
-  const { type, turns, onTooLong: policy, ...others } = dataset;
-  const options = Object.entries(others).filter(([name]) => typeOptionNames.includes(name));
-  return {
-    type,
-    typeOptions: Object.fromEntries(options),
-    turns,
-    api: others.api,
-    onTooLong: policy,
-    truncateFeatures: others.truncateFeatures,
-    stripWhitespace: others.stripWhitespace,
-    eosToken: others.eosToken,
-  };
-}

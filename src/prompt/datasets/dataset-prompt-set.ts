@@ -1,11 +1,13 @@
 import { SluiceError } from "../../foundation/errors.ts";
+import type { PromptOptions } from "../prompt-options.ts";
 import {
   compileOnePrompt,
   type PromptSet,
   type PromptSetSpec,
   promptsByDataset,
 } from "../prompt-set.ts";
-import { type DatasetPromptOptions, datasetPrompt } from "./dataset-options.ts";
+import type { TypeOptions } from "../types/type-options.ts";
+import type { DatasetPromptOptions } from "./dataset-options.ts";
 
 /** A dataset of a job, as far as prompts need it. */
 export interface PromptedDataset extends DatasetPromptOptions {
@@ -52,4 +54,35 @@ function withPlainKeys<Compiled>(compile: () => Compiled): Compiled {
     moved.message = message;
     throw moved;
   }
+}
+
+/** Keys of a dataset's entry that its type takes. */
+const typeOptionNames: Readonly<Record<keyof TypeOptions, true>> = {
+  field: true,
+  field_messages: true,
+  field_system: true,
+  message_property_mappings: true,
+  message_field_role: true,
+  message_field_content: true,
+  roles: true,
+  drop_system_message: true,
+  field_human: true,
+  field_model: true,
+  conversation: true,
+};
+
+/** The prompt of a dataset's rows as one of `prompt` would be written. */
+function datasetPrompt(dataset: DatasetPromptOptions): PromptOptions {
+  const { type, turns, onTooLong: policy, ...others } = dataset;
+  const options = Object.entries(others).filter(([name]) => Object.hasOwn(typeOptionNames, name));
+  return {
+    type,
+    typeOptions: Object.fromEntries(options),
+    turns,
+    api: others.api,
+    onTooLong: policy,
+    truncateFeatures: others.truncateFeatures,
+    stripWhitespace: others.stripWhitespace,
+    eosToken: others.eosToken,
+  };
 }

@@ -3,9 +3,8 @@ import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.
 import { wholePattern } from "../../foundation/spans.ts";
 import { jobInvalid } from "../answer-form.ts";
 import { compileExpression } from "../expression.ts";
-import { maxSlotWords, slotWords } from "../prompt-options.ts";
 import { countOrNone, text } from "./keyword-values.ts";
-import type { CopyShape } from "./shape.ts";
+import { type CopyShape, maxSlotWords, slotWords } from "./shape.ts";
 
 /**
  * Reads the schema of a copying field: `copyFrom`, `maxWords`, `pattern` and `orElse`.

@@ -68,6 +68,10 @@ export interface AlternativesShape {
   isExclusive: boolean;
 }
 
+/** Words that a slot copies at most: the default, and the most that a job may set. */
+export const slotWords = 8;
+export const maxSlotWords = 64;
+
 /** A text copied from another one, or a fixed text if nothing is copied. */
 export interface CopyShape {
   kind: "copy";

@@ -1,5 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
-import { generationKeys } from "./generation.ts";
+import { generationKeys } from "./generation-schema.ts";
 import type { Origin } from "./problem.ts";
 import { nodesAt } from "./schema-tree.ts";
 import { readPairs, scalarFromText } from "./value-text.ts";

@@ -11,7 +11,7 @@ import { setting } from "../../foundation/setting.ts";
 import { answerSchema, promptOptions } from "../../prompt/prompt-options.ts";
 import { outputProblem } from "../output/output-form.ts";
 import { type DatasetEntry, datasetInputs, datasetOptions } from "./dataset.ts";
-import { generationOptions } from "./generation.ts";
+import { generationOptions } from "./generation-schema.ts";
 import { trustProblems } from "./trust.ts";
 import { loadsCode } from "./worker-variables.ts";
 

@@ -16,7 +16,6 @@ import { recordBytes } from "../directory/records.ts";
 import { runStorage } from "../directory/run-storage.ts";
 import type { WorkerHandle } from "../dispatch/dispatch.ts";
 import { redacting, withoutSecrets } from "../execute/redacting-engine.ts";
-import { areStagesRepeatable, rowModelOpener } from "../execute/row-model.ts";
 import { differingAnswers } from "../job/kinds.ts";
 import { promptSetOf } from "../plan/askable.ts";
 import { asksAboutFiles } from "../plan/asked-files.ts";
@@ -67,7 +66,7 @@ export async function serveWorker(options: ServeOptions): Promise<SluiceError | 
     );
     const prompts = preparedPrompts(context, dependencies, asked, opened);
     const promptSet = prompts?.promptSet ?? asked;
-    const engine = reusingEngine(opened, promptSet, context, dependencies);
+    const engine = await reusingEngine(opened, promptSet, context, dependencies);
     const { pid } = dependencies.processes.self();
     const worker = new Worker({ context, engine, promptSet, prompts, channel, pid });
     const gpu = engine.choices?.gpu;
@@ -107,18 +106,22 @@ async function openedEngine(
     const { fetchingFiles } = await import("../execute/fetching-engine.ts");
     return fetchingFiles(engine, inputs, job);
   }
+  const { rowModelOpener } = await import("../execute/row-model.ts");
   const openRowModel = rowModelOpener(job, seed, open, inputs);
   return open(job.model, { ...engineContext, openRowModel });
 }
 
-function reusingEngine(
+async function reusingEngine(
   engine: Engine,
   promptSet: PromptSet,
   { plan: { job }, logger, random }: RunContext,
   { openStorage }: RunDependencies,
-): Engine {
-  // Rows of a stage that samples are each answered by themselves.
-  if (!areStagesRepeatable(job)) return engine;
+): Promise<Engine> {
+  if (job.model.engine === "pipeline") {
+    const { areStagesRepeatable } = await import("../execute/row-model.ts");
+    // Rows of a stage that samples are each answered by themselves.
+    if (!areStagesRepeatable(job)) return engine;
+  }
   const { cache } = job;
   return withReuse(engine, promptSet, job, {
     ...{ logger, random },

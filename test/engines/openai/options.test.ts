@@ -1,10 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { modelOptions } from "../../../src/engines/model-options.ts";
-import {
-  defaultBaseUrl,
-  endpointsOf,
-  type OpenaiModelOptions,
-} from "../../../src/engines/openai/options.ts";
+import { endpointsOf } from "../../../src/engines/openai/endpoints.ts";
+import type { OpenaiModelOptions } from "../../../src/engines/openai/options.ts";
 
 const parse = (changes: object) =>
   modelOptions.safeParse({ engine: "openai", name: "m", ...changes });
@@ -16,7 +13,9 @@ const faultOf = (changes: object) => {
 
 describe("where a model is asked", () => {
   it("is one address, or several with their weights and keys", () => {
-    expect(endpointsOf(optionsOf({}))).toEqual([{ baseUrl: defaultBaseUrl, weight: 1 }]);
+    expect(endpointsOf(optionsOf({}))).toEqual([
+      { baseUrl: "https://api.openai.com/v1", weight: 1 },
+    ]);
     const [baseUrl, other] = ["http://a/v1", "http://b/v1"];
     const apiKeyEnv = "KEY";
     expect(endpointsOf(optionsOf({ baseUrl, apiKeyEnv }))).toEqual([

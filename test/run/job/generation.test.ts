@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import {
   generationNotices,
-  generationOptions,
   generationParameters,
   withGenerationDefaults,
 } from "../../../src/run/job/generation.ts";
+import { generationOptions } from "../../../src/run/job/generation-schema.ts";
 
 const parse = (value: object) => generationOptions.parse(value);
 const problemsOf = (value: unknown) => {
