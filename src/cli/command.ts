@@ -1,6 +1,14 @@
 import type { Command } from "commander";
 import type { CliIo } from "./io.ts";
 
+/** What is known of a command line when a command is declared. */
+export interface CommandCall {
+  /** The arguments. Flags of job keys that stand in none of them need not be declared; none = all. */
+  args?: readonly string[];
+  /** Declares every command with all its flags, apart from the program. */
+  declareAll(): Promise<Command[]>;
+}
+
 /**
  * What each file of `commands/` exports. `register` declares the arguments, options and action of a
  * command whose name and summary are set already; it may load what it needs first.
@@ -13,8 +21,7 @@ import type { CliIo } from "./io.ts";
  * }
  */
 export interface CommandModule {
-  /** @param declareAll declares every command there is, apart from the program. */
-  register(command: Command, io: CliIo, declareAll: () => Promise<Command[]>): void | Promise<void>;
+  register(command: Command, io: CliIo, call: CommandCall): void | Promise<void>;
 }
 
 /** A command as the program knows it before its file is loaded. */

@@ -5,7 +5,7 @@ import { compressionOf } from "../data/decompressing.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { utf8Text } from "../foundation/utf8-text.ts";
 import type { JobFile } from "../run/job/job-file.ts";
-import { type JobKey, jobKeys } from "../run/job/keys.ts";
+import { type JobKey, jobKeyNamed, jobKeys, type NamedKey } from "../run/job/keys.ts";
 import type { JobFlags } from "../run/job/layers.ts";
 import type { LoadedJob } from "../run/job/load.ts";
 import { wrap } from "../terminal/table.ts";
@@ -49,12 +49,18 @@ const shortNames = shortOptions.map(([flags]) => /^--([\w-]+)/.exec(flags)![1]!)
  * and one for each key of the schema. The latter are listed by `--help` with default and variable,
  * not among the options. The job file is in the options of the action, however it was named.
  *
+ * @param args of the command line: keys of the schema that stand in none of them get no option,
+ *   because declaring all takes 8 ms of a start. None = all.
  * @example
  * declareJobOptions(command, io).action(async (_, options) => {
  *   const { job } = await jobFromOptions(options, io);
  * });
  */
-export function declareJobOptions(command: Command, io: JobPlace): Command {
+export function declareJobOptions(
+  command: Command,
+  io: JobPlace,
+  args?: readonly string[],
+): Command {
   command
     .argument("[job]", "the job file, YAML or JSON; default: SLUICE_CONFIG")
     .hook("preAction", async (_, called) => {
@@ -67,7 +73,7 @@ export function declareJobOptions(command: Command, io: JobPlace): Command {
     if (isRepeatable) command.option(flags, description, collect);
     else command.option(flags, description);
   }
-  for (const { path, isSwitch, otherNames } of flagKeys()) {
+  for (const { path, isSwitch, otherNames } of args ? flagKeysIn(args) : flagKeys()) {
     for (const name of [path, ...otherNames]) {
       const option = command.createOption(`--${name} ${isSwitch ? "[value]" : "<value>"}`);
       if (joinedKeys.includes(path)) option.argParser(joined);
@@ -88,8 +94,8 @@ export async function jobFromOptions(
   translate?: (file: JobFile) => JobFile,
 ): Promise<LoadedJob> {
   const flags: Record<string, string | boolean | readonly string[]> = {};
-  const dotted = flagKeys().flatMap(({ path, otherNames }) => [path, ...otherNames]);
-  for (const name of [...shortNames, ...dotted]) {
+  const ofKeys = Object.keys(options).filter((name) => flagKeyNamed(name) !== undefined);
+  for (const name of new Set([...shortNames, ...ofKeys])) {
     const value = options[camelCase(name)];
     if (value !== undefined) flags[name] = value as string | boolean | readonly string[];
   }
@@ -164,14 +170,26 @@ function camelCase(flag: string): string {
   return flag.replaceAll(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
+/** Keys that have a short flag alone. */
+const shortKeys = ["input", "dataset", "model", "prompt", "output", "limit", "sample", "env"];
+
 /** Keys that have a flag of their own: not those below names and lists, nor the short ones. */
 function flagKeys(): readonly JobKey[] {
-  const short = ["input", "dataset", "model", "prompt", "output"];
-  const isShort = (path: string) => short.includes(path);
   return jobKeys().filter(
-    ({ path, environment }) =>
-      environment !== undefined && !isShort(path) && !["limit", "sample", "env"].includes(path),
+    ({ path, environment }) => environment !== undefined && !shortKeys.includes(path),
   );
+}
+
+function flagKeyNamed(name: string): NamedKey | undefined {
+  const key = jobKeyNamed(name);
+  return key && !shortKeys.includes(key.path) ? key : undefined;
+}
+
+/** The keys whose flags stand in arguments, under any of their names. */
+function flagKeysIn(args: readonly string[]): readonly NamedKey[] {
+  const names = args.flatMap((arg) => /^--([\w.]+)/.exec(arg)?.[1] ?? []);
+  const found = names.flatMap((name) => flagKeyNamed(name) ?? []);
+  return [...new Map(found.map((key) => [key.path, key])).values()];
 }
 
 function helpColumns(command: Command): number {

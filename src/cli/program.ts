@@ -2,7 +2,7 @@ import { Command, CommanderError } from "commander";
 import { exitCodes } from "../foundation/error-table.ts";
 import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import { nearest, nearestKey } from "../foundation/suggest.ts";
-import { type CommandEntry, commandTable } from "./command.ts";
+import { type CommandCall, type CommandEntry, commandTable } from "./command.ts";
 import type { CliIo } from "./io.ts";
 import { report } from "./report.ts";
 
@@ -28,7 +28,7 @@ export async function runProgram(
     const declared: Command[] = [];
     for (const { name, summary, load } of commands) {
       const command = new Command(name).summary(summary);
-      await (await load()).register(command, io, declareAll);
+      await (await load()).register(command, io, { declareAll });
       declared.push(command);
     }
     return declared;
@@ -39,7 +39,7 @@ export async function runProgram(
       const command = program.command(entry.name).summary(entry.summary);
       command.description(`${entry.summary[0]!.toUpperCase()}${entry.summary.slice(1)}.`);
       if (entry.name === name || (name === "help" && args.includes(entry.name))) {
-        await (await entry.load()).register(command, io, declareAll);
+        await (await entry.load()).register(command, io, { args, declareAll });
       }
     }
     const names = commands.map((entry) => entry.name);
@@ -50,7 +50,7 @@ export async function runProgram(
     }
     await program.parseAsync(args, { from: "user" });
   } catch (thrown) {
-    finish(thrown, program, args, io);
+    await finish(thrown, { program, args, declareAll }, io);
   }
 }
 
@@ -70,15 +70,19 @@ function newProgram(io: CliIo, version: string): Command {
     });
 }
 
-function finish(thrown: unknown, program: Command, args: readonly string[], io: CliIo): void {
+interface Call extends Required<CommandCall> {
+  program: Command;
+}
+
+async function finish(thrown: unknown, call: Call, io: CliIo): Promise<void> {
   if (io.outputClosed.aborted && isClosedPipe(thrown)) return;
   if (!(thrown instanceof CommanderError)) {
     report(asSluiceError(thrown), io);
-  } else if (args.length === 0) {
-    io.stderr.write(program.helpInformation());
+  } else if (call.args.length === 0) {
+    io.stderr.write(call.program.helpInformation());
     io.setExitCode(exitCodes.usage);
   } else if (thrown.exitCode !== exitCodes.ok) {
-    report(usageError(thrown, program, args), io);
+    report(await usageError(thrown, call), io);
   }
 }
 
@@ -120,12 +124,15 @@ function meant(suggestion: string | undefined): string {
 }
 
 /** What commander found wrong with `args`, as an error of ours that names the nearest match. */
-function usageError(error: CommanderError, program: Command, args: readonly string[]): SluiceError {
+async function usageError(
+  error: CommanderError,
+  { program, args, declareAll }: Call,
+): Promise<SluiceError> {
   const command = namedCommand(program, args);
   const hint = `see ${commandPath(command)} --help`;
   const quoted = /'([^']*)'/.exec(error.message)?.[1] ?? "";
   if (error.code === "commander.unknownOption") {
-    const flags = command.options.flatMap((option) => (option.long ? [option.long] : []));
+    const flags = await flagsOf(command, declareAll);
     return new SluiceError("OPTION_UNKNOWN", `${quoted}${meant(nearestFlag(quoted, flags))}`, {
       hint,
     });
@@ -139,6 +146,18 @@ function usageError(error: CommanderError, program: Command, args: readonly stri
     return new SluiceError("USAGE", `name one of ${names.join(", ")}`, { hint });
   }
   return new SluiceError("USAGE", error.message.replace(/^error: /, ""), { hint });
+}
+
+/** Every long flag of a command, those that no argument named too. */
+async function flagsOf(command: Command, declareAll: Call["declareAll"]): Promise<string[]> {
+  const [, ...path] = commandPath(command).split(" ");
+  let known: Command | undefined;
+  let below: readonly Command[] = await declareAll();
+  for (const name of path) {
+    known = below.find((each) => each.name() === name);
+    below = known?.commands ?? [];
+  }
+  return (known ?? command).options.flatMap(({ long }) => (long ? [long] : []));
 }
 
 /** The error for a command that does not exist. */

@@ -1,4 +1,5 @@
 import { Argument, type Command } from "commander";
+import type { CommandCall } from "../command.ts";
 import { completedCommand, completionScripts } from "../completion-scripts.ts";
 import { type CliIo, write } from "../io.ts";
 
@@ -10,7 +11,7 @@ For zsh, in ~/.zshrc behind compinit:   source <(sluice completion zsh)
 For fish, in ~/.config/fish/config.fish: sluice completion fish | source`;
 
 /** `sluice completion SHELL`: what makes the shell complete commands and options. */
-export function register(command: Command, io: CliIo, declareAll: () => Promise<Command[]>): void {
+export function register(command: Command, io: CliIo, { declareAll }: CommandCall): void {
   command
     .addArgument(new Argument("<shell>", "the shell").choices(shells))
     .addHelpText("after", help)

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
+import type { CommandCall } from "../command.ts";
 import type { CliIo } from "../io.ts";
 import { type JobOptionValues, jobFromOptions, joined } from "../job-options.ts";
 import { declareRunOptions, type ReadJob, type RunOptions, run } from "./run.ts";
@@ -31,11 +32,11 @@ Flags of Axolotl's command that are flags of sluice run too: --dataset, --sequen
 read.`;
 
 /** `sluice inference batch`: `sluice run` with Axolotl's config and the names of its flags. */
-export function register(command: Command, io: CliIo): void {
+export function register(command: Command, io: CliIo, { args }: CommandCall): void {
   const batch = command
     .command("batch")
     .description("Answer every row of datasets, by a config of Axolotl.");
-  declareRunOptions(batch, io)
+  declareRunOptions(batch, io, args)
     .option("--base_model <name>", "as --model")
     .option("--base_model_config <name>", "taken and not read: a GGUF file holds its own")
     .option("--generation_config <key=value,…>", "as --generation", joined)

@@ -9,6 +9,7 @@ import type { JobSpec } from "../../run/job/schema.ts";
 import type { RunPreview } from "../../run/preview/preview.ts";
 import { openProgress, type Progress } from "../../terminal/progress.ts";
 import { counted } from "../../terminal/quantities.ts";
+import type { CommandCall } from "../command.ts";
 import { type CliIo, write } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
 import { untilSignal } from "../until-signal.ts";
@@ -30,8 +31,8 @@ interface PlanFlags {
 }
 
 /** `sluice plan`: what a job would do; with `--write`, a run for others to work on. */
-export function register(command: Command, io: CliIo): void {
-  declareJobOptions(command, io)
+export function register(command: Command, io: CliIo, { args }: CommandCall): void {
+  declareJobOptions(command, io, args)
     .option("--show <rows>", "rows whose prompts are shown", "2")
     .option(
       "--measure [rows]",

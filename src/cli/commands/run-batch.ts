@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import { absoluteLocation } from "../../data/storage/open.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { locateRun } from "../../run/directory/locate.ts";
+import type { CommandCall } from "../command.ts";
 import type { CliIo } from "../io.ts";
 import type { JobOptionValues } from "../job-options.ts";
 import { collect } from "../run-call.ts";
@@ -16,8 +17,8 @@ interface BatchOptions {
 }
 
 /** `sluice run-batch`: `sluice run` with the options of vLLM's command of that name. */
-export function register(command: Command, io: CliIo): void {
-  declareRunOptions(command, io)
+export function register(command: Command, io: CliIo, { args }: CommandCall): void {
+  declareRunOptions(command, io, args)
     .option("-i, --input-file <path>", "file of requests, a line each; - = stdin", collect)
     .option("-o, --output-file <path>", "file of responses, in the order of the requests")
     .option("--error-file <path>", "write failed lines here and not among the responses")

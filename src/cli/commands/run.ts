@@ -10,6 +10,7 @@ import type { LoadedJob } from "../../run/job/load.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { RunSummary } from "../../run/status/events.ts";
 import { openProgress, type Progress } from "../../terminal/progress.ts";
+import type { CommandCall } from "../command.ts";
 import { type CliIo, write } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
 import { report } from "../report.ts";
@@ -30,15 +31,19 @@ export interface RunOptions {
 const defaultShownRows = 3;
 
 /** `sluice run`: the main job. */
-export function register(command: Command, io: CliIo): void {
-  declareRunOptions(command, io).action((_, options: RunOptions & JobOptionValues) =>
+export function register(command: Command, io: CliIo, { args }: CommandCall): void {
+  declareRunOptions(command, io, args).action((_, options: RunOptions & JobOptionValues) =>
     run(options, io),
   );
 }
 
-/** Declares every option of `sluice run`. */
-export function declareRunOptions(command: Command, io: CliIo): Command {
-  return declareJobOptions(command, io)
+/** Declares the options of `sluice run`: every one, or those of job keys that stand in `args`. */
+export function declareRunOptions(
+  command: Command,
+  io: CliIo,
+  args: readonly string[] | undefined,
+): Command {
+  return declareJobOptions(command, io, args)
     .option("--overwrite", "replace the run that the output holds")
     .option("--fork", "write beside the output, if it holds a run of another job")
     .option("--extend", "process rows that were appended to the input of a finished run")

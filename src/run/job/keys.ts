@@ -48,23 +48,44 @@ export function jobKeys(): readonly JobKey[] {
   return keys;
 }
 
+/** What a flag needs to know of a key. */
+export type NamedKey = Pick<JobKey, "path" | "isSwitch" | "otherNames">;
+
+/**
+ * The key of a name, dotted, its own or another; none below `NAME` and `N`, which have no flags.
+ * Reads no more of the schema than what leads there.
+ */
+export function jobKeyNamed(name: string): NamedKey | undefined {
+  const found = new Map<string, FoundKey>();
+  collect([schemaTree()], [], "operation", undefined, found, name.split("."));
+  return [...found.values()].find(({ path, otherNames }) => [path, ...otherNames].includes(name));
+}
+
+/** @param only the names to descend by, one a level; none = all. */
 function collect(
   nodes: readonly SchemaNode[],
   path: readonly string[],
   inherited: SettingKind,
   engine: string | undefined,
   found: Map<string, FoundKey>,
+  only?: readonly string[],
 ): void {
+  const wanted = only?.[path.length];
   for (const node of nodes) {
     const kind = node.kind ?? inherited;
     if (path.length > 0) add(node, path, kind, engine, found);
+    if (path.length === only?.length) continue;
     for (const form of formsOf(node)) {
       const owner = form.properties?.engine?.const;
       const below = typeof owner === "string" ? owner : engine;
-      for (const [name, { otherNameOf }] of Object.entries(form.properties ?? {})) {
+      for (const [name, { otherNameOf, otherNames = [] }] of Object.entries(
+        form.properties ?? {},
+      )) {
         if (otherNameOf !== undefined) continue;
-        collect(stepInto(form, name), [...path, name], kind, below, found);
+        if (wanted !== undefined && ![name, ...otherNames].includes(wanted)) continue;
+        collect(stepInto(form, name), [...path, name], kind, below, found, only);
       }
+      if (only) continue;
       // The elements of a list that may also be one object have the keys of that object.
       const isAlsoObject = formsOf(node).some((other) => other.properties !== undefined);
       if (form.items?.properties && !isAlsoObject) {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { canonicalJson, isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import type { SettingKind } from "../../foundation/setting.ts";
 import { withGenerationDefaults } from "./generation.ts";
@@ -72,6 +73,8 @@ export function answersOf(job: JobSpec): JsonObject {
  * differingAnswers(plan.job, job); // ["generation.temperature", "prompts.measures.prompt"]
  */
 export function differingAnswers(stored: JobSpec, current: JobSpec): string[] {
+  // The usual case, for which a worker need not read the schema.
+  if (isDeepStrictEqual(stored, current)) return [];
   const before = answersByKey(stored);
   const after = answersByKey(current);
   if (!after.has("generation.seed")) before.delete("generation.seed");

@@ -5,11 +5,14 @@ import { probePrefix } from "../directory/layout.ts";
 import { createOnce, readJson, recordBytes } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";
 
-/** Rounds of the race by which a store is probed. */
-const probeRounds = 5;
-
-/** The same for an object store. */
+/** Rounds of the race by which an object store is probed. */
 const storeProbeRounds = 12;
+
+/**
+ * Rounds on a file system. It refuses a second link() by one lock for all, or never: luck has no
+ * part in it, and each round of twenty takes 10 ms of a run's start.
+ */
+const probeRounds = 1;
 
 /** Creators that race in each round. */
 const probeCreators = 20;

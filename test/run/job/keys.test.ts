@@ -1,10 +1,31 @@
 import { describe, expect, it } from "vitest";
 import { modelOptions } from "../../../src/engines/model-options.ts";
 import { nearestKey } from "../../../src/foundation/suggest.ts";
-import { jobKeys } from "../../../src/run/job/keys.ts";
+import { jobKeyNamed, jobKeys } from "../../../src/run/job/keys.ts";
 import { nodesAt } from "../../../src/run/job/schema-tree.ts";
 
 const keyOf = (path: string) => jobKeys().find((key) => key.path === path);
+
+describe("jobKeyNamed", () => {
+  it("finds what jobKeys has, by each of its names", () => {
+    for (const key of jobKeys()) {
+      if (key.environment === undefined) continue;
+      const { path, isSwitch, otherNames } = key;
+      for (const name of [path, ...otherNames]) {
+        expect(jobKeyNamed(name), name).toMatchObject({ path, isSwitch, otherNames });
+      }
+    }
+  });
+
+  it.each(["generation.temprature", "generation.topP.x", "model", "prompts.NAME", "prompts.a", ""])(
+    "finds nothing else: %j",
+    (name) => {
+      const own = jobKeys().find(({ path }) => path === name);
+      const expected = own?.environment === undefined ? undefined : own;
+      expect(jobKeyNamed(name)?.path).toBe(expected?.path);
+    },
+  );
+});
 
 describe("jobKeys", () => {
   it("merges the forms of a union", () => {
