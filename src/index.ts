@@ -24,15 +24,6 @@ export {
 export { type PlanOptions, plan, type RunOptions, run } from "./api/run.ts";
 export { type FoundRun, runs } from "./api/runs.ts";
 export type { StoreOptions } from "./data/s3/store-options.ts";
-export { localStorage } from "./data/storage/local.ts";
-export { memoryStorage } from "./data/storage/memory.ts";
-export type {
-  Appender,
-  RandomReader,
-  Storage,
-  StoredFile,
-  Writer,
-} from "./data/storage/storage.ts";
 export { Dataset } from "./dataset/dataset.ts";
 export type {
   DatasetColumn,
@@ -61,14 +52,7 @@ export type {
   IterBatchesOptions,
   UntypedRow,
 } from "./dataset/types.ts";
-export type {
-  Engine,
-  EngineContext,
-  PromptWords,
-  RowModel,
-  StageState,
-  TokenizedPrompts,
-} from "./engines/engine.ts";
+export type { StageState } from "./engines/engine.ts";
 export type { ModelOptions } from "./engines/model-options.ts";
 export {
   type BatchCall,
@@ -91,32 +75,12 @@ export {
 } from "./foundation/error-table.ts";
 export { type ErrorPlace, type ErrorRecord, SluiceError } from "./foundation/errors.ts";
 export type { ExactJson, ExactRow, LongNumbers } from "./foundation/exact-json.ts";
-export type { Grammar, GrammarNode } from "./foundation/grammar.ts";
 export type {
-  Answer,
-  AnswerDelta,
-  AnswerStructure,
-  ChatMessage,
-  ContentPart,
-  FinishReason,
   GenerationParameters,
-  InferenceRequest,
-  InferenceResponse,
-  OnDelta,
-  PromptTokens,
-  RequestOrigin,
-  Slot,
-  SlottedLine,
-  SpanOffsets,
   TextMessage,
-  TokenAlternative,
-  TokenLogprob,
   TooLongPolicy,
-  ToolCall,
-  ToolChoice,
   Usage,
 } from "./foundation/inference.ts";
-export { contentText } from "./foundation/inference.ts";
 export type { Json, JsonObject } from "./foundation/json.ts";
 export type { Logger, LogLevel } from "./foundation/logger.ts";
 export { shares } from "./foundation/shares.ts";

@@ -1,13 +1,5 @@
 import type { Command } from "commander";
-import type { CliIo } from "./io.ts";
-
-/** What is known of a command line when a command is declared. */
-export interface CommandCall {
-  /** The arguments. Flags of job keys that stand in none of them need not be declared; none = all. */
-  args?: readonly string[];
-  /** Declares every command with all its flags, apart from the program. */
-  declareAll(): Promise<Command[]>;
-}
+import type { CliIo, CommandCall } from "./io.ts";
 
 /**
  * What each file of `commands/` exports. `register` declares the arguments, options and action of a

@@ -1,4 +1,5 @@
 import type { Readable, Writable } from "node:stream";
+import type { Command } from "commander";
 import type { Surroundings } from "../api/surroundings.ts";
 
 /** Signals that ask a command to stop. */
@@ -52,4 +53,12 @@ export async function write(io: CliIo, text: string | Uint8Array): Promise<void>
     io.stdout.on("drain", done);
     io.outputClosed.addEventListener("abort", done, { once: true });
   });
+}
+
+/** What is known of a command line when a command is declared. */
+export interface CommandCall {
+  /** The arguments: flags of job keys that are in none of them need no declaration. None = all. */
+  args?: readonly string[];
+  /** Declares every command with all its flags, apart from the program. */
+  declareAll(): Promise<Command[]>;
 }

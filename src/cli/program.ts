@@ -2,8 +2,8 @@ import { Command, CommanderError } from "commander";
 import { exitCodes } from "../foundation/error-table.ts";
 import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import { nearest, nearestKey } from "../foundation/suggest.ts";
-import { type CommandCall, type CommandEntry, commandTable } from "./command.ts";
-import type { CliIo } from "./io.ts";
+import { type CommandEntry, commandTable } from "./command.ts";
+import type { CliIo, CommandCall } from "./io.ts";
 import { report } from "./report.ts";
 
 interface ProgramOptions {

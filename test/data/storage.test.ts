@@ -11,7 +11,7 @@ import { SerialQueue } from "../../src/data/storage/serial-queue.ts";
 import type { Leftover, Storage } from "../../src/data/storage/storage.ts";
 import { systemClock } from "../../src/foundation/clock.ts";
 import { systemRandom } from "../../src/foundation/random.ts";
-import { storageConformance } from "../../src/testing/storage-conformance.ts";
+import { storageConformance } from "../conformance/storage-conformance.ts";
 
 let root = "";
 let made = 0;
@@ -20,7 +20,6 @@ beforeAll(async () => {
 });
 afterAll(() => rm(root, { recursive: true, force: true }));
 const newDirectory = () => join(root, `storage-${made++}`);
-const framework = { describe, expect, it };
 
 async function pathsOf(storage: Storage): Promise<string[]> {
   const paths: string[] = [];
@@ -34,13 +33,9 @@ async function leftoversOf(storage: Storage, prefix: string): Promise<Leftover[]
   return found.sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-storageConformance("local", () => localStorage(newDirectory()), framework);
-storageConformance(
-  "local, not durable",
-  () => localStorage(newDirectory(), { durable: false }),
-  framework,
-);
-storageConformance("memory", () => memoryStorage(), framework);
+storageConformance("local", () => localStorage(newDirectory()));
+storageConformance("local, not durable", () => localStorage(newDirectory(), { durable: false }));
+storageConformance("memory", () => memoryStorage());
 
 describe("localStorage", () => {
   it("leaves no temporary file behind and lists none that a dead process left", async () => {

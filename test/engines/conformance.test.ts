@@ -1,10 +1,10 @@
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe } from "vitest";
 import { modelOptions } from "../../src/engines/model-options.ts";
 import { openEngine } from "../../src/engines/registry.ts";
 import type { InferenceRequest } from "../../src/foundation/inference.ts";
-import { conformanceRequest, engineConformance } from "../../src/testing/engine-conformance.ts";
 import { type FakeServer, startFakeServer } from "../../src/testing/fake-server.ts";
+import { conformanceRequest, engineConformance } from "../conformance/engine-conformance.ts";
 import { engineContext } from "./engine-context.ts";
 import { StandIn } from "./managed/managed-engines.ts";
 
@@ -13,46 +13,37 @@ const rejectedRequest: InferenceRequest = {
   ...conformanceRequest(0),
   messages: [{ role: "user", content: "REFUSE" }],
 };
-const framework = { describe, it, expect };
 const failingRow = 999;
 
-engineConformance(
-  "fake, answering at once",
-  async ({ isSlow }) => ({
-    engine: await openEngine(
-      modelOptions.parse({ engine: "fake", capacity: 4, latencyMs: isSlow ? 50 : 0 }),
-      engineContext(),
-    ),
-    isDeterministic: true,
-    tellsDeltas: true,
-    enforcesSlots: true,
-    answersSeveral: true,
-    reportsLogprobs: true,
-  }),
-  framework,
-);
+engineConformance("fake, answering at once", async ({ isSlow }) => ({
+  engine: await openEngine(
+    modelOptions.parse({ engine: "fake", capacity: 4, latencyMs: isSlow ? 50 : 0 }),
+    engineContext(),
+  ),
+  isDeterministic: true,
+  tellsDeltas: true,
+  enforcesSlots: true,
+  answersSeveral: true,
+  reportsLogprobs: true,
+}));
 
-engineConformance(
-  "fake, with latency and failures",
-  async ({ isSlow }) => ({
-    engine: await openEngine(
-      modelOptions.parse({
-        engine: "fake",
-        capacity: 3,
-        latencyMs: isSlow ? 50 : { min: 0, max: 3 },
-        failures: [{ row: failingRow, kind: "refused" }],
-      }),
-      engineContext(),
-    ),
-    isDeterministic: true,
-    tellsDeltas: true,
-    enforcesSlots: true,
-    answersSeveral: true,
-    reportsLogprobs: true,
-    failing: { request: conformanceRequest(failingRow), code: "REQUEST_REFUSED" },
-  }),
-  framework,
-);
+engineConformance("fake, with latency and failures", async ({ isSlow }) => ({
+  engine: await openEngine(
+    modelOptions.parse({
+      engine: "fake",
+      capacity: 3,
+      latencyMs: isSlow ? 50 : { min: 0, max: 3 },
+      failures: [{ row: failingRow, kind: "refused" }],
+    }),
+    engineContext(),
+  ),
+  isDeterministic: true,
+  tellsDeltas: true,
+  enforcesSlots: true,
+  answersSeveral: true,
+  reportsLogprobs: true,
+  failing: { request: conformanceRequest(failingRow), code: "REQUEST_REFUSED" },
+}));
 
 describe("openai", () => {
   let fast: FakeServer;
@@ -69,80 +60,64 @@ describe("openai", () => {
     await slow.close();
   });
 
-  engineConformance(
-    "openai",
-    async ({ isSlow }) => ({
-      engine: await openEngine(
-        modelOptions.parse({
-          engine: "openai",
-          name: "any",
-          baseUrl: (isSlow ? slow : fast).baseUrl,
-          maxInFlight: 3,
-        }),
-        engineContext(),
-      ),
-      isDeterministic: true,
-      tellsDeltas: true,
-      answersSeveral: true,
-      failing: { request: conformanceRequest(failingRow), code: "SERVER_ERROR" },
-    }),
-    framework,
-  );
-
-  engineConformance(
-    "openai, over two addresses",
-    async ({ isSlow }) => {
-      const { baseUrl } = isSlow ? slow : fast;
-      const endpoints = [{ baseUrl }, { baseUrl: baseUrl.replace("127.0.0.1", "localhost") }];
-      const model = { engine: "openai", name: "any", endpoints, maxInFlight: 3 };
-      return {
-        engine: await openEngine(modelOptions.parse(model), engineContext()),
-        isDeterministic: true,
-        tellsDeltas: true,
-        answersSeveral: true,
-        failing: { request: conformanceRequest(failingRow), code: "SERVER_ERROR" },
-      };
-    },
-    framework,
-  );
-});
-
-engineConformance(
-  "command",
-  async ({ isSlow }) => ({
+  engineConformance("openai", async ({ isSlow }) => ({
     engine: await openEngine(
       modelOptions.parse({
-        engine: "command",
-        command: process.execPath,
-        args: [scriptedProgram, isSlow ? "slow" : "ready"],
-        maxBatchRows: 4,
+        engine: "openai",
+        name: "any",
+        baseUrl: (isSlow ? slow : fast).baseUrl,
+        maxInFlight: 3,
       }),
-      engineContext({ environment: process.env }),
+      engineContext(),
     ),
     isDeterministic: true,
     tellsDeltas: true,
     answersSeveral: true,
-    failing: { request: rejectedRequest, code: "PREDICTION_FAILED" },
-  }),
-  framework,
-);
+    failing: { request: conformanceRequest(failingRow), code: "SERVER_ERROR" },
+  }));
+
+  engineConformance("openai, over two addresses", async ({ isSlow }) => {
+    const { baseUrl } = isSlow ? slow : fast;
+    const endpoints = [{ baseUrl }, { baseUrl: baseUrl.replace("127.0.0.1", "localhost") }];
+    const model = { engine: "openai", name: "any", endpoints, maxInFlight: 3 };
+    return {
+      engine: await openEngine(modelOptions.parse(model), engineContext()),
+      isDeterministic: true,
+      tellsDeltas: true,
+      answersSeveral: true,
+      failing: { request: conformanceRequest(failingRow), code: "SERVER_ERROR" },
+    };
+  });
+});
+
+engineConformance("command", async ({ isSlow }) => ({
+  engine: await openEngine(
+    modelOptions.parse({
+      engine: "command",
+      command: process.execPath,
+      args: [scriptedProgram, isSlow ? "slow" : "ready"],
+      maxBatchRows: 4,
+    }),
+    engineContext({ environment: process.env }),
+  ),
+  isDeterministic: true,
+  tellsDeltas: true,
+  answersSeveral: true,
+  failing: { request: rejectedRequest, code: "PREDICTION_FAILED" },
+}));
 
 describe("vllm", () => {
   const standIn = new StandIn();
   afterAll(() => standIn.remove());
 
-  engineConformance(
-    "vllm, managed",
-    async ({ isSlow }) => ({
-      engine: await standIn.open({}, { delayMs: isSlow ? 50 : 0 }),
-      isDeterministic: true,
-      tellsDeltas: true,
-      answersSeveral: true,
-      failing: {
-        request: { ...conformanceRequest(0), messages: [{ role: "user", content: "fail" }] },
-        code: "SERVER_ERROR",
-      },
-    }),
-    framework,
-  );
+  engineConformance("vllm, managed", async ({ isSlow }) => ({
+    engine: await standIn.open({}, { delayMs: isSlow ? 50 : 0 }),
+    isDeterministic: true,
+    tellsDeltas: true,
+    answersSeveral: true,
+    failing: {
+      request: { ...conformanceRequest(0), messages: [{ role: "user", content: "fail" }] },
+      code: "SERVER_ERROR",
+    },
+  }));
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { EndedEarly, Restarting } from "../../src/engines/restarting.ts";
 import { limits } from "../../src/foundation/limits.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
-import { virtualClock } from "../../src/testing/virtual-clock.ts";
+import { virtualClock } from "../fakes/virtual-clock.ts";
 
 /** Something whose n-th start gives n, or throws what `fails` says of it. */
 function counted(fails: (start: number) => Error | undefined = () => undefined) {

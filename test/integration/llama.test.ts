@@ -10,7 +10,7 @@ import type {
   SlottedLine,
 } from "../../src/foundation/inference.ts";
 import { candidateSpans } from "../../src/foundation/spans.ts";
-import { engineConformance } from "../../src/testing/engine-conformance.ts";
+import { engineConformance } from "../conformance/engine-conformance.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
 import { complete } from "./llama-requests.ts";
 
@@ -166,7 +166,7 @@ if (files.missing === undefined) {
     reportsLogprobs: true,
     failing: { request: complete("word ".repeat(600)), code: "PROMPT_TOO_LONG" as const },
   });
-  engineConformance("llama", open, { describe, expect, it });
+  engineConformance("llama", open);
 }
 
 describe("openLlama with a damaged file", () => {

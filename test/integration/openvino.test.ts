@@ -10,7 +10,7 @@ import type {
   SlottedLine,
 } from "../../src/foundation/inference.ts";
 import { candidateSpans } from "../../src/foundation/spans.ts";
-import { engineConformance } from "../../src/testing/engine-conformance.ts";
+import { engineConformance } from "../conformance/engine-conformance.ts";
 import { engineContext } from "./llama-files.ts";
 import { complete } from "./llama-requests.ts";
 
@@ -179,7 +179,7 @@ if (missing === undefined) {
     answersSeveral: true,
     failing: { request: complete("word ".repeat(600)), code: "PROMPT_TOO_LONG" as const },
   });
-  engineConformance("openvino", opened, { describe, expect, it });
+  engineConformance("openvino", opened);
 }
 
 afterAll(async () => (await shared)?.close());

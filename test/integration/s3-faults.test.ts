@@ -4,8 +4,8 @@ import { parseObjectLocation } from "../../src/data/s3/settings.ts";
 import { storageOpener } from "../../src/data/storage/open.ts";
 import { randomInteger, seededRandom } from "../../src/foundation/random.ts";
 import { createOnce } from "../../src/run/directory/records.ts";
-import { storageConformance } from "../../src/testing/storage-conformance.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
+import { storageConformance } from "../conformance/storage-conformance.ts";
 import { errorOf } from "../run/run-fixture.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { type ProxyFault, S3Proxy, type S3ProxyOptions } from "../s3-proxy.ts";
@@ -58,7 +58,7 @@ describe("an object store that fails now and then", () => {
     const make = () =>
       storageOpener(server.context(proxy.address))(server.location(`faults-${made++}`));
 
-    storageConformance("s3, with faults", make, { describe, expect, it });
+    storageConformance("s3, with faults", make);
   });
 
   it("is read and written where tags change their form from one reply to the next", async () => {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Engine } from "../../src/engines/engine.ts";
 import { openTransformers } from "../../src/engines/transformers/engine.ts";
 import type { GenerationParameters } from "../../src/foundation/inference.ts";
-import { engineConformance } from "../../src/testing/engine-conformance.ts";
+import { engineConformance } from "../conformance/engine-conformance.ts";
 import golden from "../golden/toy-m2m100/golden.json" with { type: "json" };
 import { engineContext } from "./llama-files.ts";
 import { missingTransformers, rowRequest, toyOptions } from "./transformers-files.ts";
@@ -182,17 +182,13 @@ describe("openTransformers, refusing", () => {
 });
 
 if (missing === undefined) {
-  engineConformance(
-    "transformers, translating",
-    async () => ({
-      engine: await openTransformers(toyOptions({ maxBatchRows: 4 }), engineContext),
-      isDeterministic: true,
-      answersSeveral: true,
-      failing: {
-        request: rowRequest(0, { none: "" }),
-        code: "COLUMN_INVALID",
-      },
-    }),
-    { describe, it, expect },
-  );
+  engineConformance("transformers, translating", async () => ({
+    engine: await openTransformers(toyOptions({ maxBatchRows: 4 }), engineContext),
+    isDeterministic: true,
+    answersSeveral: true,
+    failing: {
+      request: rowRequest(0, { none: "" }),
+      code: "COLUMN_INVALID",
+    },
+  }));
 }

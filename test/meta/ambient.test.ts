@@ -54,10 +54,6 @@ const exceptions: Record<string, { effects: string[]; reason: string }> = {
     effects: ["process", "console"],
     reason: "a program: it is started by itself",
   },
-  "src/testing/virtual-clock.ts": {
-    effects: ["setImmediate"],
-    reason: "virtual time passes when the real event loop has nothing left to do",
-  },
 };
 
 /** The effects of a file with their lines, allowed or not. */

@@ -25,10 +25,9 @@ const rootFiles: Record<string, (folder: string) => boolean> = {
 
 /**
  * Who may name implementations from outside their folder: registries (of engines, and of what a job
- * may say of each), openers, programs, the public face (it lists what users may make themselves),
- * and the published test suites and fakes.
+ * may say of each), openers, programs and the public face.
  */
-const namers = /\/(registry|model-options|open|main)\.ts$|^src\/index\.ts$|^src\/testing\//;
+const namers = /\/(registry|model-options|open|main)\.ts$|^src\/index\.ts$/;
 
 /** Files that name an implementation and are no namer, each with its reason. */
 const namerExceptions: Record<string, string> = {

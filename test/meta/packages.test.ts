@@ -17,8 +17,7 @@ const users: Record<string, RegExp> = {
   hysnappy: /^src\/data\/formats\/parquet\//,
   papaparse: /^src\/data\/formats\/csv/,
   picomatch: /^src\/data\//,
-  undici:
-    /^src\/(foundation\/(remote|proxy|interim)-|engines\/(openai|models)\/|testing|data\/sources)/,
+  undici: /^src\/(foundation\/(remote|proxy|interim)-|engines\/(openai|models)\/|data\/sources)/,
   yaml: /^src\/(run\/job|cli)\//,
   yauzl: /^src\/engines\/models\//,
   zod: /(^src\/(foundation\/setting|dataset\/\w+)|options|schema|records?|plan|\/job\/[^/]+)\.ts$/,

@@ -11,7 +11,7 @@ import {
 } from "../../src/run/dispatch/dispatch.ts";
 import type { RunEvent } from "../../src/run/status/events.ts";
 import { type FromWorker, protocolVersion, type ToWorker } from "../../src/run/worker/protocol.ts";
-import { virtualClock } from "../../src/testing/virtual-clock.ts";
+import { virtualClock } from "../fakes/virtual-clock.ts";
 import { settled } from "./scripted-engine.ts";
 
 type Message<Type extends FromWorker["type"]> = Omit<

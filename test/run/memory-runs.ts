@@ -24,7 +24,7 @@ import { type Damage, verifyRun } from "../../src/run/seal/verify.ts";
 import type { RunEvent } from "../../src/run/status/events.ts";
 import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
 import { serveWorker } from "../../src/run/worker/serve.ts";
-import { type VirtualClock, virtualClock } from "../../src/testing/virtual-clock.ts";
+import { type VirtualClock, virtualClock } from "../fakes/virtual-clock.ts";
 import { nothingPrepared } from "./dispatching.ts";
 import { linesOf, pathsOf } from "./run-fixture.ts";
 import { responseOf, type ScriptedEngine, scriptedEngine } from "./scripted-engine.ts";

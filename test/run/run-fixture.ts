@@ -8,7 +8,7 @@ import { type JobInput, type JobSpec, jobSchema } from "../../src/run/job/schema
 import { type Plan, type Task, TaskTable } from "../../src/run/plan/plan.ts";
 import { type FoundInput, scanInput } from "../../src/run/plan/scan-input.ts";
 import type { RunContext } from "../../src/run/run-context.ts";
-import { type VirtualClock, virtualClock } from "../../src/testing/virtual-clock.ts";
+import { type VirtualClock, virtualClock } from "../fakes/virtual-clock.ts";
 
 /** Where the input of these tests seems to lie. */
 export const inputPath = "/in/rows.jsonl";

@@ -1,4 +1,4 @@
-import type { SimulatedProcess } from "../../src/testing/simulated-process.ts";
+import type { SimulatedProcess } from "../fakes/simulated-process.ts";
 
 /** A process of the simulation. */
 export interface Actor {

@@ -1,6 +1,6 @@
 import { type Random, randomInteger } from "../../src/foundation/random.ts";
-import type { StorageCall, StorageVisit } from "../../src/testing/faulty-storage.ts";
-import { drawStorageFault, fullDiskFault } from "../../src/testing/storage-faults.ts";
+import type { StorageCall, StorageVisit } from "../fakes/faulty-storage.ts";
+import { drawStorageFault, fullDiskFault } from "../fakes/storage-faults.ts";
 import type { Actor } from "./actor.ts";
 import { journalOf } from "./observed-storage.ts";
 import type { World } from "./world.ts";

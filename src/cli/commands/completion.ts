@@ -1,7 +1,6 @@
 import { Argument, type Command } from "commander";
-import type { CommandCall } from "../command.ts";
 import { completedCommand, completionScripts } from "../completion-scripts.ts";
-import { type CliIo, write } from "../io.ts";
+import { type CliIo, type CommandCall, write } from "../io.ts";
 
 const shells = Object.keys(completionScripts) as (keyof typeof completionScripts)[];
 

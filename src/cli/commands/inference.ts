@@ -1,8 +1,7 @@
 import type { Command } from "commander";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
-import type { CommandCall } from "../command.ts";
-import type { CliIo } from "../io.ts";
+import type { CliIo, CommandCall } from "../io.ts";
 import { type JobOptionValues, jobFromOptions, joined } from "../job-options.ts";
 import { declareRunOptions, type ReadJob, type RunOptions, run } from "./run.ts";
 

@@ -9,8 +9,7 @@ import type { JobSpec } from "../../run/job/schema.ts";
 import type { RunPreview } from "../../run/preview/preview.ts";
 import { openProgress, type Progress } from "../../terminal/progress.ts";
 import { counted } from "../../terminal/quantities.ts";
-import type { CommandCall } from "../command.ts";
-import { type CliIo, write } from "../io.ts";
+import { type CliIo, type CommandCall, write } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
 import { untilSignal } from "../until-signal.ts";
 

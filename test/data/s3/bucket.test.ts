@@ -3,7 +3,7 @@ import { S3Bucket } from "../../../src/data/s3/bucket.ts";
 import type { ByteRange, S3Requests } from "../../../src/data/s3/requests.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import { systemRandom } from "../../../src/foundation/random.ts";
-import { virtualClock } from "../../../src/testing/virtual-clock.ts";
+import { virtualClock } from "../../fakes/virtual-clock.ts";
 import { errorOf } from "../../run/run-fixture.ts";
 
 /** A bucket of which each request is answered by the next of some replies. */

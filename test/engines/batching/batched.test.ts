@@ -4,7 +4,7 @@ import type { BatchCost } from "../../../src/engines/batching/next-batch.ts";
 import { sleep } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { silentLogger } from "../../../src/foundation/logger.ts";
-import { virtualClock } from "../../../src/testing/virtual-clock.ts";
+import { virtualClock } from "../../fakes/virtual-clock.ts";
 
 const { signal } = new AbortController();
 

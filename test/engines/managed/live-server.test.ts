@@ -5,7 +5,7 @@ import { ServerClient } from "../../../src/engines/managed/server-client.ts";
 import type { ServerProcess } from "../../../src/engines/managed/server-process.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { type FakeServer, startFakeServer } from "../../../src/testing/fake-server.ts";
-import { virtualClock } from "../../../src/testing/virtual-clock.ts";
+import { virtualClock } from "../../fakes/virtual-clock.ts";
 
 const lost = new SluiceError("CONNECTION_LOST");
 let http: FakeServer;

@@ -9,7 +9,7 @@ import { sleep } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { contentText, type InferenceRequest } from "../../../src/foundation/inference.ts";
 import type { ReceivedRequest, ServerBehaviour } from "../../../src/testing/fake-server.ts";
-import { virtualClock } from "../../../src/testing/virtual-clock.ts";
+import { virtualClock } from "../../fakes/virtual-clock.ts";
 import { chatRequest, engineContext, rejectionOf } from "../engine-context.ts";
 import { keptLog, never, openOver, serve } from "./openai-engine.ts";
 

@@ -7,7 +7,7 @@ import { sleep } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import type { InferenceRequest } from "../../../src/foundation/inference.ts";
 import type { JsonObject } from "../../../src/foundation/json.ts";
-import { virtualClock } from "../../../src/testing/virtual-clock.ts";
+import { virtualClock } from "../../fakes/virtual-clock.ts";
 import { chatRequest, engineContext, rejectionOf } from "../engine-context.ts";
 import { moduleFolder } from "../predictor/module-folder.ts";
 import { Program, pipelineOptions } from "./stage-options.ts";

@@ -1,8 +1,7 @@
-import { describe, expect, it } from "vitest";
 import { modelOptions } from "../../../src/engines/model-options.ts";
 import { openEngine } from "../../../src/engines/registry.ts";
 import { entryCommand } from "../../../src/entry.ts";
-import { conformanceRequest, engineConformance } from "../../../src/testing/engine-conformance.ts";
+import { conformanceRequest, engineConformance } from "../../conformance/engine-conformance.ts";
 import { engineContext } from "../engine-context.ts";
 import { moduleFolder } from "./module-folder.ts";
 
@@ -25,22 +24,18 @@ const module = moduleFile(`
 `);
 
 for (const limits of [{ maxBatchRows: 4 }, { maxBatchRows: "auto", replicas: 2 }]) {
-  engineConformance(
-    `predictor, ${JSON.stringify(limits)}`,
-    async ({ isSlow }) => ({
-      engine: await openEngine(
-        modelOptions.parse({
-          ...{ engine: "predictor", module, options: { waitMs: isSlow ? 50 : 0 } },
-          ...limits,
-        }),
-        engineContext({
-          environment: process.env,
-          hostCommand: entryCommand("engines/host/main", process.execPath),
-        }),
-      ),
-      isDeterministic: true,
-      failing: { request: conformanceRequest(failingRow), code: "PREDICTION_FAILED" },
-    }),
-    { describe, expect, it },
-  );
+  engineConformance(`predictor, ${JSON.stringify(limits)}`, async ({ isSlow }) => ({
+    engine: await openEngine(
+      modelOptions.parse({
+        ...{ engine: "predictor", module, options: { waitMs: isSlow ? 50 : 0 } },
+        ...limits,
+      }),
+      engineContext({
+        environment: process.env,
+        hostCommand: entryCommand("engines/host/main", process.execPath),
+      }),
+    ),
+    isDeterministic: true,
+    failing: { request: conformanceRequest(failingRow), code: "PREDICTION_FAILED" },
+  }));
 }

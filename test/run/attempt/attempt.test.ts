@@ -9,9 +9,9 @@ import {
   deadLetterPath,
   partPath,
 } from "../../../src/run/directory/layout.ts";
-import { faultyStorage } from "../../../src/testing/faulty-storage.ts";
-import { SimulatedProcess } from "../../../src/testing/simulated-process.ts";
-import { virtualClock } from "../../../src/testing/virtual-clock.ts";
+import { faultyStorage } from "../../fakes/faulty-storage.ts";
+import { SimulatedProcess } from "../../fakes/simulated-process.ts";
+import { virtualClock } from "../../fakes/virtual-clock.ts";
 import {
   changedStorage,
   errorOf,

@@ -14,7 +14,7 @@ import {
   readJournal,
 } from "../../../src/run/attempt/journal.ts";
 import { answeredHead } from "../../../src/run/attempt/journal-line.ts";
-import { virtualClock } from "../../../src/testing/virtual-clock.ts";
+import { virtualClock } from "../../fakes/virtual-clock.ts";
 import { changedStorage, errorOf } from "../run-fixture.ts";
 import { settled } from "../scripted-engine.ts";
 

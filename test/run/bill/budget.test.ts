@@ -4,7 +4,7 @@ import { BudgetWatch } from "../../../src/run/bill/budget.ts";
 import type { Budget } from "../../../src/run/bill/costs.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
 import type { RunEvent } from "../../../src/run/status/events.ts";
-import { virtualClock } from "../../../src/testing/virtual-clock.ts";
+import { virtualClock } from "../../fakes/virtual-clock.ts";
 import { memoryRuns, willing } from "../memory-runs.ts";
 import { rowsOf } from "../run-fixture.ts";
 import { scriptedEngine } from "../scripted-engine.ts";

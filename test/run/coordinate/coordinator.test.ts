@@ -13,7 +13,7 @@ import {
   watchCancel,
 } from "../../../src/run/coordinate/coordinator.ts";
 import type { ProcessIdentity } from "../../../src/run/coordinate/processes.ts";
-import { type VirtualClock, virtualClock } from "../../../src/testing/virtual-clock.ts";
+import { type VirtualClock, virtualClock } from "../../fakes/virtual-clock.ts";
 import { changedStorage, errorOf, jobOf } from "../run-fixture.ts";
 import { settled } from "../scripted-engine.ts";
 

@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
 import { assertStands, RunStorage, runStorage } from "../../../src/run/directory/run-storage.ts";
-import { storageConformance } from "../../../src/testing/storage-conformance.ts";
+import { storageConformance } from "../../conformance/storage-conformance.ts";
 import { errorOf, pathsOf } from "../run-fixture.ts";
 
 const bytes = Buffer.from("{}");
 
 for (const number of [1, 2]) {
   const make = () => new RunStorage(memoryStorage(), number);
-  storageConformance(`the storage of run ${number}`, make, { describe, expect, it });
+  storageConformance(`the storage of run ${number}`, make);
 }
 
 describe("RunStorage", () => {

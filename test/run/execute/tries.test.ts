@@ -10,7 +10,7 @@ import { limits } from "../../../src/foundation/limits.ts";
 import type { PromptSet } from "../../../src/prompt/prompt-set.ts";
 import { askUntilAccepted } from "../../../src/run/execute/tries.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
-import { virtualClock } from "../../../src/testing/virtual-clock.ts";
+import { virtualClock } from "../../fakes/virtual-clock.ts";
 import { scriptedEngine } from "../scripted-engine.ts";
 import { execution } from "./execution.ts";
 

@@ -7,7 +7,7 @@ import { silentLogger } from "../../../src/foundation/logger.ts";
 import { eventLogPath } from "../../../src/run/directory/layout.ts";
 import { EventStream, type EventStreamOptions } from "../../../src/run/status/event-stream.ts";
 import type { RunEvent } from "../../../src/run/status/events.ts";
-import { virtualClock } from "../../../src/testing/virtual-clock.ts";
+import { virtualClock } from "../../fakes/virtual-clock.ts";
 import { changedStorage, plannedRun, rowsOf } from "../run-fixture.ts";
 
 const notice = (message: string): RunEvent => ({ type: "notice", message });

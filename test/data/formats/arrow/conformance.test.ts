@@ -1,8 +1,7 @@
-import { describe, expect, it } from "vitest";
 import { arrowFormat } from "../../../../src/data/formats/arrow/arrow.ts";
 import { parseSpecials } from "../../../../src/foundation/exact-json.ts";
 import type { JsonObject } from "../../../../src/foundation/json.ts";
-import { formatConformance } from "../../../../src/testing/format-conformance.ts";
+import { formatConformance } from "../../../conformance/format-conformance.ts";
 import { file, rowsBeside } from "./reading.ts";
 
 const sample = (name: string, rows: string) => ({
@@ -16,4 +15,4 @@ const samples = [
   sample("odd.arrow", "arrow/odd.jsonl"),
 ];
 const options = { make: arrowFormat, sharesBytes: true, needsLength: true };
-formatConformance(options, samples, { describe, expect, it });
+formatConformance(options, samples);

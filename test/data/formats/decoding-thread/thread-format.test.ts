@@ -7,7 +7,7 @@ import { parquetFormat } from "../../../../src/data/formats/parquet/parquet.ts";
 import type { RandomReader } from "../../../../src/data/storage/storage.ts";
 import { parseSpecials } from "../../../../src/foundation/exact-json.ts";
 import type { JsonObject } from "../../../../src/foundation/json.ts";
-import { formatConformance } from "../../../../src/testing/format-conformance.ts";
+import { formatConformance } from "../../../conformance/format-conformance.ts";
 import { readerOf, scanAll } from "../reading.ts";
 
 const golden = join(import.meta.dirname, "../../../golden");
@@ -25,7 +25,7 @@ for (const [format, path, beside] of [
   const rows = lines.map((line) => parseSpecials(line) as JsonObject);
   const sample = { name: path, content: read(path), rows };
   const tested = { make: () => format, sharesBytes: true, needsLength: true };
-  formatConformance(tested, [sample], { describe, expect, it });
+  formatConformance(tested, [sample]);
 }
 
 describe("a format that is decoded in a thread", () => {

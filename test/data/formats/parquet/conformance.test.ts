@@ -1,10 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
 import { parquetFormat } from "../../../../src/data/formats/parquet/parquet.ts";
 import { parseSpecials } from "../../../../src/foundation/exact-json.ts";
 import type { JsonObject } from "../../../../src/foundation/json.ts";
-import { formatConformance } from "../../../../src/testing/format-conformance.ts";
+import { formatConformance } from "../../../conformance/format-conformance.ts";
 
 const golden = join(import.meta.dirname, "../../../golden/parquet");
 
@@ -21,4 +20,4 @@ function sample(name: string) {
 
 const samples = ["pyarrow-types", "pandas", "duckdb"].map(sample);
 const options = { make: parquetFormat, sharesBytes: true, needsLength: true };
-formatConformance(options, samples, { describe, expect, it });
+formatConformance(options, samples);

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { openS3Bucket } from "../../../../src/data/s3/open.ts";
 import { storageOpener } from "../../../../src/data/storage/open.ts";
 import type { Storage } from "../../../../src/data/storage/storage.ts";
-import { storageConformance } from "../../../../src/testing/storage-conformance.ts";
+import { storageConformance } from "../../../conformance/storage-conformance.ts";
 import { bucket, missingS3Server, S3Server } from "../../../s3-server.ts";
 
 const textOf = async (storage: Storage, path: string) =>
@@ -22,7 +22,7 @@ describe("an object store", () => {
   const newPlace = () => server.location(`storage-${made++}/in`);
   const newStorage = () => storageOpener(server.context())(newPlace());
 
-  storageConformance("s3", newStorage, { describe, expect, it });
+  storageConformance("s3", newStorage);
 
   it("shows what was appended to those on the machine, and what is stored to all", async () => {
     const place = newPlace();

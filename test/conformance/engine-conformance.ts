@@ -1,6 +1,7 @@
-import type { Engine } from "../engines/engine.ts";
-import { type ErrorCode, errorTable } from "../foundation/error-table.ts";
-import type { SluiceError } from "../foundation/errors.ts";
+import { describe, expect, it } from "vitest";
+import type { Engine } from "../../src/engines/engine.ts";
+import { type ErrorCode, errorTable } from "../../src/foundation/error-table.ts";
+import type { SluiceError } from "../../src/foundation/errors.ts";
 import {
   type AnswerDelta,
   type GenerationParameters,
@@ -8,9 +9,8 @@ import {
   type InferenceRequest,
   type InferenceResponse,
   type SlottedLine,
-} from "../foundation/inference.ts";
-import { candidateSpans } from "../foundation/spans.ts";
-import type { TestFramework } from "./storage-conformance.ts";
+} from "../../src/foundation/inference.ts";
+import { candidateSpans } from "../../src/foundation/spans.ts";
 
 /** An engine and what is known of it. */
 export interface EngineUnderTest {
@@ -60,19 +60,10 @@ export function conformanceRequest(index: number): InferenceRequest {
  *
  * @param makeEngine opens a fresh engine; the suite closes it.
  * @example
- * import { describe, expect, it } from "vitest";
- * engineConformance("mine", async () => ({ engine: openMine(), isDeterministic: true }), {
- *   describe,
- *   expect,
- *   it,
- * });
+ * engineConformance("mine", async () => ({ engine: openMine(), isDeterministic: true }));
  */
-export function engineConformance(
-  name: string,
-  makeEngine: MakeEngine,
-  framework: TestFramework,
-): void {
-  framework.describe(`engine conformance: ${name}`, () => {
+export function engineConformance(name: string, makeEngine: MakeEngine): void {
+  describe(`engine conformance: ${name}`, () => {
     for (const clauses of [
       answerClauses,
       crowdClauses,
@@ -81,14 +72,14 @@ export function engineConformance(
       parameterClauses,
       deltaClauses,
     ]) {
-      clauses(makeEngine, framework);
+      clauses(makeEngine);
     }
   });
 }
 
-type Clauses = (make: MakeEngine, framework: TestFramework) => void;
+type Clauses = (make: MakeEngine) => void;
 
-const answerClauses: Clauses = (make, { it, expect }) => {
+const answerClauses: Clauses = (make) => {
   it("answers one request, with plausible tokens and usage", () =>
     withEngine(make, async ({ engine }) => {
       expect(Number.isInteger(engine.capacity) && engine.capacity >= 1).toBe(true);
@@ -126,7 +117,7 @@ const answerClauses: Clauses = (make, { it, expect }) => {
     }));
 };
 
-const crowdClauses: Clauses = (make, { it, expect }) => {
+const crowdClauses: Clauses = (make) => {
   it("answers many at once, up to its capacity and beyond, each its own", () =>
     withEngine(make, async ({ engine, isDeterministic }) => {
       const count = Math.min(2 * engine.capacity + 1, 40);
@@ -174,7 +165,7 @@ const crowdClauses: Clauses = (make, { it, expect }) => {
     }));
 };
 
-const endClauses: Clauses = (make, { it, expect }) => {
+const endClauses: Clauses = (make) => {
   it("rejects what it holds when it is closed, and what comes after", () =>
     withEngine(
       make,
@@ -193,7 +184,7 @@ const endClauses: Clauses = (make, { it, expect }) => {
 };
 
 /** What only some engines promise; where one does not, its test ends without a check. */
-const optionalClauses: Clauses = (make, { it, expect }) => {
+const optionalClauses: Clauses = (make) => {
   it("gives the same answer to the same request where it says so", () =>
     withEngine(make, async ({ engine, isDeterministic }) => {
       if (!isDeterministic) return;
@@ -219,7 +210,7 @@ const optionalClauses: Clauses = (make, { it, expect }) => {
 };
 
 /** Parameters that only some engines take; as with `optionalClauses`. */
-const parameterClauses: Clauses = (make, { it, expect }) => {
+const parameterClauses: Clauses = (make) => {
   it("answers as often as it is asked to where it says so", () =>
     withEngine(make, async ({ engine, answersSeveral }) => {
       if (!answersSeveral) return;
@@ -269,7 +260,7 @@ const parameterClauses: Clauses = (make, { it, expect }) => {
 };
 
 /** What holds of deltas, of whichever an engine tells. */
-const deltaClauses: Clauses = (make, { it, expect }) => {
+const deltaClauses: Clauses = (make) => {
   it("tells of each answer what it is in the end, in order, and the same as without", () =>
     withEngine(make, async ({ engine, isDeterministic, tellsDeltas, answersSeveral }) => {
       const numReturnSequences = answersSeveral ? 3 : 1;

@@ -4,9 +4,9 @@ import type {
   Storage,
   StoredFile,
   Writer,
-} from "../data/storage/storage.ts";
-import { sleep } from "../foundation/clock.ts";
-import { SluiceError } from "../foundation/errors.ts";
+} from "../../src/data/storage/storage.ts";
+import { sleep } from "../../src/foundation/clock.ts";
+import { SluiceError } from "../../src/foundation/errors.ts";
 import type { SimulatedProcess } from "./simulated-process.ts";
 
 /** One call of a storage, or of a reader, appender or writer that it gave. */

@@ -1,4 +1,4 @@
-import type { Clock } from "../foundation/clock.ts";
+import type { Clock } from "../../src/foundation/clock.ts";
 
 export interface VirtualClockOptions {
   /** What `now()` says at the start, in milliseconds since 1970. Default: the start of 2026. */

@@ -2,16 +2,14 @@ import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../src/data/storage/memory.ts";
 import { sleep, systemClock } from "../../src/foundation/clock.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
-import { faultyStorage, type StorageFault } from "../../src/testing/faulty-storage.ts";
-import { SimulatedProcess } from "../../src/testing/simulated-process.ts";
-import { storageConformance } from "../../src/testing/storage-conformance.ts";
-import { drawStorageFault, fullDiskFault } from "../../src/testing/storage-faults.ts";
-import { virtualClock } from "../../src/testing/virtual-clock.ts";
+import { storageConformance } from "../conformance/storage-conformance.ts";
+import { faultyStorage, type StorageFault } from "./faulty-storage.ts";
+import { SimulatedProcess } from "./simulated-process.ts";
+import { drawStorageFault, fullDiskFault } from "./storage-faults.ts";
+import { virtualClock } from "./virtual-clock.ts";
 
-storageConformance(
-  "a faulty storage without faults",
-  () => faultyStorage(memoryStorage(), new SimulatedProcess(systemClock), () => undefined),
-  { describe, expect, it },
+storageConformance("a faulty storage without faults", () =>
+  faultyStorage(memoryStorage(), new SimulatedProcess(systemClock), () => undefined),
 );
 
 const data = Buffer.from("data");

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { channelPair } from "../../src/foundation/channel.ts";
 import { sleep } from "../../src/foundation/clock.ts";
-import { SimulatedProcess } from "../../src/testing/simulated-process.ts";
-import { virtualClock } from "../../src/testing/virtual-clock.ts";
+import { SimulatedProcess } from "./simulated-process.ts";
+import { virtualClock } from "./virtual-clock.ts";
 
 describe("SimulatedProcess", () => {
   it("hears of nothing while it is paused, and of everything when it goes on", async () => {

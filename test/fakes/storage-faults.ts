@@ -1,4 +1,4 @@
-import { type Random, randomInteger } from "../foundation/random.ts";
+import { type Random, randomInteger } from "../../src/foundation/random.ts";
 import type { StorageCall, StorageFault } from "./faulty-storage.ts";
 
 const readers: readonly StorageCall["method"][] = ["read", "open", "stat", "list"];

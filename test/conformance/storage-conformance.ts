@@ -1,11 +1,5 @@
-import type { Storage, StoredFile } from "../data/storage/storage.ts";
-
-/** What the suite needs of a test framework; vitest, jest and bun's fit as they are. */
-export interface TestFramework {
-  describe(name: string, body: () => void): void;
-  it(name: string, body: () => Promise<void>): void;
-  expect(actual: unknown): { toBe(expected: unknown): void; toEqual(expected: unknown): void };
-}
+import { describe, expect, it } from "vitest";
+import type { Storage, StoredFile } from "../../src/data/storage/storage.ts";
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 const textOf = async (storage: Storage, path: string): Promise<string> =>
@@ -35,28 +29,26 @@ async function codeOf(action: Promise<unknown>): Promise<unknown> {
  *
  * @param makeStorage gives an empty storage, one a test; removing it is the caller's.
  * @example
- * import { describe, expect, it } from "vitest";
- * storageConformance("memory", () => memoryStorage(), { describe, expect, it });
+ * storageConformance("memory", () => memoryStorage());
  */
 export function storageConformance(
   name: string,
   makeStorage: () => Storage | Promise<Storage>,
-  framework: TestFramework,
 ): void {
-  framework.describe(`storage conformance: ${name}`, () => {
-    readingClauses(makeStorage, framework);
-    objectClauses(makeStorage, framework);
-    listClauses(makeStorage, framework);
-    createClauses(makeStorage, framework);
-    appenderClauses(makeStorage, framework);
-    writerClauses(makeStorage, framework);
-    publishClauses(makeStorage, framework);
+  describe(`storage conformance: ${name}`, () => {
+    readingClauses(makeStorage);
+    objectClauses(makeStorage);
+    listClauses(makeStorage);
+    createClauses(makeStorage);
+    appenderClauses(makeStorage);
+    writerClauses(makeStorage);
+    publishClauses(makeStorage);
   });
 }
 
-type Clauses = (make: () => Storage | Promise<Storage>, framework: TestFramework) => void;
+type Clauses = (make: () => Storage | Promise<Storage>) => void;
 
-const readingClauses: Clauses = (make, { it, expect }) => {
+const readingClauses: Clauses = (make) => {
   it("reads what replace wrote, and its latest", async () => {
     const storage = await make();
     await storage.replace("a/b/c.json", bytes("first"));
@@ -92,7 +84,7 @@ const readingClauses: Clauses = (make, { it, expect }) => {
   });
 };
 
-const objectClauses: Clauses = (make, { it, expect }) => {
+const objectClauses: Clauses = (make) => {
   it("takes no folder for an object", async () => {
     const storage = await make();
     await storage.replace("a/b", bytes("1"));
@@ -138,7 +130,7 @@ const objectClauses: Clauses = (make, { it, expect }) => {
   });
 };
 
-const listClauses: Clauses = (make, { it, expect }) => {
+const listClauses: Clauses = (make) => {
   // In the order of UTF-16 code units, in which "-" and "." come before "/".
   const stored = ["B", "a-b/x", "a.txt", "a/b", "a/b-c", "a/c/d/e", "ab", "b/1", "b/10", "b/2"];
 
@@ -168,7 +160,7 @@ const listClauses: Clauses = (make, { it, expect }) => {
   });
 };
 
-const createClauses: Clauses = (make, { it, expect }) => {
+const createClauses: Clauses = (make) => {
   it("creates once and leaves what exists alone", async () => {
     const storage = await make();
     expect(await storage.createIfAbsent("x/y.json", bytes("first"))).toBe("created");
@@ -211,7 +203,7 @@ const createClauses: Clauses = (make, { it, expect }) => {
   });
 };
 
-const appenderClauses: Clauses = (make, { it, expect }) => {
+const appenderClauses: Clauses = (make) => {
   it("lists what has an appender, before anything is appended", async () => {
     const storage = await make();
     const appender = await storage.appender("log/a.jsonl");
@@ -262,7 +254,7 @@ const appenderClauses: Clauses = (make, { it, expect }) => {
   });
 };
 
-const writerClauses: Clauses = (make, { it, expect }) => {
+const writerClauses: Clauses = (make) => {
   it("shows an object only when its writer is closed, and then whole", async () => {
     const storage = await make();
     const writer = await storage.writer("part/1.jsonl");
@@ -312,7 +304,7 @@ const writerClauses: Clauses = (make, { it, expect }) => {
   });
 };
 
-const publishClauses: Clauses = (make, { it, expect }) => {
+const publishClauses: Clauses = (make) => {
   it("makes the target what the source is, and keeps the source", async () => {
     const storage = await make();
     await storage.replace("attempts/1/part", bytes("rows"));

@@ -1,5 +1,5 @@
-import type { Channel } from "../foundation/channel.ts";
-import type { Clock } from "../foundation/clock.ts";
+import type { Channel } from "../../src/foundation/channel.ts";
+import type { Clock } from "../../src/foundation/clock.ts";
 
 /**
  * A process as a simulation sees it: code whose clock, channels and storage go through this object

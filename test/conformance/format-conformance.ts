@@ -1,10 +1,10 @@
-import type { CutRule } from "../data/formats/format.ts";
-import type { RowFormat } from "../data/formats/row-format.ts";
-import type { InputRow, Slice } from "../data/row.ts";
-import type { RandomReader } from "../data/storage/storage.ts";
-import { parseSpecials } from "../foundation/exact-json.ts";
-import type { JsonObject } from "../foundation/json.ts";
-import type { TestFramework } from "./storage-conformance.ts";
+import { describe, expect, it } from "vitest";
+import type { CutRule } from "../../src/data/formats/format.ts";
+import type { RowFormat } from "../../src/data/formats/row-format.ts";
+import type { InputRow, Slice } from "../../src/data/row.ts";
+import type { RandomReader } from "../../src/data/storage/storage.ts";
+import { parseSpecials } from "../../src/foundation/exact-json.ts";
+import type { JsonObject } from "../../src/foundation/json.ts";
 
 /** A format of files to be tested. */
 export interface FormatUnderTest {
@@ -32,18 +32,13 @@ export interface FormatSample {
  * noticed; that who leaves early leaves nothing behind.
  *
  * @example
- * import { describe, expect, it } from "vitest";
  * const samples = [{ name: "two", content: '{"a":1}\n{"a":2}\n', rows: [{ a: 1 }, { a: 2 }] }];
- * formatConformance({ make: () => myFormat() }, samples, { describe, expect, it });
+ * formatConformance({ make: () => myFormat() }, samples);
  */
-export function formatConformance(
-  format: FormatUnderTest,
-  samples: readonly FormatSample[],
-  framework: TestFramework,
-): void {
-  framework.describe(`format conformance: ${format.make().name}`, () => {
+export function formatConformance(format: FormatUnderTest, samples: readonly FormatSample[]): void {
+  describe(`format conformance: ${format.make().name}`, () => {
     for (const sample of samples) {
-      const trial = { format, sample, framework };
+      const trial = { format, sample };
       for (const clauses of [rowClauses, columnClauses, changeClauses]) clauses(trial);
     }
   });
@@ -52,12 +47,11 @@ export function formatConformance(
 interface Trial {
   format: FormatUnderTest;
   sample: FormatSample;
-  framework: TestFramework;
 }
 
 const file = "sample";
 
-const rowClauses = ({ format, sample, framework: { it, expect } }: Trial): void => {
+const rowClauses = ({ format, sample }: Trial): void => {
   const { name, content, rows } = sample;
 
   it(`${name}: gives each row once, in order, at every cut and size of reads`, async () => {
@@ -123,7 +117,7 @@ const rowClauses = ({ format, sample, framework: { it, expect } }: Trial): void 
   });
 };
 
-const columnClauses = ({ format, sample, framework: { it, expect } }: Trial): void => {
+const columnClauses = ({ format, sample }: Trial): void => {
   const { name, rows } = sample;
   const values = rows.filter((row) => typeof row !== "string");
 
@@ -158,7 +152,7 @@ const columnClauses = ({ format, sample, framework: { it, expect } }: Trial): vo
   });
 };
 
-const changeClauses = ({ format, sample, framework: { it, expect } }: Trial): void => {
+const changeClauses = ({ format, sample }: Trial): void => {
   const content = Buffer.from(sample.content as string);
 
   it(`${sample.name}: notices bytes of a slice that are others than planned`, async () => {

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { sleep } from "../../src/foundation/clock.ts";
-import { virtualClock } from "../../src/testing/virtual-clock.ts";
+import { virtualClock } from "./virtual-clock.ts";
 
 describe("virtualClock", () => {
   it("lets timers fire in the order of their times, and of their making at one time", async () => {
