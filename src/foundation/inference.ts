@@ -153,6 +153,17 @@ export function temperatureOf(sampling: {
   return temperature ?? (doSample === true ? samplingTemperature : greedyParameters.temperature);
 }
 
+/** Characters of a request's words. */
+export function promptCharacters({
+  messages = [],
+  prompt = "",
+}: Pick<InferenceRequest, "messages" | "prompt">): number {
+  return messages.reduce((sum, { content }) => sum + contentText(content).length, prompt.length);
+}
+
+/** Tokens of so many characters, where nobody knows the tokenizer: one for each four. */
+export const estimatedTokens = (characters: number): number => Math.ceil(characters / 4);
+
 /** The values of optional parameters that a request leaves out. */
 export const leftOutParameters = Object.freeze({
   ignoreEos: false,

@@ -5,7 +5,7 @@ import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
 import type { Processes } from "./coordinate/processes.ts";
 import type { RunLocation } from "./directory/locate.ts";
-import { reachOf } from "./plan/asked-files.ts";
+import { reachOf } from "./plan/job-files.ts";
 import type { Plan } from "./plan/plan.ts";
 import type { RunContext } from "./run-context.ts";
 

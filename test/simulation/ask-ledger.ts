@@ -1,6 +1,6 @@
 import type { InferenceRequest } from "../../src/foundation/inference.ts";
 import type { JsonObject } from "../../src/foundation/json.ts";
-import { promptSetOf } from "../../src/run/plan/askable.ts";
+import { promptSetOf } from "../../src/run/plan/job-prompts.ts";
 import type { Actor } from "./actor.ts";
 import { anyRequest } from "./observed-storage.ts";
 import type { Scenario } from "./scenario.ts";

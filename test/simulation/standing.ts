@@ -6,7 +6,7 @@ import type { Json, JsonObject } from "../../src/foundation/json.ts";
 import { silentLogger } from "../../src/foundation/logger.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
 import type { JobSpec } from "../../src/run/job/schema.ts";
-import { promptSetOf } from "../../src/run/plan/askable.ts";
+import { promptSetOf } from "../../src/run/plan/job-prompts.ts";
 import { readPlan, TaskTable } from "../../src/run/plan/plan.ts";
 import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
 import { plannedFailure, type Scenario } from "./scenario.ts";

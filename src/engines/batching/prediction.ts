@@ -1,9 +1,10 @@
 import {
-  contentText,
+  estimatedTokens,
   type FinishReason,
   type InferenceRequest,
   type InferenceResponse,
   noUsage,
+  promptCharacters,
 } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import type { BatchCost } from "./next-batch.ts";
@@ -51,19 +52,15 @@ function countOf(said: Json | undefined): number {
   return typeof said === "number" && Number.isInteger(said) && said > 0 ? said : 0;
 }
 
-/** Characters that a token is taken to have, where nobody knows the tokenizer. */
-const charsPerToken = 4;
-
 /**
  * What a request takes of a batch: its characters, and tokens as they are estimated without a
  * tokenizer. For a row without words, its texts count.
  */
-export function requestCost({ messages, prompt, row }: InferenceRequest): BatchCost {
-  const chars =
-    prompt?.length ??
-    messages?.reduce((sum, { content }) => sum + contentText(content).length, 0) ??
-    charsOf(row ?? {});
-  return { chars, tokens: Math.max(1, Math.ceil(chars / charsPerToken)) };
+export function requestCost(request: InferenceRequest): BatchCost {
+  const { messages, prompt, row = {} } = request;
+  const hasWords = messages !== undefined || prompt !== undefined;
+  const chars = hasWords ? promptCharacters(request) : charsOf(row);
+  return { chars, tokens: Math.max(1, estimatedTokens(chars)) };
 }
 
 function charsOf(row: JsonObject): number {

@@ -1,8 +1,9 @@
 import {
   type Answer,
-  contentText,
+  estimatedTokens,
   type InferenceRequest,
   type OnDelta,
+  promptCharacters,
   type Usage,
 } from "../../foundation/inference.ts";
 import type { Call, Form } from "./call.ts";
@@ -10,9 +11,6 @@ import { readReply } from "./reply.ts";
 import type { RequestWriter } from "./request-body.ts";
 import { StreamedReply, streamFields } from "./streamed-reply.ts";
 import type { HttpReply } from "./transport.ts";
-
-/** Characters that a token has in most texts, for limits of tokens. */
-const charsPerToken = 4;
 
 /** A chat or a completion. */
 export class GenerationCall implements Call<{ answers: readonly Answer[]; usage: Usage }> {
@@ -45,7 +43,7 @@ export class GenerationCall implements Call<{ answers: readonly Answer[]; usage:
 
   get tokens(): number {
     const { maxNewTokens, numReturnSequences = 1 } = this.#request.parameters;
-    return promptTokens(this.#request) + maxNewTokens * numReturnSequences;
+    return estimatedTokens(promptCharacters(this.#request)) + maxNewTokens * numReturnSequences;
   }
 
   body(isOpenaiItself: boolean): string {
@@ -67,14 +65,4 @@ export class GenerationCall implements Call<{ answers: readonly Answer[]; usage:
   read(reply: HttpReply, redact: (text: string) => string) {
     return readReply(reply, this.form, this.#request.parameters, redact);
   }
-}
-
-/** Tokens of a prompt, estimated. */
-export function promptTokens({
-  messages,
-  prompt = "",
-}: Pick<InferenceRequest, "messages" | "prompt">): number {
-  let characters = prompt.length;
-  for (const { content } of messages ?? []) characters += contentText(content).length;
-  return Math.ceil(characters / charsPerToken);
 }

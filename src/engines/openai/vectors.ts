@@ -1,10 +1,15 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import type { InferenceRequest, InferenceResponse, Usage } from "../../foundation/inference.ts";
+import {
+  estimatedTokens,
+  type InferenceRequest,
+  type InferenceResponse,
+  promptCharacters,
+  type Usage,
+} from "../../foundation/inference.ts";
 import { isJsonObject, type Json } from "../../foundation/json.ts";
 import type { BatchModel } from "../batching/batched.ts";
 import type { Asker } from "./asker.ts";
 import type { Call } from "./call.ts";
-import { promptTokens } from "./generation-call.ts";
 import { kindOf, malformed, parseReply, usageOf } from "./reply.ts";
 import type { HttpReply } from "./transport.ts";
 
@@ -33,7 +38,7 @@ export class EmbeddingModel implements BatchModel<EmbeddingRequest, Embedded> {
     const body = `{${this.#fields},"input":${JSON.stringify(texts)}}`;
     const call: Call<{ vectors: Json[]; usage: Usage }> = {
       form: "embedding",
-      tokens: batch.reduce((sum, request) => sum + promptTokens(request), 0),
+      tokens: batch.reduce((sum, request) => sum + estimatedTokens(promptCharacters(request)), 0),
       body: () => body,
       read: (reply, redact) => readVectors(reply, texts.length, redact),
     };

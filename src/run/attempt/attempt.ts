@@ -9,7 +9,7 @@ import { withinTime } from "../../foundation/time-limit.ts";
 import { attemptPaths, commitPath } from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
 import { openaiBatch, resultsHoldFailed } from "../openai-batch/batch-lines.ts";
-import { RowFiles } from "../plan/asked-files.ts";
+import { RowFiles } from "../plan/job-files.ts";
 import { readOptionsOf, type Task } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { RequestCounts } from "../status/request-counts.ts";
@@ -194,8 +194,8 @@ export class TaskAttempt {
     this.#tally.prepared(counts);
   }
 
-  get congested(): boolean {
-    return this.#journal.congested || this.#part.isFull;
+  get isFull(): boolean {
+    return this.#journal.isFull || this.#part.isFull;
   }
 
   /**

@@ -22,7 +22,7 @@ export interface JournalPlace {
 export interface JournalListener {
   /** Called once, when a write failed: the attempt is over then. */
   onFailure(error: unknown): void;
-  /** Called after each write; `congested` may have ended. */
+  /** Called after each write; `isFull` may have ended. */
   onDrain(): void;
 }
 
@@ -84,7 +84,7 @@ export class JournalWriter {
   }
 
   /** True while more is waiting to be written than is good to hold. */
-  get congested(): boolean {
+  get isFull(): boolean {
     return this.#queuedBytes > maxJournalBufferBytes * 16;
   }
 

@@ -77,7 +77,7 @@ export class Coordinator {
     assertBegunSo(storage, options.job);
     for (;;) {
       const standing = await leadingCoordinator(storage);
-      if (standing && (await lives(standing, options))) {
+      if (standing && (await isLeading(standing, options))) {
         const { host, pid } = standing;
         throw new SluiceError("COORDINATOR_LIVES", `process ${pid} on ${host}`);
       }
@@ -243,7 +243,8 @@ export async function countCancels(storage: Storage): Promise<number> {
   return cancels;
 }
 
-async function lives(record: CoordinatorRecord, options: CoordinatorOptions): Promise<boolean> {
+/** False where the process that wrote the record has ended. */
+async function isLeading(record: CoordinatorRecord, options: CoordinatorOptions): Promise<boolean> {
   const { storage, clock, processes, signal } = options;
   const { heartbeat } = coordinatorPaths(record.number);
   const first = await readJson<Heartbeat>(storage, heartbeat);

@@ -67,7 +67,7 @@ export async function lookAtLives(storage: Storage, options: LookOptions): Promi
     };
     observed.push({ identity: record, id: record.id, look, ...(await look()) });
   }
-  const living = await whoLives(observed, options);
+  const living = await livingProcesses(observed, options);
   const ended = new Set(observed.filter(({ hasEnded }) => hasEnded).map(({ id }) => id));
   const lifeOf = (id: string): Life => ({ lives: living.has(id), hasEnded: ended.has(id) });
   return {
@@ -118,7 +118,7 @@ function observedWorker(storage: Storage, worker: WorkerRecord): Observed {
   };
 }
 
-async function whoLives(
+async function livingProcesses(
   observed: readonly Observed[],
   { processes, clock, signal }: LookOptions,
 ): Promise<Set<string>> {

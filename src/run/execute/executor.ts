@@ -165,7 +165,7 @@ export class Executor {
     }
     for (const source of this.#open.values()) {
       const { attempt } = source;
-      if (attempt.congested) continue;
+      if (attempt.isFull) continue;
       if (attempt.suspicion.rows > 0) {
         // Suspected rows go alone: whatever is in flight leaves first.
         if (source.buffered > 0) this.#suspectFirstRows(source);

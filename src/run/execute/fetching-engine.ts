@@ -7,7 +7,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse, OnDelta } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { JobSpec } from "../job/schema.ts";
-import { reachOf } from "../plan/asked-files.ts";
+import { reachOf } from "../plan/job-files.ts";
 
 /** Servers and buckets of which it is kept that they answered. */
 const maxKnownPlaces = 1000;

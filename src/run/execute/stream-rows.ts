@@ -10,7 +10,7 @@ import { seededRandom } from "../../foundation/random.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import type { JobSpec } from "../job/schema.ts";
-import { promptSetOf } from "../plan/askable.ts";
+import { promptSetOf } from "../plan/job-prompts.ts";
 import { readOptionsOf } from "../plan/plan.ts";
 import { drawSample, findInput } from "../plan/scan-input.ts";
 import { resultText, writtenNumbers } from "./row-job.ts";

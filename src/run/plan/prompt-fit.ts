@@ -9,7 +9,7 @@ import { FitWatch } from "../execute/fit-watch.ts";
 import { firstStagePrompts } from "../execute/row-model.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { isBatchInput } from "../openai-batch/batch-lines.ts";
-import { promptSetOf } from "./askable.ts";
+import { promptSetOf } from "./job-prompts.ts";
 import { readOptionsOf } from "./plan.ts";
 
 /** Rows that a prompt is tried on first. */

@@ -15,8 +15,8 @@ import { datasetInputs } from "../job/dataset.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { idFieldOf } from "../openai-batch/batch-lines.ts";
 import type { RunEvent } from "../status/events.ts";
-import { promptSetOf } from "./askable.ts";
-import { assertInputsNamed, assertOpenedByEngine, reachOf } from "./asked-files.ts";
+import { assertInputsNamed, assertOpenedByEngine, reachOf } from "./job-files.ts";
+import { promptSetOf } from "./job-prompts.ts";
 import {
   type InputSummary,
   type Plan,

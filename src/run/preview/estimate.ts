@@ -15,8 +15,8 @@ import {
   unitsOf,
 } from "../bill/interval.ts";
 import type { JobSpec } from "../job/schema.ts";
-import { parametersOf, promptSetOf } from "../plan/askable.ts";
-import { RowFiles } from "../plan/asked-files.ts";
+import { RowFiles } from "../plan/job-files.ts";
+import { parametersOf, promptSetOf } from "../plan/job-prompts.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { type SampledRow, spreadRows } from "./sample-rows.ts";

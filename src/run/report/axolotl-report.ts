@@ -13,7 +13,7 @@ import { linesOfChunks } from "../../foundation/lines.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import { reportPath } from "../directory/layout.ts";
 import type { JobSpec } from "../job/schema.ts";
-import { promptSetOf } from "../plan/askable.ts";
+import { promptSetOf } from "../plan/job-prompts.ts";
 import { type Plan, readOptionsOf, standingPlan, TaskTable } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { readSeals } from "../seal/seals.ts";

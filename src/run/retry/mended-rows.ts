@@ -11,7 +11,7 @@ import type { RunDependencies } from "../dependencies.ts";
 import { rowHashesPath } from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";
-import { reachOf } from "../plan/asked-files.ts";
+import { reachOf } from "../plan/job-files.ts";
 import {
   allTasks,
   type Plan,

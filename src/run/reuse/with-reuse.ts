@@ -8,7 +8,7 @@ import type { PromptSet } from "../../prompt/prompt-set.ts";
 import { answersOf } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { isBatchInput } from "../openai-batch/batch-lines.ts";
-import { parametersOf } from "../plan/askable.ts";
+import { parametersOf } from "../plan/job-prompts.ts";
 import type { AnswerCache } from "./answer-cache.ts";
 import { areRepeatable } from "./request-key.ts";
 import { reusing } from "./reusing-engine.ts";

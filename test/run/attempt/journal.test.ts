@@ -153,7 +153,7 @@ describe("JournalWriter", () => {
     await expect(journal.close()).resolves.toBeUndefined();
   });
 
-  it("is congested while much waits for a write, and tells when that is over", async () => {
+  it("is isFull while much waits for a write, and tells when that is over", async () => {
     let release = () => {};
     const { journal, seen } = await opened(() => ({
       append: () =>
@@ -163,15 +163,15 @@ describe("JournalWriter", () => {
     }));
     const answer = "x".repeat(maxJournalBufferBytes);
     put(journal, 0, answer);
-    expect(journal.congested).toBe(false);
+    expect(journal.isFull).toBe(false);
     for (let index = 1; index < 20; index++) put(journal, index, answer);
-    expect(journal.congested).toBe(true);
+    expect(journal.isFull).toBe(true);
     expect(seen.drains).toBe(0);
     release();
     await settled();
     release();
     await settled();
-    expect(journal.congested).toBe(false);
+    expect(journal.isFull).toBe(false);
     expect(seen.drains).toBe(1);
   });
 

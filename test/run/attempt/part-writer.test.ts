@@ -300,7 +300,7 @@ describe("PartWriter", () => {
     for await (const rows of attempt.readOpenRows()) {
       for (const row of rows.slice(0, 25))
         attempt.settleAnswered(row.index, [request], answerJson, row);
-      expect(attempt.congested).toBe(true);
+      expect(attempt.isFull).toBe(true);
     }
     await attempt.close();
     expect(await run.paths(attemptPaths(0, run.plan, attempt.id).part)).toEqual([]);

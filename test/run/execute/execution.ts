@@ -4,7 +4,7 @@ import type { TaskAttempt } from "../../../src/run/attempt/attempt.ts";
 import type { RowArrangement } from "../../../src/run/attempt/row-arrangement.ts";
 import { Executor } from "../../../src/run/execute/executor.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
-import { promptSetOf } from "../../../src/run/plan/askable.ts";
+import { promptSetOf } from "../../../src/run/plan/job-prompts.ts";
 import { openAttempt } from "../attempt/open-attempt.ts";
 import { type PlannedRun, plannedRun } from "../run-fixture.ts";
 import { type ScriptedEngine, settled } from "../scripted-engine.ts";

@@ -196,7 +196,7 @@ describe("feeding", () => {
     const text = "x".repeat(maxJournalBufferBytes * 20);
     for (const held of [...engine.held]) held.answer(text);
     await settled();
-    expect(attempt.congested).toBe(true);
+    expect(attempt.isFull).toBe(true);
     expect(engine.asked).toEqual([0, 1]);
     release();
     await settled();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { SluiceError } from "../../../src/foundation/errors.ts";
 import { withJobLine } from "../../../src/run/job/problem.ts";
-import { assertAskable } from "../../../src/run/plan/askable.ts";
+import { assertAskable } from "../../../src/run/plan/job-prompts.ts";
 import { jobFolder } from "./job-folder.ts";
 
 const { load } = jobFolder();

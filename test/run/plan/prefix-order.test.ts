@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { InputRow } from "../../../src/data/row.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
-import { promptSetOf } from "../../../src/run/plan/askable.ts";
+import { promptSetOf } from "../../../src/run/plan/job-prompts.ts";
 import { firstText, inPrefixOrder, prefixOrderPays } from "../../../src/run/plan/prefix-order.ts";
 import { jobOf } from "../run-fixture.ts";
 

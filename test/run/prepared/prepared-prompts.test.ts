@@ -10,7 +10,7 @@ import { contentText } from "../../../src/foundation/inference.ts";
 import type { JsonObject } from "../../../src/foundation/json.ts";
 import { silentLogger } from "../../../src/foundation/logger.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
-import { promptSetOf } from "../../../src/run/plan/askable.ts";
+import { promptSetOf } from "../../../src/run/plan/job-prompts.ts";
 import { TaskTable } from "../../../src/run/plan/plan.ts";
 import { preparedState } from "../../../src/run/prepared/prepared-file.ts";
 import { maxTokenizedChars, PreparedPrompts } from "../../../src/run/prepared/prepared-prompts.ts";

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { seededRandom } from "../../../src/foundation/random.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
-import { promptSetOf } from "../../../src/run/plan/askable.ts";
+import { promptSetOf } from "../../../src/run/plan/job-prompts.ts";
 import { sampleRequests } from "../../../src/run/preview/estimate.ts";
 import { measureRows, paceOf, rowsToMeasure } from "../../../src/run/preview/measure.ts";
 import { plannedRun, rowsOf } from "../run-fixture.ts";

@@ -3,7 +3,7 @@ import { memoryStorage } from "../../../src/data/storage/memory.ts";
 import { silentLogger } from "../../../src/foundation/logger.ts";
 import { seededRandom } from "../../../src/foundation/random.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
-import { promptSetOf } from "../../../src/run/plan/askable.ts";
+import { promptSetOf } from "../../../src/run/plan/job-prompts.ts";
 import { AnswerCache } from "../../../src/run/reuse/answer-cache.ts";
 import { reuseNotices, withReuse } from "../../../src/run/reuse/with-reuse.ts";
 import { jobOf } from "../run-fixture.ts";

@@ -7,7 +7,7 @@ import { limits } from "../../../src/foundation/limits.ts";
 import { maxJournalBufferMs } from "../../../src/run/attempt/journal.ts";
 import { attemptPaths } from "../../../src/run/directory/layout.ts";
 import { recordBytes } from "../../../src/run/directory/records.ts";
-import { promptSetOf } from "../../../src/run/plan/askable.ts";
+import { promptSetOf } from "../../../src/run/plan/job-prompts.ts";
 import type { RunContext } from "../../../src/run/run-context.ts";
 import type { FromWorker, ToWorker } from "../../../src/run/worker/protocol.ts";
 import { Worker } from "../../../src/run/worker/worker.ts";

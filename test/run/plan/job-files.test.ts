@@ -10,7 +10,7 @@ import {
   assertOpenedByEngine,
   RowFiles,
   reachOf,
-} from "../../../src/run/plan/asked-files.ts";
+} from "../../../src/run/plan/job-files.ts";
 import { temporaryFolder } from "../../engines/models/context.ts";
 
 const jobOf = (changes: object) =>

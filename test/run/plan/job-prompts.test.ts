@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type JobInput, jobSchema } from "../../../src/run/job/schema.ts";
-import { assertAskable, promptSetOf } from "../../../src/run/plan/askable.ts";
+import { assertAskable, promptSetOf } from "../../../src/run/plan/job-prompts.ts";
 import { errorOf } from "../run-fixture.ts";
 
 const least = { input: "rows.jsonl", model: { engine: "fake" }, prompt: "Say {{ text }}" } as const;
