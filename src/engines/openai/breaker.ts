@@ -4,7 +4,6 @@ import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { Random } from "../../foundation/random.ts";
 import { backoffMs } from "../../foundation/retry.ts";
-import { type Abortable, AbortWatch } from "../abort-watch.ts";
 
 /** Why the endpoint as a whole cannot be asked now. */
 export interface EndpointFailure {
@@ -13,7 +12,17 @@ export interface EndpointFailure {
   retryAfterMs?: number;
 }
 
-interface BreakerOptions {
+/** Whoever sends the endpoint's requests. */
+export interface BreakerListener {
+  /** One request may go ahead as the probe; it must end with `succeed`, `fail` or `abandon`. */
+  onProbeDue(): void;
+  /** The endpoint answers again: everything may be sent. */
+  onOpen(): void;
+  /** The endpoint was down for too long: `ENDPOINT_DOWN`. */
+  onDown(error: SluiceError): void;
+}
+
+interface BreakerOptions extends BreakerListener {
   clock: Clock;
   random: Random;
   logger: Logger;
@@ -36,13 +45,11 @@ interface BreakerOptions {
  * far as `limits.maxEndpointPauseMs`) one request goes ahead as a probe; any reply of the endpoint
  * to it lets all others go.
  *
- * A request that gets an `EndpointFailure` is to be asked again after `pass`; it has cost its row
- * no attempt.
+ * A request that gets an `EndpointFailure` is asked again after the pause; it has cost its row no
+ * attempt.
  */
 export class EndpointBreaker {
   readonly #options: BreakerOptions;
-  readonly #watch = new AbortWatch();
-  readonly #waiting = new Set<Waiter>();
   #state: "open" | "paused" | "probing" = "open";
   /** Pauses in a row. */
   #failures = 0;
@@ -65,29 +72,6 @@ export class EndpointBreaker {
     return this.#downSinceMs;
   }
 
-  /**
-   * Waits until the endpoint may be asked. True when the caller is the probe: it must then call
-   * `succeed`, `fail` or `abandon` with what came of it.
-   *
-   * @throws SluiceError `ENDPOINT_DOWN` when it was down for too long; the signal's reason.
-   */
-  pass(signal: AbortSignal): Promise<boolean> {
-    if (this.#state === "open") return Promise.resolve(false);
-    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
-    const waiter: Waiter = {
-      signal,
-      resolve,
-      reject,
-      abort: (reason) => {
-        this.#waiting.delete(waiter);
-        reject(reason);
-      },
-    };
-    this.#waiting.add(waiter);
-    this.#watch.add(signal, waiter);
-    return promise;
-  }
-
   /** The endpoint replied, be it with an error of that one request. */
   succeed(isProbe: boolean): void {
     if (this.#downSinceMs === undefined && !isProbe) return;
@@ -98,13 +82,14 @@ export class EndpointBreaker {
     this.#options.logger.log("info", "the endpoint answers again", {
       endpoint: this.#options.endpoint,
     });
-    this.#open();
+    this.#state = "open";
+    this.#options.onOpen();
   }
 
   /**
    * The endpoint failed. Pauses it; what is returned, if anything, ends the run.
    *
-   * @param isProbe what `pass` said of the request that failed.
+   * @param isProbe of the request that failed.
    */
   fail(failure: EndpointFailure, isProbe: boolean): SluiceError | undefined {
     const nowMs = this.#options.clock.monotonic();
@@ -124,15 +109,14 @@ export class EndpointBreaker {
     return undefined;
   }
 
-  /** The probe went away without a reply: the next one in line takes its place. */
+  /** The probe went away without a reply: another one may go. */
   abandon(): void {
     if (this.#state === "probing") this.#probe();
   }
 
-  /** Rejects all that wait. */
-  close(reason: unknown): void {
+  /** Nothing more is told to the listener. */
+  close(): void {
     this.#cancelTimer?.();
-    for (const waiter of this.#takeAll()) waiter.reject(reason);
   }
 
   #pause(waitMs: number, reason: string): void {
@@ -171,19 +155,8 @@ export class EndpointBreaker {
   }
 
   #probe(): void {
-    for (const waiter of this.#waiting) {
-      this.#state = "probing";
-      this.#waiting.delete(waiter);
-      this.#watch.remove(waiter.signal, waiter);
-      waiter.resolve(true);
-      return;
-    }
-    this.#state = "open";
-  }
-
-  #open(): void {
-    this.#state = "open";
-    for (const waiter of this.#takeAll()) waiter.resolve(false);
+    this.#state = "probing";
+    this.#options.onProbeDue();
   }
 
   #giveUp(): SluiceError {
@@ -191,20 +164,7 @@ export class EndpointBreaker {
     const detail = `${endpoints}, ${maxEndpointDownMs / 1000} s; last: ${this.#lastFailure}`;
     const error = new SluiceError("ENDPOINT_DOWN", detail);
     this.#state = "open";
-    for (const waiter of this.#takeAll()) waiter.reject(error);
+    this.#options.onDown(error);
     return error;
   }
-
-  #takeAll(): Waiter[] {
-    const all = [...this.#waiting];
-    this.#waiting.clear();
-    for (const waiter of all) this.#watch.remove(waiter.signal, waiter);
-    return all;
-  }
-}
-
-interface Waiter extends Abortable {
-  signal: AbortSignal;
-  resolve: (isProbe: boolean) => void;
-  reject: (reason: unknown) => void;
 }

@@ -106,8 +106,6 @@ export class Endpoint implements RoutedEndpoint {
   readonly #redact = (text: string) => this.#failures.redact(text);
   /** Failures that may be its doing, since it last did what was asked. */
   #failuresInARow = 0;
-  /** Somebody is told when its pause ends. */
-  #isAwaited = false;
 
   constructor(own: EndpointOptions, context: EndpointContext) {
     const { clock, environment, options, maxInFlight } = context;
@@ -128,6 +126,9 @@ export class Endpoint implements RoutedEndpoint {
       ...{ endpoint: this.address, endpoints: context.addresses },
       maxEndpointDownMs: options.maxEndpointDownMs,
       nothingAnswersSinceMs: () => context.beside.nothingAnswersSinceMs(),
+      onProbeDue: () => this.#onPauseEnd(true),
+      onOpen: () => this.#onPauseEnd(false),
+      onDown: (error) => context.beside.onDown(error),
     });
     const { requestsPerMinute, tokensPerMinute } = options;
     this.pace = openPace({
@@ -181,17 +182,13 @@ export class Endpoint implements RoutedEndpoint {
 
   /** Gives leave back that was not used. */
   release({ admission, isProbe }: Lease): void {
-    if (isProbe) {
-      // Else nobody would be there to take its place.
-      this.#awaitEndOfPause();
-      this.breaker.abandon();
-    }
+    if (isProbe) this.breaker.abandon();
     admission.end({ outcome: "abandoned" });
   }
 
   async close(error: SluiceError): Promise<void> {
     this.pace.close();
-    this.breaker.close(error);
+    this.breaker.close();
     await this.#transport.close(error);
   }
 
@@ -266,26 +263,13 @@ export class Endpoint implements RoutedEndpoint {
     end: AdmissionEnd,
   ): Outcome<never> & { of: "endpoint" } {
     const down = this.breaker.fail(failure, lease.isProbe);
-    this.#awaitEndOfPause();
     lease.admission.end(end);
     return { of: "endpoint", down };
   }
 
-  #awaitEndOfPause(): void {
-    if (!this.breaker.isPaused || this.#isAwaited) return;
-    this.#isAwaited = true;
-    const { beside } = this.#context;
-    this.breaker.pass(never).then(
-      (isProbe) => {
-        this.#isAwaited = false;
-        this.isProbeDue = isProbe;
-        beside.onRoom();
-      },
-      (error: SluiceError) => {
-        this.#isAwaited = false;
-        beside.onDown(error);
-      },
-    );
+  #onPauseEnd(isProbeDue: boolean): void {
+    this.isProbeDue = isProbeDue;
+    this.#context.beside.onRoom();
   }
 
   #withKeyHint(error: SluiceError): SluiceError {
