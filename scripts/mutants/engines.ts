@@ -25,8 +25,8 @@ export const enginesMutations: readonly Mutation[] = [
   {
     what: "an endpoint is paused for longer than it may be down",
     file: "src/engines/openai/breaker.ts",
-    text: "this.#pause(Math.min(waitMs, remainingMs), failure.message);",
-    replacement: "this.#pause(waitMs, failure.message);",
+    text: "this.#pause(nowMs, Math.min(nowMs + waitMs, deadlineMs));",
+    replacement: "this.#pause(nowMs, nowMs + waitMs);",
     tests: ["test/engines/openai/breaker.test.ts"],
   },
   {

@@ -100,12 +100,12 @@ export class EndpointBreaker {
       this.#prolong(Math.min(nowMs + askedWaitMs, this.#deadlineMs()));
       return undefined;
     }
-    const remainingMs = this.#deadlineMs() - nowMs;
-    if (remainingMs <= 0) return this.#giveUp();
+    const deadlineMs = this.#deadlineMs();
+    if (nowMs >= deadlineMs) return this.#giveUp();
     this.#failures++;
     // The last probe comes before the time is up, whatever one refused request was told.
     const waitMs = Math.max(backoffMs(this.#failures, this.#options.random), askedWaitMs);
-    this.#pause(Math.min(waitMs, remainingMs), failure.message);
+    this.#pause(nowMs, Math.min(nowMs + waitMs, deadlineMs));
     return undefined;
   }
 
@@ -119,14 +119,14 @@ export class EndpointBreaker {
     this.#cancelTimer?.();
   }
 
-  #pause(waitMs: number, reason: string): void {
-    const { clock, logger, endpoint } = this.#options;
+  #pause(nowMs: number, resumeAtMs: number): void {
+    const { logger, endpoint } = this.#options;
     this.#state = "paused";
-    this.#resumeAtMs = clock.monotonic() + waitMs;
+    this.#resumeAtMs = resumeAtMs;
     logger.log("warn", "the endpoint is paused", {
       endpoint,
-      waitMs: Math.round(waitMs),
-      reason,
+      waitMs: Math.round(resumeAtMs - nowMs),
+      reason: this.#lastFailure,
     });
     this.#arm();
   }

@@ -3,8 +3,7 @@ import { EndpointBreaker } from "../../../src/engines/openai/breaker.ts";
 import { ManualClock } from "../manual-clock.ts";
 
 /** A breaker whose jitter is always the longest wait, and what it tells. */
-function setUp(maxEndpointDownMs = 600_000) {
-  const clock = new ManualClock();
+function setUp(maxEndpointDownMs = 600_000, clock = new ManualClock()) {
   const lines: string[] = [];
   const told: string[] = [];
   const breaker = new EndpointBreaker({
@@ -107,6 +106,18 @@ describe("EndpointBreaker", () => {
     expect(told).toEqual(["probe"]);
     expect(breaker.fail(refused, true)).toMatchObject({ code: "ENDPOINT_DOWN" });
     expect(told).toEqual(["probe", "ENDPOINT_DOWN"]);
+  });
+
+  it("sends the last probe where this process was stopped for a moment", async () => {
+    const slow = new ManualClock();
+    const { monotonic } = slow;
+    // This process was not running for 5 ms after it first asked for the time.
+    let reads = 0;
+    slow.monotonic = () => monotonic() + (reads++ === 0 ? 0 : 5);
+    const { breaker, clock, told } = setUp(2000, slow);
+    breaker.fail({ message: "429", retryAfterMs: 60_000 }, false);
+    await clock.advance(2500);
+    expect(told).toEqual(["probe"]);
   });
 
   it("counts the time from the last success", async () => {
