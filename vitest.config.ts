@@ -91,6 +91,9 @@ export default defineConfig({
         exclude: modelTests,
         setup: [s3Server, packed],
         timeoutMs: 600_000,
+        // They wait for programs and for time to pass: two of them leave the cores half idle.
+        group: 1,
+        workers: 3,
       }),
       // Threads that compute wait for one another: beside a neighbour they take 3 to 5 times as long.
       tier({
@@ -98,7 +101,7 @@ export default defineConfig({
         include: modelTests,
         setup: [packed],
         timeoutMs: 600_000,
-        group: 1,
+        group: 2,
         workers: 1,
       }),
     ],
