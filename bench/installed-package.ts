@@ -16,7 +16,7 @@ export function installPackage(isKept: boolean): string {
   execFileSync(process.execPath, [join(root, "scripts/build.ts")], { stdio: "inherit" });
   rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory, { recursive: true });
-  for (const name of ["bin", "dist", "schema", "package.json"]) {
+  for (const name of ["bin", "dist", "python", "schema", "package.json"]) {
     cpSync(join(root, name), join(directory, name), { recursive: true });
   }
   return directory;

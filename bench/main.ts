@@ -14,6 +14,7 @@ import { benchLlama } from "./llama.ts";
 import { benchLlamaServer } from "./llama-server.ts";
 import { benchNoop } from "./noop.ts";
 import { benchOpenai } from "./openai.ts";
+import { benchOpenvino } from "./openvino.ts";
 import { benchOverlap } from "./overlap.ts";
 import { benchParquet } from "./parquet.ts";
 import { benchPrefix } from "./prefix.ts";
@@ -41,6 +42,7 @@ const benchmarks: Record<string, (setting: BenchSetting) => Promise<BenchResult[
   resume: benchResume,
   llama: benchLlama,
   "llama-server": benchLlamaServer,
+  openvino: benchOpenvino,
   vllm: benchVllm,
   prefix: benchPrefix,
   structure: benchStructure,
