@@ -5,6 +5,7 @@ import { homeDirectory } from "../api/home.ts";
 import { runDependencies } from "../api/run-dependencies.ts";
 import { absoluteLocation, schemeOf } from "../data/storage/open.ts";
 import { listDevices, shownDevices } from "../engines/devices.ts";
+import { lastMeasurement } from "../engines/engine-speed.ts";
 import { modelOptions } from "../engines/model-options.ts";
 import type { ModelContext } from "../engines/models/model-context.ts";
 import { listModels } from "../engines/models/models.ts";
@@ -15,6 +16,7 @@ import { sortableId } from "../foundation/ids.ts";
 import { silentLogger } from "../foundation/logger.ts";
 import { runCommand } from "../foundation/subprocess.ts";
 import { probeStore } from "../run/plan/probe.ts";
+import { switchLine } from "./engine-speed-view.ts";
 import type { CliIo } from "./io.ts";
 
 /** One thing that was looked at. */
@@ -40,6 +42,7 @@ export async function doctorChecks(io: CliIo, outputDirectory: string): Promise<
     named("engines", () => engineChecks(io, home)),
     serverCheck(io, home, "llama-server"),
     serverCheck(io, home, "vllm"),
+    engineSpeedCheck(home),
     named("models", () => modelChecks(io, home)),
     gpuCheck(io),
     programCheck(io, "npm", ["--version"], "adds engine packages"),
@@ -139,6 +142,22 @@ async function engineChecks(io: CliIo, home: string): Promise<Check[]> {
     const detail = `${module} ${version} is not here yet; the first run that needs it adds it`;
     return { name, state: "note", detail, hint: `sluice engine add ${engine} adds it now` };
   });
+}
+
+async function engineSpeedCheck(home: string): Promise<Check> {
+  const name = "engine speed";
+  const measurement = await lastMeasurement({ homeDirectory: home });
+  if (!measurement) {
+    const hint = "sluice engine measure finds the fastest engine of this machine";
+    return { name, state: "note", detail: "not measured yet", hint };
+  }
+  const { speeds, model, measuredAt } = measurement;
+  const found = speeds.map(({ engine, tokensPerSecond }) => {
+    return `${engine} ${tokensPerSecond.toFixed(0)} tokens/s`;
+  });
+  const hint = switchLine(measurement, "llama", "NAME");
+  const detail = `${found.join(", ")} (${model}, ${measuredAt.slice(0, 10)})`;
+  return { name, state: "ok", detail, ...(hint !== undefined && { hint }) };
 }
 
 async function modelChecks(io: CliIo, home: string): Promise<Check[]> {

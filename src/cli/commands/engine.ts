@@ -1,13 +1,24 @@
+import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import type { Hardware } from "../../engines/packages/lock.ts";
+import { SluiceError } from "../../foundation/errors.ts";
 import { type CliIo, write } from "../io.ts";
+
+const embeddedModel = "smollm2-135m-instruct";
+
+interface MeasureFlags {
+  model: string;
+  requests: string;
+  install: boolean;
+  json?: boolean;
+}
 
 interface AddOptions {
   hardware?: Hardware;
   json?: boolean;
 }
 
-/** `sluice engine list|add|remove`. */
+/** `sluice engine list|add|remove|measure`. */
 export function register(command: Command, io: CliIo): void {
   command
     .command("list")
@@ -32,6 +43,14 @@ export function register(command: Command, io: CliIo): void {
     .description("Remove an engine's packages from SLUICE_HOME.")
     .argument("<name>", "the engine, as llama")
     .action((name: string) => remove(name, io));
+  command
+    .command("measure")
+    .description("Measure which engine is fastest on this machine, for plan and doctor.")
+    .option("--model <name>", "a catalog name, or the path of a GGUF file", embeddedModel)
+    .option("--requests <number>", "requests that are sent at once", "32")
+    .option("--no-install", "fetch neither engine packages nor the model")
+    .option("--json", "print JSON")
+    .action((options: MeasureFlags) => measure(options, io));
 }
 
 /** Loaded by the action that runs, so that `--help` and other commands start at once. */
@@ -94,5 +113,30 @@ async function remove(name: string, io: CliIo): Promise<void> {
     const bytes = await removeEngine(name, context);
     const done = bytes > 0 ? `removed, ${megabytes(bytes)} free again` : "was not here";
     await write(io, `${name}: ${done}\n`);
+  });
+}
+
+async function measure(flags: MeasureFlags, io: CliIo): Promise<void> {
+  const [{ measureEngines }, { engineContext }, { speedLines }, { untilStopped }] =
+    await Promise.all([
+      import("../../engines/engine-speed.ts"),
+      import("../../api/run-dependencies.ts"),
+      import("../engine-speed-view.ts"),
+      import("../download-context.ts"),
+    ]);
+  const requests = Number(flags.requests);
+  if (!Number.isSafeInteger(requests) || requests < 1) {
+    const said = `--requests must be a whole number of 1 or more, not "${flags.requests}"`;
+    throw new SluiceError("USAGE", said);
+  }
+  const isPath = /^(\.{1,2}\/)|\.gguf$/.test(flags.model) && !flags.model.includes("://");
+  const model = isPath ? resolve(io.workingDirectory, flags.model) : flags.model;
+  await untilStopped(io, async ({ logger, signal }) => {
+    const measurement = await measureEngines(engineContext(io, logger), {
+      ...{ model, requests, install: flags.install, signal: signal! },
+      onEngine: (engine) => io.stderr.write(`measuring ${engine} with ${flags.model} …\n`),
+    });
+    if (flags.json) return await write(io, `${JSON.stringify(measurement)}\n`);
+    await write(io, `${speedLines(measurement).join("\n")}\n`);
   });
 }

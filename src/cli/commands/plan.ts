@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { backendContext } from "../../api/backend-context.ts";
-import { runDependencies } from "../../api/run-dependencies.ts";
+import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
 import { engineSteps, openBackends } from "../../backends/registry.ts";
 import type { Engine } from "../../engines/engine.ts";
 import { SluiceError } from "../../foundation/errors.ts";
@@ -206,8 +206,44 @@ async function preview(
   if (options.json)
     return write(io, `${JSON.stringify({ ...found, ...(advice && { advice }) })}\n`);
   const { adviceLines } = await import("../advice-view.ts");
-  const lines = [...previewLines(found), ...(advice ? ["", ...adviceLines(advice)] : [])];
+  const faster = await fasterLine(job, io, progress);
+  const lines = [
+    ...previewLines(found),
+    ...(faster === undefined ? [] : ["", `hint: ${faster}`]),
+    ...(advice ? ["", ...adviceLines(advice)] : []),
+  ];
   await write(io, `${lines.join("\n")}\n`);
+}
+
+/** The engine that was measured to be faster than the job's, if it can do what the job asks. */
+async function fasterLine(
+  job: JobSpec,
+  io: CliIo,
+  progress: Progress,
+): Promise<string | undefined> {
+  const { name } = job.model;
+  if (job.model.engine !== "llama" || name === undefined) return undefined;
+  const [{ fasterEngine, lastMeasurement }, { modelOptions }, { checkEngine }, { assertAskable }] =
+    await Promise.all([
+      import("../../engines/engine-speed.ts"),
+      import("../../engines/model-options.ts"),
+      import("../../engines/prepare-engine.ts"),
+      import("../../run/plan/job-prompts.ts"),
+    ]);
+  const context = engineContext(io, progress.logger);
+  const measurement = await lastMeasurement(context);
+  const faster = measurement && fasterEngine(measurement, job.model.engine);
+  if (!faster || job.model.lora !== undefined) return undefined;
+  try {
+    const model = modelOptions.parse({ engine: faster.engine, name });
+    assertAskable({ ...job, model });
+    await checkEngine(model, context, { install: true });
+  } catch {
+    // The other engine cannot do what the job needs.
+    return undefined;
+  }
+  const { switchLine } = await import("../engine-speed-view.ts");
+  return switchLine(measurement, job.model.engine, name);
 }
 
 /** Fetches what the engine needs, as a run would, and opens it in this process. */

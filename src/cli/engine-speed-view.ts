@@ -1,0 +1,42 @@
+import { type EngineMeasurement, fasterEngine } from "../engines/engine-speed.ts";
+import { type Column, table } from "../terminal/table.ts";
+
+const columns: Column[] = [
+  { title: "engine" },
+  { title: "load", align: "right" },
+  { title: "tokens/s", align: "right" },
+];
+
+/** A measurement as lines for people, and the line that switches to the fastest engine. */
+export function speedLines(measurement: EngineMeasurement): string[] {
+  const { speeds, refused, model } = measurement;
+  const rows = speeds.map(({ engine, loadSeconds, tokensPerSecond }) => [
+    engine,
+    `${loadSeconds.toFixed(1)}s`,
+    tokensPerSecond.toFixed(0),
+  ]);
+  return [
+    ...table(columns, rows),
+    ...refused.map(({ engine, reason }) => `${engine} was not measured: ${reason}`),
+    "",
+    switchLine(measurement, "llama", model) ?? "llama, the default, is the fastest engine here",
+  ];
+}
+
+/**
+ * What a job with engine `current` would gain by another one.
+ *
+ * @param name of the job's model, for the flag that switches.
+ * @returns undefined if it has the fastest engine, or nothing is known of it.
+ */
+export function switchLine(
+  measurement: EngineMeasurement,
+  current: string,
+  name: string,
+): string | undefined {
+  const faster = fasterEngine(measurement, current);
+  if (!faster) return undefined;
+  const { engine, ratio } = faster;
+  const flag = engine === "llama" ? `--model ${name}` : `--model ${engine}:${name}`;
+  return `${engine} is ${ratio.toFixed(1)} times as fast as ${current} on this machine: ${flag}`;
+}
