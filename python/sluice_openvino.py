@@ -16,6 +16,13 @@ import time
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 PROTOCOL = 4
+
+# Each alone is not enough: with all three, an answer does not depend on the rest of its batch.
+EXACT = {
+    "INFERENCE_PRECISION_HINT": "f32",
+    "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",
+    "KV_CACHE_PRECISION": "f16",
+}
 CHANNEL = 4
 READ_BYTES = 1 << 20
 # As hosts in Node do: deltas of 10 ms go out together.
@@ -221,6 +228,8 @@ class Host:
         scheduler.max_num_batched_tokens = options["batchTokens"]
         scheduler.enable_prefix_caching = True
         properties = {"INFERENCE_NUM_THREADS": options["threads"]} if "threads" in options else {}
+        if options["precision"] == "exact":
+            properties.update(EXACT)
         try:
             self.pipeline = openvino_genai.ContinuousBatchingPipeline(
                 options["modelPath"], scheduler, options["device"], properties

@@ -160,6 +160,22 @@ describe("engine openvino", () => {
     expect(answers[1]!.text).not.toBe(answers[0]!.text);
   });
 
+  it("gives the same alone and in a batch where it is exact", async () => {
+    const engine = await open({ precision: "exact" });
+    try {
+      const say = async (at: number) => {
+        const story = `On day ${at} we saw ${at} boats. `.repeat(1 + (at % 5));
+        const request = complete(`${story}On day ${at + 1}`, { maxNewTokens: 16 });
+        return (await engine.infer(request, never)).answers[0]!.text;
+      };
+      const numbers = Array.from({ length: 12 }, (_, at) => at);
+      const together = await Promise.all(numbers.map(say));
+      for (const at of numbers) expect(await say(at), `request ${at}`).toBe(together[at]);
+    } finally {
+      await engine.close();
+    }
+  });
+
   it("rejects what it held when its host is killed, then works again", async () => {
     const engine = await engineOfAll();
     const asked = [1, 2, 3].map((at) =>

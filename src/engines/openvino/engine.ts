@@ -56,6 +56,7 @@ export async function openOpenvino(
     sequences: options.sequences ?? defaultSequences,
     batchTokens: options.batchTokens ?? defaultBatchTokens,
     cacheGib: options.cacheGib ?? cacheGibOf(freemem()),
+    precision: options.precision,
     ...(threads !== undefined && { threads }),
   };
   const contextTokens = options.contextTokens ?? weights.trainedTokens ?? defaultContextTokens;

@@ -170,6 +170,11 @@ export interface JobModelOpenvino {
   threads?: number | undefined;
   /** Tokens computed in one step; default 512. */
   batchTokens?: number | undefined;
+  /**
+   * fast: 8-bit activations and cache, greedy answers may differ with the batch; exact: they do
+   * not, at about 60 % of the speed. Default: `"fast"`.
+   */
+  precision?: "fast" | "exact" | undefined;
   /** Memory for keys and values, in GiB; default: a quarter of what is free, 1 to 8. */
   cacheGib?: number | undefined;
 }
