@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 PROTOCOL = 4
 
-# Each alone is not enough: with all three, an answer does not depend on the rest of its batch.
+# Each alone is not enough: with all three, an answer hardly ever depends on the rest of its batch.
 EXACT = {
     "INFERENCE_PRECISION_HINT": "f32",
     "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",

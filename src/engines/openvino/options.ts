@@ -31,7 +31,7 @@ export const openvinoModel = z.strictObject({
     .default("fast")
     .describe(
       "fast: 8-bit activations and cache, greedy answers may differ with the batch; " +
-        "exact: they do not, at about 60 % of the speed",
+        "exact: they hardly ever do, at about 60 % of the speed",
     ),
   cacheGib: setting(
     "operation",

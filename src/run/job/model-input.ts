@@ -171,8 +171,8 @@ export interface JobModelOpenvino {
   /** Tokens computed in one step; default 512. */
   batchTokens?: number | undefined;
   /**
-   * fast: 8-bit activations and cache, greedy answers may differ with the batch; exact: they do
-   * not, at about 60 % of the speed. Default: `"fast"`.
+   * fast: 8-bit activations and cache, greedy answers may differ with the batch; exact: they hardly
+   * ever do, at about 60 % of the speed. Default: `"fast"`.
    */
   precision?: "fast" | "exact" | undefined;
   /** Memory for keys and values, in GiB; default: a quarter of what is free, 1 to 8. */
