@@ -19,6 +19,8 @@ const met = new Set<string>();
 
 /** Texts that other tests meet, or that advise nothing to be done here, each with the reason. */
 const elsewhere: Record<string, string> = {
+  "sluice engine measure finds the fastest engine of this machine":
+    "test/integration/openvino.test.ts does it, and takes what it advises",
   "sluice results …": "test/integration/terminal.test.ts carries out what a summary names",
   "sluice results … --failed": "likewise",
   "sluice retry … --where finish_reason=length --set …":
