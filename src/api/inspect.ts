@@ -14,17 +14,17 @@ import { thisProcess } from "./this-process.ts";
 
 /** How the place of a run is reached. */
 export interface PlaceOptions {
-  /** An object store, as a job's `store` says it; what it leaves out is as the environment says. */
+  /** How to reach an object store, like a job's `store`. Missing keys come from the environment. */
   store?: StoreOptions;
 }
 
-/** What `results` gives. */
+/** Which lines `results` reads, and how. */
 export interface ResultsOptions extends PlaceOptions {
   /** Dead letters instead of results. */
   failed?: boolean;
-  /** How code gets numbers that JavaScript would round; default `bigint`. */
+  /** The type of numbers that JavaScript would round; default `bigint`. */
   longNumbers?: LongNumbers;
-  /** Wait for tasks that are not done yet, until all are; default: end at the first of them. */
+  /** Wait for unfinished tasks; default: end at the first one. */
   follow?: boolean;
   /** Ends the waiting and the reading. */
   signal?: AbortSignal;
@@ -45,11 +45,11 @@ export async function status(output: string, options: PlaceOptions = {}): Promis
 }
 
 /**
- * Recomputes everything that the seal of a run states, from its files: what `sluice verify` does.
- * Published results that are not as the seal says are published again, as far as the files are
- * there that they are made of; `mended` names them.
+ * Recomputes everything that the seal of a run states from the files of the run, as `sluice verify`
+ * does. Published results that differ from the seal are published again if their sources still
+ * exist; `mended` names them.
  *
- * @returns what is damaged; an empty list is the proof that nothing is.
+ * @returns the damages; an empty list proves that there are none.
  * @throws SluiceError `NOT_A_RUN`.
  * @example
  * const { damages } = await verify("out");
@@ -64,11 +64,11 @@ export async function verify(
 }
 
 /**
- * The results of a run in input order, also while it goes on: rows of tasks that are committed, up
- * to the first task that is not.
+ * The results of a run in input order, also during the run: the rows of committed tasks, up to the
+ * first task without a commit.
  *
- * Whole numbers beyond ±(2^53 − 1) are `bigint`. With `longNumbers: "text"` all numbers that
- * JavaScript would round, decimals too, are text.
+ * Whole numbers beyond ±(2^53 − 1) are `bigint`. With `longNumbers: "text"`, every number that
+ * JavaScript would round is text, decimals too.
  *
  * @throws SluiceError `NOT_A_RUN`, `RUN_DAMAGED`.
  * @example
@@ -82,7 +82,7 @@ export async function* results(
   for await (const line of lines) yield parseExactly(line, options.longNumbers) as ExactRow;
 }
 
-/** The same as lines, as they stand in the files. */
+/** The same as lines, exactly as in the files. */
 export async function* resultLines(
   output: string,
   dependencies: RunDependencies,

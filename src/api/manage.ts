@@ -21,25 +21,25 @@ import { runDependencies } from "./run-dependencies.ts";
 import { type StartOptions, startRun } from "./start-run.ts";
 import { thisProcess } from "./this-process.ts";
 
-/** How a run that lies somewhere is gone on with. */
+/** How an existing run is continued. */
 export interface ResumeOptions
   extends Omit<RunOptions, "overwrite" | "fork" | "extend">,
     PlaceOptions {
-  /** Keys of the job that are set anew, as `{ "workers.max": 2 }`. */
+  /** Changed keys of the job, such as `{ "workers.max": 2 }`. */
   set?: Readonly<Record<string, Json>>;
 }
 
-/** How rows of a finished run are asked again. */
+/** How rows of a finished run are processed again. */
 export interface RetryOptions extends ResumeOptions {
-  /** Which rows: those that failed, or those with an answer that was cut; default `failed`. */
+  /** Which rows: failed ones, or those with a cut answer; default `failed`. */
   where?: RetryWhere;
-  /** Read failed rows anew: from the input, where they were mended, or from a file of such rows. */
+  /** Read failed rows again: from the corrected input, or from a file of corrected rows. */
   reread?: "input" | { file: string };
 }
 
 /**
- * Goes on with the run that lies somewhere, by its own job: what `sluice resume` does. A retry that
- * is begun is finished. A run that is finished is left alone.
+ * Continues a run with its stored job, as `sluice resume` does. Finishes an unfinished retry. Does
+ * nothing to a finished run.
  *
  * @param output the run directory, or the results file, as the job's `output.path` names it.
  * @returns how it ended. A run that stopped before its end does not throw: `result.error` says why.
@@ -55,12 +55,12 @@ export async function resume(output: string, options: ResumeOptions = {}): Promi
 }
 
 /**
- * Asks rows of a finished run again, and puts the answers in their places, as `sluice retry` does.
- * Rows that fail once more stay as they were.
+ * Processes rows of a finished run again and replaces their results, as `sluice retry` does. Rows
+ * that fail again keep their old results.
  *
  * @param output the run directory, or the results file, as the job's `output.path` names it.
- * @returns how it ended; undefined where no row is to be asked.
- * @throws SluiceError `NOT_A_RUN`; `RUN_OPEN` where the run is not finished; `JOB_INVALID` for keys
+ * @returns how it ended; undefined if there is no row to process.
+ * @throws SluiceError `NOT_A_RUN`; `RUN_OPEN` if the run is not finished; `JOB_INVALID` for keys
  *   that cannot be set anew; and what `run` throws.
  * @example
  * const result = await retry("out", { set: { "generation.maxNewTokens": 400 } });
@@ -81,9 +81,9 @@ export async function retry(
 }
 
 /**
- * Drops the retry of a run that is begun: results stay as they were before it.
+ * Drops the unfinished retry of a run. The results stay as they were before it.
  *
- * @returns the answers that it had got, which no result has; undefined where no retry is begun.
+ * @returns the number of answers that it had, which no result contains; undefined without a retry.
  * @throws SluiceError `NOT_A_RUN`, and `COORDINATOR_LIVES` while a process works on it.
  * @example
  * const dropped = await abandonRetry("out");
@@ -101,18 +101,18 @@ export async function abandonRetry(
 
 /** How a run is stopped. */
 export interface CancelOptions extends PlaceOptions {
-  /** How long its end is waited for, in milliseconds; 0: not. Default 15,000. */
+  /** Milliseconds to wait for the end; 0: do not wait. Default 15,000. */
   waitMs?: number;
   /** Ends the waiting. */
   signal?: AbortSignal;
 }
 
 /**
- * Asks whoever works on a run, on whatever machine, to stop: what `sluice cancel` does. Rows in
- * flight are finished and kept.
+ * Tells all processes of a run, on any machine, to stop, as `sluice cancel` does. Rows in flight
+ * are finished and kept.
  *
- * @returns `ended`: all have left; `pending`: somebody still works after the wait; `asked`: asked,
- *   and not waited for; `idle`: nobody was at work.
+ * @returns `ended`: all have exited; `pending`: some still work after the wait; `asked`: told,
+ *   without waiting; `idle`: no process was at work.
  * @throws SluiceError `NOT_A_RUN`, and the signal's reason.
  * @example
  * if ((await cancel("out")) === "ended") console.log("stopped; resume goes on with it");
@@ -125,12 +125,12 @@ export async function cancel(output: string, options: CancelOptions = {}): Promi
 }
 
 /**
- * Removes what a finished run no longer needs; results and their proof stay: what `sluice clean`
- * does.
+ * Removes files that a finished run no longer needs, as `sluice clean` does. Results and their
+ * proof stay.
  *
  * @param options `dryRun`: only count.
- * @throws SluiceError `NOT_A_RUN`, `RUN_OPEN` where it is not finished, `RUN_DAMAGED` where results
- *   are missing, `COORDINATOR_LIVES` while a process works on it.
+ * @throws SluiceError `NOT_A_RUN`, `RUN_OPEN` if it is not finished, `RUN_DAMAGED` if results are
+ *   missing, `COORDINATOR_LIVES` while a process works on it.
  * @example
  * const { freedBytes } = await clean("out");
  * console.log(freedBytes, "bytes freed");

@@ -37,26 +37,26 @@ export interface RunOptions {
   extend?: boolean;
   /** Fetch engine packages and models that are not on this machine; default true. */
   install?: boolean;
-  /** Told what happens, as it happens. */
+  /** Called for each event, as it happens. */
   onEvent?(event: RunEvent): void;
   /** Show progress on stderr, as `sluice run` does; default false. */
   progress?: boolean;
-  /** Abort it to stop cleanly: no more rows are asked, and the same call goes on later. */
+  /** Abort it to stop cleanly: no more rows are sent, and the same call continues later. */
   signal?: AbortSignal;
-  /** Gets log lines, those of workers too; default: dropped. */
+  /** Gets log lines, including those of workers; default: none. */
   logger?: Logger;
-  /** What relative paths are relative to; default: that of the process. */
+  /** The folder where relative paths start; default: that of the process. */
   workingDirectory?: string;
-  /** Environment of the workers, and where `apiKeyEnv` is looked up; default: the process's. */
+  /** Environment of the workers, also for `apiKeyEnv`; default: that of the process. */
   environment?: Readonly<Record<string, string | undefined>>;
 }
 
 /**
- * Carries a job out with worker processes on this machine: what `sluice run` does, for a program.
- * Called again with the same job, it goes on where it stopped; a run that is sealed is left alone.
+ * Runs a job with worker processes on this machine, as `sluice run` does. The same call continues a
+ * stopped run and does nothing to a sealed one.
  *
- * A job is an object with the keys of the job file, or the path of a job file, which is read as
- * `sluice run -c` reads it. Standard input (`-`) is for the command line only.
+ * A job is an object with the keys of the job file, or the path of a job file, which is read as by
+ * `sluice run -c`. Only the command line reads standard input (`-`).
  *
  * @returns how it ended. A run that stopped before its end does not throw: `result.error` says why.
  * @throws SluiceError for what prevents a start: `JOB_INVALID`, `INPUT_MISSING`, `RUN_DIFFERS`, ….
@@ -74,8 +74,8 @@ export async function run(job: JobInput | string, options: RunOptions = {}): Pro
 }
 
 /**
- * The same of a job some of whose stages are functions of this program: its one worker is then in
- * this process.
+ * The same for a job with functions of this program as stages: its only worker is then in this
+ * process.
  */
 export async function runWith(
   job: JobInput | string,
@@ -86,7 +86,7 @@ export async function runWith(
   const surroundings = surroundingsOf(options);
   const backends = backendsFor(surroundings, logger, functions);
   return await withStart(options, surroundings, backends, async (optionsFor) => {
-    // A worker takes as long to start as a job takes to be read and planned.
+    // A worker starts while the job is read and planned: both take about as long.
     if (await isLocal(job, surroundings)) backends.of({ backend: "local" }).startAhead();
     const spec = await jobOf(job, surroundings);
     backends.of(spec).startAhead();
@@ -104,10 +104,10 @@ async function isLocal(job: JobInput | string, surroundings: Surroundings): Prom
 }
 
 /**
- * Carries out a run that a program starts. The result and its errors are in the words of programs;
- * what was opened for the call is closed at its end.
+ * Runs a job for a program. Result and errors name options of programs instead of flags. Everything
+ * that was opened is closed at the end.
  *
- * @param start is given what the call makes of the stores that the run's job names.
+ * @param start gets the options for the stores that the job of the run names.
  */
 export async function withStart<Result extends RunResult | undefined>(
   options: Pick<RunOptions, "install" | "logger" | "onEvent" | "progress" | "signal">,
@@ -142,7 +142,7 @@ export async function withStart<Result extends RunResult | undefined>(
   }
 }
 
-/** Tells warnings by event too: without a logger they would go nowhere. */
+/** Also sends warnings as events: without a logger they would be lost. */
 export function tellingLogger(logger: Logger, onEvent: RunOptions["onEvent"]): Logger {
   const events = textLogger((line) => onEvent?.({ type: "notice", message: line.trim() }));
   return {
@@ -176,18 +176,18 @@ export interface PlanOptions
     RunOptions,
     "onEvent" | "logger" | "workingDirectory" | "environment" | "install" | "signal"
   > {
-  /** First rows whose requests are shown, as they will be asked; default 2. */
+  /** Number of rows whose requests are shown; default 2. */
   shownRows?: number;
   /**
-   * Really ask so many rows, spread over the input, and estimate tokens, money and time from what
-   * they cost; 2 at least. `true` = twice as many as the engine holds at once. Default: ask none.
+   * Process so many rows, spread over the input, and estimate tokens, money and time from their
+   * cost; at least 2. `true` = twice as many as the engine holds at once. Default: none.
    */
   measure?: number | true;
 }
 
 /**
  * What a job would do, as `sluice plan` shows it: rows, tasks, requests, an estimate of tokens,
- * money and time, the first rendered prompts. Writes nothing, and asks nothing without `measure`.
+ * money and time, the first rendered prompts. Writes nothing, and sends nothing without `measure`.
  *
  * @throws SluiceError for whatever would prevent the job's start.
  * @example
@@ -232,7 +232,7 @@ function measureOf(
   };
 }
 
-/** This process, as far as the options do not say otherwise. */
+/** This process, changed by the options. */
 export function surroundingsOf(
   options: Pick<RunOptions, "workingDirectory" | "environment">,
 ): Surroundings {

@@ -10,27 +10,27 @@ import { dependenciesFor, type PlaceOptions } from "./inspect.ts";
 import { programError } from "./program-words.ts";
 import { thisProcess } from "./this-process.ts";
 
-/** A run that was found, or a directory that looks like one and cannot be read. */
+/** A run, or a directory that looks like one and cannot be read. */
 export interface FoundRun {
   /** Its directory. */
   location: string;
-  /** How far it is; undefined where it cannot be read. */
+  /** Its status; undefined if it cannot be read. */
   status?: RunStatus;
   /** Why it cannot be read. */
   problem?: SluiceError;
 }
 
-/** Folders below the named one that are looked into. */
+/** Levels of folders to search. */
 const maxDepth = 6;
-/** Runs that are read at once. */
+/** Runs to read at once. */
 const readsAtOnce = 8;
 
 /**
- * The runs below a folder, or below the prefix of a bucket: what `sluice runs` lists. Folders are
- * looked into six deep, those that begin with a dot or an underscore and `node_modules` are not.
+ * Finds the runs below a folder or the prefix of a bucket, as `sluice runs` does. Searches six
+ * levels of folders, except `node_modules` and names that begin with a dot or an underscore.
  *
  * @param place default: the working directory.
- * @throws SluiceError `NOT_FOUND` where there is no such folder; what the store throws.
+ * @throws SluiceError `NOT_FOUND` if the folder does not exist; errors of the store.
  * @example
  * for await (const { location, status } of runs("results")) {
  *   console.log(location, status?.state, status?.rows.failed);
@@ -45,7 +45,7 @@ export async function* runs(place = ".", options: PlaceOptions = {}): AsyncGener
   }
 }
 
-/** The same by an absolute path or an address. */
+/** The same for an absolute path or an address. */
 export async function* runsBelow(
   root: string,
   dependencies: RunDependencies,
@@ -71,7 +71,7 @@ async function readRun(location: string, dependencies: RunDependencies): Promise
   }
 }
 
-/** Folders of this machine that hold a run; what lies within one is not looked into. */
+/** Local folders that hold a run. The inside of a run is not searched. */
 async function* localRuns(folder: string, depth = 0): AsyncGenerator<string> {
   const entries = await readdir(folder, { withFileTypes: true }).catch((cause: unknown) => {
     if (depth > 0) return [];

@@ -5,7 +5,7 @@ import type { JobSpec } from "../run/job/schema.ts";
 import type { RunRetryOptions } from "../run/retry/run-retry.ts";
 import type { RunJobOptions, RunResult } from "../run/run-job.ts";
 
-/** A job, carried out from its start or gone on with. */
+/** A job to start, or to continue if its run exists. */
 export interface JobStart extends Pick<RunJobOptions, "overwrite" | "fork"> {
   kind: "job";
   job: JobSpec;
@@ -13,32 +13,32 @@ export interface JobStart extends Pick<RunJobOptions, "overwrite" | "fork"> {
   extend: boolean;
 }
 
-/** A run that lies somewhere, gone on with by its own job. */
+/** An existing run to continue with its stored job. */
 export interface ResumeStart {
   kind: "resume";
   location: RunLocation;
   change(stored: JobSpec): Promise<JobSpec>;
 }
 
-/** Rows of a sealed run, asked again. */
+/** Rows of a sealed run to process again. */
 export interface RetryStart extends Pick<RunRetryOptions, "where" | "reread" | "change"> {
   kind: "retry";
   location: RunLocation;
 }
 
-/** What every run is given, whoever starts it. */
+/** What every run needs, from the command line and from programs. */
 export interface StartOptions extends Preparation, Pick<RunJobOptions, "backendOf" | "onEvent"> {
   dependencies: RunDependencies;
 }
 
 /**
- * Carries a run out: the one way of the command line, of programs and of datasets. The engine is
- * looked at before anything is planned, and prepared before workers start.
+ * Starts, continues or retries a run, for the command line, programs and datasets. Checks the
+ * engine before planning, and prepares it before workers start.
  *
- * What it needs is imported here, after a worker was started ahead: both load side by side.
+ * Modules are imported here, after a worker was started ahead, so that both load in parallel.
  *
- * @returns how it ended; of a retry undefined where no row is to be asked.
- * @throws SluiceError what `runJob`, `resumeRun` and `runRetry` throw.
+ * @returns how it ended; for a retry undefined if there is no row to process.
+ * @throws SluiceError errors of `runJob`, `resumeRun` and `runRetry`.
  */
 export function startRun(start: JobStart | ResumeStart, options: StartOptions): Promise<RunResult>;
 export function startRun(start: RetryStart, options: StartOptions): Promise<RunResult | undefined>;

@@ -15,10 +15,12 @@ import { backendContext } from "./backend-context.ts";
 import { jobOf, type RunOptions, surroundingsOf, tellingLogger } from "./run.ts";
 import { engineContext, runDependencies } from "./run-dependencies.ts";
 
-/** A job that is not asked for results: what is read, and what becomes of it. */
+/** A job without an output: its input, and what is done with it. */
 export type InputJob = Pick<JobInput, "input" | "model" | "limit">;
 
-/** The rows of an input as JSON, a line each. @throws SluiceError the fault of a broken row. */
+/**
+ * The rows of an input, as one line of JSON each. @throws SluiceError the fault of a broken row.
+ */
 export async function* inputLines(input: InputJob, options: StreamOptions): AsyncGenerator<string> {
   const surroundings = surroundingsOf(options);
   const job = await jobOf(input, surroundings);
@@ -26,27 +28,27 @@ export async function* inputLines(input: InputJob, options: StreamOptions): Asyn
   for await (const rows of inputRows(job, dependencies, 0)) {
     for (const { raw, error } of rows) {
       if (error) throw error;
-      // Only JSON that was written over several lines is written anew.
+      // Only JSON over several lines has to be written again.
       yield raw.includes("\n") ? keptText(parseExactly(raw)) : raw;
     }
   }
 }
 
-/** The columns of a job's input; undefined where its files do not say them. */
+/** The columns of a job's input; undefined if its files do not name them. */
 export async function inputColumns(
   input: InputJob,
   options: StreamOptions,
 ): Promise<Column[] | undefined> {
   const surroundings = surroundingsOf(options);
   const job = await jobOf(input, surroundings);
-  // A schema changes what values become, which the file does not know.
+  // A schema changes the types of values.
   if (job.input.some(({ schema }) => schema !== undefined)) return undefined;
   const { inputs } = runDependencies(surroundings, silentLogger, job.store);
   const { files, openFile } = await findInput(job, inputs);
   return columnsOfFiles(files, (source) => job.input[source]?.columns, openFile);
 }
 
-/** What tells the input of a job from another one, as far as a listing of its files can. */
+/** A text that identifies the input of a job, as far as a listing of its files can. */
 export async function inputFacts(input: InputJob, options: StreamOptions): Promise<Json> {
   const surroundings = surroundingsOf(options);
   const job = await jobOf(input, surroundings);
@@ -55,24 +57,24 @@ export async function inputFacts(input: InputJob, options: StreamOptions): Promi
   return [digest, modifiedDigest];
 }
 
-/** How a program looks at what the rows of a job become. */
+/** How a program reads the results of a job without a run directory. */
 export interface StreamOptions
   extends Pick<
     RunOptions,
     "install" | "signal" | "logger" | "workingDirectory" | "environment" | "onEvent"
   > {
-  /** Rows that are asked ahead of the reader, at most. */
+  /** Most rows that are processed ahead of the reader. */
   ahead?(): number;
-  /** Told at the end what each stage did. */
+  /** Called at the end with the counts of each stage. */
   onEnd?(stages: readonly StageState[]): void;
 }
 
 /**
- * What the rows of a job become, in input order, with no run directory: nothing is kept. Reading no
- * further ends it.
+ * The results of a job in input order, without a run directory: nothing is kept. It ends when the
+ * reader stops.
  *
- * @param functions those of this program that stages name by their place.
- * @throws SluiceError the failure of the first row that fails; whatever prevents a start.
+ * @param functions functions of this program, which stages name by their index.
+ * @throws SluiceError the error of the first failed row; errors that prevent a start.
  */
 export async function* streamJob(
   input: JobInput,

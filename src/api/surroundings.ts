@@ -1,12 +1,12 @@
 import type { Clock } from "../foundation/clock.ts";
 import type { Random } from "../foundation/random.ts";
 
-/** What Sluice uses of the process that it runs in, be it a command or a program of yours. */
+/** What Sluice uses of its process, in a command or in your own program. */
 export interface Surroundings {
   readonly clock: Clock;
   readonly random: Random;
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** What relative paths are relative to. */
+  /** The folder where relative paths start. */
   readonly workingDirectory: string;
   readonly process: {
     readonly pid: number;
@@ -15,7 +15,7 @@ export interface Surroundings {
     readonly platform: string;
     /** The user's home directory. */
     readonly userDirectory: string;
-    /** Ends this process at once, with nothing put in order, as `kill -9` would. */
+    /** Ends this process at once without cleaning up, as `kill -9` would. */
     kill(): void;
   };
 }
