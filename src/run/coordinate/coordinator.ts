@@ -10,23 +10,23 @@ import { storedJob } from "../job/worker-variables.ts";
 import { assertBegunSo } from "../plan/probe.ts";
 import type { Processes, ProcessIdentity } from "./processes.ts";
 
-/** Who leads a run. The record with the highest number does. */
+/** The record of a coordinator. The one with the highest number leads the run. */
 export interface CoordinatorRecord extends ProcessIdentity {
   number: number;
-  /** Unique, so that a record read back tells whose it is. */
+  /** Unique, so that a record identifies its writer. */
   id: string;
-  /** The job as it is carried out now; limits and endpoints may differ from the plan's. */
+  /** The job with the present settings; limits and endpoints may differ from the plan's. */
   job: JobSpec;
-  /** The model as it was asked for, before its limits were shared among workers. */
+  /** The model as the job names it, before its limits were divided among workers. */
   ownModel?: JobSpec["model"];
 }
 
 interface Heartbeat {
   beat: number;
-  /** When it began to lead, ISO 8601, and for how long it has; older versions: none. */
+  /** When it began to lead (ISO 8601), and for how long; absent in older versions. */
   startedAt?: string;
   seconds?: number;
-  /** True when the coordinator left of its own accord. */
+  /** True if the coordinator ended by itself. */
   ended: boolean;
 }
 
@@ -40,10 +40,10 @@ export interface CoordinatorOptions {
   signal?: AbortSignal;
 }
 
-/** Files that are removed between two looks at who leads. */
+/** Files to remove between two checks of the leadership. */
 const removalsAtOnce = 32;
 
-/** The lead of one run: one coordinator at a time, on whatever host. */
+/** The leadership of a run: one coordinator at a time, over all hosts. */
 export class Coordinator {
   readonly record: CoordinatorRecord;
   readonly #options: CoordinatorOptions;
@@ -66,11 +66,11 @@ export class Coordinator {
   }
 
   /**
-   * Acquires leadership of a run, at once where the last coordinator is known to be dead. From then
-   * on a heartbeat keeps it, whatever the process does: until `end`, or until another one leads.
+   * Acquires the leadership of a run, at once if the last coordinator is known to be dead. Then a
+   * heartbeat keeps it until `end`, or until another coordinator leads.
    *
-   * @throws SluiceError `COORDINATOR_LIVES` while another one is at work, and `USAGE` where the
-   * job's store is not used as the job says.
+   * @throws SluiceError `COORDINATOR_LIVES` while another one is at work, and `USAGE` if the store
+   *   is not used as the job says.
    */
   static async lead(options: CoordinatorOptions): Promise<Coordinator> {
     const { storage, processes } = options;
@@ -101,7 +101,7 @@ export class Coordinator {
     return this.#stop.signal;
   }
 
-  /** @throws SluiceError `COORDINATOR_LOST` when another process leads now. */
+  /** @throws SluiceError `COORDINATOR_LOST` if another process leads now. */
   async assertLeads(): Promise<void> {
     const leader = await leadingCoordinator(this.#options.storage);
     if (leader?.id === this.record.id) return await assertStands(this.#options.storage);
@@ -109,8 +109,8 @@ export class Coordinator {
   }
 
   /**
-   * Removes files of the run, in this order, as long as this process leads: one that comes back
-   * from a long sleep must not take away what others have made since.
+   * Removes files of the run in this order, as long as this process leads: after a long pause it
+   * must not remove newer files of others.
    *
    * @throws SluiceError `COORDINATOR_LOST`, and of the storage.
    */
@@ -122,14 +122,14 @@ export class Coordinator {
     }
   }
 
-  /** Gives leadership up, so that the next coordinator need not wait. */
+  /** Gives up the leadership, so that the next coordinator need not wait. */
   async end(): Promise<void> {
     await this.stopHeartbeat();
     this.#hasEnded = true;
     await this.#writeHeartbeat().catch(() => {});
   }
 
-  /** Writes no heartbeat any more: for a process that removes the run, and its record. */
+  /** Stops the heartbeat: for a process that removes the run with its record. */
   async stopHeartbeat(): Promise<void> {
     this.#isSilent = true;
     this.#cancelTimer?.();
@@ -144,7 +144,7 @@ export class Coordinator {
         (error: unknown) => {
           const failure = asSluiceError(error);
           if (failure.code === "COORDINATOR_LOST") this.#stop.abort(failure);
-          // A heartbeat that a slow store refused is not the end: the next one may pass.
+          // A failed heartbeat is not the end: the next one may pass.
           else this.#scheduleBeat();
         },
       );
@@ -153,7 +153,7 @@ export class Coordinator {
 
   async #tick(): Promise<void> {
     await this.assertLeads();
-    // A canceled run is led until it has stopped: its workers are still writing.
+    // A canceled run keeps its leader until it has stopped: its workers are still writing.
     await this.#writeHeartbeat();
     if ((await countCancels(this.#options.storage)) > this.#cancelsBefore) {
       this.#stop.abort(new SluiceError("RUN_CANCELED"));
@@ -178,14 +178,14 @@ export async function leadingCoordinator(storage: Storage): Promise<CoordinatorR
   return highest === undefined ? undefined : await readJson(storage, highest);
 }
 
-/** A time during which a coordinator led. */
+/** A period in which a coordinator led. */
 export interface LeadTime {
   /** Milliseconds since 1970. */
   startedMs: number;
   seconds: number;
 }
 
-/** When coordinators led, in their order; one that died as far as it last said. */
+/** The periods of all coordinators in order; a dead one's ends with its last heartbeat. */
 export async function leadTimes(storage: Storage): Promise<LeadTime[]> {
   const times: LeadTime[] = [];
   for await (const { path } of storage.list(coordinatorPrefix)) {
@@ -197,7 +197,7 @@ export async function leadTimes(storage: Storage): Promise<LeadTime[]> {
   return times;
 }
 
-/** Asks the coordinator of a run, wherever it is, to stop. */
+/** Tells the coordinator of a run, on any host, to stop. */
 export async function requestCancel(storage: Storage, id: string): Promise<void> {
   for (let number = (await countCancels(storage)) + 1; ; number++) {
     const path = `${cancelPrefix}${String(number).padStart(6, "0")}.json`;
@@ -207,10 +207,9 @@ export async function requestCancel(storage: Storage, id: string): Promise<void>
 }
 
 /**
- * Calls back once when the run is canceled from now on, for what works on it without being its
- * coordinator.
+ * Calls back once if the run is canceled from now on, for processes that are not its coordinator.
  *
- * @returns a function that ends the watch.
+ * @returns a function that stops watching.
  */
 export async function watchCancel(
   storage: Storage,
@@ -236,7 +235,7 @@ export async function watchCancel(
   };
 }
 
-/** Times that this run was canceled so far. */
+/** How often this run was canceled so far. */
 export async function countCancels(storage: Storage): Promise<number> {
   let cancels = 0;
   for await (const _file of storage.list(cancelPrefix)) cancels++;

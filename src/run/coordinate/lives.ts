@@ -8,27 +8,27 @@ import { type CoordinatorRecord, leadingCoordinator } from "./coordinator.ts";
 import { menderLeft } from "./menders.ts";
 import type { Processes, ProcessIdentity } from "./processes.ts";
 
-/** What can be seen of a process: its identity, and a file that it keeps changing. */
+/** What other hosts can see of a process: its identity, and a file that it keeps changing. */
 interface Observed {
   identity: ProcessIdentity;
-  /** Unique; sorts by the time it was made. */
+  /** Unique; sorts by its time. */
   id: string;
   hasEnded: boolean;
   beat: number | undefined;
-  /** Reads its beat anew. */
+  /** Reads its heartbeat again. */
   look(): Promise<{ hasEnded: boolean; beat: number | undefined }>;
 }
 
-/** A process that works on a run, or did. */
+/** A process that works or worked on a run. */
 export interface Life {
   lives: boolean;
-  /** True when it left of its own accord; neither `lives` nor this: it died. */
+  /** True if it ended by itself. If neither this nor `lives` is true, it died. */
   hasEnded: boolean;
 }
 
-/** The processes of a run as they are seen from here. */
+/** The processes of a run, as seen from here. */
 export interface RunLives {
-  /** The leading coordinator; undefined where the run never had one. */
+  /** The leading coordinator; undefined if there never was one. */
   coordinator: (Life & { record: CoordinatorRecord }) | undefined;
   workers: (Life & { record: WorkerRecord })[];
 }
@@ -44,12 +44,12 @@ export interface LookOptions {
   signal?: AbortSignal;
 }
 
-/** How long a process of another host is watched: its heartbeat must move meanwhile. */
+/** Time in which the heartbeat of a process on another host must move. */
 const watchMs = limits.heartbeatIntervalMs * 2.5;
 
 /**
- * Looks which processes work on a run. Those of this host are seen at once; for those of other
- * hosts their heartbeats are watched on our own clock, for as long as it takes, 5 s at most.
+ * Finds the live processes of a run: on this host at once, on other hosts by watching their
+ * heartbeats on our own clock for up to 5 s.
  */
 export async function lookAtLives(storage: Storage, options: LookOptions): Promise<RunLives> {
   const record = await leadingCoordinator(storage);
@@ -77,8 +77,8 @@ export async function lookAtLives(storage: Storage, options: LookOptions): Promi
 }
 
 /**
- * A process that worked on the run and neither said that it ended nor is known to be dead: it may
- * be paused, and write when it wakes.
+ * A process of the run that neither reported its end nor is known to be dead: it may be paused, and
+ * write later.
  *
  * @param own number of the coordinator that asks.
  */

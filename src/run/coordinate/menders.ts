@@ -6,15 +6,15 @@ import { readJson, recordBytes } from "../directory/records.ts";
 import { type RunStorage, runStorage } from "../directory/run-storage.ts";
 import type { Processes, ProcessIdentity } from "./processes.ts";
 
-/** What a process needs that changes published files. */
+/** The needs of a process that changes published files. */
 export type Mender = Pick<RunDependencies, "clock" | "random" | "processes">;
 
 /**
- * Changes what is published, without leading the run. One that pauses in the middle and wakes when
- * the run has other results does harm to those, so it leaves a record first: while that is there,
- * `sluice clean` keeps the files that results are made again from.
+ * Changes published files without leading the run. If such a process is paused and continues when
+ * the run has newer results, it damages them. So it writes a record first: while the record exists,
+ * `sluice clean` keeps the files that results are rebuilt from.
  *
- * @param mend looks anew at what is to be done, since a cleaning may have come before the record.
+ * @param mend checks again what is to be done, because a cleaning may have come before the record.
  *   Where it throws, or its process dies, the record stays.
  */
 export async function asMender<T>(
@@ -29,7 +29,7 @@ export async function asMender<T>(
   return mended;
 }
 
-/** A record of one that changed published files, and of the run that it lies with. */
+/** The record of a process that changed published files, and its run. */
 interface MenderRecord {
   run: RunStorage;
   path: string;
@@ -37,7 +37,7 @@ interface MenderRecord {
   identity: ProcessIdentity;
 }
 
-/** The records of this run, and of those whose place it took. */
+/** The records of this run, and of the runs that it replaced. */
 async function* menderRecords(storage: Storage): AsyncGenerator<MenderRecord> {
   const own: RunStorage = runStorage(storage);
   for (let number = await own.number; number > 0; number--) {
@@ -49,7 +49,7 @@ async function* menderRecords(storage: Storage): AsyncGenerator<MenderRecord> {
   }
 }
 
-/** One that may be changing published files still. */
+/** A process that may still be changing published files. */
 export async function menderLeft(
   storage: Storage,
   processes: Processes,
@@ -60,7 +60,7 @@ export async function menderLeft(
   return undefined;
 }
 
-/** The records of processes that are known to be dead; one of another host may wake. */
+/** The records of processes that are known to be dead; one on another host may continue. */
 export async function* deadMenders(
   storage: Storage,
   processes: Processes,

@@ -1,24 +1,24 @@
-/** What tells one process from every other, on any host, over reboots. */
+/** Identifies a process over all hosts and reboots. */
 export interface ProcessIdentity {
   host: string;
   /** Changes at every boot of the host. */
   bootId: string;
   /**
-   * What its pid counts in: containers of one host have numbers of their own. Empty where it cannot
-   * be known, absent in records of older versions.
+   * The namespace of its pid: containers of a host count separately. Empty if unknown, absent in
+   * records of older versions.
    */
   pidSpace?: string;
   pid: number;
-  /** Start time of the process in units of its system, so that a reused pid is not mistaken. */
+  /** Start time of the process in system units, to detect a reused pid. */
   startTime: string;
 }
 
-/** What the run floor may know of processes; the command line passes the real thing. */
+/** What the run floor knows of processes; the command line passes the real one. */
 export interface Processes {
   self(): ProcessIdentity;
   /**
-   * Whether a process still lives that this one can see; `"elsewhere"` where that cannot be told:
-   * then its heartbeat decides.
+   * Whether a process still lives; `"elsewhere"` if this host cannot tell: then its heartbeat
+   * decides.
    */
   look(identity: ProcessIdentity): "alive" | "dead" | "elsewhere";
 }

@@ -7,12 +7,12 @@ import type { RunContext } from "../run-context.ts";
 import type { RunEvent } from "../status/events.ts";
 import type { DispatchEnd } from "./dispatch.ts";
 
-/** What a backend is to carry out: some tasks of one generation of one run. */
+/** Work for a backend: some tasks of one generation of a run. */
 export interface BackendRun {
   context: RunContext;
-  /** The run directory, as a worker elsewhere can open it. */
+  /** The run directory, by a path that a worker elsewhere can open. */
   location: string;
-  /** The job as it is to be carried out now. */
+  /** The job with the present settings. */
   job: JobSpec;
   /** Tasks without a commit, in order. */
   tasks: readonly number[];
@@ -29,49 +29,57 @@ export interface BackendRun {
 /** The workers of a run. */
 export interface WorkersChoice {
   workers: number;
-  /** What a person should know about that. */
+  /** Notes for people about that number. */
   notices: string[];
-  /** CPU threads for the model of each worker, where workers share a machine. */
+  /** CPU threads for the model of each worker, if workers share a machine. */
   threads?: number;
-  /** Memory that is free for each, where that is known. */
+  /** Free memory for each worker, if known. */
   freeMemoryBytes?: number;
 }
 
-/** How an engine and its model are looked at and fetched before workers open them. */
+/** How an engine and its model are checked and fetched before workers open them. */
 export interface Preparation extends Pick<PrepareOptions, "install"> {
-  /** Gets what is said meanwhile. */
+  /** Gets messages of the preparation. */
   logger: Logger;
   signal: AbortSignal;
-  /** Told what is fetched or waited for; undefined: it is there. */
+  /** Called with what is being fetched or waited for; undefined when it is there. */
   onStep?(step: DownloadProgress | { text: string } | undefined): void;
 }
 
-/** Where tasks run. It dispatches at least once; the commits make that exactly once. */
+/**
+ * A place where tasks run. It dispatches each task at least once; commits make that exactly once.
+ */
 export interface Backend {
   readonly name: string;
   /**
-   * How many workers it would start for so many rows, with the facts of the machines that they run
-   * on. The coordinator's own machine says nothing of these.
+   * The number of workers for so many rows, with the facts of their machines. The coordinator's own
+   * machine may be another.
    *
-   * @throws SluiceError `JOB_INVALID` where the job names devices that are not there.
+   * @throws SluiceError `JOB_INVALID` if the job names missing devices.
    */
   workersFor(job: JobSpec, rows: number): Promise<WorkersChoice>;
   /**
-   * Refuses, before anything is planned, an engine or a model that workers could not have.
+   * Refuses an engine or a model that workers could not open, before anything is planned.
    *
    * @throws SluiceError such as `MODEL_UNKNOWN`.
    */
   check(job: JobSpec, preparation: Preparation): Promise<void>;
-  /** Has packages and models ready where workers open them. @throws what fetching throws. */
+  /**
+   * Prepares packages and models where workers open them.
+   * @throws errors of fetching.
+   */
   prepare(job: JobSpec, preparation: Preparation): Promise<void>;
-  /** Runs until every task is committed, or the run had to stop. Never rejects. */
+  /** Runs until every task is committed or the run must stop. Never rejects. */
   run(run: BackendRun): Promise<DispatchEnd>;
 }
 
-/** Finds the backend that a job names. @throws SluiceError `JOB_INVALID` if there is none. */
+/**
+ * Finds the backend that a job names.
+ * @throws SluiceError `JOB_INVALID` if there is none.
+ */
 export type BackendOf = (job: JobSpec) => Backend;
 
-/** True when the run ended because somebody wished it, not because something is wrong. */
+/** True if a person ended the run, and not an error. */
 export function isCancellation(error: SluiceError | undefined): boolean {
   return error?.code === "RUN_CANCELED" || error?.code === "BUDGET_SPENT";
 }

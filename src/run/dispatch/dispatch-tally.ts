@@ -3,7 +3,7 @@ import { addErrors, type ErrorCounts } from "../attempt/commit.ts";
 import type { TaskCounts } from "../status/events.ts";
 import type { RunningTask } from "./dispatched-task.ts";
 
-/** What was done in tasks that are not committed. */
+/** Work in tasks that are not committed. */
 export interface PartialCounts {
   answered: number;
   failed: number;
@@ -11,15 +11,15 @@ export interface PartialCounts {
   errors: ErrorCounts;
 }
 
-/** What one call did, beside what commits say. */
+/** What one call did, apart from the commits. */
 export class DispatchTally {
-  /** Rows of tasks that this call worked on and that earlier calls had answered. */
+  /** Rows that earlier calls had answered, in tasks of this call. */
   resumedRows = 0;
   /** Tokens that were generated in this call. */
   generatedTokens = 0;
   partial: PartialCounts = { answered: 0, failed: 0, usage: noUsage, errors: {} };
 
-  /** A task began, with what earlier attempts left of it. */
+  /** A task began, with the rows that earlier attempts had answered. */
   addStart({ state }: RunningTask, left: { resumed: number; resumedUsage: Usage }): void {
     if (!state.hasBegun) {
       this.resumedRows += left.resumed;
@@ -28,12 +28,12 @@ export class DispatchTally {
     state.hasBegun = true;
   }
 
-  /** Tokens of a task that this call does not work on any more. */
+  /** Tokens of a task that this call no longer processes. */
   addTokens({ state }: RunningTask, { completionTokens }: Usage): void {
     this.generatedTokens += completionTokens - state.resumedTokens;
   }
 
-  /** A task is left without a commit. */
+  /** A task ends without a commit. */
   addPartial(counts: TaskCounts & { usage: Usage }): void {
     const { done, failed, usage, errors } = counts;
     const { partial } = this;

@@ -30,17 +30,17 @@ import { Timers } from "./timers.ts";
 export type { DrainNotice, RefusedStart, WorkerHandle };
 
 export interface DispatchOptions {
-  /** Tasks without a commit, in the order in which they are to be done. */
+  /** Tasks without a commit, in the order of their processing. */
   tasks: readonly number[];
   /** Planned rows of a task. */
   rowsOf(task: number): number;
-  /** How many there may be; `resize` changes that. */
+  /** Most workers; `resize` changes the number. */
   workers: number;
-  /** Starts one, or says at once that there is no room now. What it throws ends the run. */
+  /** Starts one, or refuses at once for lack of room. Its errors end the run. */
   startWorker(index: number): Promise<WorkerHandle | RefusedStart>;
-  /** Time a worker may take to get ready; default `limits.workerReadyTimeoutMs`. */
+  /** Time for a worker to get ready; default `limits.workerReadyTimeoutMs`. */
   readyTimeoutMs?: number | undefined;
-  /** A ready worker that says nothing for this long hangs; default `limits.maxWorkerSilenceMs`. */
+  /** After this silence, a ready worker counts as hanging; default `limits.maxWorkerSilenceMs`. */
   maxSilenceMs?: number | undefined;
   clock: Clock;
   random: Random;
@@ -51,7 +51,7 @@ export interface DispatchOptions {
   /** Rows that failed in tasks committed earlier. */
   failedBefore: number;
   onEvent(event: RunEvent): void;
-  /** Aborted to stop: workers take no more rows and leave. */
+  /** Abort it to stop: workers take no more rows and exit. */
   signal: AbortSignal;
 }
 
@@ -60,7 +60,7 @@ export interface DispatchEnd {
   committed: number;
   /** Why not all tasks are committed. */
   error?: SluiceError;
-  /** Rows of tasks that this call worked on and that earlier calls had answered. */
+  /** Rows that earlier calls had answered, in tasks of this call. */
   resumedRows: number;
   /** Tokens that were generated in this call. */
   generatedTokens: number;
@@ -68,24 +68,24 @@ export interface DispatchEnd {
 }
 
 /**
- * Hands tasks to workers as they have room, replaces workers that die, and stops everything when
- * the run cannot or should not go on. Workers may come late, be refused for now, and have to leave:
- * their tasks go to others then. Decides nothing about exactly-once: the commits do.
+ * Hands tasks to workers with room, replaces dead workers, and stops everything when the run must
+ * not continue. Workers may start late, be refused for now, or have to leave; others then get their
+ * tasks. The commits make each task count once; nothing here does.
  */
 export class Dispatcher {
   readonly #options: DispatchOptions;
   readonly #queue: TaskState[];
   readonly #workers = new Set<DispatchedWorker>();
   readonly #timers: Timers;
-  /** Notices that are given once. */
+  /** Notices that were given, each once. */
   readonly #noticed = new Set<string>();
-  /** Indexes that have a worker, or one that is started or will be. */
+  /** Indexes with a worker, or one that starts now or later. */
   readonly #held = new Set<number>();
   #size: number;
   #committed = 0;
-  /** Starts in a row of which none got ready. */
+  /** Failed starts in a row. */
   #failedStarts = 0;
-  /** Deaths in a row, with no task committed between them. */
+  /** Deaths in a row without a committed task between them. */
   #deaths = 0;
   #starting = 0;
   #failedRows: number;
@@ -102,7 +102,7 @@ export class Dispatcher {
     this.#queue = options.tasks.map((task) => newTask(task)).reverse();
   }
 
-  /** Runs until every task is committed, or the run had to stop. Never rejects. */
+  /** Runs until every task is committed or the run must stop. Never rejects. */
   run(): Promise<DispatchEnd> {
     const { signal } = this.#options;
     const ended = new Promise<DispatchEnd>((resolve) => {
@@ -110,7 +110,7 @@ export class Dispatcher {
     });
     const onAbort = () => {
       this.#stop(asReason(signal));
-      // There may be no worker whose end would be waited for.
+      // There may be no worker to wait for.
       this.#settleIfOver();
     };
     if (signal.aborted) onAbort();
@@ -122,21 +122,21 @@ export class Dispatcher {
     return ended.finally(() => signal.removeEventListener("abort", onAbort));
   }
 
-  /** Counts rows that failed in tasks of the run that somebody else committed meanwhile. */
+  /** Counts failed rows in tasks that other processes committed meanwhile. */
   addFailedElsewhere(rows: number): void {
     this.#failedRows += rows;
     this.#checkBudget();
     this.#settleIfOver();
   }
 
-  /** Has so many workers from now on: more are started, or the last ones leave. */
+  /** Changes the number of workers: starts more, or lets the last ones go. */
   resize(workers: number): void {
     this.#size = workers;
     for (const worker of this.#workers) if (worker.index >= workers) this.#drain(worker, shrunk);
     this.#fill();
   }
 
-  /** Starts the workers that the open tasks can use and that are not there. */
+  /** Starts the missing workers that the open tasks can use. */
   #fill(): void {
     const open = this.#options.tasks.length - this.#committed;
     for (let index = 0; index < Math.min(this.#size, open); index++) {
@@ -175,7 +175,7 @@ export class Dispatcher {
     this.#workers.add(worker);
     const { handle } = worker;
     handle.channel.onMessage((message) => this.#onMessage(worker, message));
-    // A worker that cannot be understood any more would be waited for without end.
+    // The end of a worker with broken messages would never come.
     handle.channel.onClose((error) => {
       if (error) worker.kill(asSluiceError(error).message);
       else this.#killLater(worker);
@@ -192,7 +192,7 @@ export class Dispatcher {
     else if (worker.index >= this.#size) this.#drain(worker, shrunk);
   }
 
-  /** Tells a worker to leave. What it answers in time is kept; the rest of its tasks moves on. */
+  /** Tells a worker to leave. Answers in time are kept; other workers get the rest of its tasks. */
   #drain(worker: DispatchedWorker, { reason, graceMs }: DrainNotice): void {
     const isThere = this.#workers.has(worker) && !this.#isStopping;
     if (!isThere || worker.leavesFor !== undefined) return;
@@ -206,7 +206,7 @@ export class Dispatcher {
     const { maxSilenceMs = limits.maxWorkerSilenceMs } = this.#options;
     this.#schedule(maxSilenceMs / 2, () => {
       if (!this.#workers.has(worker) || this.#isStopping) return;
-      // A worker that was told to leave says nothing more until it has answered what it holds.
+      // A worker that was told to leave is silent until its requests are answered.
       if (worker.leavesFor !== undefined) return;
       if (worker.look()) this.#watch(worker);
       else worker.endStalled(`it said nothing for ${maxSilenceMs / 1000} s`);
@@ -214,7 +214,7 @@ export class Dispatcher {
   }
 
   #onMessage(worker: DispatchedWorker, message: FromWorker): void {
-    // One that was given up may still talk, where a backend lost sight of it.
+    // A worker that a backend gave up may still send messages.
     if (!this.#workers.has(worker)) return;
     worker.noteMessage();
     switch (message.type) {
@@ -264,7 +264,7 @@ export class Dispatcher {
     running?.asking.push(message.rows);
   }
 
-  // A worker of a later version may say more: what this one does not know it can do without.
+  // A worker of a later version may send unknown messages, which are not needed.
   #ignore({ id }: DispatchedWorker, { type }: { type: string }): void {
     const text = `worker ${id} sent a message of unknown type, which is ignored: ${type}`;
     this.#noticeOnce(text, type);
@@ -349,7 +349,7 @@ export class Dispatcher {
         new SluiceError("ENGINE_START_FAILED", `the worker exited during startup: ${reason}`),
       );
     }
-    // Deaths on account of one task's row lead somewhere for the others as well.
+    // A death by a row of one task also counts as progress for the others.
     const hasGotOn = [...running.values()].some(gotOn);
     if (hasGotOn) this.#deaths = 0;
     for (const task of running.values()) {
@@ -378,7 +378,7 @@ export class Dispatcher {
     state.doneAtFailure = Math.max(done, state.doneAtFailure);
     this.#queue.push(state);
     if (kind === "moves") return;
-    // A worker that died after some work did not die of what the task began with.
+    // A worker that died after some work did not die of the first rows of the task.
     if (!hasGotOn || kind === "failures") state[kind]++;
     const { suspects } = state.ends;
     const leading = kind === "deaths" && suspects ? leadingDeaths(suspects.together * 2) : 0;
@@ -388,7 +388,7 @@ export class Dispatcher {
     );
   }
 
-  /** Gives tasks that came back to workers that have room, and to new ones if some have left. */
+  /** Gives returned tasks to workers with room, and to new ones if some have left. */
   #handOut(isFilled = true): void {
     for (const worker of this.#workers) this.#assign(worker);
     if (isFilled && this.#queue.length > 0) this.#fill();
@@ -465,7 +465,7 @@ const shrunk: DrainNotice = Object.freeze({
 const roomBackoff = Object.freeze({ baseMs: 500, maxMs: 10_000 });
 const restartBackoff = Object.freeze({ baseMs: 100, maxMs: 10_000 });
 
-/** Failures of the storage may pass; anything else would come again. */
+/** Storage failures may pass; others would occur again. */
 function isWorthRetry(error: SluiceError): boolean {
   return error.code === "STORE_FAILED" || error.scope === "engine";
 }

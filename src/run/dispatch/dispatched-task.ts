@@ -8,30 +8,30 @@ import type { RunEvent } from "../status/events.ts";
 
 type RowErrorEvent = Extract<RunEvent, { type: "row-error" }>;
 
-/** What a coordinator knows of a task that is not committed. */
+/** What a coordinator knows of an uncommitted task. */
 export interface TaskState {
   task: number;
-  /** Failures of its own, and deaths of its worker, since it last got on. */
+  /** Failures of the task and deaths of its worker since its last progress. */
   failures: number;
   deaths: number;
-  /** Rows done when it last failed. */
+  /** Finished rows at its last failure. */
   doneAtFailure: number;
-  /** What the next attempt has to know of those before it. */
+  /** What the next attempt must know of earlier ones. */
   ends: EarlierEnds;
-  /** What a later try finds on file is this call's own work. */
+  /** Answers that a later try finds on file are this call's own work. */
   hasBegun: boolean;
-  /** Generated tokens that earlier calls had left on file. */
+  /** Generated tokens that earlier calls had on file. */
   resumedTokens: number;
-  /** Failed rows that listeners heard of, by code, whichever attempt they failed in. */
+  /** Failed rows that listeners know, by code, over all attempts. */
   told: ErrorCounts;
 }
 
-/** A task that a worker has, as the worker told last. */
+/** The task of a worker, as it last reported it. */
 export interface RunningTask {
   state: TaskState;
-  /** Undefined before it began. */
+  /** Undefined before its start. */
   attempt: string | undefined;
-  /** Index sets of rows that may be with its engine; none before any was asked. */
+  /** Index sets of rows that may be with its engine; none before the first request. */
   asking: string[];
   waiting: number;
   inFlight: number;
@@ -40,7 +40,7 @@ export interface RunningTask {
   usage: Usage;
 }
 
-/** A task that nobody has begun. */
+/** A task that no worker has begun. */
 export function newTask(task: number): TaskState {
   return {
     task,
@@ -54,18 +54,20 @@ export function newTask(task: number): TaskState {
   };
 }
 
-/** A task that was just given to a worker, with so many rows to ask. */
+/** A task that a worker just got, with so many rows. */
 export function newRunning(state: TaskState, waiting: number): RunningTask {
   const told = { inFlight: 0, done: 0, failed: 0, usage: noUsage };
   return { state, attempt: undefined, asking: [], waiting, ...told };
 }
 
-/** True when more rows have an outcome than when the task last failed. */
+/** True if more rows have an outcome than at its last failure. */
 export function gotOn({ done, state }: RunningTask): boolean {
   return done > state.doneAtFailure;
 }
 
-/** Failed rows that nobody was told of. Those of a lost attempt are asked again, and told once. */
+/**
+ * Failed rows that are not reported yet. Rows of a lost attempt are sent again, but reported once.
+ */
 export function* newErrors({ told }: TaskState, errors: ErrorCounts): Generator<RowErrorEvent> {
   for (const [code, entry] of Object.entries(errors) as [ErrorCode, ErrorCounts[ErrorCode]][]) {
     const count = entry!.count - (told[code]?.count ?? 0);
@@ -75,7 +77,7 @@ export function* newErrors({ told }: TaskState, errors: ErrorCounts): Generator<
   }
 }
 
-/** Notes that the task's worker, which held `capacity` requests at once, died by itself or hung. */
+/** Records that the task's worker, with `capacity` requests in flight, died or hung. */
 export function noteDeath(
   { state, attempt, asking }: RunningTask,
   capacity: number,
@@ -89,12 +91,12 @@ export function noteDeath(
   state.ends = { ...state.ends, suspects };
 }
 
-/** Notes that the task's worker was ended by its coordinator: no row is to blame. */
+/** Records that the coordinator ended the task's worker: no row is suspect. */
 export function noteSpared({ state, attempt }: RunningTask): void {
   if (attempt !== undefined) state.ends = { ...state.ends, spared: attempt };
 }
 
-/** Notes that an attempt began: what it was told is on file now. */
+/** Records that an attempt began: the facts given to it are on file now. */
 export function noteStart(running: RunningTask, attempt: string): void {
   running.attempt = attempt;
   const { spared: _, ...ends } = running.state.ends;

@@ -3,52 +3,52 @@ import { limits } from "../../foundation/limits.ts";
 import type { FromWorker, ToWorker } from "../worker/protocol.ts";
 import type { RunningTask } from "./dispatched-task.ts";
 
-/** A worker as its coordinator sees it. */
+/** A worker, as its coordinator sees it. */
 export interface WorkerHandle {
   channel: Channel<ToWorker, FromWorker>;
   /** Ends it at once. */
   kill(): void;
-  /** Resolves when it is gone, with what is known of why. */
+  /** Resolves when it has ended, with the known reason. */
   readonly ended: Promise<string>;
-  /** Resolves when the place where it runs is about to be taken away; absent = it never is. */
+  /** Resolves when its machine is about to be taken away; absent = never. */
   readonly drained?: Promise<DrainNotice>;
 }
 
-/** Notice that a worker must leave the place where it runs. Another one may start elsewhere. */
+/** Notice that a worker must leave its machine. Another one may start elsewhere. */
 export interface DrainNotice {
   reason: string;
-  /** Time it has for requests in flight, and to write its journals. */
+  /** Time for requests in flight and for writing its journals. */
   graceMs: number;
 }
 
-/** A worker that cannot be started for now, since there is no room for it. */
+/** A worker that cannot start now for lack of room. */
 export interface RefusedStart {
   refused: string;
-  /** Default: it is tried again after a growing wait. */
+  /** Default: the start is tried again after a growing wait. */
   retryAfterMs?: number;
 }
 
-/** Looks in a row at which a worker that hangs has said nothing. */
+/** Silent checks in a row after which a worker counts as hanging. */
 const maxMissedLooks = 2;
 
 type WantedRows = Partial<Pick<DispatchedWorker, "capacity" | "rowsAhead">>;
 
-/** A worker of a dispatcher, and what it has. */
+/** A worker of a dispatcher, with its tasks. */
 export class DispatchedWorker {
   readonly index: number;
   readonly handle: WorkerHandle;
   readonly running = new Map<number, RunningTask>();
-  /** Its index before it said who it is. */
+  /** Its index, until it has told its id. */
   id: string;
   capacity = 1;
-  /** Rows that should wait with it, where that is more than its engine can hold. */
+  /** Rows that should wait with it, if more than its engine can hold. */
   rowsAhead = 0;
   isReady = false;
-  /** Why its coordinator ended it; undefined where it did not. */
+  /** Why its coordinator ended it; undefined if it did not. */
   endedFor: string | undefined;
-  /** Why it was told to leave while the run goes on; undefined if it was not. */
+  /** Why it was told to leave during the run; undefined if it was not. */
   leavesFor: string | undefined;
-  /** It was ended because it hung. */
+  /** True if it was ended because it hung. */
   hasStalled = false;
   #hasSpoken = false;
   #missedLooks = 0;
@@ -59,19 +59,19 @@ export class DispatchedWorker {
     this.id = String(index);
   }
 
-  /** Ends it, for a reason that is not one of its rows. */
+  /** Ends it for a reason other than its rows. */
   kill(why: string): void {
     this.endedFor ??= why;
     this.handle.kill();
   }
 
-  /** Ends it because it hangs, which may be the doing of one of its rows. */
+  /** Ends it because it hangs, which may be the fault of a row. */
   endStalled(why: string): void {
     this.hasStalled = true;
     this.kill(why);
   }
 
-  /** True where it should be given another task. */
+  /** True if it should get another task. */
   get wantsTask(): boolean {
     if (this.leavesFor !== undefined || this.running.size >= limits.maxOpenTasks) return false;
     let waiting = 0;
@@ -83,22 +83,22 @@ export class DispatchedWorker {
     return waiting < this.capacity || (waiting < this.rowsAhead && ahead < limits.maxTasksAhead);
   }
 
-  /** Notes what it said of these, where something changed. */
+  /** Records reported values that changed. */
   noteWanted({ capacity = this.capacity, rowsAhead = this.rowsAhead }: WantedRows): void {
     Object.assign(this, { capacity, rowsAhead });
   }
 
-  /** It said something. */
+  /** Records that it sent a message. */
   noteMessage(): void {
     this.#hasSpoken = true;
   }
 
   /**
-   * Looks whether it said anything since the last look. Only after two looks without a word does it
-   * count as hanging: where this machine slept, or this process was held up, the first one comes
-   * before what the worker said meanwhile.
+   * Checks whether it sent a message since the last check. It counts as hanging only after two
+   * silent checks: after a sleep of this machine or a stop of this process, the first check comes
+   * before the worker's waiting messages.
    *
-   * @returns false where it hangs.
+   * @returns false if it hangs.
    */
   look(): boolean {
     this.#missedLooks = this.#hasSpoken || !this.isReady ? 0 : this.#missedLooks + 1;

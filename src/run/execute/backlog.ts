@@ -1,9 +1,9 @@
 import type { Clock } from "../../foundation/clock.ts";
 
-/** Longest time to open a task for which rows are kept waiting, in tasks not begun. */
+/** Longest time to open a task that waiting rows should cover. */
 export const maxOpenTaskMs = 5000;
 
-/** Rows and time between two looks at how fast rows settle. */
+/** Rows and time between two measurements of the settling rate. */
 const rowsOfLook = 256;
 const lookMs = 100;
 
@@ -14,34 +14,34 @@ const toldShare = 0.25;
 const openMsKept = 0.75;
 
 /**
- * Tells in time that a worker could take another task. With a slow engine that is when fewer rows
- * wait than it can hold. A quick one settles many rows while a task is opened, above all where each
- * request to the storage is a round trip: then the next task must come when as many still wait.
+ * Reports in time that a worker could take another task. With a slow engine, that is when fewer
+ * rows wait than it can hold. A fast engine settles many rows while a task is opened, above all
+ * with a remote storage: then the next task must come while that many rows still wait.
  */
 export class Backlog {
   readonly #clock: Clock;
   readonly #onLowBacklog: () => void;
-  /** 0: enough rows wait; 1: fewer than should; 2: the engine has room. */
+  /** 0: enough rows wait; 1: too few wait; 2: the engine has room. */
   #level = 0;
-  /** Rows that waited when it was told last, or the most since then. */
+  /** Waiting rows at the last report, or the most since then. */
   #toldAt = Number.POSITIVE_INFINITY;
   #openMs = 0;
   #settled = 0;
   #sinceMs: number | undefined;
   #rowsPerMs = 0;
 
-  /** @param onLowBacklog called when too few rows wait, and again as they get fewer. */
+  /** @param onLowBacklog called when too few rows wait, and again when they become fewer. */
   constructor(clock: Clock, onLowBacklog: () => void) {
     this.#clock = clock;
     this.#onLowBacklog = onLowBacklog;
   }
 
-  /** Rows that settle while two tasks are opened, one after another. */
+  /** Rows that settle while two tasks are opened one after the other. */
   get rowsAhead(): number {
     return Math.ceil(2 * this.#openMs * this.#rowsPerMs);
   }
 
-  /** Notes how long it took until a task's rows could be asked. */
+  /** Records how long it took to open a task. */
   noteOpened(milliseconds: number): void {
     const kept = this.#openMs * openMsKept;
     const openMs = Math.max(milliseconds, kept + milliseconds * (1 - openMsKept));
@@ -58,11 +58,11 @@ export class Backlog {
     this.#sinceMs = nowMs;
   }
 
-  /** Looks at the rows that wait, beside `inFlight` of the `capacity` of the engine. */
+  /** Checks the waiting rows, with `inFlight` of the engine's `capacity` in use. */
   look(waiting: number, capacity: number, inFlight: number): void {
     const wanted = Math.max(capacity, this.rowsAhead);
     const level = waiting >= wanted ? 0 : inFlight < capacity ? 2 : 1;
-    // The dispatcher must not take the rows that wait for many more than they are.
+    // The dispatcher must not overestimate the waiting rows.
     const isFewer = level > 0 && waiting <= this.#toldAt - wanted * toldShare;
     const isRise = level > this.#level && (level === 2 || wanted === capacity);
     const isTold = isRise || (isFewer && wanted > capacity);

@@ -23,27 +23,27 @@ export interface ExecutorOptions extends TryOptions {
   clock: Clock;
   /** `onRowError: fail`: the first row that fails ends the run. */
   failOnRowError: boolean;
-  /** The order in which a task's rows are asked; default: as they lie in the input. */
+  /** The order in which a task's rows are sent; default: input order. */
   arrange?: RowArrangement;
   /** Every row of the attempt has an outcome; `closed` resolves when its input is closed. */
   onComplete(attempt: TaskAttempt, closed: Promise<void>): void;
-  /** The attempt cannot go on. An error of scope `run` is the end of the whole run. */
+  /** The attempt cannot continue. An error of scope `run` ends the whole run. */
   onFailure(attempt: TaskAttempt, error: SluiceError): void;
-  /** Fewer rows wait than should; told once more when the engine has room for them. */
+  /** Too few rows wait; reported once more when the engine has room for them. */
   onLowBacklog(): void;
 }
 
 /**
- * Keeps one engine busy with the rows of several attempts: a request enters as soon as one leaves,
- * rows of the older task first. Never waits for a batch.
+ * Keeps one engine busy with the rows of several attempts. A request starts as soon as another
+ * ends, rows of the older task first. Never waits for a batch.
  */
 export class Executor {
   readonly #options: ExecutorOptions;
   readonly #open = new Map<TaskAttempt, RowSource>();
   readonly #isolation = new Isolation();
-  /** Rows whose later requests were not asked yet. */
+  /** Rows with requests that were not sent yet. */
   #begun: RowJob[] = [];
-  /** Requests to be asked again, now. */
+  /** Requests to send again now. */
   #again: Asking[] = [];
   readonly #timers = new Set<() => void>();
   #inFlight = 0;
@@ -51,7 +51,7 @@ export class Executor {
   #isStopping = false;
   #isPumping = false;
   #isWriting = false;
-  /** Set by `stop`, to hear when nothing is with the engine. */
+  /** Set by `stop`: called when the engine has no request. */
   #onIdle: (() => void) | undefined;
 
   constructor(options: ExecutorOptions) {
@@ -63,12 +63,12 @@ export class Executor {
     return this.#inFlight;
   }
 
-  /** Requests of the attempt that are with the engine. */
+  /** Requests of the attempt in flight. */
   inFlightOf(attempt: TaskAttempt): number {
     return this.#open.get(attempt)?.inFlight ?? 0;
   }
 
-  /** Rows of the attempt, or of all attempts, that nothing was asked for yet. */
+  /** Rows of the attempt, or of all attempts, without any request yet. */
   waitingOf(attempt?: TaskAttempt): number {
     let waiting = 0;
     for (const open of this.#open.values()) {
@@ -86,12 +86,12 @@ export class Executor {
     if (attempt.complete) this.#leave(attempt);
   }
 
-  /** Goes on after something outside made room (the journal was written). */
+  /** Continues after something outside made room (the journal was written). */
   resume(): void {
     this.#pump();
   }
 
-  /** Gives an attempt up: what is in flight for it is aborted. */
+  /** Gives up an attempt and aborts its requests in flight. */
   remove(attempt: TaskAttempt, reason: SluiceError): void {
     const open = this.#open.get(attempt);
     if (!open) return;
@@ -104,7 +104,7 @@ export class Executor {
     this.#pump();
   }
 
-  /** Takes no more rows; resolves when nothing is with the engine. */
+  /** Takes no more rows; resolves when the engine has no request. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     this.#isolation.clear();
@@ -129,7 +129,7 @@ export class Executor {
     try {
       if (this.#isolation.isActive) this.#pumpIsolated();
       if (!this.#isolation.isActive) this.#fill();
-      // Filling may have come upon suspected rows; with nothing in flight nobody else would ask.
+      // Filling may have found suspected rows, which no answer would send on.
       if (this.#isolation.isActive) this.#pumpIsolated();
       this.#checkSources();
       if (this.#inFlight > 0 && !this.#isMoreComing()) this.#options.engine.flush?.();
@@ -138,7 +138,7 @@ export class Executor {
     }
   }
 
-  /** Whether more is asked though nothing is answered: rows are at hand, or are being read. */
+  /** Whether more requests follow without an answer: rows are at hand or being read. */
   #isMoreComing(): boolean {
     if (this.#isolation.isActive) return false;
     if (this.#begun.length > 0 || this.#again.length > 0) return true;
@@ -167,7 +167,7 @@ export class Executor {
       const { attempt } = source;
       if (attempt.isFull) continue;
       if (attempt.suspicion.rows > 0) {
-        // Suspected rows go alone: whatever is in flight leaves first.
+        // Suspected rows go alone: requests in flight must end first.
         if (source.buffered > 0) this.#suspectFirstRows(source);
         if (this.#isolation.isActive) return undefined;
         continue;
@@ -196,13 +196,13 @@ export class Executor {
     return { job, at, request: job.ready(at, this.#options.promptSet) };
   }
 
-  /** What is asked of rows; undefined where they are settled already: broken, or nothing to ask. */
+  /** The requests of rows; undefined if they are settled already: broken, or without a request. */
   #prepare(source: RowSource, rows: readonly InputRow[]): RowJob | undefined {
     if (source.attempt.rowsTogether > 1) return this.#prepareTogether(source, rows);
     return rows[0] && this.#prepareRow(source, rows[0]);
   }
 
-  /** Rows that are asked as one are one job; broken ones fail by themselves. */
+  /** Rows with a common request are one job; broken rows fail alone. */
   #prepareTogether(source: RowSource, rows: readonly InputRow[]): RowJob | undefined {
     const { attempt } = source;
     const asked = rows.filter((row) => {
@@ -244,7 +244,7 @@ export class Executor {
     );
   }
 
-  /** Notes that a request left the engine; false where nobody waits for it any more. */
+  /** Records that a request left the engine; false if its attempt was given up. */
   #left(source: RowSource): boolean {
     this.#inFlight--;
     source.inFlight--;
@@ -297,13 +297,13 @@ export class Executor {
     this.#pump();
   }
 
-  // A suspect that came back must not be blamed when the next one ends the engine.
+  // A suspect that came back must not be blamed when the next one crashes the engine.
   #noteReturned(job: RowJob): void {
     if (!job.source.isOpen || job.isDone) return;
     for (const index of job.indexes) job.attempt.noteReturned(index);
   }
 
-  /** False where the request was tried often enough, or another try would change nothing. */
+  /** False if the request had all its tries, or another try would change nothing. */
   #askAgain(asking: Asking, error: SluiceError): boolean {
     const { job, at } = asking;
     const after = tryAfter(job.requests[at]!, asking, error, job.triesOf(at), this.#options);
@@ -351,7 +351,7 @@ export class Executor {
   #leave(attempt: TaskAttempt): void {
     const closed = this.#open.get(attempt)?.close() ?? Promise.resolve();
     this.#open.delete(attempt);
-    // Nothing of the input is needed any more.
+    // The input is no longer needed.
     this.#options.onComplete(
       attempt,
       closed.catch(() => {}),
@@ -388,7 +388,7 @@ export class Executor {
 
   async #writeOutcomes(): Promise<void> {
     this.#isWriting = true;
-    // An attempt that cannot write hears of it by itself.
+    // An attempt that cannot write learns that by itself.
     for (const attempt of this.#isolation.unwritten) await attempt.flush().catch(() => {});
     this.#isWriting = false;
     this.#isolation.written();
@@ -407,7 +407,7 @@ export class Executor {
           jobs.size,
         );
       } catch (error) {
-        // Rows of other attempts in the group are asked all the same.
+        // Rows of other attempts in the group are still sent.
         this.#options.onFailure(attempt, asSluiceError(error));
       }
     }

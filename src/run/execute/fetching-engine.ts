@@ -9,14 +9,14 @@ import { limits } from "../../foundation/limits.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { reachOf } from "../plan/job-files.ts";
 
-/** Servers and buckets of which it is kept that they answered. */
+/** Most servers and buckets that are remembered as answering. */
 const maxKnownPlaces = 1000;
 
 type Copies = Pick<InputStores, "copy">;
 
 /**
- * The same engine, which may also be asked about files at addresses: each is copied to this machine
- * for as long as it is asked about, since engines open files of this machine alone.
+ * The same engine for remote files too. Engines open only local files, so each file is copied to
+ * this machine while its request runs.
  *
  * @param job whose rows name them: it says how far these may lead.
  */
@@ -75,18 +75,18 @@ class FetchingEngine extends WrappedEngine {
   }
 }
 
-/** Faults that all files of a place may share: that it does not answer, or not to us. */
+/** Faults that all files of a place may share: no answer, or no access. */
 const faultsOfPlaces: readonly ErrorCode[] = ["INPUT_UNREACHABLE", "STORE_FAILED", "ENV_MISSING"];
 
 /**
- * Tells a row with a dead address from a network, or credentials, by which no row is ever served:
- * only that is the run's cause. It is where so many different files in a row were not given that
- * no place of their kind has ever answered, or one of them did and does so no longer.
+ * Distinguishes a row with a dead address from a network or credentials that serve no row: only the
+ * latter end the run. That is so after many different failed files in a row, if no place of their
+ * kind has ever answered, or one did and no longer does.
  */
 class Availability {
   /** Places that have answered: servers, buckets. */
   readonly #known = new Set<string>();
-  /** Files that failed since a place answered. */
+  /** Failed files since a place last answered. */
   readonly #failed = new Set<string>();
   #isKnownLost = false;
 
@@ -100,7 +100,7 @@ class Availability {
     for (const oldest of this.#known) return void this.#known.delete(oldest);
   }
 
-  /** What ends the row, or the run. */
+  /** The error that ends the row or the run. */
   failed(file: string, error: unknown): unknown {
     if (!(error instanceof SluiceError) || isOfThisMachine(error)) return error;
     if (error.code === "NOT_FOUND") this.answered(file);
@@ -114,12 +114,12 @@ class Availability {
   }
 }
 
-/** The server or the bucket that a file lies in. */
+/** The server or bucket of a file. */
 function placeOf(file: string): string {
   return /^[^:]+:\/\/[^/?#]*/.exec(file)?.[0] ?? file;
 }
 
-/** What the folder of copies lacks, every row lacks. */
+/** An error of the folder of copies would hit every row. */
 function isOfThisMachine({ code, place: { file } }: SluiceError): boolean {
   const isOfStorage = ["NOT_FOUND", "STORE_FULL", "STORE_FAILED"].includes(code);
   return isOfStorage && file !== undefined && schemeOf(file) === undefined;

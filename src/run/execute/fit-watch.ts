@@ -3,20 +3,20 @@ import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 
-/** Rows that were stopped for what they cost after which a prompt is refused. */
+/** Rows stopped for their cost after which a prompt is refused. */
 const maxCostlyRowsLookedAt = 2;
 
-/** A row, and where it stands. */
+/** A row and its place. */
 interface LookedAt {
   value: JsonObject;
   file?: string;
   line?: number;
 }
 
-/** What takes about a second a row to find out. */
+/** Failures that take about a second each to find. */
 const costlyCodes: ReadonlySet<ErrorCode> = new Set(["TEMPLATE_TOO_COSTLY", "PATTERN_TOO_SLOW"]);
 
-/** Watches the first rows of a prompt: one that none of them can be asked is a mistake. */
+/** Watches the first rows of a prompt: a prompt that fits none of them is a mistake. */
 export class FitWatch {
   #failed = 0;
   #first: { error: SluiceError; row: LookedAt } | undefined;
@@ -27,16 +27,15 @@ export class FitWatch {
     return this.#isFit;
   }
 
-  /** True once so many rows failed, and none did not, that no more need to be looked at. */
+  /** True once enough rows failed, and all did, so that no more need checking. */
   get isUnfit(): boolean {
     if (this.#isFit) return false;
     return this.#failed >= limits.maxRowsLookedAt || this.#costly >= maxCostlyRowsLookedAt;
   }
 
   /**
-   * What `render` makes of a row.
-   *
-   * @throws what it throws.
+   * Renders a row.
+   * @throws errors of `render`.
    */
   rendered<Requests>(render: () => Requests, row: LookedAt): Requests {
     try {
@@ -54,7 +53,7 @@ export class FitWatch {
     }
   }
 
-  /** @throws SluiceError `PROMPT_UNFIT` where rows failed, and none did not. */
+  /** @throws SluiceError `PROMPT_UNFIT` if all rows failed. */
   assertFit(): void {
     if (this.#isFit || this.#first === undefined) return;
     throw unfit(this.#failed, this.#first);

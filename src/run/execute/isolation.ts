@@ -6,15 +6,15 @@ import type { RowJob } from "./row-job.ts";
 import type { Try } from "./tries.ts";
 
 /**
- * One request of one row: `at` is its number among the row's requests. After an answer of the wrong
- * form, `request` is what `tryAfter` made of it.
+ * One request of one row: `at` is its number in the row. After a wrong answer, `request` is the one
+ * that `tryAfter` made.
  */
 export interface Asking extends Try {
   job: RowJob;
   at: number;
 }
 
-/** All requests of a row that can be asked now, taken from it. */
+/** All requests of a row that can be sent now. */
 export function askAll(job: RowJob, promptSet: PromptSet): Asking[] {
   const askings: Asking[] = [];
   for (let at = job.takeNext(); at !== undefined; at = job.takeNext()) {
@@ -23,55 +23,55 @@ export function askAll(job: RowJob, promptSet: PromptSet): Asking[] {
   return askings;
 }
 
-/** Deaths that lead somewhere: each halves the suspects, and then one is asked alone. */
+/** Deaths that make progress: each halves the suspects until one is alone. */
 export function leadingDeaths(suspects: number): number {
   return Math.ceil(Math.log2(suspects + 1)) + limits.maxRowKills;
 }
 
 /**
- * Finds the row that ends or stalls its engine without harming its neighbours. Rows that were with
- * an engine when it died are asked again in groups, nothing else beside them; a group that dies is
- * halved; a row that ends the engine `limits.maxRowKills` times alone is given up.
+ * Finds the row that ends or stalls its engine, without harm to its neighbours. Rows in flight at
+ * the engine's death are sent again in groups, with nothing beside them. A group that dies is
+ * halved. A row that ends the engine `limits.maxRowKills` times alone is given up.
  */
 export class Isolation {
   #groups: Asking[][] = [];
   #fallen: Asking[] = [];
   #lastDeath: SluiceError | undefined;
-  /** Those of the present group that did not come back yet. */
+  /** Rows of the present group that did not come back yet. */
   #unresolved = new Set<Asking>();
   /** Attempts whose journals may not have the outcomes of the present group yet. */
   #unwritten = new Set<TaskAttempt>();
 
-  /** True while only suspected rows may be asked. */
+  /** True while only suspected rows may be sent. */
   get isActive(): boolean {
     return (
       this.isBusy || this.#unwritten.size > 0 || this.#groups.length > 0 || this.#fallen.length > 0
     );
   }
 
-  /** True while a group is with the engine. */
+  /** True while a group is in flight. */
   get isBusy(): boolean {
     return this.#unresolved.size > 0;
   }
 
-  /** Attempts to flush before anything else is asked: the next row may end the process. */
+  /** Attempts to flush before the next request, which may end the process. */
   get unwritten(): ReadonlySet<TaskAttempt> {
     return this.#unwritten;
   }
 
-  /** Notes that the outcomes of the last group are on file. */
+  /** Records that the outcomes of the last group are on file. */
   written(): void {
     this.#unwritten.clear();
   }
 
-  /** Rows to be asked with care, `together` at once. */
+  /** Suspected rows to send, `together` at once. */
   suspect(rows: readonly Asking[][], together: number): void {
     for (let at = 0; at < rows.length; at += together) {
       this.#groups.push(rows.slice(at, at + together).flat());
     }
   }
 
-  /** Notes a request that was with the engine when it died, by `error`. */
+  /** Records a request in flight at the engine's death by `error`. */
   fell(asking: Asking, error: SluiceError): void {
     this.#lastDeath = error;
     this.#fallen.push(asking);
@@ -79,9 +79,8 @@ export class Isolation {
   }
 
   /**
-   * Notes that a request came back in any other way.
-   *
-   * @returns true when that clears its row of the present group of suspects.
+   * Records that a request came back in any other way.
+   * @returns true if that clears its row in the present group of suspects.
    */
   resolved(asking: Asking): boolean {
     if (!this.#unresolved.delete(asking)) return false;
@@ -89,8 +88,8 @@ export class Isolation {
   }
 
   /**
-   * Once nothing is with the engine: the group to ask next, if there is one. Rows that are given up
-   * are handed to `giveUp`.
+   * When the engine has no request: the next group to send, if any. Passes rows that are given up
+   * to `giveUp`.
    */
   nextGroup(giveUp: (askings: Asking[], error: SluiceError) => void): Asking[] | undefined {
     this.#regroup(giveUp);
@@ -100,7 +99,7 @@ export class Isolation {
     return group;
   }
 
-  /** Forgets the rows of an attempt that was given up; the rest of its group goes on. */
+  /** Forgets the rows of an attempt that was given up; the rest of its group continues. */
   forget(attempt: TaskAttempt): void {
     const others = (askings: Asking[]) => askings.filter(({ job }) => job.attempt !== attempt);
     this.#groups = this.#groups.map(others).filter((group) => group.length > 0);

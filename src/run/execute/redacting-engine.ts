@@ -6,8 +6,8 @@ import type { InferenceRequest, InferenceResponse, OnDelta } from "../../foundat
 type Redact = (text: string) => string;
 
 /**
- * The same engine, whose errors hold no secret: what programs and modules of the user say of their
- * failures goes into dead letters and logs.
+ * The same engine with secrets removed from its errors: messages of the user's programs and modules
+ * go into dead letters and logs.
  */
 export function redacting(engine: Engine, redact: Redact): Engine {
   return new RedactingEngine(engine, redact);
@@ -37,7 +37,7 @@ class RedactingEngine extends WrappedEngine {
   }
 }
 
-/** The same error, whose message says no secret. */
+/** The same error without secrets in its message. */
 export function withoutSecrets<Failure extends Error>(error: Failure, redact: Redact): Failure {
   const clean = redact(error.message);
   if (clean !== error.message) error.message = clean;

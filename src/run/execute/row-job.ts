@@ -16,7 +16,7 @@ import { type RequestRecord, requestRecord } from "../attempt/journal-line.ts";
 import type { RowReplies } from "../attempt/replay.ts";
 import type { RowSource } from "./row-source.ts";
 
-/** A longer row is not held while it is asked, but read once more for the part. */
+/** A longer row is not kept during its requests, but read again for the part. */
 const maxHeldRowChars = 16 * 1024;
 
 /** One row on its way through the engine: its requests, and what has come back. */
@@ -25,9 +25,9 @@ export class RowJob {
   readonly index: number;
   readonly #file: string;
   readonly #line: number;
-  /** The row, where it is short enough to be held until it is settled. */
+  /** The row, if it is short enough to be kept until it is settled. */
   readonly #row: InputRow | undefined;
-  /** All rows that are asked as one, this one first. */
+  /** All rows of a common request, this one first. */
   readonly #rows: readonly InputRow[] | undefined;
   /** A row that may become rows, if its numbers have texts to keep. */
   readonly #numbers: WrittenRow | undefined;
@@ -39,10 +39,10 @@ export class RowJob {
   #outstanding = 0;
   #answered = 0;
   failure: SluiceError | undefined;
-  /** Times the engine ended while this row was alone with it. */
+  /** Deaths of the engine while this row was alone with it. */
   kills = 0;
 
-  /** @param rows rows that are asked as one, of which `row` is the first. */
+  /** @param rows the rows of a common request; `row` is the first. */
   constructor(
     source: RowSource,
     row: InputRow,
@@ -78,7 +78,7 @@ export class RowJob {
     return this.source.attempt;
   }
 
-  /** Takes over what an earlier attempt was answered; it is not asked again. */
+  /** Takes over an answer of an earlier attempt; it is not requested again. */
   takeOver(replies: RowReplies): void {
     for (const [at, { response, attempts }] of replies) {
       this.#responses[at] = response;
@@ -88,7 +88,7 @@ export class RowJob {
     this.#skipAnswered();
   }
 
-  /** Number of the next request that was not asked yet, or undefined. */
+  /** Number of the next request that was not sent yet, or undefined. */
   takeNext(): number | undefined {
     if (!this.hasNext) return undefined;
     const at = this.#next++;
@@ -96,7 +96,7 @@ export class RowJob {
     return at;
   }
 
-  /** True where a request can be asked now: none is left that waits for an answer. */
+  /** True if a request can be sent now: none waits for an answer. */
   get hasNext(): boolean {
     if (this.failure !== undefined) return false;
     const next = this.requests[this.#next];
@@ -104,12 +104,12 @@ export class RowJob {
     return next.origin.after === undefined || this.#responses[next.origin.after] !== undefined;
   }
 
-  /** True where the next request has waited for the answer to request `at`. */
+  /** True if the next request waited for the answer to request `at`. */
   goesOnFrom(at: number): boolean {
     return this.hasNext && this.requests[this.#next]!.origin.after === at;
   }
 
-  /** A request as it is to be asked. */
+  /** A request to send. */
   ready(at: number, promptSet: PromptSet): RowRequest {
     return promptSet.ready(this.requests, this.#responses, at);
   }
@@ -118,12 +118,12 @@ export class RowJob {
     while (this.#responses[this.#next] !== undefined) this.#next++;
   }
 
-  /** Notes that a request is with the engine, or waits for another try. */
+  /** Records that a request is in flight, or waits for another try. */
   begin(): void {
     this.#outstanding++;
   }
 
-  /** Notes a try of a request; returns how many that makes. */
+  /** Counts a try of a request; returns the count. */
   countTry(at: number): number {
     return ++this.#tries[at]!;
   }
@@ -133,17 +133,17 @@ export class RowJob {
     return this.#tries[at]!;
   }
 
-  /** The request is no longer with the engine, and its only try did not count. */
+  /** The request is no longer in flight, and its only try did not count. */
   withdraw(): void {
     this.#outstanding--;
   }
 
-  /** The try did not count: the engine ended, which was not the request's doing. */
+  /** The try does not count: the engine ended, and not because of the request. */
   forgetTry(at: number): void {
     this.#tries[at]!--;
   }
 
-  /** Takes the answer to a request; it is kept on file where the row has more to come. */
+  /** Takes the answer to a request; journals it if the row has more requests. */
   answered(at: number, response: InferenceResponse): void {
     this.#outstanding--;
     this.#responses[at] = response;
@@ -152,14 +152,14 @@ export class RowJob {
     this.attempt.notePartlyAnswered(this.index, at, { response, attempts: this.#tries[at]! });
   }
 
-  /** @param lastAnswer text of the answer that was not taken, where there was one. */
+  /** @param lastAnswer text of the rejected answer, if any. */
   failed(error: SluiceError, lastAnswer?: string): void {
     this.#outstanding--;
     if (this.failure === undefined) this.#lastAnswer = lastAnswer;
     this.failure ??= error;
   }
 
-  /** True when nothing of the row is with the engine and nothing more will be asked. */
+  /** True if no request of the row is in flight and none will follow. */
   get isDone(): boolean {
     if (this.#outstanding > 0) return false;
     return this.failure !== undefined || this.#answered === this.requests.length;
@@ -190,7 +190,7 @@ export class RowJob {
       error: this.failure,
       attempts: this.#tries.reduce((most, tries) => Math.max(most, tries), 0),
       requests: records,
-      // A row that failed before it was rendered would have been asked each prompt at least once.
+      // A row that failed before rendering counts one request for each prompt.
       planned: this.requests.length || promptSet.names.length,
       ...(this.#lastAnswer === undefined ? {} : { lastAnswer: this.#lastAnswer }),
       ...(records.length > 0
@@ -201,7 +201,7 @@ export class RowJob {
     for (const row of this.#rows?.slice(1) ?? []) this.#settleAlone(row, cause, []);
   }
 
-  /** Rows that were asked as one: the first that did not fail by itself has all results. */
+  /** Rows of a common request: the first one without an own failure has all results. */
   #settleTogether(
     rows: readonly InputRow[],
     { rows: results = [], failures }: InferenceResponse,
@@ -221,7 +221,7 @@ export class RowJob {
     }
   }
 
-  /** A row of several that were asked as one, whose request counts but once. */
+  /** A row of several with a common request, which counts once. */
   #settleAlone(row: InputRow, error: SluiceError, requests: readonly RequestRecord[]): void {
     const attempts = this.#tries[0]!;
     const planned = requests.length;
@@ -229,7 +229,7 @@ export class RowJob {
     this.attempt.settleFailed(row.index, { error: located, attempts, requests, planned }, row);
   }
 
-  /** The row became rows: they are its results, and without any it is filtered. */
+  /** The row has results: rows. Without any, it is filtered. */
   #settleRows(rows: readonly JsonObject[], records: readonly RequestRecord[]): void {
     const { attempt, index } = this;
     if (rows.length === 0) return attempt.settleFiltered(index, records, this.#row);
@@ -238,13 +238,16 @@ export class RowJob {
   }
 }
 
-/** The JSON text of a row that stages made. @param numbers the row that it was made of. */
+/**
+ * The JSON text of a row that stages made.
+ * @param numbers the row that it came from.
+ */
 export function resultText(row: JsonObject, numbers: WrittenRow | undefined): string {
   const plain = plainJson(row);
   return keptText(numbers ? restoredNumbers(plain, numbers) : plain);
 }
 
-/** The row with the texts of its numbers; undefined if an engine reads none that have one. */
+/** The row with the texts of its numbers; undefined if the engine needs none. */
 export function writtenNumbers(
   { value, raw }: InputRow,
   [request]: readonly RowRequest[],
@@ -253,7 +256,7 @@ export function writtenNumbers(
   return writtenRow(value, raw);
 }
 
-/** What is asked of a row, or why nothing can be. */
+/** The requests of a row, or the reason why there are none. */
 export function requestsOf(
   row: InputRow,
   attempt: TaskAttempt,

@@ -20,9 +20,9 @@ import { askUntilAccepted } from "./tries.ts";
 type Call = Parameters<RowModel["ask"]>[2];
 
 /**
- * How the models of a pipeline's stages are opened: `EngineContext.openRowModel` of its run.
+ * Opens the models of a pipeline's stages: `EngineContext.openRowModel` of its run.
  *
- * @param inputs where files lie that prompts name by their addresses.
+ * @param inputs for remote files that prompts name.
  */
 export function rowModelOpener(
   job: JobSpec,
@@ -39,7 +39,7 @@ export function rowModelOpener(
 }
 
 /**
- * Refuses stages whose prompts or parameters could not be asked.
+ * Refuses stages with unusable prompts or parameters.
  *
  * @throws SluiceError `JOB_INVALID`, `TEMPLATE_INVALID`, `UNSUPPORTED`.
  */
@@ -55,7 +55,7 @@ export function assertStagesAskable(job: JobSpec): void {
   }
 }
 
-/** The prompts of a first stage that asks a model about rows as they stand in the input. */
+/** The prompts of a first stage with a model: its rows are the input rows. */
 export function firstStagePrompts(job: JobSpec): PromptSet | undefined {
   if (job.model.engine !== "pipeline") return undefined;
   const [first] = job.model.stages;
@@ -63,7 +63,7 @@ export function firstStagePrompts(job: JobSpec): PromptSet | undefined {
   return promptSetOf(stageJob(job, first as unknown as JsonObject), 0);
 }
 
-/** Whether the models of all stages answer the same when they are asked the same. */
+/** Whether the models of all stages give the same answer to the same request. */
 export function areStagesRepeatable(job: JobSpec): boolean {
   if (job.model.engine !== "pipeline") return true;
   return job.model.stages.every(
@@ -77,7 +77,7 @@ function refuse(field: string, problem: string): never {
   throw new SluiceError("JOB_INVALID", problem, { field });
 }
 
-/** A `generate` stage as a job of its own, checked as any other. */
+/** A `generate` stage as a separate job, checked like any other. */
 function stageJob(job: JobSpec, stage: JsonObject): JobSpec {
   const { model, prompt, prompts, schema, field } = stage;
   const { seed } = job.generation;
@@ -99,14 +99,14 @@ function stageJob(job: JobSpec, stage: JsonObject): JobSpec {
   );
 }
 
-/** An engine with the prompts that a stage asks it. */
+/** An engine with the prompts of a stage. */
 class AskedModel implements RowModel {
   readonly #engine: Engine;
   readonly #promptSet: PromptSet;
   readonly #job: JobSpec;
   readonly #rowFiles: RowFiles;
   readonly #context: Pick<EngineContext, "clock" | "random">;
-  /** Only here it shows whether rows that other stages made have what the prompts name. */
+  /** Only here can rows of earlier stages be checked for the fields of the prompts. */
   readonly #fit = new FitWatch();
 
   constructor(

@@ -1,20 +1,19 @@
 import { formatIndexSet, type IndexRange, rangesOf } from "../../foundation/index-set.ts";
 import type { UpcomingRows } from "../attempt/attempt.ts";
 
-/** Rows that a worker may announce at once before it asks them. */
+/** Most rows that a worker announces at once before sending them. */
 export const maxAnnouncedRows = 1024;
 
-/** Ranges of rows in one such announcement; beyond it, all between the first and the last. */
+/** Most ranges of rows in one announcement; beyond that, all rows from the first to the last. */
 export const maxAnnouncedRanges = 1024;
 
-/** Tells rows that may be asked, as an index set: all of them, or more of them. */
+/** Reports rows that may be sent, as an index set: all of them, or additional ones. */
 export type SayRows = (rows: string, isAll: boolean) => void;
 
 /**
- * Says which rows of an attempt may be with the engine, always before they are: when the process is
- * gone, one of them may have ended it. Rows are announced one by one where they come slowly and
- * ever more at once where they come fast, so that it costs little; now and then those that have no
- * outcome yet are said anew.
+ * Announces the rows of an attempt before they are sent: if the process dies, one of them may have
+ * ended it. Slow rows are announced one by one and fast rows many at once, so that it costs little.
+ * At intervals, the announced rows without an outcome are reported again.
  *
  * @example
  * const reach = new RowReach([], (rows, isAll) => channel.send({ type: "task-asking", … }));
@@ -22,21 +21,21 @@ export type SayRows = (rows: string, isAll: boolean) => void;
  */
 export class RowReach {
   readonly #say: SayRows;
-  /** Announced, and without an outcome when they were last looked at. */
+  /** Announced rows without an outcome at the last check. */
   #rows: number[];
   #step = 1;
-  /** Announced rows that are still to pass. */
+  /** Announced rows that were not sent yet. */
   #ahead = 0;
   #isChanged = false;
 
-  /** @param suspects rows that are suspected from the start, whenever they will be asked. */
+  /** @param suspects rows that are suspected from the start. */
   constructor(suspects: Iterable<number>, say: SayRows) {
     this.#say = say;
     this.#rows = [...suspects];
     if (this.#rows.length > 0) say(textOf(this.#rows), true);
   }
 
-  /** The first of the rows to come is about to be asked. */
+  /** The first of the next rows is about to be sent. */
   pass(rows: UpcomingRows): void {
     if (this.#ahead > 0) {
       this.#ahead--;
@@ -50,7 +49,7 @@ export class RowReach {
     this.#say(textOf(announced), false);
   }
 
-  /** Some time went by: says what is left of what was announced, and goes on row by row. */
+  /** After some time: reports the remaining announced rows, and continues row by row. */
   restate(isOpen: (row: number) => boolean): void {
     this.#step = 1;
     const rows = this.#rows.filter(isOpen);
@@ -63,15 +62,15 @@ export class RowReach {
 
 function textOf(rows: readonly number[]): string {
   const [first, last] = [rows[0], rows.at(-1)];
-  // What almost every announcement is; sorting it would cost more than the rest of it.
+  // Almost every announcement is one row; sorting would cost more than the rest.
   const isRun = rows.every((row, at) => row === first! + at);
   if (isRun && first !== undefined && last !== undefined) return formatIndexSet([{ first, last }]);
   return boundedIndexSet(rangesOf(rows));
 }
 
 /**
- * An index set as text that stays small, though many rows wait for another try: beyond
- * `maxAnnouncedRanges`, all rows between the first and the last are in it.
+ * An index set as a text of limited size, even if many rows wait for another try: beyond
+ * `maxAnnouncedRanges`, it has all rows from the first to the last.
  */
 export function boundedIndexSet(ranges: readonly IndexRange[]): string {
   const [first, last] = [ranges[0], ranges.at(-1)];

@@ -4,26 +4,26 @@ import { limits } from "../../foundation/limits.ts";
 import type { TaskAttempt, UpcomingRows } from "../attempt/attempt.ts";
 import type { RowArrangement } from "../attempt/row-arrangement.ts";
 
-/** Bytes of rows read ahead of the engine, a task. */
+/** Bytes of rows to read ahead of the engine, for each task. */
 export const maxReadAheadBytes = 32 * 1024 * 1024;
 
-/** An attempt at work: its open rows, read ahead of the engine within limits, and what is asked. */
+/** An attempt in work: its open rows, read ahead of the engine within limits, and its requests. */
 export class RowSource implements UpcomingRows {
   readonly attempt: TaskAttempt;
-  /** Aborts what is in flight for the attempt. */
+  /** Aborts the attempt's requests in flight. */
   readonly abort = new AbortController();
-  /** Requests with the engine. */
+  /** Requests in flight. */
   inFlight = 0;
-  /** Rows taken that have no outcome yet. */
+  /** Taken rows without an outcome yet. */
   rowsInPlay = 0;
-  /** False once the attempt has left: what comes back for it is dropped. */
+  /** False once the attempt has ended: later answers are dropped. */
   isOpen = true;
   readonly #batches: AsyncIterator<InputRow[]>;
   readonly #onChange: () => void;
   #rows: InputRow[] = [];
   #at = 0;
   #ahead: InputRow[][] = [];
-  /** The first rows of a group that is asked as one; the rest of it is not at hand. */
+  /** The first rows of a common request; the others are not at hand. */
   #together: InputRow[] = [];
   #aheadRows = 0;
   #aheadChars = 0;
@@ -31,7 +31,7 @@ export class RowSource implements UpcomingRows {
   #hasEnded = false;
   error: SluiceError | undefined;
 
-  /** `onChange` is called when rows came, when there are no more, or when reading failed. */
+  /** `onChange` is called when rows arrive, at their end, or when reading fails. */
   constructor(attempt: TaskAttempt, onChange: () => void, arrange?: RowArrangement) {
     this.attempt = attempt;
     this.#batches = attempt.readOpenRows(arrange)[Symbol.asyncIterator]();
@@ -47,8 +47,8 @@ export class RowSource implements UpcomingRows {
   }
 
   /**
-   * The next rows that are asked as one, or undefined where not all of them are at hand: the open
-   * ones of `rowsTogether` neighbours.
+   * The next rows of a common request, or undefined if not all of them are at hand: the open ones
+   * of `rowsTogether` neighbours.
    */
   takeTogether(): readonly InputRow[] | undefined {
     const { rowsTogether: size } = this.attempt;
@@ -73,7 +73,7 @@ export class RowSource implements UpcomingRows {
     return group;
   }
 
-  /** Rows at hand, those to be taken next first, up to `most` of them. */
+  /** Rows at hand in their order, up to `most` of them. */
   upcoming(most: number): InputRow[] {
     const rows = this.#rows.slice(this.#at, this.#at + most);
     for (const batch of this.#ahead) {
@@ -83,12 +83,12 @@ export class RowSource implements UpcomingRows {
     return rows;
   }
 
-  /** True when every row has been taken. */
+  /** True if every row was taken. */
   get isExhausted(): boolean {
     return this.#hasEnded && this.buffered === 0;
   }
 
-  /** Why the attempt cannot go on: reading failed, or there are too few rows. */
+  /** Why the attempt cannot continue: reading failed, or rows are missing. */
   get fault(): SluiceError | undefined {
     const { attempt, rowsInPlay } = this;
     if (this.error || !this.isExhausted || rowsInPlay > 0 || attempt.complete) return this.error;

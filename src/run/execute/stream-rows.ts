@@ -20,22 +20,22 @@ export interface StreamOptions {
   engine: Engine;
   dependencies: Pick<RunDependencies, "clock" | "random" | "inputs">;
   seed: number;
-  /** Rows that are asked ahead of the reader, at most; default: what the engine holds, twice. */
+  /** Most rows processed ahead of the reader; default: twice the engine's capacity. */
   ahead?(): number;
   signal: AbortSignal;
 }
 
-/** What came of a row: a result, and its JSON text, which has every digit. */
+/** A result of a row, and its JSON text with every digit. */
 export interface StreamedRow {
   value: ExactRow;
   text(): string;
 }
 
 /**
- * What the rows of a job become, in input order, with no run: nothing is kept on storage. No more
- * is asked than the reader needs soon.
+ * The results of a job in input order without a run: nothing is stored. Sends only requests whose
+ * results the reader needs soon.
  *
- * @throws SluiceError the failure of the first row that fails, with its place.
+ * @throws SluiceError the error of the first failed row, with its place.
  */
 export async function* streamRows(
   job: JobSpec,
@@ -49,7 +49,7 @@ export async function* streamRows(
   }
 }
 
-/** The rows of a job's input, as far as it takes them, in arrays of bounded size. */
+/** The rows that a job takes from its input, in arrays of limited size. */
 export async function* inputRows(
   job: JobSpec,
   { inputs }: Pick<RunDependencies, "inputs">,
@@ -83,7 +83,7 @@ async function chosenRows(
   return new Set(drawSample(count, sample, seededRandom(seed)));
 }
 
-/** Rows in the groups that are asked as one. */
+/** Rows of each common request. */
 async function* inGroups(
   batches: AsyncIterable<InputRow[]>,
   size: number,
@@ -107,7 +107,7 @@ async function* inGroups(
   if (group.length > 0) yield [group];
 }
 
-/** Rows that were asked as one, mostly a single one: what they became once they did. */
+/** Rows of a common request, usually one row, and later their results. */
 interface AskedRow {
   settled?: { rows: readonly StreamedRow[] } | { error: SluiceError };
 }
@@ -122,7 +122,7 @@ class RowStream {
   /** In input order. */
   readonly #asked: AskedRow[] = [];
   #inFlight = 0;
-  /** Rows that were with an engine that ended: each is asked alone, and no others meanwhile. */
+  /** Rows in flight when an engine ended: each is sent alone. */
   #suspects = 0;
   #lastAlone: Promise<unknown> = Promise.resolve();
   #returned = Promise.withResolvers<void>();
@@ -146,7 +146,7 @@ class RowStream {
       for (let hasEnded = false; ; ) {
         const isLow = this.#isLow;
         while (isLow && !hasEnded && this.#hasRoom()) {
-          // No wait between rows that are there: what is asked in one go is one batch.
+          // No wait between rows at hand: they form one batch.
           if (at < read.length) {
             this.#take(read[at++]!);
             continue;
@@ -158,7 +158,7 @@ class RowStream {
         const first = this.#asked[0];
         if (first === undefined) return;
         if (first.settled === undefined) {
-          // Nothing more is asked before something comes.
+          // No request is sent before a result comes.
           if (hasEnded || this.#inFlight < engine.capacity) engine.flush?.();
           await this.#something();
           continue;
@@ -188,12 +188,12 @@ class RowStream {
     return Math.max(1, Math.ceil(wanted / this.#rowsTogether));
   }
 
-  /** The reader waits, or soon will: rows asked one by one as it takes some make small batches. */
+  /** The reader waits, or soon will. Rows sent one by one would make small batches. */
   get #isLow(): boolean {
     return this.#asked[0]?.settled === undefined || this.#asked.length <= this.#mostAsked / 2;
   }
 
-  /** Resolves when a row that was asked has come back, or all was given up. */
+  /** Resolves when a row has come back, or everything was given up. */
   #something(): Promise<void> {
     return new Promise((resolve, reject) => {
       const abort = () => reject(this.#signal.reason);
@@ -226,7 +226,7 @@ class RowStream {
       });
   }
 
-  /** What rows become that are asked as one. */
+  /** The results of rows with a common request. */
   async #rowsOf(rows: readonly InputRow[]): Promise<readonly StreamedRow[]> {
     for (const { error } of rows) if (error) throw error;
     const [row] = rows as readonly [InputRow];
@@ -270,7 +270,7 @@ class RowStream {
     return this.#options.engine.infer(request, this.#signal);
   }
 
-  /** Asks with nothing else in flight, so that whose fault the end of an engine is gets known. */
+  /** Sends a request alone, to find the cause of an engine's end. */
   async #askAlone(request: InferenceRequest): Promise<InferenceResponse> {
     this.#suspects++;
     this.#noteReturn();

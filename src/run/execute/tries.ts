@@ -12,7 +12,7 @@ import type { Random } from "../../foundation/random.ts";
 import { backoffMs } from "../../foundation/retry.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 
-/** How a request is tried. */
+/** How often and when a request is tried. */
 export interface TryOptions {
   promptSet: PromptSet;
   /** Tries of one request, the first included. */
@@ -23,21 +23,21 @@ export interface TryOptions {
 /** One try of a request. */
 export interface Try {
   request: InferenceRequest;
-  /** Answers of earlier tries that have it: only the others are asked again. */
+  /** Correct answers of earlier tries: only the others are requested again. */
   kept?: KeptAnswers | undefined;
 }
 
 export interface KeptAnswers {
   answers: readonly Answer[];
-  /** Tokens of those that were paid for. */
+  /** Tokens of the answers that were paid for. */
   paidTokens: number;
 }
 
-/** One of several answers at least does not have the form; its message says what is wrong. */
+/** At least one of several answers has the wrong form; the message says what is wrong. */
 export class InvalidAnswers extends SluiceError {
-  /** Text of the first that is wrong. */
+  /** Text of the first wrong answer. */
   readonly text: string;
-  /** Those that are right, of this try and of earlier ones. */
+  /** Correct answers of this and earlier tries. */
   readonly kept: KeptAnswers;
 
   constructor(problem: SluiceError, text: string, kept: KeptAnswers) {
@@ -50,8 +50,7 @@ export class InvalidAnswers extends SluiceError {
 
 /**
  * The response with every answer of the request, those of earlier tries first.
- *
- * @throws InvalidAnswers when not all have the form; what else `PromptSet.accept` throws.
+ * @throws InvalidAnswers if not all have the form; other errors of `PromptSet.accept`.
  */
 export function acceptAnswers(
   tried: Try,
@@ -69,10 +68,10 @@ export function acceptAnswers(
 }
 
 /**
- * What to ask after a try that failed, and when: at once where an answer had the wrong form, else
- * after a growing wait. Undefined where the request has failed for good.
+ * The next request after a failed try, and its time: at once after a wrong answer, else after a
+ * growing wait. Undefined if the request has failed for good.
  *
- * @param original the request as it was first asked.
+ * @param original the first request.
  * @param attempt the number of the try that failed, from 1.
  */
 export function tryAfter(
@@ -91,13 +90,13 @@ export function tryAfter(
 }
 
 /**
- * Asks until an answer is accepted: for callers that wait for one row. The executor of a run, which
- * fills an engine with the rows of many tasks, goes by `tryAfter` too.
+ * Sends a request until an answer is accepted, for callers that wait for one row. The executor,
+ * which fills an engine with the rows of many tasks, also uses `tryAfter`.
  *
  * @param ask sends a request to the engine.
- * @param accept takes a response or throws what is wrong with it; default: the form of its answers.
- * @throws SluiceError the failure of the last try, and at once one that is not of
- *   scope `row`; the reason of the signal.
+ * @param accept takes a response or throws its fault; default: checks the form of its answers.
+ * @throws SluiceError the failure of the last try, and at once one that is not of scope `row`; the
+ *   reason of the signal.
  */
 export async function askUntilAccepted(
   ask: (request: InferenceRequest) => Promise<InferenceResponse>,
@@ -106,9 +105,9 @@ export async function askUntilAccepted(
     clock: Clock;
     signal: AbortSignal;
     accept?(response: InferenceResponse): InferenceResponse;
-    /** Told what each try has cost, whether its answer was taken or not. */
+    /** Called with the cost of each try, whether its answer was taken or not. */
     addUsage?(usage: Usage): void;
-    /** Whether a failure may pass that is not of scope `row`; default: none. */
+    /** Whether a failure of another scope than `row` may pass; default: none. */
     mayPass?(error: SluiceError): boolean;
   },
 ): Promise<InferenceResponse> {
@@ -134,11 +133,10 @@ export async function askUntilAccepted(
 }
 
 /**
- * The next try of a request: for as many answers as are missing, with the wrong one shown. A
- * completion shows nothing, and gets seeds that were not asked yet: with the same ones it would be
- * answered the same.
+ * The next try of a request: for the missing answers, with the wrong one shown. A completion cannot
+ * show it and gets new seeds: the same ones would give the same answers.
  *
- * @param original the request as it was first asked; `request` is the try before.
+ * @param original the first request; `request` is the try before.
  */
 function nextTry(
   original: InferenceRequest,
@@ -156,7 +154,7 @@ function nextTry(
   return { request: { ...again, parameters }, kept };
 }
 
-/** What a try cost beyond the answers that are kept of it. */
+/** The cost of a try beyond its kept answers. */
 export function lostUsage(
   { usage }: InferenceResponse,
   before: KeptAnswers | undefined,
@@ -166,7 +164,7 @@ export function lostUsage(
   return { ...usage, completionTokens: Math.max(0, usage.completionTokens - kept) };
 }
 
-/** What answers cost that were kept and are not taken after all. */
+/** The cost of kept answers that are not taken after all. */
 export function usageOf({ paidTokens }: KeptAnswers): Usage {
   return { ...noUsage, completionTokens: paidTokens };
 }
@@ -183,7 +181,7 @@ function withKept(response: InferenceResponse, kept: KeptAnswers): InferenceResp
   return { ...rest, answers, ...(isFree && { reused }) };
 }
 
-/** Takes the answers one by one, to see which of them are wrong. */
+/** Checks the answers one by one, to find the wrong ones. */
 function invalidAmong(
   { request, kept }: Try,
   response: InferenceResponse,

@@ -21,13 +21,10 @@ import { EventStream } from "../status/event-stream.ts";
 import type { RunEvent } from "../status/events.ts";
 import { type ServeOptions, workerInside } from "./serve.ts";
 
-/** Between two looks of a static worker at the failed rows of the others, at least. */
+/** Least time between two counts of the failed rows of other workers. */
 const budgetLookIntervalMs = 10_000;
 
-/**
- * Starts the worker that works on the tasks; `index` is which of those on a machine it may be,
- * from 0.
- */
+/** Starts the worker for the tasks; `index` is its number on the machine, from 0. */
 export type StartFixedWorker = (
   plan: Plan,
   directory: string,
@@ -35,7 +32,7 @@ export type StartFixedWorker = (
   index: number,
 ) => Promise<WorkerHandle>;
 
-/** Which tasks of a run: a set, as `1,3-5`, or one of several balanced parts, as `3/16`. */
+/** The tasks: a set such as `1,3-5`, or one of several balanced parts such as `3/16`. */
 export interface FixedTasks {
   tasks?: string;
   share?: string;
@@ -45,20 +42,20 @@ export interface FixedTasksOptions extends FixedTasks {
   onEvent(event: RunEvent): void;
   /** Gets the log lines of the worker. */
   logger: Logger;
-  /** Aborted to stop cleanly; its reason, if it is a SluiceError, says why. */
+  /** Abort it to stop cleanly; a SluiceError as its reason is the cause. */
   signal: AbortSignal;
-  /** Called before the first row is asked, where there is one; what it throws ends the work. */
+  /** Called before the first row, if there is one; its errors end the work. */
   check?(job: JobSpec): Promise<void>;
   /** Default: a worker inside this process. */
   startWorker?: StartFixedWorker | undefined;
 }
 
 /**
- * Works on a fixed set of tasks and leaves: what a scheduler that knows nothing of tasks starts.
- * Whoever finishes the last task of the run seals it.
+ * Processes a fixed set of tasks and ends, for schedulers that know nothing of tasks. The worker
+ * that finishes the last task of the run seals it.
  *
- * @returns false where the run is sealed here, with more failed rows than it allows.
- * @throws SluiceError what stops the work; `UNSUPPORTED` for a store that creates nothing once.
+ * @returns false if the run is sealed here with too many failed rows.
+ * @throws SluiceError the cause of a stop; `UNSUPPORTED` for a store without conditional writes.
  */
 export async function workOnTasks(
   serving: Omit<ServeOptions, "channel">,
@@ -97,14 +94,14 @@ export async function workOnTasks(
     onEvent({ type: "run-stop", error: asSluiceError(error).toJSON() });
     throw error;
   } finally {
-    // A timer that is left would keep this process alive.
+    // A remaining timer would keep this process alive.
     cancelWatch();
     budget?.close();
     await events.close();
   }
 }
 
-/** Each static worker says what happens in a file of its own. */
+/** Each static worker writes its events to its own file. */
 function openEvents(
   { dependencies }: Omit<ServeOptions, "channel">,
   storage: Storage,
@@ -146,7 +143,7 @@ async function dispatch(
   return await dispatcher.run();
 }
 
-/** Parts of one run that were started on one machine take its GPUs in turn. */
+/** Parts of one run on the same machine take its GPUs in turn. */
 const indexOf = ({ share }: FixedTasks) => Number.parseInt(share ?? "0", 10);
 
 function assertCreatesOnce({ createsOnce }: Storage): void {
@@ -157,10 +154,10 @@ function assertCreatesOnce({ createsOnce }: Storage): void {
 }
 
 interface OwnTasks {
-  /** Those without a commit. */
+  /** Tasks without a commit. */
   tasks: number[];
   rowsOf(task: number): number;
-  /** All tasks of the run that have one. */
+  /** All tasks of the run with a commit. */
   committed: ReadonlySet<number>;
   counts: { tasks: number; rows: number; resumedTasks: number; resumedRows: number };
 }
@@ -185,14 +182,14 @@ async function ownTasks(storage: Storage, plan: Plan, own: readonly number[]): P
   return { tasks: [...open.keys()], rowsOf: (task) => open.get(task) ?? 0, committed, counts };
 }
 
-/** Does something now and then, when it is called; never twice at once. */
+/** Runs an action at intervals, when called; never twice at once. */
 function atMostEvery(intervalMs: number, clock: Clock, action: () => Promise<void>): () => void {
   let lastMs = clock.monotonic();
   let isBusy = false;
   return () => {
     if (isBusy || clock.monotonic() - lastMs < intervalMs) return;
     isBusy = true;
-    // What could not be read now is read the next time; the seal counts all of it.
+    // A failed read is repeated next time; the seal counts everything.
     void action()
       .catch(() => {})
       .finally(() => {

@@ -6,14 +6,14 @@ import type { EarlierEnds } from "../attempt/suspects.ts";
 import type { TaskCounts, TaskOutcome } from "../status/events.ts";
 
 /**
- * Version of the messages between a coordinator and its workers. It rises with each release in
- * which one of them changed its form or meaning, not with each change between two releases.
+ * Version of the messages between a coordinator and its workers. It rises with each release that
+ * changes the form or meaning of one, not with each change between releases.
  */
 export const protocolVersion = 1;
 
-/** What a worker is told. */
+/** Messages to a worker. */
 export type ToWorker =
-  /** The first message to a worker that was started without a run; never comes later. */
+  /** The first message to a worker without a run; never sent later. */
   | {
       type: "run-open";
       /** The run directory. */
@@ -27,7 +27,7 @@ export type ToWorker =
   | { type: "task-cancel"; task: number }
   | { type: "worker-stop"; graceMs: number };
 
-/** What a worker tells. */
+/** Messages from a worker. */
 export type FromWorker =
   | {
       type: "worker-ready";
@@ -37,37 +37,37 @@ export type FromWorker =
       /** Requests its engine can usefully hold. */
       capacity: number;
       engine: string;
-      /** What the engine chose for itself. */
+      /** Settings that the engine chose. */
       choices: Record<string, Json>;
     }
-  /** It cannot start; it leaves after this. */
+  /** It cannot start; it exits after this. */
   | { type: "worker-failed"; error: ErrorRecord }
   | {
       type: "task-start";
       task: number;
       attempt: string;
       rows: number;
-      /** Rows that earlier attempts had answered, and what these cost. */
+      /** Rows that earlier attempts had answered, and their cost. */
       resumed: number;
       resumedUsage: Usage;
     }
-  /** Rows, as an index set, that may be asked from now on: these alone, or these as well. */
+  /** Rows, as an index set, that may be sent from now on: only these, or these too. */
   | { type: "task-asking"; task: number; rows: string; isAll: boolean }
   | ({
       type: "task-progress";
       task: number;
-      /** Rows that nothing was asked for yet. */
+      /** Rows without any request yet. */
       waiting: number;
       inFlight: number;
       usage: Usage;
-      /** Requests its engine can hold from now on, where that has changed. */
+      /** Requests that its engine can hold from now on, if changed. */
       capacity?: number;
-      /** Rows that settle while tasks are opened and should wait, where that has changed. */
+      /** Rows that should wait, since they settle while tasks are opened; if changed. */
       rowsAhead?: number;
-      /** Where the rows of all its tasks are, of an engine with several stages. */
+      /** The rows at each stage, for an engine with several stages. */
       stages?: readonly StageState[];
     } & TaskCounts)
-  /** It has no task to report on, and lives. */
+  /** It is alive and has no task to report on. */
   | { type: "worker-beat" }
   | ({
       type: "task-end";
@@ -75,7 +75,7 @@ export type FromWorker =
       outcome: TaskOutcome;
       usage: Usage;
       error?: ErrorRecord;
-      /** What its engine chose, where that has changed since it was told last. */
+      /** Settings that its engine chose, if changed since the last report. */
       choices?: Record<string, Json>;
       stages?: readonly StageState[];
     } & TaskCounts);
