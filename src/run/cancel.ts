@@ -7,21 +7,21 @@ import type { RunLocation } from "./directory/locate.ts";
 import { runStorage } from "./directory/run-storage.ts";
 import { readPlan } from "./plan/plan.ts";
 
-/** What became of a request to cancel. */
+/** The outcome of a request to cancel. */
 export type CancelEnd =
-  /** Nobody was at work; nothing was asked. */
+  /** No process was at work; no request was made. */
   | "idle"
-  /** Asked, and not waited for. */
+  /** Requested, without waiting. */
   | "asked"
-  /** Everybody who was at work has left. */
+  /** Every process at work has left. */
   | "ended"
-  /** Somebody still works after the wait. */
+  /** A process still works after the wait. */
   | "pending";
 
 export interface CancelOptions {
-  /** How long the end is waited for; 0 = not. */
+  /** Longest wait for the end; 0 = no wait. */
   waitMs: number;
-  /** Told who is at work, once it was asked to stop. */
+  /** Called with the processes at work, once they were asked to stop. */
   onAsked?(lives: RunLives): void;
   signal?: AbortSignal;
 }
@@ -29,8 +29,8 @@ export interface CancelOptions {
 const lookIntervalMs = 300;
 
 /**
- * Asks whoever works on a run, on whatever host, to stop: they take no more rows, put on file what
- * they have, and leave. What is done stays done.
+ * Asks the processes that work on a run, on any host, to stop: they take no more rows, store their
+ * results, and leave. Finished rows stay finished.
  *
  * @throws SluiceError `NOT_A_RUN`, and the signal's reason.
  */

@@ -41,28 +41,27 @@ const cleanedPrefixes = [
 /** What a cleaning removed, or would remove. */
 export interface Cleaning {
   files: number;
-  /** Bytes that are free again. */
+  /** Freed bytes. */
   freedBytes: number;
-  /** Bytes of files that are published under another name and stay under that one. */
+  /** Bytes of files that stay, under another name. */
   publishedBytes: number;
   /**
-   * A process that worked on the run and may do so again, such as one of another host that left no
-   * word of its end: what it publishes late must be mendable, so that results stay twice.
+   * A process that worked on the run and may do so again, such as one of another host that recorded
+   * no end. Results stay twice then, so that its late writes can be mended.
    */
   mayReturn?: ProcessIdentity;
 }
 
 /**
- * Removes what a sealed run no longer needs: the files of attempts, journals, drafts, heartbeats,
- * records of dead menders, standard input that was put beside it and that no retry can ask for,
- * and what killed processes left of files that they were writing.
- * What was published, and everything that a verification reads, stays; so do the few bytes that
- * tell which answers were cut, since a later retry may ask for them. A retry that is begun and has
- * answered nothing is dropped.
+ * Removes what a sealed run no longer needs: files of attempts, journals, drafts, heartbeats,
+ * records of dead menders, spooled standard input that no retry can need, and drafts of killed
+ * processes. Published files stay, with everything that a verification reads and the few bytes that
+ * say which answers were cut: a later retry may send these rows again. A retry that began without
+ * an answer is dropped.
  *
- * @param isDryRun only count.
- * @throws SluiceError `RUN_OPEN` when the run is not sealed, or a retry of it has begun to answer;
- *   `RUN_DAMAGED` when a published file is missing; `COORDINATOR_LIVES` while somebody works on it.
+ * @param isDryRun only counts.
+ * @throws SluiceError `RUN_OPEN` if the run is not sealed, or a retry of it has answers;
+ *   `RUN_DAMAGED` if a published file is missing; `COORDINATOR_LIVES` while a process works on it.
  */
 export async function cleanRun(
   dependencies: RunDependencies,
@@ -75,13 +74,13 @@ export async function cleanRun(
   await assertSealed(dependencies, location);
   const cleaning: Cleaning = { files: 0, freedBytes: 0, publishedBytes: 0 };
   const id = sortableId(clock, random);
-  // The job as it was last carried out stays on record: its budget of failures may be another.
+  // The job of the last call stays on record: its budget of failures may differ.
   const job = (await leadingCoordinator(storage))?.job ?? plan.job;
   const coordinator = isDryRun
     ? undefined
     : await Coordinator.lead({ storage, clock, processes, id, job });
   try {
-    // Once more: until this process led, another one may have begun a retry.
+    // Checked again: another process may have begun a retry before this one led.
     const { sealed, retry } = await assertSealed(dependencies, location);
     if (retry && !isDryRun) {
       const outside = openStorage(location.outside);
@@ -95,7 +94,7 @@ export async function cleanRun(
       for (const path of sourcesOf(sealed)) kept.add(path);
     }
     for (const prefix of cleanedPrefixes) {
-      // The next cleaning has to know of it as well.
+      // The next cleaning needs to know of it as well.
       if (mayReturn && prefix === workerPrefix) continue;
       const removable: string[] = [];
       for await (const { path, bytes } of storage.list(prefix)) {
@@ -128,14 +127,14 @@ export async function cleanRun(
   return cleaning;
 }
 
-/** True where no retry can have a use for the input: no row failed, and no answer was cut. */
+/** True if no retry can need the input: no row failed, and no answer was cut. */
 async function isInputDone(storage: Storage, { rows, tasks }: Manifest): Promise<boolean> {
   if (rows.failed > 0) return false;
   for (const task of tasks) if ((await cutRows(storage, task)).length > 0) return false;
   return true;
 }
 
-/** Removes what killed processes left of files they were writing; counts where nobody leads. */
+/** Removes drafts of killed processes; counts them if no process leads. */
 async function cleanLeftovers(
   { openStorage }: RunDependencies,
   { directory, outside, mergedFile }: RunLocation,
@@ -159,8 +158,8 @@ async function cleanLeftovers(
 }
 
 /**
- * The seal, once it is certain that everything it names is there under its published name, and a
- * retry that is begun and has come to nothing.
+ * The seal, once everything that it names is surely there under its published name, and a retry
+ * that began in vain.
  */
 async function assertSealed(
   dependencies: RunDependencies,
@@ -200,7 +199,7 @@ function missing(path: string): SluiceError {
   return new SluiceError("RUN_DAMAGED", "it is missing or has another size", { file: path });
 }
 
-/** The files below the cleaned prefixes that are needed. */
+/** The needed files below the cleaned prefixes. */
 async function keptPaths(storage: Storage, sealed: Manifest): Promise<Set<string>> {
   const first = await readPlan(storage);
   const kept = new Set<string>();
@@ -217,7 +216,7 @@ async function keptPaths(storage: Storage, sealed: Manifest): Promise<Set<string
   const { isLines, isParts } = publishedForm(first);
   for (const entry of sealed.tasks) {
     await keepFilesOf(storage, sealed, entry, kept);
-    // Lines that are published, in parts or in one file, have a name there.
+    // Published lines, in parts or in one file, have a name there.
     if (entry.source && !(isLines && (isParts || first.mergedFile !== null))) {
       kept.add(entry.source.path);
     }
@@ -225,7 +224,7 @@ async function keptPaths(storage: Storage, sealed: Manifest): Promise<Set<string
     for (const { commit, generation } of entry.retried ?? []) {
       const again = await readJson<Commit>(storage, commit.path);
       for (const file of [again?.cutRows, again?.ids]) if (file) kept.add(file.path);
-      // Rows that it names kept their answer, which is cut still.
+      // Rows in it kept their answer, which is still cut.
       if (again?.deadLetters && cutRetries.has(generation)) kept.add(again.deadLetters.path);
     }
   }
@@ -248,14 +247,14 @@ async function keepFilesOf(
   for (const file of [own?.ids, own?.cutRows, own?.rowHashes]) if (file) kept.add(file.path);
 }
 
-/** Everything that views of the results are made again from. */
+/** All that is needed to make views of the results again. */
 function* sourcesOf(sealed: Manifest): Generator<string> {
   yield* publishedPaths(sealed);
   for (const { source } of sealed.tasks) if (source) yield source.path;
   for (const path of [sealed.mergedSource, sealed.errorSource]) if (path !== undefined) yield path;
 }
 
-/** Names under which published files lie a second time: publishing is linking. */
+/** Other names of published files: publishing is linking. */
 function publishedPaths({ runId, tasks }: Manifest): Set<string> {
   const published = new Set<string>();
   for (const { task, attempt, part, source, encoded, deadLetters, letters, retried } of tasks) {

@@ -16,13 +16,13 @@ export interface RunDependencies {
   logger: Logger;
   processes: Processes;
   openStorage(location: string): Storage;
-  /** Where input files are looked for and opened. */
+  /** Where input files are found and opened. */
   inputs: InputStores;
   /** Version of Sluice. */
   software: string;
 }
 
-/** The context of a run that exists, in the storage that it was found in. */
+/** The context of an existing run, in the storage where it was found. */
 export function runContext(
   location: RunLocation,
   plan: Plan,

@@ -2,48 +2,50 @@ import { limits } from "../../foundation/limits.ts";
 import { type Interval, scaled } from "../bill/interval.ts";
 import type { Speed } from "./speed.ts";
 
-/** Most workers that are proposed. */
+/** Most workers to propose. */
 export const maxAdvisedWorkers = 256;
 
-/** The longest shards that are proposed. */
+/** The longest shards to propose. */
 export const maxAdvisedShardMs = 600_000;
 
-/** A longer shard is warned of: too much to lose, and to wait for at the end. */
+/** A longer shard gets a warning: too much to lose, and to wait for at the end. */
 const maxLikedShardMs = 1_800_000;
 
 /** Assumed cost of a shard beside its rows, in a run on a disk. */
 export const shardOverheadMs = 100;
 
-/** The same of a run in an object store. */
+/** The same for a run in an object store. */
 const storeShardOverheadMs = 1000;
 
-/** What advice follows from. */
+/** The facts that advice is based on. */
 export interface AdviceFacts {
-  /** Rows to be asked. */
+  /** Rows without an answer. */
   rows: number;
-  /** Rows of a shard as the job has it now. */
+  /** Rows of a shard in the present job. */
   plannedRowsPerShard: number;
-  /** Rows of the largest piece that no shard can divide, as of a compressed file; default 1. */
+  /** Rows of the largest piece that shards cannot divide, such as a compressed file; default 1. */
   uncutRows?: number;
   speed: Speed;
   /** Seconds that a new machine takes before its worker starts: fetching an image, a model. */
   machineStartSeconds: number;
-  /** Mean seconds between two preemptions of one machine; undefined = it is never taken away. */
+  /** Mean seconds between two preemptions of one machine; undefined = no preemptions. */
   preemptionEverySeconds?: number;
-  /** Where the journals of workers lie: what of them a machine takes with it differs. */
+  /**
+   * Where workers keep their journals: it decides how much of them a lost machine takes with it.
+   */
   journal: "disk" | "store";
   deadlineSeconds?: number;
-  /** US dollars for a machine with one worker, an hour. */
+  /** US dollars for an hour of a machine with one worker. */
   usdPerHour?: number;
 }
 
-/** What a number of workers means. */
+/** The effects of a number of workers. */
 export interface AdviceOption {
   workers: number;
-  /** Shards, the same number for each worker but for one. */
+  /** Shards: each worker has the same number, or one fewer. */
   shards: number;
   rowsPerShard: number;
-  /** Seconds that a worker is at one shard. */
+  /** Seconds that a worker needs for one shard. */
   shardSeconds: number;
   /** Seconds from the start to the last row. */
   seconds: Interval;
@@ -55,41 +57,41 @@ export interface AdviceOption {
   lostShare: number;
 }
 
-/** How large shards and how many workers should be, and what that means. */
+/** The proposed size of shards and number of workers, with their effects. */
 export interface Advice {
   proposed: AdviceOption;
-  /** False where no number of workers meets the deadline; null where there is none. */
+  /** False if no number of workers meets the deadline; null without a deadline. */
   meetsDeadline: boolean | null;
-  /** Other numbers of workers, the proposed one among them, ascending. */
+  /** Other numbers of workers, including the proposed one, ascending. */
   options: AdviceOption[];
   /** Seconds from the start of a machine to its first row. */
   startSeconds: number;
-  /** Seconds of work that a preemption costs, the start of the next machine not counted. */
+  /** Seconds of work that a preemption costs, without the start of the next machine. */
   lostSecondsPerPreemption: number;
-  /** The same where the journal is lost with the machine's disk: half a shard more. */
+  /** The same if the journal is lost with the machine's disk: half a shard more. */
   lostSecondsWithoutJournal: number;
   warnings: string[];
 }
 
-/** What the machines may cost, against the least, so that a run is done sooner. */
+/** How much more than the least the machines may cost, so that a run ends sooner. */
 const mostExtraCost = 1.1;
-/** How much later than the soonest a run may be done that is too late anyway. */
+/** How much later than the earliest possible end a run may end if it misses its deadline anyway. */
 const mostDelay = 1.1;
 
 /**
- * Proposes shards and workers: with a deadline the fewest workers that meet it, by the upper bounds
- * of what was measured and of how many preemptions there are; without one the most whose machines
- * cost a tenth more than the cheapest at most; where a deadline cannot be met, the fewest that are
- * a tenth later than the soonest at most.
- * The formulas and where they come from are in docs/chunks.md:
+ * Proposes shards and workers. With a deadline: the fewest workers that meet it, by the upper
+ * bounds of the measurement and of the number of preemptions. Without one: the most workers whose
+ * machines cost at most a tenth more than the cheapest. If the deadline cannot be met: the fewest
+ * workers that are at most a tenth later than the earliest end. The formulas and their sources are
+ * in docs/chunks.md:
  *
  *     shard    w = √(2 · C · H),  1/H = 1/T + 1/M,  10 minutes at most
  *     useful   e = exp(−(S + L) / M)
  *     time     M · (exp(S / M) − 1) + ⌈shards / W⌉ · (w + C) / e
  *
- * with C the seconds that a shard costs beside its rows, T the work of one worker, M the mean time
- * between its preemptions, S its start and L the work that a preemption costs. What cannot be cut
- * takes at least its own time.
+ * where C is the seconds that a shard costs beside its rows, T the work of one worker, M the mean
+ * time between its preemptions, S its start and L the work that a preemption costs. Indivisible
+ * work takes at least its own time.
  */
 export function advise(facts: AdviceFacts): Advice {
   const most = Math.max(1, Math.min(maxAdvisedWorkers, facts.rows));
@@ -108,7 +110,7 @@ export function advise(facts: AdviceFacts): Advice {
   };
 }
 
-/** Powers of two, up to four times what is proposed. */
+/** Powers of two, up to four times the proposal. */
 function isShown(workers: number, proposed: AdviceOption): boolean {
   return Number.isInteger(Math.log2(workers)) && workers <= 4 * proposed.workers;
 }
@@ -160,13 +162,13 @@ function optionOf(facts: AdviceFacts, workers: number): AdviceOption {
   };
 }
 
-/** As many shards for each worker, of about the size that costs least. */
+/** Equally many shards for each worker, of about the cheapest size. */
 function shardsOf(facts: AdviceFacts, workers: number): { shards: number; rowsPerShard: number } {
   const { rows, speed, preemptionEverySeconds = Infinity } = facts;
   const { estimated: secondsPerRow } = speed.secondsPerRow;
   const share = Math.max(1, Math.ceil(rows / workers));
   const work = share * secondsPerRow;
-  // The end, at which half a shard is waited for, counts as a preemption at its time.
+  // At the end, half a shard is waited for: that counts like a preemption at its time.
   const horizon = work === 0 ? 0 : 1 / (1 / work + 1 / preemptionEverySeconds);
   const best = Math.sqrt(2 * overheadOf(facts) * horizon);
   const seconds = Math.min(best, maxAdvisedShardMs / 1000);
@@ -193,22 +195,22 @@ function firstStartOf(facts: AdviceFacts): number {
 }
 
 /**
- * Work that a preemption costs, in seconds of the worker. Rows in flight are half done. What was
- * answered is in the journal; of one in a store, half of what a flush puts there is lost.
+ * Work that a preemption costs, in seconds of the worker. Rows in flight are half done. Answers are
+ * in the journal; if it is in a store, half a flush is lost.
  */
 function lostOf({ speed, journal }: AdviceFacts, shardSeconds: number): number {
   const atRisk = journal === "store" ? Math.min(shardSeconds, limits.maxSegmentAgeMs / 1000) : 0;
   return (speed.rowSeconds + atRisk) / 2;
 }
 
-/** Share of a machine's life in which rows advance, where lives are exponentially distributed. */
+/** Share of a machine's life in which rows advance, if lives are exponentially distributed. */
 function usefulShare(facts: AdviceFacts, shardSeconds: number): number {
   const { preemptionEverySeconds } = facts;
   if (preemptionEverySeconds === undefined) return 1;
   return Math.exp(-(startOf(facts) + lostOf(facts, shardSeconds)) / preemptionEverySeconds);
 }
 
-/** By how much preemptions that are more or fewer than on average move the end, in 95 of 100. */
+/** How far the number of preemptions moves the end, in 95 of 100 cases. */
 function spreadOf(facts: AdviceFacts, workers: number, busy: number, shardSeconds: number): number {
   const { preemptionEverySeconds = Infinity } = facts;
   const preemptions = (workers * busy) / preemptionEverySeconds;
@@ -237,7 +239,7 @@ function warningsOf(
     );
   }
   const { uncutRows = 1 } = facts;
-  // One worker more would have nothing of it.
+  // One more worker would have no work.
   if (uncutRows > 1 && uncutRows * (workers + 1) > facts.rows) {
     warnings.push(
       `${uncutRows.toLocaleString("en")} rows lie in one piece, such as a compressed file, which ` +
@@ -251,7 +253,7 @@ function warningsOf(
   return warnings;
 }
 
-/** True of a shard that is too long to be lost, or to be waited for at the end. */
+/** True for a shard that is too long to lose, or to wait for at the end. */
 function isTooLong(shardSeconds: number): boolean {
   return shardSeconds > maxLikedShardMs / 1000;
 }

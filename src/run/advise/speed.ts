@@ -1,13 +1,13 @@
 import { exactly, type Interval, intervalOf, scaled, unitsOf } from "../bill/interval.ts";
 import { type Measured, paceOf } from "../preview/measure.ts";
 
-/** How fast one worker is, as some rows have shown. */
+/** The speed of one worker, measured with some rows. */
 export interface Speed {
   /** Seconds until its engine was open. */
   startSeconds: number;
-  /** Seconds from asking a row to its answer. */
+  /** Seconds from a request to its answer. */
   rowSeconds: number;
-  /** Seconds of the worker's time that a row takes, where it asks as many at once as it can. */
+  /** Seconds of the worker's time for a row, with as many rows in flight as possible. */
   secondsPerRow: Interval;
 }
 
@@ -15,7 +15,7 @@ export interface Speed {
  * The speed of one worker from a measurement.
  *
  * @param capacity requests that its engine holds.
- * @param rows of the whole input: an estimate for all of them is as sure as its sample is large.
+ * @param rows rows of the whole input, to which the estimate of the sample is scaled.
  */
 export function speedOf(
   measured: Measured,

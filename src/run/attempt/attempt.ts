@@ -32,31 +32,31 @@ import { asTheyLie, type RowArrangement } from "./row-arrangement.ts";
 import type { EarlierEnds } from "./suspects.ts";
 import { AttemptTally } from "./tally.ts";
 
-/** What goes on in an attempt, for whoever runs it. */
+/** Events of an attempt, for its caller. */
 export interface AttemptListener extends JournalListener {
-  /** Called for each row before anything is asked for it: the first of those to come. */
+  /** Called for each row before its requests are sent: the first of the next rows. */
   onTake?(rows: UpcomingRows): void;
 }
 
-/** Rows that are about to be asked, as far as they were read. */
+/** The next rows to send, as far as they were read. */
 export interface UpcomingRows {
-  /** Up to `most` of them, in the order of asking. */
+  /** Up to `most` of them, in the order in which they are sent. */
   upcoming(most: number): { readonly index: number }[];
 }
 
 /**
- * One try at a task by one worker: reads the rows that no earlier attempt answered, keeps a journal
- * of outcomes, and commits when every row has one.
+ * One try at a task by one worker. Reads the rows without an answer of an earlier attempt, keeps a
+ * journal of outcomes, and commits when every row has one.
  */
 export class TaskAttempt {
   readonly task: Task;
   readonly id: string;
-  /** How many neighbouring rows are asked as one: those whose indexes divided by it are alike. */
+  /** Neighbouring rows of a common request: rows whose indexes give the same quotient by it. */
   readonly rowsTogether: number;
   readonly rowFiles: RowFiles;
-  /** Rows that earlier attempts answered. */
+  /** Rows with an answer of an earlier attempt. */
   readonly resumed: number;
-  /** How many of the next rows must be asked with care, and how many of them at once. */
+  /** How many of the next rows are suspects, and how many of them may be sent at once. */
   readonly suspicion: { rows: number; together: number };
   readonly #hasIds: boolean;
   readonly #context: RunContext;
@@ -66,9 +66,9 @@ export class TaskAttempt {
   readonly #outcomes: OutcomeTable;
   /** Rows that are read before all others. */
   readonly suspects: ReadonlySet<number>;
-  /** Rows that were asked with care and have no outcome yet. */
+  /** Suspects that were sent and have no outcome yet. */
   readonly #asked = new Set<number>();
-  /** What earlier attempts had answered of open rows. */
+  /** Earlier attempts' answers to requests of open rows. */
   readonly #replies: Map<number, RowReplies>;
   readonly #earlierAttempts: number;
   readonly #startedAt: number;
@@ -100,7 +100,7 @@ export class TaskAttempt {
   }
 
   /**
-   * Begins an attempt: finds whether the task is committed already, and replays earlier journals.
+   * Begins an attempt: checks whether the task is committed already, and replays earlier journals.
    *
    * @param ends how earlier attempts ended, as far as a coordinator saw it.
    */
@@ -120,7 +120,7 @@ export class TaskAttempt {
     });
     try {
       const replayed = await replayJournals(context, task, id, outcomes, journal, ends);
-      // Looked for after the journals: a seal removes them, and a commit is there before it.
+      // Checked after the journals: a seal removes them, but only when there is a commit.
       const standing = await readJson<Commit>(storage, commitPath(task.task, plan));
       if (standing) {
         await journal.close();
@@ -150,12 +150,12 @@ export class TaskAttempt {
     return this.#tally.counts.errors;
   }
 
-  /** Rows with an answer that ended at its limit of tokens. */
+  /** Rows with an answer that reached its token limit. */
   get cut(): number {
     return this.#outcomes.cut.length;
   }
 
-  /** True when every planned row has an outcome. */
+  /** True if every planned row has an outcome. */
   get complete(): boolean {
     return this.#outcomes.open === 0;
   }
@@ -165,14 +165,14 @@ export class TaskAttempt {
     return this.#outcomes.open;
   }
 
-  /** Notes that the first of the rows to come is taken, to be asked. */
+  /** Records that the first of the next rows is taken, to be sent. */
   noteTaken(rows: UpcomingRows): void {
     this.#listener.onTake?.(rows);
   }
 
   /**
-   * What `compute` makes of a row's texts. A suspected row has little time for it: what never ends
-   * would end its worker once more.
+   * Computes a row's texts with `compute`. A suspected row has little time: endless work would end
+   * its worker once more.
    *
    * @throws SluiceError `ROW_STALLS_WORKER` after `limits.maxSuspectComputeMs`.
    */
@@ -184,7 +184,7 @@ export class TaskAttempt {
     throw new SluiceError("ROW_STALLS_WORKER", detail);
   }
 
-  /** True where the row has no outcome yet. */
+  /** True if the row has no outcome yet. */
   isOpen(index: number): boolean {
     return this.#outcomes.isOpen(index);
   }
@@ -199,8 +199,8 @@ export class TaskAttempt {
   }
 
   /**
-   * The rows without an outcome in arrays of bounded size: suspected ones, then the others, in
-   * input order or as `arrange` puts them.
+   * The rows without an outcome in arrays of limited size: suspects first, then the others in input
+   * order or in the order of `arrange`.
    */
   async *readOpenRows(arrange: RowArrangement = asTheyLie): AsyncGenerator<InputRow[]> {
     const { suspects } = this;
@@ -209,7 +209,7 @@ export class TaskAttempt {
     yield* arrange(others, this);
   }
 
-  /** Open rows that are wanted, in input order, up to `most` of them. */
+  /** Open rows in `wanted`, in input order, up to `most` of them. */
   async *#readOpenRows(
     isWanted: (index: number) => boolean,
     most = Number.POSITIVE_INFINITY,
@@ -226,7 +226,7 @@ export class TaskAttempt {
     }
   }
 
-  /** What is wrong with the row's id, where the job names an id field. */
+  /** The fault of the row's id, if the job names an id field. */
   idFault(row: InputRow): SluiceError | undefined {
     if (!this.#hasIds) return undefined;
     const slice = this.task.slices.find(({ file }) => file === row.file);
@@ -234,14 +234,14 @@ export class TaskAttempt {
     if (field === undefined || row.value === undefined) return undefined;
     const id = row.value[field];
     if (["string", "number", "bigint"].includes(typeof id)) return undefined;
-    // What a batch line lacks is told with its other fields, by names of their own.
+    // The check of batch lines reports a missing id together with their other fields.
     if (id === undefined && slice!.format === openaiBatch) return undefined;
     const { file, line } = row;
     const detail = id === undefined ? "the row lacks it" : JSON.stringify(id).slice(0, 80);
     return new SluiceError("ID_INVALID", detail, { file, line, field });
   }
 
-  /** What earlier attempts had answered of an open row, by number of the request; asked once. */
+  /** Earlier attempts' answers to an open row, by number of the request; can be called once. */
   takeReplies(index: number): RowReplies | undefined {
     if (this.#replies.size === 0) return undefined;
     const replies = this.#replies.get(index);
@@ -249,23 +249,23 @@ export class TaskAttempt {
     return replies;
   }
 
-  /** Keeps the answer to one request of a row that has more to ask. */
+  /** Keeps the answer to one request of a row with more requests. */
   notePartlyAnswered(index: number, request: number, reply: RequestReply): void {
     this.#journal.append({ index, outcome: "partly-answered", request, ...reply });
   }
 
-  /** Counts the tokens of an answer of the wrong form, which its row does not keep. */
+  /** Counts the tokens of a wrong answer, which its row does not keep. */
   noteInvalid(index: number, usage: Usage): void {
     this.#journal.append({ index, outcome: "invalid", usage });
     this.#tally.invalid(usage);
   }
 
   /**
-   * Notes that a row was answered.
+   * Records that a row was answered.
    *
-   * @param row where it is at hand: it need not be read again if its turn in the part has come.
-   * @param results of a row that became rows, how many: `answerJson` is the list of them.
-   * @param others rows that were asked as one with it, which have no results of their own.
+   * @param row the row, if it is at hand: then it need not be read again when its turn comes.
+   * @param results the number of rows that the row became: `answerJson` is the list of them.
+   * @param others the other rows of its request, which have no results of their own.
    */
   settleAnswered(
     index: number,
@@ -287,7 +287,9 @@ export class TaskAttempt {
     for (const other of others) this.#filtered(other.index, place, [], other);
   }
 
-  /** Notes that a stage left a row out of the results; `row`, `others` as for `settleAnswered`. */
+  /**
+   * Records that a stage left a row out of the results; `row` and `others` as for `settleAnswered`.
+   */
   settleFiltered(
     index: number,
     requests: readonly RequestRecord[],
@@ -315,7 +317,7 @@ export class TaskAttempt {
     this.#tally.filtered(requests);
   }
 
-  /** Notes that a row failed for good; `row` as for `settleAnswered`. */
+  /** Records that a row failed for good; `row` as for `settleAnswered`. */
   settleFailed(index: number, failure: RowFailure, row?: InputRow): void {
     const { error, attempts, partial, lastAnswer } = failure;
     const line: Extract<JournalLine, { outcome: "failed" }> = {
@@ -336,9 +338,9 @@ export class TaskAttempt {
   }
 
   /**
-   * Writes down that rows are about to be asked with care; resolves when that is on file.
+   * Journals that suspects are about to be sent; resolves when the line is written.
    *
-   * @param together how many may be parted from one another: rows that are asked as one count once.
+   * @param together how many units can be separated: rows of a common request count once.
    */
   async noteAsked(rows: readonly AskedRow[], together = rows.length): Promise<void> {
     for (const { index, planned } of rows) {
@@ -349,22 +351,22 @@ export class TaskAttempt {
     await this.#journal.flush();
   }
 
-  /** Writes down that a row which was asked with care came back, and is to be asked again. */
+  /** Journals that a suspect came back and will be sent again. */
   noteReturned(index: number): void {
     if (this.#asked.delete(index)) this.#journal.append({ index, outcome: "returned" });
   }
 
-  /** This attempt is about to end, whatever becomes of its rows: none of them will be to blame. */
+  /** This attempt is about to end for a reason outside its rows: none of them will be blamed. */
   spareAsked(): void {
     for (const index of [...this.#asked]) this.noteReturned(index);
   }
 
-  /** Resolves when every outcome so far has been written. */
+  /** Resolves when every outcome so far is written. */
   flush(): Promise<void> {
     return this.#journal.flush();
   }
 
-  /** Leaves without a commit; what was journaled stays for the next attempt. */
+  /** Ends without a commit; the next attempt takes over the journal. */
   async close(): Promise<void> {
     this.spareAsked();
     await Promise.all([this.#journal.close(), this.#part.abort()]);
@@ -373,7 +375,7 @@ export class TaskAttempt {
   /**
    * Writes part and dead letters, creates the commit, and publishes it if it is this attempt's.
    *
-   * @throws SluiceError `ROWS_UNBALANCED` when a planned row has no outcome.
+   * @throws SluiceError `ROWS_UNBALANCED` if a planned row has no outcome.
    */
   async commit(): Promise<AttemptEnd> {
     if (!this.complete) {
@@ -388,21 +390,21 @@ export class TaskAttempt {
       "attempt" in files
         ? { outcome: "already-committed", commit: files }
         : await endByCommit(this.#context, this.#commitRecord(files));
-    // After the commit: until then a lost machine may still cost what is in no store.
+    // After the commit: until then, a lost machine may still cost unwritten data.
     const isNeeded = await isJournalNeeded(this.#context, end);
     const closing = this.#journal.close({ isNeeded });
-    // The commit stands, whatever becomes of a journal that nobody will read.
+    // The commit stands, even if the journal, which nobody will read, is lost.
     await (isNeeded ? closing : closing.catch(() => {}));
     return end;
   }
 
-  /** Part, dead letters and ids; or the commit of another attempt that made them needless. */
+  /** Part, dead letters and ids; or the commit of another attempt, which makes them needless. */
   async #writeFiles(): Promise<PartFiles | Commit> {
     const { storage, plan } = this.#context;
     try {
       return await this.#part.finish(this.#outcomes);
     } catch (error) {
-      // The journal is gone where others finished and sealed the run meanwhile.
+      // The journal is gone if others finished and sealed the run meanwhile.
       const standing = await readJson<Commit>(storage, commitPath(this.task.task, plan)).catch(
         () => undefined,
       );
@@ -437,13 +439,13 @@ export class TaskAttempt {
   }
 }
 
-/** Rows that had answers have as many requests as before. */
+/** Rows with answers have as many requests as before. */
 function replacedBy({ replaces }: Task, requests: RequestCounts): Pick<Commit, "replaces"> {
   if (replaces === undefined) return {};
   return { replaces: replaces === "same" ? requests : replaces };
 }
 
-/** A row that is about to be asked, and how many requests of it. */
+/** The next row to send, and the number of its requests. */
 export interface AskedRow {
   index: number;
   planned: number;
@@ -462,7 +464,7 @@ function indexOf({ index }: InputRow): number {
   return index;
 }
 
-/** The rows, and all open ones that are asked as one with any of them. */
+/** The rows, and all open rows that share a request with them. */
 function wholeGroups(
   rows: ReadonlySet<number>,
   size: number,

@@ -5,13 +5,15 @@ import { type Commit, createCommit } from "./commit.ts";
 import { proposeCommit } from "./proposed-commits.ts";
 import { publishTask } from "./publish.ts";
 
-/** How an attempt ended: its own commit stands, or another attempt's. */
+/** How an attempt ended: its own commit stands, or that of another attempt. */
 export interface AttemptEnd {
   outcome: "committed" | "already-committed";
   commit: Commit;
 }
 
-/** Creates an attempt's commit and publishes its files, or removes them where another's stands. */
+/**
+ * Creates an attempt's commit and publishes its files, or removes them if another commit stands.
+ */
 export async function endByCommit(context: RunContext, commit: Commit): Promise<AttemptEnd> {
   const { storage, plan } = context;
   if (storage.createsOnce === false) {
@@ -29,8 +31,8 @@ export async function endByCommit(context: RunContext, commit: Commit): Promise<
 }
 
 /**
- * Removes the files of an attempt whose task another one committed. Only after that one's id was
- * read from the commit: neither an error nor "it exists" tells who won.
+ * Removes the files of an attempt whose task was committed by another one. The commit must have
+ * been read before: neither an error nor "it exists" says whose commit stands.
  *
  * @param lost the commit that was not created.
  */
@@ -46,8 +48,8 @@ async function removeLostFiles({ storage, logger }: RunContext, lost: Commit): P
 }
 
 /**
- * True where the journal of an attempt that ended may still be read: by the bill, where others
- * worked on the task as well, by who keeps journals, or because its commit is only proposed.
+ * True if the journal of an ended attempt may still be read: for the bill, if other attempts worked
+ * on the task; because the job keeps journals; or because the commit is only proposed.
  */
 export async function isJournalNeeded(
   { storage, plan }: RunContext,
@@ -55,7 +57,7 @@ export async function isJournalNeeded(
 ): Promise<boolean> {
   const isAlone = outcome === "committed" && commit.earlierAttempts === 0;
   if (!isAlone || plan.job.keepJournals || storage.createsOnce === false) return true;
-  // Who began beside this attempt noted that before it looked for a commit, and found none.
+  // An attempt that began beside this one noted that before it looked for a commit and found none.
   const noted = storage.stat(repeatedTaskPath(commit.task, plan));
   return await noted.then(Boolean, () => true);
 }

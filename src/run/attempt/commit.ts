@@ -8,64 +8,64 @@ import { createOnce, recordBytes } from "../directory/records.ts";
 import type { PlannedFile } from "../plan/plan.ts";
 import { addRequestCounts, noRequests, type RequestCounts } from "../status/request-counts.ts";
 
-/** What became of rows. Each planned row is in exactly one of answered, filtered, failed. */
+/** Counts of rows by outcome. Each planned row is in exactly one of answered, filtered, failed. */
 export interface RowCounts {
   total: number;
   answered: number;
   filtered: number;
   failed: number;
-  /** Lines of the part: an answered row may give more than one. */
+  /** Lines of the part: an answered row may have several. */
   results: number;
 }
 
 /** Failures by code, with the first message of each. */
 export type ErrorCounts = Partial<Record<ErrorCode, { count: number; message: string }>>;
 
-/** Rows by whether their prompts lay in `preparedDir`. */
+/** Rows by whether their prompts were in `preparedDir`. */
 export interface PreparedCounts {
   hits: number;
   misses: number;
 }
 
-/** What an attempt did, as counts. */
+/** The work of an attempt in counts. */
 export interface AttemptCounts {
   rows: RowCounts;
-  /** Requests asked for the rows, and those of them that were answered. */
+  /** Requests of the rows, and those with an answer. */
   requests: RequestCounts;
   usage: Usage;
-  /** Rows whose prompts were kept by another run, and rows that had to be rendered. */
+  /** Rows with prompts kept from another run, and rows that had to be rendered. */
   prepared?: PreparedCounts;
-  /** Rows with an answer that ended at its limit of tokens; earlier versions do not say. */
+  /** Rows with an answer that reached its token limit; commits of earlier versions lack it. */
   cut?: number;
-  /** What of `usage` was paid for answers of the wrong form, which no row has; none = left out. */
+  /** The part of `usage` for wrong answers, which are in no row; absent = none. */
   invalid?: PaidAnswers;
   errors: ErrorCounts;
 }
 
-/** THE record that makes an attempt's output the task's output. */
+/** The one record that makes an attempt's output the task's output. */
 export interface Commit extends AttemptCounts {
   task: number;
   run: string;
   generation: number;
   attempt: string;
-  /** Attempts that had a journal when this one began; commits of version 0.1.0 do not say. */
+  /** Attempts with a journal when this one began; commits of version 0.1.0 lack it. */
   earlierAttempts?: number;
   worker: string;
   part: PlannedFile;
-  /** The part in the format that results are published in; absent where that is the part. */
+  /** The part in the published format; absent if the part already has it. */
   published?: PlannedFile;
-  /** Columns of the part, where results are written as tables. */
+  /** Columns of the part, if results are written as tables. */
   columns?: PlannedFile;
-  /** Rows with another number of lines than one, where there are any: `[row, lines]` pairs. */
+  /** Rows with more or fewer lines than one, as `[row, lines]` pairs. */
   lineCounts?: PlannedFile;
   deadLetters: PlannedFile | null;
-  /** Sorted (id hash, row) pairs, where the job names an id field. */
+  /** Sorted (id hash, row) pairs, if the job names an id field. */
   ids: PlannedFile | null;
-  /** A hash of each row of the task, in input order; only where a row failed. */
+  /** A hash of each row of the task, in input order; only if a row failed. */
   rowHashes?: PlannedFile;
-  /** In a retry: requests of its rows that no longer count; earlier versions do not say. */
+  /** In a retry: requests of its rows that no longer count; commits of earlier versions lack it. */
   replaces?: RequestCounts;
-  /** Index set of rows with an answer that ended at its limit of tokens; null = none. */
+  /** Index set of rows with an answer that reached its token limit; null = none. */
   cutRows: PlannedFile | null;
   /** ISO 8601. */
   startedAt: string;
@@ -117,12 +117,12 @@ function addInvalid({ invalid: a }: InvalidCount, { invalid: b }: InvalidCount):
   return { invalid: addPaidAnswers(a ?? noPaidAnswers, b ?? noPaidAnswers) };
 }
 
-/** Counts an answer of the wrong form in `counts`; its tokens belong into its usage as well. */
+/** Counts a wrong answer in `counts`; its tokens belong to its usage as well. */
 export function countInvalid(counts: AttemptCounts, usage: Usage): void {
   Object.assign(counts, addInvalid(counts, { invalid: { answers: 1, ...usage } }));
 }
 
-/** The sum of two failure tables; the message of the first that has one stays. */
+/** The sum of two failure tables; each code keeps its first message. */
 export function addErrors(a: ErrorCounts, b: ErrorCounts): ErrorCounts {
   const sum = { ...a };
   for (const [code, entry] of Object.entries(b) as [ErrorCode, ErrorCounts[ErrorCode]][]) {
@@ -136,7 +136,7 @@ export function addErrors(a: ErrorCounts, b: ErrorCounts): ErrorCounts {
 }
 
 /**
- * Creates the commit of a task, or finds that another attempt has.
+ * Creates the commit of a task, unless another attempt has committed it.
  *
  * @returns the commit that stands, and whether it is this attempt's.
  */
@@ -148,7 +148,7 @@ export function createCommit(
   return createOnce(storage, commitPath(commit.task, of), shortened(commit), (it) => it.attempt);
 }
 
-// Messages are the only part of a commit whose size depends on the input.
+// Only the messages of a commit depend in size on the input.
 function shortened(commit: Commit): Commit {
   if (recordBytes(commit).length <= limits.maxCommitBytes) return commit;
   const errors: ErrorCounts = {};

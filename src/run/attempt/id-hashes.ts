@@ -9,8 +9,8 @@ export function hashOfId(id: string | number): bigint {
 }
 
 /**
- * Pairs of hash and row index as bytes, sorted by hash, then by row: what the seal merges to find
- * ids that occur twice. `pairs` holds hash, index, hash, index, …, in the order of the rows.
+ * Pairs of hash and row index as bytes, sorted by hash, then by row. The seal merges them to find
+ * repeated ids. `pairs` holds hash, index, hash, index, …, in the order of the rows.
  */
 export function sortedIds(pairs: readonly bigint[]): Buffer {
   const order = Array.from({ length: pairs.length / 2 }, (_, pair) => pair * 2);

@@ -10,7 +10,7 @@ import type {
 } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 
-/** What a journal keeps of one request. */
+/** The journal's record of one request. */
 export interface RequestRecord {
   promptTokens: number;
   cachedTokens?: number;
@@ -18,30 +18,30 @@ export interface RequestRecord {
   tokens: number[];
   seconds: number;
   finishReason: string;
-  /** Tries it took. */
+  /** Number of tries. */
   attempts: number;
-  /** It was answered before, and nothing was paid for it. */
+  /** The answer came from a cache or an equal request, and cost nothing. */
   reused?: boolean;
-  /** Tokens of each answer, where they were asked for. */
+  /** Tokens of each answer, if they were asked for. */
   logprobs?: (readonly TokenLogprob[])[];
-  /** Where the words of each answer's copy fields stand in their sources. */
+  /** Where the words of each answer's copy fields are in their sources. */
   spans?: Readonly<Record<string, SpanOffsets>>[];
 }
 
-/** An accepted response, and the tries it took. */
+/** An accepted response, and its number of tries. */
 export interface RequestReply {
   response: InferenceResponse;
   attempts: number;
 }
 
-/** A row that could not be answered, as the executor knows it. */
+/** A failed row, as the executor knows it. */
 export interface RowFailure {
   error: SluiceError;
   attempts: number;
   requests: readonly RequestRecord[];
   planned: number;
   partial?: Json;
-  /** Text of the answer that was not taken. */
+  /** Text of the rejected answer. */
   lastAnswer?: string;
 }
 
@@ -50,54 +50,54 @@ export type JournalLine =
   | {
       index: number;
       outcome: "answered";
-      /** Rows that were asked as one with it, as an index set: all results stand with this one. */
+      /** The other rows of its request, as an index set: all results are in this row. */
       others?: string;
-      /** How many rows the row became: `answer` is the list of them. */
+      /** The number of rows that the row became: `answer` is the list of them. */
       results?: number;
       requests: RequestRecord[];
       answer: Json;
     }
   /** A stage left it out of the results. */
   | { index: number; outcome: "filtered"; others?: string; requests: RequestRecord[] }
-  /** One request of a row with several, kept because the row has more to ask. */
+  /** One request of a row with several, kept because the row has more requests. */
   | ({ index: number; outcome: "partly-answered"; request: number } & RequestReply)
-  /** An answer that was paid for and not taken, because its form was wrong. */
+  /** An answer that was paid for and rejected, because its form was wrong. */
   | { index: number; outcome: "invalid"; usage: Usage }
   | {
       index: number;
       outcome: "failed";
       error: { code: ErrorCode; message: string };
       attempts: number;
-      /** Requests of the row; journals of earlier versions do not say. */
+      /** Requests of the row; journals of earlier versions lack it. */
       planned?: number;
-      /** Those that were answered. */
+      /** Those with an answer. */
       requests: RequestRecord[];
       partial?: Json;
-      /** Text of the answer that was not taken. */
+      /** Text of the rejected answer. */
       lastAnswer?: string;
     }
   /**
-   * Asked while suspected of ending its engine; `together` is how many were asked at once,
-   * `planned` how many requests the row has, where that is not one.
+   * Sent as a suspect of ending its engine; `together` is how many were sent at once, `planned` the
+   * row's requests if not one.
    */
   | { index: number; outcome: "asked"; together: number; planned?: number }
-  /** It came back without an outcome and is to be asked again: it did not end its engine. */
+  /** It came back without an outcome and will be sent again: it did not end its engine. */
   | { index: number; outcome: "returned" };
 
-/** A row's line that stays: it is not asked again. */
+/** A final line of a row: the row is not sent again. */
 export type SettledLine = Extract<JournalLine, { outcome: "answered" | "filtered" }>;
 
-/** True where the line settles its row for this attempt and those to come. */
+/** True if the line settles its row for this and later attempts. */
 export function isSettled(line: JournalLine): line is SettledLine {
   return line.outcome === "answered" || line.outcome === "filtered";
 }
 
-/** All rows that a line settles: it is one line so that no kill can part them. */
+/** All rows that a line settles. One line holds them all, so that a kill cannot separate them. */
 export function rowsOfLine({ index, others }: Pick<SettledLine, "index" | "others">): number[] {
   return others === undefined ? [index] : [index, ...eachIndex(parseIndexSet(others))];
 }
 
-/** The member that names the rows that were asked as one with a row; none where it was alone. */
+/** The member with the other rows of a row's request; none if it was alone. */
 export function othersOf(others: readonly number[]): { others?: string } {
   return others.length === 0 ? {} : { others: formatIndexSet(rangesOf(others)) };
 }
@@ -109,7 +109,7 @@ export function requestRecord(response: InferenceResponse, attempts: number): Re
     promptTokens: usage.promptTokens,
     tokens: answers.length === 1 ? [answers[0]!.tokens] : answers.map((answer) => answer.tokens),
     seconds: Math.round(seconds * 1e6) / 1e6,
-    // The reason of the first answer that did not end by itself.
+    // The reason of the first answer that did not end normally.
     finishReason: answers.find(({ finishReason: end }) => end !== "stop")?.finishReason ?? "stop",
     attempts,
   };
@@ -122,7 +122,7 @@ export function requestRecord(response: InferenceResponse, attempts: number): Re
   return record;
 }
 
-/** True where an answer ended at its limit of tokens. */
+/** True if an answer reached its token limit. */
 export function isCut(requests: readonly RequestRecord[]): boolean {
   for (const request of requests) if (request.finishReason === "length") return true;
   return false;
@@ -143,7 +143,7 @@ export function answeredHead(
   if (only === undefined) {
     return `{"index":${index},"outcome":"answered","requests":${asciiJson(requests)},"answer":`;
   }
-  // What almost every row has: JSON.stringify costs three times as much, and each part its share.
+  // The form of almost every row: JSON.stringify takes three times as long.
   const { promptTokens, tokens, seconds, finishReason, attempts } = only;
   const start = `{"index":${index},"outcome":"answered","requests":[{"promptTokens":`;
   const end = endsOfPlain[finishReason] ?? `,"finishReason":"${finishReason}","attempts":`;
@@ -155,7 +155,7 @@ const endsOfPlain: Readonly<Record<string, string>> = {
   length: ',"finishReason":"length","attempts":',
 };
 
-/** The record where it has one answer and nothing that is seldom there. */
+/** The record if it has one answer and no rare member. */
 function plainRecord(record: RequestRecord): RequestRecord | undefined {
   const { tokens, cachedTokens, logprobs, spans, reused } = record;
   if (tokens.length !== 1 || cachedTokens !== undefined || reused !== undefined) return undefined;
@@ -172,7 +172,7 @@ function asciiJson(requests: readonly RequestRecord[]): string {
 /**
  * Reads one line of a journal.
  *
- * @returns undefined when the line was torn: it counts only if it ended in a newline and parses.
+ * @returns undefined for a torn line: a line counts only if it ended in a newline and parses.
  */
 export function parseJournalLine(text: string, endedInNewline: boolean): JournalLine | undefined {
   if (!endedInNewline) return undefined;

@@ -3,22 +3,22 @@ import type { Clock } from "../../foundation/clock.ts";
 import { linesOf } from "../directory/lines.ts";
 import { type JournalLine, parseJournalLine } from "./journal-line.ts";
 
-/** The journal's buffer is written when it holds this much … */
+/** The journal's buffer is written when it holds this much, … */
 export const maxJournalBufferBytes = 64 * 1024;
 
 /** … or is this old. */
 export const maxJournalBufferMs = 2;
 
-/** The journal is forced to disk at least this often while rows finish. */
+/** The journal is synced to disk at least this often while rows finish. */
 export const journalSyncIntervalMs = 1000;
 
-/** Where an answer, or a whole line, stands in a journal. */
+/** The place of an answer, or of a whole line, in a journal. */
 export interface JournalPlace {
   offset: number;
   bytes: number;
 }
 
-/** What an attempt wants to know of its journal. */
+/** Events of a journal, for its attempt. */
 export interface JournalListener {
   /** Called once, when a write failed: the attempt is over then. */
   onFailure(error: unknown): void;
@@ -27,7 +27,7 @@ export interface JournalListener {
 }
 
 interface JournalOptions extends JournalListener {
-  /** Places of answers cover their whole lines, for joins that need the requests too. */
+  /** Places of answers cover their whole lines, for joins that also need the requests. */
   wholeLines: boolean;
 }
 
@@ -38,9 +38,8 @@ export interface JournalEntry {
 }
 
 /**
- * Appends an attempt's lines. A line is kept in memory for at most `maxJournalBufferMs` or
- * `maxJournalBufferBytes`; what a write returned for survives a killed process, what a sync
- * returned for survives a power loss.
+ * Appends an attempt's lines. A line stays in memory for at most `maxJournalBufferMs` or
+ * `maxJournalBufferBytes`. Written lines survive a killed process, synced lines a power loss.
  */
 export class JournalWriter {
   readonly #appender: Appender;
@@ -49,7 +48,7 @@ export class JournalWriter {
   readonly #onDrain: () => void;
   /** Places of answers cover their whole lines. */
   readonly wholeLines: boolean;
-  /** Lines not handed to a write yet, and the bytes that they make. */
+  /** Lines that were not written yet, and their bytes. */
   #text = "";
   #pendingBytes = 0;
   #flushedBytes = 0;
@@ -58,7 +57,7 @@ export class JournalWriter {
   #writing: Promise<void> | undefined;
   #cancelTimer: (() => void) | undefined;
   #lastSyncMs: number;
-  /** True while something was written that a power loss may take. */
+  /** True if a power loss could take something that was written. */
   #isUnsynced = false;
   #cancelSync: (() => void) | undefined;
   #failure: unknown;
@@ -78,18 +77,18 @@ export class JournalWriter {
     clock: Clock,
     options: JournalOptions,
   ): Promise<JournalWriter> {
-    // Its path has the attempt's id, which is nobody else's.
+    // Its path contains the attempt's id, so no other attempt writes it.
     const appender = await storage.appender(path, { isNew: true });
     return new JournalWriter(appender, clock, options);
   }
 
-  /** True while more is waiting to be written than is good to hold. */
+  /** True while too much waits to be written. */
   get isFull(): boolean {
     return this.#queuedBytes > maxJournalBufferBytes * 16;
   }
 
   /**
-   * Appends a line whose last member is `answerJson`; says where the answer will stand. `head` is
+   * Appends a line whose last member is `answerJson`; returns the answer's future place. `head` is
    * ASCII.
    */
   appendAnswer(head: string, answerJson: string): JournalPlace {
@@ -102,7 +101,7 @@ export class JournalWriter {
     return { offset: offset + head.length, bytes };
   }
 
-  /** Appends a whole line; says where it will stand. */
+  /** Appends a whole line; returns its future place. */
   append(line: JournalLine): JournalPlace {
     const offset = this.#flushedBytes + this.#pendingBytes;
     const text = JSON.stringify(line);
@@ -113,7 +112,7 @@ export class JournalWriter {
     return { offset, bytes };
   }
 
-  /** Resolves when every line so far has been written. */
+  /** Resolves when every line so far is written. */
   async flush(): Promise<void> {
     this.#startWrite();
     while (this.#writing) await this.#writing;
@@ -126,7 +125,9 @@ export class JournalWriter {
     await this.#appender.sync();
   }
 
-  /** @param options `isNeeded: false`: nobody will read it, for a commit holds all of it. */
+  /**
+   * @param options `isNeeded: false`: the file will not be read, because a commit holds all of it.
+   */
   async close(options?: { isNeeded: boolean }): Promise<void> {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
@@ -165,7 +166,7 @@ export class JournalWriter {
     this.#cancelTimer = undefined;
     this.#writing = this.#drain().finally(() => {
       this.#writing = undefined;
-      // Lines may have been handed over while the file was forced to disk.
+      // Lines may have arrived during the sync.
       if (this.#queue.length > 0) this.#startWrite();
       else if (this.#text !== "") this.#afterPut();
       this.#syncLater();
@@ -191,7 +192,7 @@ export class JournalWriter {
     }
   }
 
-  /** Milliseconds until the file is to be forced to disk; infinite where nothing is to be. */
+  /** Milliseconds until the next sync; infinite if there is nothing to sync. */
   #syncInMs(): number {
     if (!this.#isUnsynced) return Infinity;
     return this.#lastSyncMs + journalSyncIntervalMs - this.#clock.monotonic();
@@ -216,7 +217,7 @@ export class JournalWriter {
   }
 }
 
-/** Bytes of a text in UTF-8; most texts are ASCII, which one look settles. */
+/** Bytes of a text in UTF-8; most texts are ASCII, which one check finds. */
 function byteLength(text: string): number {
   return nonAscii.test(text) ? Buffer.byteLength(text) : text.length;
 }
@@ -224,8 +225,8 @@ function byteLength(text: string): number {
 const nonAscii = /[\u0080-\uffff]/;
 
 /**
- * Reads a journal's lines in order. A torn line ends it: what a killed writer left half done, and
- * anything behind it, does not count.
+ * Reads a journal's lines in order. A torn line ends it: a killed writer's half line, and anything
+ * after it, does not count.
  */
 export async function* readJournal(storage: Storage, path: string): AsyncGenerator<JournalEntry> {
   const reader = await storage.open(path);

@@ -3,28 +3,28 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { HashedFile } from "../output/hashed-file.ts";
 import type { PlannedFile } from "../plan/plan.ts";
 
-/** Little enough that lines die young: each lives as several objects until it is written. */
+/** Small, so that lines die young: each is several objects until it is written. */
 const flushChars = 128 * 1024;
 
 /** Memory of a write that is kept for the next one. */
 const maxKeptBytes = 8 * flushChars;
 
-/** What whoever adds lines wants to know of the file. */
+/** Events of the file, for the code that adds lines. */
 export interface LineFileListener {
-  /** Called once, when a write failed: the file will not come about. */
+  /** Called once, when a write failed: the file will not be created. */
   onFailure(error: unknown): void;
   /** Called after each write; `isFull` may have ended. */
   onDrain(): void;
 }
 
-/** A file of lines that is hashed while it is written. Nothing is made before the first write. */
+/** A file of lines, hashed while it is written. It is created at the first write. */
 export class LineFile {
   readonly #storage: Storage;
   readonly #path: string;
   readonly #listener: LineFileListener;
   #file: HashedFile | undefined;
   #writing: Promise<void> | undefined;
-  /** For the bytes of one write: memory of its own for each would wait for the collector. */
+  /** For the bytes of one write: new memory for each would wait for the garbage collector. */
   #memory: Buffer = Buffer.alloc(0);
   #lines: string[] = [];
   #chars = 0;
@@ -37,12 +37,12 @@ export class LineFile {
     this.#listener = listener;
   }
 
-  /** True where nothing was added; of a file that was given up nobody can tell. */
+  /** True if nothing was added; of an abandoned file this is unknown. */
   get isEmpty(): boolean {
     return this.#failure === undefined && !this.#isBegun && this.#lines.length === 0;
   }
 
-  /** True while a write goes on and as much again waits for it. */
+  /** True while a write runs and the same amount again waits for it. */
   get isFull(): boolean {
     return this.#writing !== undefined && this.#chars >= flushChars;
   }
@@ -59,9 +59,9 @@ export class LineFile {
   }
 
   /**
-   * Writes what is left; the file appears, whole.
+   * Writes the rest; then the whole file appears.
    *
-   * @throws what a write threw, and SluiceError `STORE_FAILED` where it was given up meanwhile.
+   * @throws errors of a write, and SluiceError `STORE_FAILED` if the file was abandoned meanwhile.
    */
   async close(): Promise<PlannedFile> {
     while (this.#writing) await this.#writing;
@@ -72,7 +72,7 @@ export class LineFile {
     return await this.#file.close();
   }
 
-  /** Gives up: nothing appears, whoever is about to close it. */
+  /** Abandons the file: nothing appears, even if it is being closed. */
   async abort(): Promise<void> {
     this.#failure ??= new SluiceError("STORE_FAILED", "it was given up", { file: this.#path });
     this.#lines = [];
@@ -94,9 +94,9 @@ export class LineFile {
     });
   }
 
-  /** Its bytes, which are good until the next write: a writer has done with what it has written. */
+  /** The text's bytes, valid until the next write: a writer is done with what it has written. */
   #encoded(text: string): Uint8Array {
-    // No character takes more.
+    // The most bytes of a character.
     const mostBytes = 3 * text.length;
     if (mostBytes > maxKeptBytes) return Buffer.from(text);
     if (this.#memory.length < mostBytes) this.#memory = Buffer.allocUnsafeSlow(mostBytes);

@@ -2,14 +2,14 @@ import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
 import type { Task } from "../plan/plan.ts";
 import type { JournalPlace } from "./journal.ts";
 
-/** What is known of a row: nothing yet, or how it ended. `excluded` rows are not in the plan. */
+/** The state of a row: open, or how it ended. `excluded` rows are not in the plan. */
 export type RowOutcome = "open" | "answered" | "filtered" | "failed" | "excluded";
 
 const codes: readonly RowOutcome[] = ["open", "answered", "filtered", "failed", "excluded"];
 
 /**
- * The outcome of each row of a task and where it stands in the journal: 13 bytes a row, whatever
- * the rows are like.
+ * The outcome of each row of a task and its place in the journal: 13 bytes a row, whatever its
+ * size.
  */
 export class OutcomeTable {
   readonly firstRow: number;
@@ -19,7 +19,7 @@ export class OutcomeTable {
   readonly #bytes: Uint32Array;
   #open: number;
   #failures = 0;
-  /** Rows with an answer that ended at its limit of tokens. */
+  /** Rows with an answer that reached its token limit. */
   readonly cut: number[] = [];
 
   constructor(task: Task) {
@@ -46,12 +46,15 @@ export class OutcomeTable {
     return codes[this.#outcomes[index - this.firstRow] ?? 4]!;
   }
 
-  /** True where the row has no outcome yet. */
+  /** True if the row has no outcome yet. */
   isOpen(index: number): boolean {
     return this.#outcomes[index - this.firstRow] === 0;
   }
 
-  /** Sets a row's outcome. A row has exactly one: false, and no change, where it already has. */
+  /**
+   * Sets a row's outcome. A row has exactly one: returns false, without a change, if it already
+   * has.
+   */
   settle(index: number, outcome: "answered" | "filtered" | "failed", place: JournalPlace): boolean {
     const at = index - this.firstRow;
     if (this.#outcomes[at] !== 0) return false;
@@ -63,7 +66,7 @@ export class OutcomeTable {
     return true;
   }
 
-  /** Where the row's answer, or the line of its failure, stands in the journal. */
+  /** Where the row's answer, or the line of its failure, is in the journal. */
   place(index: number): JournalPlace {
     const at = index - this.firstRow;
     return { offset: this.#offsets[at]!, bytes: this.#bytes[at]! };

@@ -35,9 +35,9 @@ export type PartFiles = Pick<
 type FailedLine = Extract<JournalLine, { outcome: "failed" }>;
 
 /**
- * Writes an attempt's part and dead letters in input order. As long as rows settle in that order
+ * Writes an attempt's part and dead letters in input order. As long as rows settle in that order,
  * their lines are written at once. From the first row on that does not, the slice is read once more
- * at the end and joined with the journal: rows are never held, only their places in the journal.
+ * at the end and joined with the journal: only places in the journal are kept in memory, not rows.
  */
 export class PartWriter {
   readonly #context: RunContext;
@@ -48,17 +48,17 @@ export class PartWriter {
   readonly #deadLetters: LineFile;
   /** Hash and index of each row with an id. */
   readonly #ids: bigint[] = [];
-  /** Rows that may have another number of lines than one, where they are answered. */
+  /** Answered rows with possibly more or fewer lines than one. */
   readonly #lineCounts: [row: number, lines: number][] = [];
   readonly #rowsWithoutLine: number[] = [];
-  /** The row whose line comes next. */
+  /** The row of the next line. */
   #next: number;
   #rows = 0;
-  /** The hashes of all rows, where they were read once more. */
+  /** The hashes of all rows, if they were read once more. */
   #rowHashes: RowHashes | undefined;
   #isFinishing = false;
 
-  /** @param listener hears of failed writes until `finish` is called, which throws them. */
+  /** @param listener is told of failed writes until `finish` is called, which throws them. */
   constructor(context: RunContext, task: Task, attempt: string, listener: LineFileListener) {
     this.#context = context;
     this.#task = task;
@@ -75,17 +75,17 @@ export class PartWriter {
     this.#deadLetters = new LineFile(context.storage, this.#paths.deadLetters, own);
   }
 
-  /** True while more is waiting to be written than is good to hold. */
+  /** True while too much waits to be written. */
   get isFull(): boolean {
     return this.#part.isFull || this.#deadLetters.isFull;
   }
 
-  /** True where a row's lines would be written at once. */
+  /** True if a row's lines would be written at once. */
   isNext(index: number): boolean {
     return index === this.#next;
   }
 
-  /** Writes the line of the next row: `text` is its answer or its line, as journals have it. */
+  /** Writes the line of the next row: `text` is its answer or its line, as in a journal. */
   answered(row: InputRow, text: string): void {
     const lines = this.#lines.answered(row, text);
     this.#part.add(lines);
@@ -93,7 +93,7 @@ export class PartWriter {
     this.#count(row);
   }
 
-  /** Passes over the next row, which has no line. */
+  /** Skips the next row, which has no line. */
   filtered(row: InputRow): void {
     this.#lineCounts.push([row.index, 0]);
     this.#rowsWithoutLine.push(row.index);
@@ -111,9 +111,9 @@ export class PartWriter {
   }
 
   /**
-   * Writes what is left, and closes the files.
+   * Writes the rest, and closes the files.
    *
-   * @throws SluiceError `ROWS_UNBALANCED` when the slice does not hold the planned rows.
+   * @throws SluiceError `ROWS_UNBALANCED` if the slice does not hold the planned rows.
    */
   async finish(outcomes: OutcomeTable): Promise<PartFiles> {
     this.#isFinishing = true;
@@ -143,7 +143,7 @@ export class PartWriter {
     }
   }
 
-  /** Gives up: no file appears. */
+  /** Abandons the files: none appears. */
   async abort(): Promise<void> {
     await Promise.all([this.#part.abort(), this.#deadLetters.abort()]);
   }
@@ -155,8 +155,8 @@ export class PartWriter {
       ...readOptionsOf(plan.job),
       parse: outcomes.failures > 0 || this.#lines.needValues,
     };
-    // Opened though nothing may be left to join: it is gone where others sealed the run meanwhile
-    // or replaced it, and then nothing of this attempt may appear.
+    // Opened even if nothing is left to join: the journal is gone if others sealed the run
+    // meanwhile or replaced it, and then nothing of this attempt may appear.
     const journal = new JournalText(await storage.open(this.#paths.journal));
     try {
       if (this.#next === firstRow + planned) return;
@@ -192,8 +192,8 @@ export class PartWriter {
   }
 
   /**
-   * A row that failed may be mended in the input: then the others must be as they were. Rows of a
-   * retry are compared with what the run's own task has.
+   * A failed row may be mended in the input: then the others must be unchanged. Rows of a retry are
+   * compared with those of the run's own task.
    */
   #hashesRows(hasFailed: boolean): boolean {
     return hasFailed && this.#task.only === undefined;
@@ -252,13 +252,13 @@ async function storeFile(storage: Storage, path: string, bytes: Buffer): Promise
 const windowBytes = 1024 * 1024;
 
 /**
- * Reads places of a journal. Answers stand there roughly in input order, so one window that follows
+ * Reads places of a journal. Answers are there roughly in input order, so one window that follows
  * the reader serves nearly all of them.
  */
 class JournalText {
   readonly #reader: RandomReader;
   #window: Buffer = Buffer.alloc(0);
-  /** The window as text, where every byte is one character: slices of it cost nearly nothing. */
+  /** The window as text with one character for each byte: slices of it cost almost nothing. */
   #ascii: string | undefined;
   #start = 0;
 
@@ -266,7 +266,7 @@ class JournalText {
     this.#reader = reader;
   }
 
-  /** The text at `place`, or undefined where the window does not hold it. */
+  /** The text at `place`, or undefined if it is outside the window. */
   cached({ offset, bytes }: JournalPlace): string | undefined {
     const at = offset - this.#start;
     if (at < 0 || at + bytes > this.#window.length) return undefined;
@@ -291,20 +291,20 @@ class JournalText {
   }
 }
 
-/** Rows by which the columns of all are guessed. */
+/** Rows from which the columns of all are guessed. */
 const guessedRows = 100;
 
 type EncodedPart = Pick<Commit, "published" | "columns">;
 
 /**
- * Parts of one worker are encoded one after another: each takes the memory of a row group. By the
- * storage that the worker has opened; simulated ones share a process, and must not wait for dead.
+ * Parts of one worker are encoded one after the other: each takes the memory of a row group. The
+ * key is the worker's storage: simulated workers share a process and must not wait for dead ones.
  */
 const lastTurns = new WeakMap<Storage, Promise<unknown>>();
 
 /**
- * Makes of an attempt's part what is to be published, where that is not the part: the same rows in
- * another format, and their columns. Which columns all tasks have together only the seal knows.
+ * Encodes an attempt's part in the published format, if that differs: the same rows, and their
+ * columns. Only the seal knows the columns of all tasks.
  */
 function encodePart(
   context: RunContext,
@@ -336,7 +336,7 @@ async function encodeInTurn(
   // A retry's rows are merged into others before they are published.
   const isPublished = isParts && plan.generation === 1;
   if (isPublished && format.name === "parquet") {
-    // Its encoder refuses what does not fit, so that rows mostly need to be read once only.
+    // The encoder refuses what does not fit, so most rows are read only once.
     const columns = await columnsOf(guessedRows);
     const path = paths.encoded(ending);
     const carried = await carryPart(context, written, path, { format, columns }).catch(

@@ -7,7 +7,7 @@ import type { RunEvent } from "../status/events.ts";
 import { type Commit, createCommit } from "./commit.ts";
 import { publishTask } from "./publish.ts";
 
-/** Writes down what the coordinator is to commit; the name is of this attempt alone. */
+/** Writes the commit that this attempt proposes to the coordinator; the file's name is unique. */
 export async function proposeCommit(
   storage: Storage,
   of: Generation,
@@ -18,9 +18,9 @@ export async function proposeCommit(
 }
 
 /**
- * Commits for all workers, on stores that cannot create an object once: of several attempts at a
- * task this process takes one, as long as it leads. Two coordinators that both believe that they
- * lead are not told apart, which is why this is the weaker protocol.
+ * Commits for all workers, on stores that cannot create an object once. This process accepts one of
+ * several attempts at a task, as long as it leads. It is the weaker protocol, because two
+ * coordinators that both believe that they lead are not detected.
  */
 export class ProposedCommits {
   readonly #context: RunContext;
@@ -32,17 +32,17 @@ export class ProposedCommits {
     this.#coordinator = coordinator;
   }
 
-  /** Commits a task whose end it hears of. */
+  /** Commits a task when its end is reported. */
   hear(event: RunEvent): void {
     if (event.type !== "task-end" || event.outcome !== "committed") return;
     if (this.#commits.has(event.task)) return;
     const committing = this.#commit(event.task);
-    // Met when the work is over.
+    // Fulfilled when the work is over.
     committing.catch(() => {});
     this.#commits.set(event.task, committing);
   }
 
-  /** Resolves when every task that it heard of is committed and published. */
+  /** Resolves when every reported task is committed and published. */
   async settled(): Promise<void> {
     await Promise.all(this.#commits.values());
   }

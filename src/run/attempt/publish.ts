@@ -5,9 +5,9 @@ import type { RunContext } from "../run-context.ts";
 import type { Commit } from "./commit.ts";
 
 /**
- * Makes a committed task's files visible under their published names. Called by whoever created the
- * commit, and again by the seal: doing it twice changes nothing. Only the first generation is
- * published by task; a retry's parts are merged when it is sealed.
+ * Makes a committed task's files visible under their published names. The attempt that created the
+ * commit calls it, and the seal calls it again: repeating it changes nothing. Only the first
+ * generation is published by task; a retry's parts are merged at its seal.
  */
 export async function publishTask(context: RunContext, commit: Commit): Promise<void> {
   const { storage, plan } = context;
@@ -15,8 +15,8 @@ export async function publishTask(context: RunContext, commit: Commit): Promise<
   const width = partWidth(plan.tasks.count);
   const form = publishedForm(plan);
   const wanted: [from: string, to: string][] = [];
-  // A merged file is made of the attempts' parts; parts beside it would hold every row twice. What
-  // is encoded is published by the seal alone, which knows all columns.
+  // A merged file consists of the attempts' parts; parts beside it would hold every row twice.
+  // Encoded files are published only by the seal, which knows all columns.
   if (form.isParts && form.isLines) wanted.push([commit.part.path, partPath(commit.task, width)]);
   if (commit.deadLetters) {
     wanted.push([commit.deadLetters.path, deadLetterPath(commit.task, width)]);
@@ -25,7 +25,7 @@ export async function publishTask(context: RunContext, commit: Commit): Promise<
     try {
       await storage.publish(from, to);
     } catch (error) {
-      // After `sluice clean` the attempt's file is gone and the published one stays.
+      // After `sluice clean`, the attempt's file is gone and the published one stays.
       const isPublished = asSluiceError(error).code === "NOT_FOUND" && (await storage.stat(to));
       if (!isPublished) throw error;
     }

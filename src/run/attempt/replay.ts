@@ -19,10 +19,10 @@ import type { OutcomeTable } from "./outcomes.ts";
 import { type EarlierEnds, type SuspectedRows, SuspectSearch } from "./suspects.ts";
 import { addPaidTokens, addReused } from "./tally.ts";
 
-/** What was answered of a row that has more to ask, by number of the request. */
+/** The answers of a row with more requests, by number of the request. */
 export type RowReplies = ReadonlyMap<number, RequestReply>;
 
-/** What earlier attempts left. */
+/** The work of earlier attempts. */
 export interface Replayed {
   /** Rows that they answered. */
   resumed: number;
@@ -35,11 +35,11 @@ export interface Replayed {
 }
 
 /**
- * Takes over the answers of earlier attempts at the task, oldest first: of two answers for a row
- * the first by attempt id counts. Each is copied into this attempt's journal, which thereby holds
- * all that the commit needs. Failures are not taken over: they are asked again. Rows that stood
- * alone with the engine at the end of `limits.maxRowKills` attempts fail here, and do so from then
- * on.
+ * Takes over the answers of earlier attempts at the task, oldest first: of two answers for a row,
+ * the first by attempt id counts. Each is copied into this attempt's journal, which then holds
+ * everything that the commit needs. Failures are not taken over: their rows are sent again. Rows
+ * that were alone with the engine at the end of `limits.maxRowKills` attempts fail here, and in all
+ * later attempts.
  */
 export async function replayJournals(
   context: RunContext,
@@ -79,7 +79,7 @@ export async function replayJournals(
   const resumed = counts.rows.answered + counts.rows.filtered;
   for (const index of search.spare()) journal.append({ index, outcome: "returned" });
   condemn(search, outcomes, journal, counts, replies);
-  // Whoever comes next must not blame them either; told only once.
+  // The next attempt must not blame them either; recorded only once.
   if (ends.spared !== undefined) await journal.flush();
   const suspected = search.suspected(outcomes);
   return {
@@ -98,13 +98,13 @@ async function earlierAttempts(context: RunContext, task: Task, ownId: string): 
   return attempts.sort();
 }
 
-// The later of two attempts at a task finds the other's journal, for each makes its own before it
-// looks. So the seal reads the journals of these tasks, and need not look for those of others.
+// The later of two attempts at a task finds the other's journal, because each creates its own
+// before it looks. So the seal reads the journals of these tasks and need not look for others.
 async function noteRepeated({ storage, plan }: RunContext, { task }: Task): Promise<void> {
   await createOnce(storage, repeatedTaskPath(task, plan), { task }, (it) => String(it.task));
 }
 
-// As with rows, the first answer counts: whichever attempt comes next takes the same one.
+// As with rows, the first answer counts: every later attempt takes the same one.
 function noteReply(
   replies: Map<number, Map<number, RequestReply>>,
   line: Extract<JournalLine, { outcome: "partly-answered" }>,
@@ -140,7 +140,7 @@ function takeOver(
 
 function copyAnswer(text: string, journal: JournalWriter): JournalPlace {
   const mark = '"answer":';
-  // Before it stand only numbers and words of ours, so the first mark is the member.
+  // Only numbers and our own words precede it, so the first mark is the member.
   const start = text.indexOf(mark) + mark.length;
   return journal.appendAnswer(text.slice(0, start), text.slice(start, -1));
 }

@@ -12,44 +12,44 @@ import type { RunContext } from "../run-context.ts";
 import type { RequestCounts } from "../status/request-counts.ts";
 import type { JournalLine, RequestRecord } from "./journal-line.ts";
 
-/** A row that could not be answered, as it is written for people and for `sluice retry`. */
+/** A failed row, as it is written for people and for `sluice retry`. */
 export interface DeadLetter {
-  /** The row, or the text that could not be read as one. */
+  /** The row, or the text that could not be read as a row. */
   row: unknown;
-  /** Its bytes in base64, if they are not UTF-8: `row` has U+FFFD in the place of some. */
+  /** Its bytes in base64, if they are not UTF-8: `row` then has U+FFFD in their place. */
   rowBase64?: string;
   index: number;
   file: string;
   line: number;
   id: string | number | null;
-  /** Name of its dataset, where the job has datasets. */
+  /** Name of its dataset, if the job has datasets. */
   dataset?: string;
   code: string;
   message: string;
   attempts: number;
-  /** Requests of the row, and those that were answered; absent = one that was not. */
+  /** Requests of the row, and those with an answer; absent = one without an answer. */
   requests?: RequestCounts;
   /** Answers that the row already has, in the shape of `output.field`. */
   partial?: unknown;
-  /** Text of the last answer, where the row failed because its form was wrong. */
+  /** Text of the last answer, if the row failed because its form was wrong. */
   lastAnswer?: string;
 }
 
 const datasetFieldJson = '"dataset"';
 
-/** Turns rows and what the journal has of them into lines of results and of dead letters. */
+/** Makes lines of results and dead letters from rows and their journal lines. */
 export class ResultLines {
-  /** True where lines need the values of their rows, not their text alone. */
+  /** True if lines need the values of their rows, not only their text. */
   readonly needValues: boolean;
   readonly #output: RunContext["plan"]["job"]["output"];
   readonly #fieldJson: string;
   readonly #batchLines: BatchLines | undefined;
   readonly #resultsHoldFailed: boolean;
-  /** Lines are for others to read, who know of no NaN. */
+  /** Other programs read the lines, and JSON has no NaN. */
   readonly #isPublished: boolean;
-  /** Answers are lists of rows, which take the place of the row. */
+  /** Answers are lists of rows, which replace the row. */
   readonly givesRows: boolean;
-  /** The id field of each input file that has one; undefined where none has. */
+  /** The id field of each input file that has one. */
   readonly #idFields: ReadonlyMap<string, string> | undefined;
 
   constructor({ plan }: RunContext, { slices }: Task) {
@@ -65,15 +65,15 @@ export class ResultLines {
     this.needValues = fields.size > 0 || this.#batchLines !== undefined;
   }
 
-  /** True where the job names an id field for some of the rows. */
+  /** True if the job names an id field for some of the rows. */
   get haveIds(): boolean {
     return this.#idFields !== undefined;
   }
 
   /**
-   * The row's line; of a row that became rows theirs, one after another.
+   * The row's line; for a row that became rows, all their lines.
    *
-   * @param text the answer's JSON; where the job includes more beside it, its journal line.
+   * @param text the answer's JSON; if the job includes more beside it, its journal line.
    */
   answered(row: InputRow, text: string): string {
     const line = this.#answered(row, text);
@@ -106,19 +106,19 @@ export class ResultLines {
       ...(line.partial === undefined ? {} : { partial: line.partial }),
       ...(line.lastAnswer === undefined ? {} : { lastAnswer: line.lastAnswer }),
     };
-    // The row's own text: numbers that JavaScript would round stay as they are.
-    // What does not fit a schema is JSON all the same.
+    // The row's own text: numbers that JavaScript would round stay as they are. A row that does not
+    // fit a schema is still JSON.
     const isJson = row.value !== undefined || row.error?.code === "ROW_SCHEMA";
     const rowJson = isJson ? row.raw : JSON.stringify(row.raw);
     return `{"row":${withoutSpecials(rowJson)},${JSON.stringify(facts).slice(1)}`;
   }
 
-  /** The line among the results of a row that failed, where there is to be one. */
+  /** The results line of a failed row, if it gets one. */
   failed(deadLetter: string): string | undefined {
     return this.#resultsHoldFailed ? this.#batchLines!.failed(deadLetter) : undefined;
   }
 
-  /** The row's id, or null where it has none. */
+  /** The row's id, or null. */
   idOf(row: InputRow): string | number | null {
     const field = this.#idFields?.get(row.file);
     const id = field === undefined ? undefined : row.value?.[field];
@@ -148,7 +148,7 @@ function requestCountsOf({
   return { requests: { planned, answered: requests.length, ...(reused > 0 && { reused }) } };
 }
 
-/** An id of more digits than a number has. */
+/** An id with more digits than a number can hold. */
 function idText(raw: string, field: string): number {
   return new WrittenNumber(memberTexts(raw).get(field)!) as unknown as number;
 }
@@ -168,7 +168,7 @@ function metadataOf(request: RequestRecord, include: Included): JsonObject {
     finishReason,
     seconds,
     attempts,
-    // Several answers have a list each, as with the answers themselves.
+    // Several answers have a list each, like the answers themselves.
     logprobs: (logprobs.length === 1 ? logprobs[0]! : logprobs) as unknown as Json,
     spans: (spans.length === 1 ? spans[0]! : spans) as unknown as Json,
   };

@@ -2,18 +2,18 @@ import type { InputRow } from "../../data/row.ts";
 import type { Task } from "../plan/plan.ts";
 import type { PreparedCounts } from "./commit.ts";
 
-/** What arranging rows needs of the attempt that they belong to. */
+/** What an arrangement needs of its attempt. */
 export interface ArrangedAttempt {
   readonly task: Task;
   /** Counts rows by whether their prompts were prepared. */
   notePrepared(counts: PreparedCounts): void;
 }
 
-/** Puts rows into the order in which they are to be asked. */
+/** Puts rows into the order in which they are sent. */
 export type RowArrangement = (
   batches: AsyncIterable<InputRow[]>,
   attempt: ArrangedAttempt,
 ) => AsyncIterable<InputRow[]>;
 
-/** The order in which they lie. */
+/** Input order. */
 export const asTheyLie: RowArrangement = (batches) => batches;

@@ -4,7 +4,7 @@ import type { InputRow } from "../../data/row.ts";
 /** Bytes of one row's hash. */
 const hashBytes = 8;
 
-/** Hashes of the rows of a task, in input order: what tells later which of them changed. */
+/** Hashes of the rows of a task, in input order: they show later which rows changed. */
 export class RowHashes {
   #bytes = Buffer.alloc(hashBytes * 256);
   #rows = 0;
@@ -23,7 +23,10 @@ export class RowHashes {
   }
 }
 
-/** Numbers of the rows in which two such files differ, from 0; undefined where one is longer. */
+/**
+ * Numbers of the rows that differ between two such files, from 0; undefined if their lengths
+ * differ.
+ */
 export function changedRows(before: Uint8Array, now: Uint8Array): number[] | undefined {
   if (before.length !== now.length) return undefined;
   const [old, fresh] = [Buffer.from(before), Buffer.from(now)];

@@ -5,21 +5,21 @@ import type { OutcomeTable } from "./outcomes.ts";
 
 /** How earlier attempts at a task ended, as far as their coordinator saw it. */
 export interface EarlierEnds {
-  /** An attempt whose worker died by itself, or hung: one of its rows may have been the cause. */
+  /** An attempt whose worker died or hung by itself: one of its rows may have been the cause. */
   suspects?: {
     attempt: string;
-    /** Rows that may have been asked and not have come back, as an index set. */
+    /** Rows that may have been in flight, as an index set. */
     rows: string;
-    /** How many rows may be asked at once while one of them is suspected, at most. */
+    /** Most rows to send at once while one of them is suspected. */
     together: number;
-    /** It hung. */
+    /** The worker hung. */
     stalled?: boolean;
   };
-  /** An attempt whose worker its coordinator ended for another reason: no row is to be blamed. */
+  /** An attempt whose worker was ended by its coordinator for another reason: no row is blamed. */
   spared?: string;
 }
 
-/** Rows to be asked before all others and with nothing beside them. */
+/** Rows to send before all others, with nothing beside them. */
 export interface SuspectedRows {
   rows: ReadonlySet<number>;
   /** How many of them at once. */
@@ -29,15 +29,15 @@ export interface SuspectedRows {
 interface Asked {
   attempt: string;
   together: number;
-  /** Attempts that ended while it was asked alone. */
+  /** Attempts that ended while the row was alone in flight. */
   kills: number;
   /** Requests of the row. */
   planned: number;
-  /** What it was given up for by an earlier attempt. */
+  /** The error with which an earlier attempt gave it up. */
   code?: DeadlyCode;
 }
 
-/** What a row is given up for that ended its worker or its engine. */
+/** The error of a row that is given up because it ended its worker or its engine. */
 export type DeadlyCode = "ROW_KILLS_ENGINE" | "ROW_STALLS_WORKER";
 
 interface Condemned {
@@ -48,12 +48,12 @@ interface Condemned {
 }
 
 /**
- * Works out, from the journals of earlier attempts and from what their coordinator saw, which rows
- * may have ended a worker: those that were asked and have no outcome on file.
+ * Finds the rows that may have ended a worker, from the journals of earlier attempts and the
+ * coordinator's view: rows that were sent and have no outcome on file.
  */
 export class SuspectSearch {
   readonly #ends: EarlierEnds;
-  /** Rows that were asked with care, by index. */
+  /** Rows that were sent as suspects, by index. */
   readonly #asked = new Map<number, Asked>();
   /** Rows that came back as failures in the attempt that died. */
   readonly #cleared = new Set<number>();
@@ -62,7 +62,7 @@ export class SuspectSearch {
     this.#ends = ends;
   }
 
-  /** Takes a line of the journal of `attempt` other than an answer. Oldest attempt first. */
+  /** Takes a line of the journal of `attempt`, except answers. Oldest attempt first. */
   read(line: JournalLine, attempt: string): void {
     const { index } = line;
     if (line.outcome === "asked") {
@@ -76,19 +76,19 @@ export class SuspectSearch {
     }
   }
 
-  /** Notes that a row has an answer. */
+  /** Records that a row has an answer. */
   answered(index: number): void {
     this.#asked.delete(index);
   }
 
-  /** Takes the last asking with care back from rows of the spared attempt; says which they were. */
+  /** Takes back the last suspicion of the spared attempt's rows; returns these rows. */
   spare(): number[] {
     const spared = [...this.#asked].filter(([, { attempt }]) => attempt === this.#ends.spared);
     for (const [index] of spared) this.#forgive(index);
     return spared.map(([index]) => index);
   }
 
-  /** Open rows that ended their engine alone as often as a row may, and how often that was. */
+  /** Open rows that ended their engine alone as often as allowed, and how often. */
   *condemned(outcomes: OutcomeTable): Generator<Condemned> {
     const last = this.#ends.suspects?.stalled ? "ROW_STALLS_WORKER" : "ROW_KILLS_ENGINE";
     for (const [index, { kills, planned, code = last }] of this.#asked) {
@@ -97,7 +97,7 @@ export class SuspectSearch {
     }
   }
 
-  /** The rows under suspicion among those without an outcome. */
+  /** The suspects among the rows without an outcome. */
   suspected(outcomes: OutcomeTable): SuspectedRows {
     const rows = new Set<number>();
     const { rows: asked = "", together: most = 1 } = this.#ends.suspects ?? {};
@@ -105,7 +105,7 @@ export class SuspectSearch {
       if (outcomes.isOpen(index) && !this.#cleared.has(index)) rows.add(index);
     }
     let together = Math.min(most, half(rows.size));
-    // A group that was asked with care and did not come back is halved.
+    // A group of suspects that did not come back is halved.
     for (const [index, asked] of this.#lastGroup()) {
       if (!outcomes.isOpen(index)) continue;
       if (rows.size === 0) together = half(asked.together);
@@ -115,14 +115,14 @@ export class SuspectSearch {
     return { rows, together };
   }
 
-  /** What the last attempt that asked with care had asked and not settled. */
+  /** Unsettled suspects of the last attempt that sent any. */
   #lastGroup(): [index: number, asked: Asked][] {
     const attempts = [...this.#asked.values()].map(({ attempt }) => attempt);
     const last = attempts.toSorted().at(-1);
     return [...this.#asked].filter(([, { attempt }]) => attempt === last);
   }
 
-  // A row that ends its engine stays given up: asked again, it would hide what its neighbours do.
+  // A row that ends its engine stays given up: sent again, it would hide its neighbours' behaviour.
   #noteFailed(line: Extract<JournalLine, { outcome: "failed" }>, attempt: string): void {
     const { index, error, planned = 1 } = line;
     if (attempt === this.#ends.suspects?.attempt) this.#cleared.add(index);

@@ -9,7 +9,7 @@ import {
 } from "./commit.ts";
 import type { RequestRecord } from "./journal-line.ts";
 
-/** Counts what an attempt does, on top of what it took over from earlier ones. */
+/** Counts an attempt's work, beyond what it took over from earlier ones. */
 export class AttemptTally {
   readonly counts: AttemptCounts;
 
@@ -27,13 +27,13 @@ export class AttemptTally {
     countPrepared(this.counts, counts);
   }
 
-  /** An answer of the wrong form, which no row has. */
+  /** A wrong answer, which is in no row. */
   invalid(usage: Usage): void {
     Object.assign(this.counts.usage, addUsage(this.counts.usage, usage));
     countInvalid(this.counts, usage);
   }
 
-  /** A row that was answered, with so many results. */
+  /** A row that was answered, with its number of results. */
   answered(requests: readonly RequestRecord[], results: number): void {
     this.counts.rows.answered++;
     this.counts.rows.results += results;
@@ -53,7 +53,7 @@ export class AttemptTally {
     this.#paid(requests);
   }
 
-  /** A row that failed, of which `planned` requests were to be asked. */
+  /** A failed row with `planned` requests. */
   failed(error: SluiceError, requests: readonly RequestRecord[], planned: number): void {
     const { counts } = this;
     counts.rows.failed++;

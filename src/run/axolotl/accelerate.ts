@@ -14,10 +14,10 @@ export interface AccelerateConfig {
 }
 
 /**
- * Reads what `accelerate config` wrote: `gpu_ids`, `num_processes` and `use_cpu`.
+ * Reads a file of `accelerate config`: `gpu_ids`, `num_processes` and `use_cpu`.
  *
- * @param file for messages.
- * @throws SluiceError `JOB_INVALID` for values that are none, and for GPUs beside `use_cpu`;
+ * @param file its path, for messages.
+ * @throws SluiceError `JOB_INVALID` for invalid values, and for GPUs beside `use_cpu`;
  *   `UNSUPPORTED` for several machines.
  */
 export function readAccelerateConfig(config: JsonObject, file: string): AccelerateConfig {
@@ -56,7 +56,7 @@ function devicesOf(ids: unknown): number[] | undefined {
   return list.map((id) => (String(id).trim() === "" ? Number.NaN : Number(id)));
 }
 
-/** The job with what the file says, where the job does not say it itself. */
+/** The job with the file's values for what the job leaves open. */
 export function withAccelerate(job: JobSpec, config: AccelerateConfig): JobSpec {
   const { devices, onlyCpu } = config;
   const { model, workers } = job;

@@ -4,7 +4,7 @@ import type { JobFile } from "../job/job-file.ts";
 import { namesBelow } from "../job/schema-tree.ts";
 import { modelFromName } from "../job/value-text.ts";
 
-/** Keys of Axolotl's config, and where the job has what they say. */
+/** Keys of Axolotl's config and the matching keys of a job. */
 const translated: Readonly<Record<string, readonly string[]>> = {
   base_model: ["model", "name"],
   datasets: ["dataset"],
@@ -15,7 +15,7 @@ const translated: Readonly<Record<string, readonly string[]>> = {
   lora_model_dir: ["model", "lora"],
 };
 
-/** Keys of an entry of `datasets` that only training asks for. */
+/** Keys of an entry of `datasets` that only training needs. */
 const trainingKeysOfDatasets: readonly string[] = [
   "message_field_training",
   "message_field_training_detail",
@@ -35,19 +35,19 @@ const templateKeys: readonly string[] = [
   "default_system_message",
 ];
 
-/** A config of Axolotl as the job file that it stands for. */
+/** A config of Axolotl as a job file. */
 export interface TranslatedConfig {
   file: JobFile;
-  /** What a person should know: keys that are taken and do nothing. */
+  /** Notices for the user: keys that are accepted without effect. */
   notices: string[];
 }
 
 /**
- * Translates a config of Axolotl into a job file. Keys of Sluice's own stay as they are; keys that
- * only training asks for are named in one notice.
+ * Translates a config of Axolotl into a job file. Sluice's own keys stay unchanged; one notice
+ * names the keys that only training needs.
  *
- * @throws SluiceError `JOB_INVALID` for a key that is given under both names, `UNSUPPORTED` for one
- *   that would change answers and that nothing here does.
+ * @throws SluiceError `JOB_INVALID` for a key that is given under both names, `UNSUPPORTED` for a
+ *   key that would change answers and is not implemented.
  */
 export function translateConfig({ value, origin, problems }: JobFile): TranslatedConfig {
   const given = withoutNulls(value);
@@ -100,7 +100,7 @@ function refuseTemplates(given: JsonObject, file: string): void {
   });
 }
 
-/** True for a dataset whose prompts go through the model's chat template. */
+/** True for a dataset whose prompts use the model's chat template. */
 function makesMessages(entry: Json): boolean {
   if (!isJsonObject(entry)) return false;
   const { type, conversation } = entry;
@@ -148,7 +148,7 @@ function addSeed(job: JsonObject, seed: Json): void {
   else job.generation = { seed, ...(generation as JsonObject) };
 }
 
-/** The path that Axolotl's config has for one of the job's. */
+/** The path in Axolotl's config for a path in the job. */
 function theirs(path: readonly string[]): readonly string[] {
   const [key] =
     Object.entries(translated).find(([, own]) => own.every((name, at) => path[at] === name)) ?? [];

@@ -7,27 +7,27 @@ import { lostAnswers } from "./journaled.ts";
 import type { RepeatedTask } from "./repeated.ts";
 
 /**
- * What a run cost, retries included. Tokens are those of every answer that reached a journal,
- * whether a result holds it or not; answers taken from a cache or an equal request cost none.
+ * The cost of a run, retries included. Tokens are those of every answer that reached a journal,
+ * whether a result holds it or not; answers from a cache or an equal request cost none.
  */
 export interface Bill extends Usage {
   /** US dollars by `prices`; null without them. */
   usd: number | null;
-  /** Those of the job that was sealed; null where it named none. */
+  /** The sealed job's prices; null if it named none. */
   prices: NonNullable<Prices> | null;
-  /** Seconds that the committed attempts took, added up. */
+  /** Total seconds of the committed attempts. */
   busySeconds: number;
   /** Seconds in which a coordinator led or a task was worked on, without pauses between calls. */
   wallSeconds: number;
   paidTwice: {
-    /** Answers of the wrong form, which were asked again or given up. */
+    /** Wrong answers, which were requested again or given up. */
     invalid: PaidAnswers;
-    /** Answers of attempts that others overtook, for rows that these got answered as well. */
+    /** Answers of superseded attempts, for rows that the committed attempt also answered. */
     lost: PaidAnswers;
   };
 }
 
-/** What a bill is made of, gathered from the commits of one generation. */
+/** The facts for a bill, from the commits of one generation. */
 export class BillTally {
   #usage: Usage = noUsage;
   #invalid: PaidAnswers = noPaidAnswers;
@@ -42,9 +42,9 @@ export class BillTally {
   }
 
   /**
-   * The bill as of now, for the coordinator that seals.
+   * The bill at this moment, for the coordinator that seals.
    *
-   * @param repeated tasks of which more than one attempt has a journal: lost answers are there.
+   * @param repeated tasks with journals of more than one attempt: they may hold lost answers.
    * @param earlier bill of the generation before, and when that was sealed.
    */
   async bill(
@@ -74,7 +74,7 @@ export class BillTally {
   }
 }
 
-/** What the generations before a retry cost. */
+/** Cost of the generations before a retry. */
 export interface EarlierBill {
   bill: Bill;
   /** Answers of retries that were abandoned since. */
@@ -86,7 +86,7 @@ export interface EarlierBill {
 function addBills(earlier: Bill, later: Bill): Bill {
   const usage = addUsage(earlier, later);
   const { invalid, lost } = earlier.paidTwice;
-  // Each at the prices of its time; where they were not known then, at those of today.
+  // Each at the prices of its time; if they were unknown then, at today's.
   const usd =
     earlier.usd === null || later.usd === null
       ? usdOf(usage, later.prices ?? undefined)
@@ -118,7 +118,7 @@ export function coveredSeconds(spans: readonly TimeSpan[]): number {
   return Math.round(coveredMs) / 1000;
 }
 
-/** The times of coordinators as spans; the last one leads still, at `nowMs`. */
+/** The times of coordinators as spans; the last one still leads at `nowMs`. */
 export function leadSpans(times: readonly LeadTime[], nowMs: number): TimeSpan[] {
   return times.map(({ startedMs, seconds }, at) => {
     const endMs = startedMs + seconds * 1000;

@@ -16,20 +16,20 @@ export interface BudgetWatchOptions {
   budget: Budget;
   prices: Prices;
   clock: Clock;
-  /** What earlier generations spent, and the time of all earlier calls. */
+  /** Cost of earlier generations, and the time of all earlier calls. */
   earlier: { usage: Usage; seconds: number };
-  /** What earlier calls spent on each task. */
+  /** Cost of earlier calls, for each task. */
   tasks: ReadonlyMap<number, Usage>;
   onEvent(event: RunEvent): void;
 }
 
-/** Between two events that say what was spent. */
+/** Time between two events with the cost so far. */
 const eventIntervalMs = 1000;
 
 /**
- * Follows what a run spends by what its workers tell, and says when its budget is used up. Tokens
- * and money are told twice a second, so that what is over the budget is what came in meanwhile and
- * what was with the engine then.
+ * Follows the cost of a run from the reports of its workers, and says when its budget is used up.
+ * Workers report tokens and money twice a second; the run exceeds the budget by what arrived
+ * meanwhile and by its requests in flight.
  */
 export class BudgetWatch {
   readonly #options: BudgetWatchOptions;
@@ -60,20 +60,20 @@ export class BudgetWatch {
     return { tokens, usd, minutes: seconds / 60 };
   }
 
-  /** Begins: what earlier calls spent may be all of it. */
+  /** Begins: earlier calls may have spent everything. */
   start(): void {
     this.#check();
     this.#watchMinutes();
   }
 
-  /** Takes note of what a worker tells. */
+  /** Counts a worker's report. */
   hear(event: RunEvent): void {
     if (event.type === "task-progress" || event.type === "task-end") {
       this.note(event.task, event.usage);
     }
   }
 
-  /** Takes note of all that a task has cost so far. */
+  /** Sets the total cost of a task so far. */
   note(task: number, usage: Usage): void {
     this.#add(task, usage);
     this.#check();
@@ -93,7 +93,7 @@ export class BudgetWatch {
     });
   }
 
-  // A task that is begun anew tells little at first: what it cost before was paid all the same.
+  // A task that is begun again reports little at first: its earlier cost was still paid.
   #add(task: number, told: Usage): void {
     const known = this.#byTask.get(task) ?? noUsage;
     const usage: Usage = {
@@ -126,7 +126,7 @@ export class BudgetWatch {
   }
 }
 
-/** Timers do not reach further. */
+/** The longest time of a timer. */
 const maxTimerMs = 2 ** 31 - 1;
 
 function difference(a: Usage, b: Usage): Usage {
@@ -140,15 +140,15 @@ function difference(a: Usage, b: Usage): Usage {
 /** A run that may have a budget. */
 interface BudgetedRun {
   context: Pick<RunContext, "storage" | "plan" | "clock">;
-  /** The job as it is carried out now. */
+  /** The job as it runs now. */
   job: JobSpec;
   /** Tasks with a commit. */
   committed: Iterable<number>;
 }
 
 /**
- * Reads what a run has spent so far, from its commits, its journals and the times of its
- * coordinators, and watches from now on. Undefined where the job sets no limit.
+ * Reads the cost of a run so far, from its commits, its journals and the times of its coordinators,
+ * and watches from now on. Undefined if the job sets no limit.
  */
 export async function openBudget(
   { context, job, committed }: BudgetedRun,
@@ -167,7 +167,7 @@ export async function openBudget(
   });
 }
 
-/** What the generations before one cost, and the time that all coordinators have led. */
+/** Cost of the generations before, and the time that all coordinators have led. */
 export interface EarlierCost {
   usage: Usage;
   seconds: number;

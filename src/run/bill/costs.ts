@@ -1,14 +1,14 @@
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import type { JobSpec } from "../job/schema.ts";
 
-/** What tokens cost; undefined where the job does not say. */
+/** Prices of tokens; undefined if the job gives none. */
 export type Prices = JobSpec["prices"];
 
 const tokensPerPrice = 1_000_000;
-/** A billionth of a dollar: far below what any one token costs. */
+/** A billionth of a dollar: far below the price of any token. */
 const digits = 1e9;
 
-/** What tokens cost in US dollars; null without prices. */
+/** The cost of tokens in US dollars; null without prices. */
 export function usdOf(usage: Usage, prices: Prices): number | null {
   if (!prices) return null;
   const { promptUsdPerMillion, completionUsdPerMillion } = prices;
@@ -26,10 +26,10 @@ export function tokensOf({ promptTokens, completionTokens }: Usage): number {
   return promptTokens + completionTokens;
 }
 
-/** What a run may cost; a limit that is left out is none. */
+/** The budget of a run; an absent limit is none. */
 export type Budget = NonNullable<JobSpec["budget"]>;
 
-/** What a run has cost so far. */
+/** The cost of a run so far. */
 export interface Spending {
   tokens: number;
   /** Null without prices. */

@@ -1,24 +1,26 @@
-/** An estimate, with the bounds between which the true value lies in 95 of 100 cases. */
+/** An estimate with its bounds: the true value lies between them in 95 of 100 cases. */
 export interface Interval {
   estimated: number;
   low: number;
   high: number;
 }
 
-/** What was seen of one part of a whole. */
+/** The sampled values of one part of a whole. */
 export interface SampleUnit {
-  /** How much of the whole it is, such as rows. */
+  /** The part's size, such as its rows. */
   size: number;
-  /** What is to be estimated, in it. */
+  /** The part's value of the quantity to estimate. */
   value: number;
 }
 
-/** Rows of fewer groups than this are taken one by one: few groups say little of their spread. */
+/**
+ * With fewer groups than this, rows are taken one by one: few groups say little of their spread.
+ */
 const minGroups = 5;
 
 /**
- * The units of a sample. Rows that lie together may be alike, so that each such group counts as
- * one; where there are only few groups each row does.
+ * The units of a sample. Neighbouring rows may be alike, so each group of them counts as one unit;
+ * with only few groups, each row does.
  */
 export function unitsOf(
   rows: readonly { task: number; size: number; value: number }[],
@@ -37,11 +39,11 @@ export function unitsOf(
  *
  *     total · (r ± t · √((1 - f) · s² / k) / m),   s² = Σ (value - r · size)² / (k - 1)
  *
- * where `k` is the number of units, `m` their mean size and `f` the share of the whole that they
- * are (Cochran, Sampling Techniques, 3rd edition, sections 2.8, 6.4). With units of size 1 this is
- * the mean with its usual interval.
+ * where `k` is the number of units, `m` their mean size and `f` their share of the whole (Cochran,
+ * Sampling Techniques, 3rd edition, sections 2.8, 6.4). With units of size 1 this is the mean with
+ * its usual interval.
  *
- * @param units two at least, unless they are all of the whole.
+ * @param units at least two, unless they are the whole.
  */
 export function intervalOf(units: readonly SampleUnit[], total: number): Interval {
   const size = units.reduce((sum, unit) => sum + unit.size, 0);
@@ -57,7 +59,7 @@ export function intervalOf(units: readonly SampleUnit[], total: number): Interva
   return { estimated, low: Math.max(seen, estimated - half), high: estimated + half };
 }
 
-/** What is known and not estimated. */
+/** The interval of a known value. */
 export function exactly(value: number): Interval {
   return { estimated: value, low: value, high: value };
 }
@@ -67,10 +69,7 @@ export function scaled({ estimated, low, high }: Interval, factor: number): Inte
   return { estimated: estimated * factor, low: low * factor, high: high * factor };
 }
 
-/**
- * The interval of a product of two that know nothing of each other: relative errors add up in
- * squares.
- */
+/** The interval of a product of two independent estimates: relative errors add up in squares. */
 export function productOf(a: Interval, b: Interval): Interval {
   const estimated = a.estimated * b.estimated;
   const below = Math.hypot(share(a, "low"), share(b, "low"));
@@ -87,8 +86,8 @@ function share(interval: Interval, bound: "low" | "high"): number {
 const z = 1.959964;
 
 /**
- * Student's t of which 97.5 % lie below: the first two exactly, from there on by the expansion of
- * Abramowitz and Stegun, 26.7.5, which is right to a thousandth.
+ * The quantile of Student's t below which 97.5 % lie: the first two exactly, the others by the
+ * expansion of Abramowitz and Stegun, 26.7.5, which is correct to a thousandth.
  */
 export function studentT(degreesOfFreedom: number): number {
   if (degreesOfFreedom <= 2) return degreesOfFreedom === 2 ? 4.302653 : 12.706205;

@@ -20,9 +20,9 @@ import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "./costs.ts";
 export type JournaledRun = Pick<RunContext, "storage" | "plan">;
 
 /**
- * Attempts of a generation that have a journal, by task, each list by age.
+ * Attempts of a generation with a journal, by task, each list by age.
  *
- * @param task default: all of them.
+ * @param task default: all tasks.
  */
 export async function journaledAttempts(
   run: JournaledRun,
@@ -56,7 +56,7 @@ export async function* journaledLines(
       }
       const known = seen.get(line.index);
       const digest = sha256Hex(text);
-      // What is taken over is taken over to the letter; times alone tell two answers apart.
+      // An answer is taken over unchanged; only times distinguish two answers.
       if (known === digest) continue;
       seen.set(line.index, digest);
       yield { attempt, line, isAgain: known !== undefined };
@@ -68,24 +68,24 @@ async function* readStanding(storage: Storage, path: string): AsyncGenerator<Jou
   try {
     yield* readJournal(storage, path);
   } catch (error) {
-    // Whoever sealed the run meanwhile has removed it.
+    // A coordinator that sealed the run meanwhile has removed it.
     if (asSluiceError(error).code !== "NOT_FOUND") throw error;
   }
 }
 
-/** What a task without a commit has got so far: all of it that an attempt would take over. */
+/** The progress of a task without a commit: all that an attempt would take over. */
 export interface JournaledCounts {
-  /** Answers and what they cost, those included that no row will have. */
+  /** Answers and their cost, including those that no row will keep. */
   paid: PaidAnswers;
-  /** Rows that need not be asked again. */
+  /** Rows that need no further request. */
   rows: number;
-  /** Those of them with an answer that ended at its limit of tokens. */
+  /** Those with an answer that reached its token limit. */
   cut: number;
-  /** Requests that need not be asked again: of these rows, and of rows with more to ask. */
+  /** Requests with an answer: of these rows, and of rows with more requests. */
   responses: number;
 }
 
-/** Counts what a task without a commit has got so far. */
+/** Counts the progress of a task without a commit. */
 export async function journaledCounts(
   run: JournaledRun,
   task: number,
@@ -120,7 +120,7 @@ export async function journaledCounts(
   return { ...counts, rows: settled.size };
 }
 
-/** The answers that a task without a commit has got so far, and what they cost. */
+/** The answers so far of a task without a commit, and their cost. */
 export async function journaledAnswers(
   run: JournaledRun,
   task: number,
@@ -129,7 +129,7 @@ export async function journaledAnswers(
   return (await journaledCounts(run, task, attempts)).paid;
 }
 
-/** What requests cost that were not answered from what was answered before. */
+/** Cost of the requests that were not answered by earlier answers. */
 function paidFor(requests: readonly RequestRecord[]): PaidAnswers {
   const usage: Usage = { ...noUsage };
   addPaidTokens(usage, requests);
@@ -137,8 +137,8 @@ function paidFor(requests: readonly RequestRecord[]): PaidAnswers {
 }
 
 /**
- * Answers of a committed task that came to other attempts than the committed one, for rows that
- * this one got answered by itself. What never reached a journal is not known.
+ * Answers of a committed task from attempts other than the committed one, for rows that it answered
+ * itself. Answers that never reached a journal are unknown.
  */
 export async function lostAnswers(
   run: JournaledRun,
@@ -154,7 +154,7 @@ export async function lostAnswers(
     if (isSettled(line) && isAgain) {
       lost = addPaidAnswers(lost, paidFor(line.requests));
     } else if (line.outcome === "invalid" && attempt > committed) {
-      // Those of earlier attempts are in the commit.
+      // Answers of earlier attempts are in the commit.
       lost = addPaidAnswers(lost, { answers: 1, ...line.usage });
     }
   }

@@ -2,15 +2,15 @@ import type { Commit } from "../attempt/commit.ts";
 import { repeatedTasksPrefix } from "../directory/layout.ts";
 import { type JournaledRun, journaledAttempts } from "./journaled.ts";
 
-/** A task that more than one attempt may have worked on. */
+/** A task that may have had several attempts. */
 export interface RepeatedTask {
-  /** The attempt whose commit it is. */
+  /** The committed attempt. */
   committed: string;
-  /** All that have a journal, by age. */
+  /** All attempts with a journal, by age. */
   attempts: readonly string[];
 }
 
-/** Folders that are listed at once. */
+/** Folders to list at once. */
 const listsAtOnce = 32;
 
 /** True unless the commit says that its attempt was the first one. */
@@ -19,18 +19,18 @@ export function mayRepeat({ earlierAttempts }: Pick<Commit, "earlierAttempts">):
 }
 
 /**
- * The tasks that may have journals of more than one attempt, with these attempts. Every other
- * task has one journal, that of its committed attempt: so the many folders are not looked at.
+ * The tasks that may have journals of more than one attempt, with these attempts. Every other task
+ * has one journal, that of its committed attempt: so most folders need not be listed.
  *
- * @param committed all tasks, with the attempts whose commits they have.
- * @param known tasks of which the commit tells that they may.
+ * @param committed all tasks, with the attempts of their commits.
+ * @param known tasks whose commits say that they may.
  */
 export async function repeatedTasks(
   run: JournaledRun,
   committed: Iterable<Pick<Commit, "task" | "attempt">>,
   known: ReadonlySet<number>,
 ): Promise<Map<number, RepeatedTask>> {
-  // An attempt that began beside the committed one is told by a note of one of the two.
+  // A note of one of the two tells of an attempt that began beside the committed one.
   const noted = await notedTasks(run);
   const repeated = new Map<number, RepeatedTask>();
   const look = async ({ task, attempt }: Pick<Commit, "task" | "attempt">) => {

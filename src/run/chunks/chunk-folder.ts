@@ -11,28 +11,28 @@ export interface ChunkFile {
 }
 
 /**
- * What a folder of chunks says of itself: which files in it are ours, and of what they were cut.
- * It is there before the first chunk is, and complete after the last.
+ * The record of a folder of chunks: which files in it are ours, and which input they were cut from.
+ * It is written before the first chunk, and completed after the last.
  */
 export interface ChunkRecord {
   version: 1;
-  /** Digest of what was asked: input, sizes and form. */
+  /** Digest of the request: input, sizes and form. */
   request: string;
   isComplete: boolean;
-  /** Ending of the chunks, as `.jsonl`. */
+  /** File extension of the chunks, such as `.jsonl`. */
   ending: string;
-  /** How many chunks there are, also while they are being written. */
+  /** Number of chunks, also while they are being written. */
   chunks: number;
-  /** Lists of shares; 0 where none were asked for. */
+  /** Number of lists of shares; 0 = none. */
   workers: number;
-  /** Empty until it is complete. */
+  /** Empty until the record is complete. */
   files: ChunkFile[];
 }
 
 const recordPath = "_chunks.json";
 /** The list of all chunks, in order. */
 export const metadataPath = "metadata.txt";
-/** What names of chunks begin with. */
+/** The beginning of chunk names. */
 const chunkPrefix = "part_";
 /** Folder of the lists of shares. */
 const shareFolder = "workers/";
@@ -42,17 +42,17 @@ export function chunkPath(index: number, ending: string): string {
   return `${chunkPrefix}${index}${ending}`;
 }
 
-/** The name of the list of what worker `index`, from 0, is to read. */
+/** The name of the list of worker `index`'s chunks, from 0. */
 export function sharePath(index: number): string {
   return `${shareFolder}${index}.txt`;
 }
 
-/** The chunk from the folder that the lists of shares lie in. */
+/** The chunk's path from the folder of the lists of shares. */
 export function fromShare(path: string): string {
   return `../${path}`;
 }
 
-/** Every file that a record names, itself excepted. */
+/** Every file that a record names, except itself. */
 export function* filesOf({ chunks, ending, workers }: ChunkRecord): Generator<string> {
   yield metadataPath;
   for (let index = 0; index < workers; index++) yield sharePath(index);
@@ -60,7 +60,7 @@ export function* filesOf({ chunks, ending, workers }: ChunkRecord): Generator<st
 }
 
 /**
- * What stands in the folder, if it was made by `writeChunks`.
+ * The folder's record, if `writeChunks` made it.
  *
  * @throws SluiceError `RUN_DAMAGED` if the record is not JSON.
  */
@@ -68,7 +68,7 @@ export async function readRecord(storage: Storage): Promise<ChunkRecord | undefi
   return await readJson<ChunkRecord>(storage, recordPath);
 }
 
-/** True where every chunk of a complete record is there in its size. */
+/** True if every chunk of a complete record is there with its size. */
 export async function isWhole(storage: Storage, record: ChunkRecord): Promise<boolean> {
   if (!record.isComplete) return false;
   const sizes = new Map<string, number>();
@@ -83,8 +83,8 @@ export async function isWhole(storage: Storage, record: ChunkRecord): Promise<bo
 }
 
 /**
- * Refuses a folder in which files have names that chunks have, and are not named by `own`: they
- * would be replaced, or taken for chunks.
+ * Refuses a folder with files that have names of chunks and are not in `own`: they would be
+ * replaced, or taken for chunks.
  *
  * @throws SluiceError `OUTPUT_OCCUPIED` with the first of them.
  */
@@ -105,10 +105,10 @@ function isChunkName(path: string): boolean {
 }
 
 /**
- * Takes the folder for a cut, before its first file is written.
+ * Reserves the folder for a cut, before its first file is written.
  *
- * @param standing the record that is there, which gives way.
- * @throws SluiceError `OUTPUT_OCCUPIED` where another cut was faster.
+ * @param standing the present record, to be replaced.
+ * @throws SluiceError `OUTPUT_OCCUPIED` if another cut was faster.
  */
 export async function claim(
   storage: Storage,
@@ -116,7 +116,7 @@ export async function claim(
   standing: ChunkRecord | undefined,
 ): Promise<void> {
   if (standing) {
-    // The record goes last: as long as it is there, it names what is to be removed.
+    // The record is removed last: until then it names the files to remove.
     for (const path of filesOf(standing)) await storage.remove(path);
     await removeLeftovers(storage);
     return await storage.replace(recordPath, recordBytes(record));
@@ -125,19 +125,19 @@ export async function claim(
   if (!won) throw new SluiceError("OUTPUT_OCCUPIED", `another cut began in ${storage.location}`);
 }
 
-/** Removes what a cut was writing when it was killed, long ago. */
+/** Removes drafts of a cut that was killed long ago. */
 async function removeLeftovers(storage: Storage): Promise<void> {
   for (const prefix of [recordPath, metadataPath, shareFolder, chunkPrefix]) {
     for await (const { path } of staleLeftovers(storage, prefix)) await storage.remove(path);
   }
 }
 
-/** Says that all files of the record are there. */
+/** Records that all files are there. */
 export async function complete(storage: Storage, record: ChunkRecord): Promise<void> {
   await storage.replace(recordPath, recordBytes(record));
 }
 
-/** Removes all that a cut wrote which failed, its record last. */
+/** Removes all files of a failed cut, its record last. */
 export async function abandon(storage: Storage, record: ChunkRecord): Promise<void> {
   for (const path of filesOf(record)) await storage.remove(path);
   await storage.remove(recordPath);

@@ -2,17 +2,18 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import { shares } from "../../foundation/shares.ts";
 
-/** How large chunks are to be: so many of them, or so many rows in each. Exactly one is given. */
+/** The size of chunks: their number, or the rows of each. Exactly one is given. */
 export type ChunkSize = { chunks: number; rows?: never } | { rows: number; chunks?: never };
 
 /**
- * Rows of each chunk, in order. Given a number of chunks, all have as many rows, but for one row;
- * given a number of rows, all have that many, but for the last.
+ * Rows of each chunk, in order. With a given number of chunks, their sizes differ by at most one
+ * row. With a given number of rows, all chunks but the last have that many.
  *
- * @throws SluiceError `USAGE` where there would be more than `limits.maxChunks` chunks.
+ * @throws SluiceError `USAGE` for more than `limits.maxChunks` chunks.
  * @example
  * chunkRows(2014, { chunks: 200 }); // 14 chunks of 11 rows, then 186 of 10
  * chunkRows(2014, { rows: 1000 }); // [1000, 1000, 14]
+ *
  */
 export function chunkRows(total: number, size: ChunkSize): number[] {
   const count = size.chunks ?? Math.max(1, Math.ceil(total / size.rows));

@@ -10,23 +10,23 @@ export interface ChunkForm {
   encoding: Encoding;
   ending: string;
   /**
-   * True where rows are lines already and chunks hold the same lines: their bytes are carried over,
-   * be they JSON or not.
+   * True if rows are lines already and chunks hold the same lines: their bytes are copied, whether
+   * they are JSON or not.
    */
   isCopied: boolean;
 }
 
-/** What a chunk is written to. */
+/** The destination of a chunk. */
 interface OpenChunk {
   add(rows: readonly InputRow[]): Promise<void>;
   close(): Promise<PlannedFile>;
   abort(): Promise<void>;
 }
 
-/** Chunks that are being put on a disk or into a store while the next ones are filled. */
+/** Chunks that are being stored while the next ones are filled. */
 const closingAtOnce = 8;
 
-/** Fills chunks of given sizes one after another. Memory holds the rows of one call. */
+/** Fills chunks of given sizes one after the other. Memory holds the rows of one call. */
 export class ChunkWriter {
   readonly #files: ChunkFile[] = [];
   readonly #closing: Promise<PlannedFile>[] = [];
@@ -44,7 +44,7 @@ export class ChunkWriter {
     this.#form = form;
   }
 
-  /** @throws SluiceError of a row that chunks of this form cannot hold, with its place. */
+  /** @throws SluiceError for a row that these chunks cannot hold, with its place. */
   async add(rows: readonly InputRow[]): Promise<void> {
     for (let at = 0; at < rows.length; ) {
       const chunk = await this.#chunkWithRoom();
@@ -55,12 +55,12 @@ export class ChunkWriter {
     }
   }
 
-  /** Chunks that are written. */
+  /** Written chunks. */
   get writtenChunks(): number {
     return this.#files.length;
   }
 
-  /** Closes the last chunk, writes those that stay empty, and says what all of them are. */
+  /** Closes the last chunk, writes the empty ones, and returns all of them. */
   async end(): Promise<ChunkFile[]> {
     while (this.#opened < this.#sizes.length) {
       await this.#closeOpen();
@@ -71,7 +71,7 @@ export class ChunkWriter {
     return this.#files;
   }
 
-  /** Gives up the chunk that is open, and waits for those that are being closed. */
+  /** Abandons the open chunk, and waits for those that are being closed. */
   async abort(): Promise<void> {
     await this.#open?.abort();
     this.#open = undefined;
@@ -97,7 +97,7 @@ export class ChunkWriter {
     if (!this.#open) return;
     const closing = this.#open.close();
     this.#open = undefined;
-    // One that fails is reported in its turn.
+    // A failed chunk is reported in its turn.
     closing.catch(() => {});
     this.#closing.push(closing);
     if (this.#closing.length >= closingAtOnce) await this.#settleOne();
@@ -125,7 +125,7 @@ async function openChunk(storage: Storage, path: string, form: ChunkForm): Promi
   return { add, close, abort };
 }
 
-/** Lines as they stand in the input, bytes that are not UTF-8 among them. */
+/** Lines as in the input, including bytes that are not UTF-8. */
 class CopiedLines implements OpenChunk {
   readonly #file: HashedFile;
 
@@ -161,7 +161,7 @@ class CopiedLines implements OpenChunk {
   }
 }
 
-/** Refuses a row that is at fault: nothing of it may be lost, and no table can hold it. */
+/** Refuses a faulty row: nothing of it may be lost, and no table can hold it. */
 function assertHeld({ error, rawBase64 }: InputRow, isCopied: boolean): void {
   const isText = rawBase64 === undefined && error?.code !== "LINE_TOO_LONG";
   if (!error || (isCopied && isText)) return;

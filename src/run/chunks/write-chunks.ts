@@ -34,58 +34,57 @@ import { type ChunkForm, ChunkWriter } from "./chunk-writer.ts";
 
 export interface ChunksRequest {
   sources: readonly InputSource[];
-  /** What relative paths of inputs start from. */
+  /** The base of relative input paths. */
   baseDirectory: string;
   /** The folder of the chunks: an absolute path, or an address such as `s3://bucket/chunks`. */
   output: string;
   size: ChunkSize;
-  /** How many lists of shares to write; 0 = none. */
+  /** Number of lists of shares to write; 0 = none. */
   workers: number;
   format: ResultFormat;
   /** Fields that rows keep, in this order; default: all. */
   columns?: readonly string[];
   /** Longest line of an input; a longer one is refused. */
   maxLineBytes: number;
-  /** Replace the chunks that stand in the folder. */
+  /** Replaces the chunks in the folder. */
   overwrite: boolean;
-  /** Told how far it is, often. */
+  /** Called often with the progress. */
   onProgress?(progress: ChunksProgress): void;
 }
 
-/** How far a cut is: rows that were counted, or chunks that were written, of all. */
+/** Progress of a cut: counted rows, or written chunks of all. */
 export type ChunksProgress = { countedRows: number } | { writtenChunks: number; chunks: number };
 
-/** What was written. */
+/** The written chunks. */
 export interface WrittenChunks {
-  /** False where the very same chunks stood there already, and nothing was done. */
+  /** False if the same chunks were there already, so that nothing was done. */
   isNew: boolean;
   output: string;
-  /** The list of the chunks. */
+  /** Path of the list of chunks. */
   metadata: string;
   inputFiles: number;
-  /** Files below globs and folders that runs, or this very cut, made: they are not input. */
+  /** Files under globs and folders that runs or this cut made: they are not input. */
   leftOutResults: number;
   rows: number;
   bytes: number;
   chunks: number;
   smallestRows: number;
   largestRows: number;
-  /** Chunks without a row: there are fewer rows than chunks then. */
+  /** Chunks without a row, if there are fewer rows than chunks. */
   emptyChunks: number;
   workers: number;
 }
 
 /**
- * Cuts inputs into chunks: files of equal numbers of rows that workers can be given, with a list of
- * all of them and a list for each worker. The input is read twice, once to count its rows; of
- * formats without columns a third time where the chunks are tables. Memory stays flat.
+ * Cuts inputs into chunks: files with equal numbers of rows for workers, a list of all of them, and
+ * a list for each worker. The input is read twice, the first time to count its rows. Formats
+ * without columns are read a third time if the chunks are tables. Memory stays flat.
  *
- * Called again with the same request it does nothing, or goes on where it was killed.
+ * A repeated call with the same request does nothing, or continues a killed one.
  *
- * @throws SluiceError `USAGE` where there would be more than `limits.maxChunks` files of a kind,
- *   `OUTPUT_OCCUPIED` where other files have the names of chunks,
- *   `INPUT_UNREADABLE` of a row that chunks of this form cannot hold, `INPUT_CHANGED`, and what
- *   looking for inputs throws. Nothing that it wrote stays behind then.
+ * @throws SluiceError `USAGE` for more than `limits.maxChunks` files of a kind, `OUTPUT_OCCUPIED`
+ *   if other files have names of chunks, `INPUT_UNREADABLE` for a row that these chunks cannot
+ *   hold, `INPUT_CHANGED`, and errors of the search for inputs. No written file stays behind then.
  */
 export async function writeChunks(
   request: ChunksRequest,
@@ -130,7 +129,7 @@ export async function writeChunks(
   return { isNew: true, ...shown, ...summaryOf(storage, whole) };
 }
 
-/** What decides which files are written, and what is in them. */
+/** The facts that decide which files are written, with which content. */
 function facts(request: ChunksRequest, files: readonly InputFile[]) {
   const { size, workers, format, columns = null, maxLineBytes } = request;
   const inputs = files.map(({ path, bytes, modifiedMs, etag = null, format: name }) => [
@@ -144,9 +143,9 @@ function facts(request: ChunksRequest, files: readonly InputFile[]) {
 }
 
 /**
- * The record of what stands in the folder, where it may give way or is what was asked for.
+ * The folder's record, if it may be replaced or is the requested one.
  *
- * @throws SluiceError `OUTPUT_OCCUPIED` where it must not give way.
+ * @throws SluiceError `OUTPUT_OCCUPIED` if it must not be replaced.
  */
 async function standingChunks(
   storage: Storage,
@@ -196,7 +195,7 @@ async function scanned(
   return { slices, rows };
 }
 
-/** A chunk that is read while it is replaced would lose rows, by whatever name it is read. */
+/** A chunk that is replaced while it is read, under whatever name, would lose rows. */
 async function assertOutside(
   files: readonly InputFile[],
   storage: Storage,
@@ -211,7 +210,7 @@ async function assertOutside(
   }
 }
 
-/** Formats of which a row is a line of the file, and that line JSON. */
+/** Formats whose rows are lines of the file, each line JSON. */
 const lineFormats = ["jsonl", "openai-batch"];
 
 async function formOf(input: CutInput, request: ChunksRequest): Promise<ChunkForm> {
@@ -229,7 +228,7 @@ async function columnsOf(input: CutInput, request: ChunksRequest): Promise<reado
   if (own) return assertTable(own);
   const tally = new ColumnTally();
   for await (const rows of rowsOf(input, request, true)) {
-    // A row at fault is told of when it is written.
+    // A faulty row is reported when it is written.
     for (const { raw, error } of rows) if (!error) tally.add(parseExactly(raw) as ExactRow);
   }
   return assertTable(tally.columns());
@@ -262,7 +261,7 @@ async function written(
   }
 }
 
-/** The lists of shares, and last the list of all: where it is, everything is. */
+/** The lists of shares, and last the list of all chunks: if it is there, everything is. */
 async function writeLists(
   storage: Storage,
   { chunks, workers, ending }: ChunkRecord,

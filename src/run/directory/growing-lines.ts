@@ -2,7 +2,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 
-/** A file of lines that others append to; a file that is not there yet has none. */
+/** A file of lines that others append to; a missing file has no lines. */
 export class GrowingLines {
   readonly #storage: Storage;
   readonly #path: string;
@@ -13,7 +13,7 @@ export class GrowingLines {
     this.#path = path;
   }
 
-  /** The lines since the last reading, without their ends. Read them all: they come once. */
+  /** The new lines since the last reading, without their ends. Read them all: each comes once. */
   async *fresh(): AsyncGenerator<string> {
     const reader = await this.#storage.open(this.#path).catch((error: unknown) => {
       if (asSluiceError(error).code === "NOT_FOUND") return undefined;
@@ -28,7 +28,7 @@ export class GrowingLines {
         at += chunk.length;
         const text = Buffer.concat([pending, chunk]);
         const end = text.lastIndexOf(10) + 1;
-        // A line that is still being written counts the next time.
+        // A line that is still being written comes the next time.
         pending = text.subarray(end);
         this.#offset = at - pending.length;
         if (end > 0) {

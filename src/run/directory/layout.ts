@@ -1,18 +1,18 @@
 /**
- * Where everything of a run lies, relative to the run directory. What is not a result starts with
- * `_`, so that readers of data sets take the directory as it is.
+ * The places of a run's files, relative to the run directory. Everything except results starts with
+ * `_`, so that readers of data sets accept the directory unchanged.
  */
 
-/** Which plan of a run something belongs to: the run itself is generation 1, retries come after. */
+/** The plan of a run that something belongs to: generation 1 is the run itself, retries follow. */
 export interface Generation {
   runId: string;
   /** 1 for the run itself. */
   generation: number;
 }
 
-/** Everything of a run but its results. */
+/** Everything of a run except its results. */
 export const statePrefix = "_sluice/";
-/** The plan, which a run begins with. A run that replaced another has `replacingPlanPath`. */
+/** The plan, with which a run begins. A run that replaced another has `replacingPlanPath`. */
 export const planPath = "_sluice/plan.json";
 /** Plans of the runs that replaced the first one of a directory, by their numbers. */
 export const plansPrefix = "_sluice/plans/";
@@ -26,7 +26,7 @@ export const deadLetterPrefix = "_dead-letters/part-";
 export const commitPrefix = "_sluice/commits/";
 export const coordinatorPrefix = "_sluice/coordinators/";
 export const workerPrefix = "_sluice/workers/";
-/** Processes that change what is published and lead nothing. */
+/** Processes that change published files without leading. */
 export const menderPrefix = "_sluice/menders/";
 export const cancelPrefix = "_sluice/cancel/";
 export const probePrefix = "_sluice/probe/";
@@ -38,12 +38,12 @@ export const generationPrefix = "_sluice/generations/";
 export const outputsPrefix = "_sluice/outputs-";
 export const attemptPrefix = "_sluice/attempts/";
 
-/** Digits in the names of parts: enough for the last task, never below five. */
+/** Digits in the names of parts: enough for the last task, at least five. */
 export function partWidth(tasks: number): number {
   return Math.max(5, String(Math.max(0, tasks - 1)).length);
 }
 
-/** `part-00007.jsonl`, or with the ending of another format. */
+/** `part-00007.jsonl`, or with the extension of another format. */
 export function partPath(task: number, width: number, ending = ".jsonl"): string {
   return `${partPrefix}${String(task).padStart(width, "0")}${ending}`;
 }
@@ -53,17 +53,17 @@ export function deadLetterPath(task: number, width: number): string {
   return `${deadLetterPrefix}${String(task).padStart(width, "0")}.jsonl`;
 }
 
-/** THE record by which run N of a directory takes the place of the one before. */
+/** The one record by which run N of a directory takes the place of the one before. */
 export function replacingPlanPath(number: number): string {
   return `${plansPrefix}${String(number).padStart(6, "0")}.json`;
 }
 
-/** Says that nothing is left of the runs before run N. */
+/** Records that nothing is left of the runs before run N. */
 export function clearedPath(number: number): string {
   return `${plansPrefix}${String(number).padStart(6, "0")}.cleared`;
 }
 
-/** What stands behind `_sluice/` in all paths of run N, for N above 1. */
+/** The folder after `_sluice/` in all paths of run N, for N above 1. */
 export function stateSuffixOf(number: number): string {
   return `r${number}/`;
 }
@@ -78,12 +78,12 @@ export function manifestPathOf(generation: number): string {
   return generation === 1 ? manifestPath : `_manifest.g${generation}.json`;
 }
 
-/** Records of how the generations of a run ended, and the manifests that they name. */
+/** Records of how the generations of a run ended, and their manifests. */
 export function sealsPrefix({ runId }: Pick<Generation, "runId">): string {
   return `${sealPrefix}${runId.toLowerCase()}.`;
 }
 
-/** THE record that ends a generation: created once, so that it ends in one way. */
+/** The one record that ends a generation: it is created once, so a generation ends in one way. */
 export function sealPath(of: Generation): string {
   return `${sealsPrefix(of)}${String(of.generation).padStart(6, "0")}.json`;
 }
@@ -98,7 +98,7 @@ export function writtenManifestPath(of: Generation, writer: string): string {
   return `${manifestsPrefix(of)}g${of.generation}.${writer}.json`;
 }
 
-/** Hashes of the rows of a task that a retry read anew; named by their digest. */
+/** Hashes of the rows of a task that a retry read again; named by their digest. */
 export function rowHashesPath(sha256: string): string {
   return `${rowHashesPrefix}${sha256.slice(0, 32)}.bin`;
 }
@@ -109,13 +109,13 @@ export function tasksPathOf(generation: number, sha256: string): string {
   return `${folder}tasks-${sha256.slice(0, 16)}.jsonl`;
 }
 
-/** THE record that makes an attempt's output the task's output. */
+/** The one record that makes an attempt's output the task's output. */
 export function commitPath(task: number, of: Generation): string {
   const suffix = of.generation === 1 ? "" : `.g${of.generation}`;
   return `${commitPrefix}${task}.${of.runId.toLowerCase()}${suffix}.json`;
 }
 
-/** The task that a commit's path names, or undefined if it is not a commit of this generation. */
+/** The task of a commit's path, or undefined if it is not a commit of this generation. */
 export function taskOfCommit(path: string, of: Generation): number | undefined {
   const task = Number(path.slice(commitPrefix.length).split(".", 1)[0]);
   return Number.isSafeInteger(task) && path === commitPath(task, of) ? task : undefined;
@@ -131,12 +131,12 @@ export function taskAttemptsPrefix(task: number, of: Generation): string {
   return `${generationAttemptsPrefix(of)}${task}/`;
 }
 
-/** Tasks that somebody began who found another attempt's journal there. */
+/** Tasks that were begun while another attempt's journal was there. */
 export function repeatedTasksPrefix(of: Generation): string {
   return `${attemptPrefix}${of.runId.toLowerCase()}/g${of.generation}-repeated/`;
 }
 
-/** Says that a task is one of these. */
+/** Marks a task as one of these. */
 export function repeatedTaskPath(task: number, of: Generation): string {
   return `${repeatedTasksPrefix(of)}${task}.json`;
 }
@@ -147,7 +147,7 @@ export function attemptPaths(task: number, of: Generation, attempt: string) {
   return {
     journal: `${folder}journal.jsonl`,
     part: `${folder}part.jsonl`,
-    /** The part in the format that results are published in. */
+    /** The part in the published format. */
     encoded: (ending: string) => `${folder}part${ending}`,
     /** The same with columns that only other tasks have. */
     widened: (ending: string) => `${folder}part.widened${ending}`,
@@ -157,22 +157,22 @@ export function attemptPaths(task: number, of: Generation, attempt: string) {
     ids: `${folder}ids.bin`,
     cutRows: `${folder}cut-rows.txt`,
     lineCounts: `${folder}line-counts.json`,
-    /** What a coordinator is to commit, where a store cannot create once. */
+    /** A commit for the coordinator, on a store that cannot create once. */
     proposal: `${folder}proposal.json`,
   };
 }
 
-/** Files of a retry before they are published; each process that merges has its own. */
+/** Files of a retry before they are published; each merging process has its own. */
 export function retryPaths(generation: number, merger: string) {
   const folder = `${generationPrefix}${generation}/${merger}/`;
   return {
     part: (task: number) => `${folder}part-${task}.jsonl`,
-    /** The part in the format that results are published in. */
+    /** The part in the published format. */
     encoded: (task: number, ending: string) => `${folder}encoded-${task}${ending}`,
     deadLetters: (task: number) => `${folder}dead-letters-${task}.jsonl`,
     lineCounts: (task: number) => `${folder}line-counts-${task}.json`,
     merged: `${folder}merged.jsonl`,
-    /** The merged file in the format that it is published in. */
+    /** The merged file in the published format. */
     encodedMerged: (ending: string) => `${folder}encoded-merged${ending}`,
     errors: `${folder}errors.jsonl`,
   };
@@ -186,7 +186,7 @@ export function outputsPathOf(generation: number): string {
   return `${outputsPrefix}g${generation}.jsonl`;
 }
 
-/** Record of coordinator N, and the file it keeps changing while it lives. */
+/** Record of coordinator N, and the file that it keeps changing while it lives. */
 export function coordinatorPaths(number: number) {
   const name = String(number).padStart(6, "0");
   return {
@@ -197,17 +197,17 @@ export function coordinatorPaths(number: number) {
 
 export const eventPrefix = "_sluice/events/";
 
-/** What one writer said: a coordinator by its number, or a static worker by its id. */
+/** Events of one writer: a coordinator by its number, or a static worker by its id. */
 export function eventLogPath(writer: number | string): string {
   return `${eventPrefix}${String(writer).padStart(6, "0")}.jsonl`;
 }
 
-/** What a worker says of itself while it lives. */
+/** The state of a worker, which it writes while it lives. */
 export function workerPath(worker: string): string {
   return `${workerPrefix}${worker}.json`;
 }
 
-/** Where dead processes may have left something, save for attempts, of which there are many. */
+/** Where dead processes may have left files, except for the many attempts. */
 export const shallowPrefixes = [
   "_SUCCESS",
   "_manifest",

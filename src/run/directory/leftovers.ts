@@ -4,7 +4,7 @@ import type { Plan } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { shallowPrefixes } from "./layout.ts";
 
-/** What dead processes left below a prefix; what somebody may still be writing is not among it. */
+/** Leftovers of dead processes below a prefix, without files that may still be written. */
 export async function* staleLeftovers(storage: Storage, prefix: string): AsyncGenerator<Leftover> {
   if (!storage.leftovers) return;
   for await (const leftover of storage.leftovers(prefix)) {
@@ -13,8 +13,8 @@ export async function* staleLeftovers(storage: Storage, prefix: string): AsyncGe
 }
 
 /**
- * Removes what earlier processes left of files that they were writing. Attempts' folders are not
- * searched, for their number: `sluice clean` does that. A store that refuses stops nothing.
+ * Removes drafts of earlier processes. Attempts' folders are too many to search: `sluice clean`
+ * does that. Errors of the store are ignored.
  */
 export async function removeStaleLeftovers(
   { storage, outside, logger }: Pick<RunContext, "storage" | "outside" | "logger">,

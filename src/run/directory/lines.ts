@@ -1,7 +1,7 @@
 import type { RandomReader, Storage } from "../../data/storage/storage.ts";
 import { limits } from "../../foundation/limits.ts";
 
-/** A line without its end; the last of a file may lack one. */
+/** A line without its end; the last one of a file may lack an end. */
 export interface StoredLine {
   text: string;
   endsInNewline: boolean;
@@ -22,7 +22,7 @@ export async function* readLines(
   for await (const texts of readLineBatches(storage, path)) yield* texts;
 }
 
-/** The lines of a stored file in order, some at a time. */
+/** The lines of a stored file in order, several at a time. */
 export async function* readLineBatches(
   storage: Pick<Storage, "open">,
   path: string,
@@ -35,12 +35,12 @@ export async function* readLineBatches(
   }
 }
 
-/** Lines of one chunk, or what stands behind the last end of a line. */
+/** Lines of one chunk, or the rest after the last line end. */
 async function* batchesOf(
   reader: RandomReader,
 ): AsyncGenerator<{ texts: string[]; endInNewline: boolean }> {
   const decoder = new TextDecoder();
-  // Memory of its own for each read would wait for the garbage collector.
+  // New memory for each read would wait for the garbage collector.
   const memory = Buffer.allocUnsafeSlow(Math.min(limits.readChunkBytes, reader.bytes));
   let pending = "";
   for (let offset = 0; offset < reader.bytes; offset += limits.readChunkBytes) {
@@ -54,7 +54,7 @@ async function* batchesOf(
   if (pending !== "") yield { texts: [pending], endInNewline: false };
 }
 
-/** A stored file from its byte `start`, in pieces of bounded size. */
+/** A stored file from its byte `start`, in pieces of limited size. */
 export async function* fileChunks(
   storage: Storage,
   path: string,

@@ -2,25 +2,29 @@ import { basename, dirname } from "node:path";
 import { resultFormatOf } from "../../data/formats/result-format.ts";
 import { isPattern, splitPattern } from "../output/output-path.ts";
 
-/** Where a run lies. */
+/** The place of a run. */
 export interface RunLocation {
   directory: string;
-  /** The folder that the run directory lies in; of a pattern the one that it begins with. */
+  /** The folder of the run directory; for a pattern, the folder that it begins with. */
   outside: string;
-  /** Name of the one file that results are merged into, in `outside`; null = there is none. */
+  /** Name of the single result file, in `outside`; null = there is none. */
   mergedFile: string | null;
-  /** Pattern of many files, from `outside`, as `{stem}.augmented.json`; null = there is none. */
+  /**
+   * Pattern of many files, relative to `outside`, such as `{stem}.augmented.json`; null = there is
+   * none.
+   */
   pattern: string | null;
 }
 
 const stateSuffix = ".sluice";
 
 /**
- * Where the run of an output path lies. A path that ends as a format does is a file, or names many
- * by a pattern: its run directory stands beside it, as `results.jsonl.sluice/`.
+ * The run's place for an output path. A path with the extension of a format is a file, or names
+ * many by a pattern: its run directory lies beside it, such as `results.jsonl.sluice/`.
  *
  * @example
  * locateRun("/data/results.csv").directory; // "/data/results.csv.sluice"
+ *
  */
 export function locateRun(output: string): RunLocation {
   const trimmed = output.replace(/(?<=.)\/+$/, "");
@@ -40,7 +44,7 @@ export function locateRun(output: string): RunLocation {
   };
 }
 
-/** The folder of a location; that of a whole bucket is itself. */
+/** The folder of a location; a whole bucket is its own. */
 function folderOf(location: string): string {
   const folder = dirname(location);
   return /^[a-z0-9]+:$/i.test(folder) && location.includes("://") ? location : folder;

@@ -4,7 +4,7 @@ import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 /** Reads of a record after an unclear create. */
 const maxReadBacks = 5;
 
-/** The record at `path`, or undefined where there is none. */
+/** The record at `path`, or undefined if there is none. */
 export async function readJson<T>(
   storage: Pick<Storage, "read">,
   path: string,
@@ -29,14 +29,14 @@ export function recordBytes(record: unknown): Buffer {
 }
 
 /**
- * Creates a record that only one creator can create, and says whose it is. After anything but clean
- * success the record is read back: a store may lose the reply to a create that it carried out, so
- * neither an error nor "exists" tells who won.
+ * Creates a record that only one creator can create, and says whose it is. Unless the create
+ * clearly succeeded, the record is read back: a store may lose the reply to a create that it
+ * carried out, so neither an error nor "exists" says whose record it is.
  *
  * @param idOf reads the creator's id from a record.
- * @param bytesOf how it is written; default one line of JSON.
+ * @param bytesOf encodes the record; default one line of JSON.
  * @returns the record that stands now, and whether it is ours.
- * @throws SluiceError of the storage when it stays unclear after `maxReadBacks` tries.
+ * @throws SluiceError of the storage if it stays unclear after `maxReadBacks` tries.
  */
 export async function createOnce<T>(
   storage: Pick<Storage, "createIfAbsent" | "read">,

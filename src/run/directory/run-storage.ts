@@ -11,30 +11,30 @@ import {
   stdinPrefix,
 } from "./layout.ts";
 
-/** What all runs of a directory have in common. */
+/** The part that all runs of a directory have in common. */
 const sharedPrefixes = [plansPrefix, probePrefix, stdinPrefix];
 
 /** The runs of a directory that replaced one another. */
 interface Runs {
-  /** Number of the one that stands; 1 where none was replaced. */
+  /** Number of the present run; 1 if none was replaced. */
   standing: number;
-  /** Number of the newest whose predecessors are all removed. */
+  /** Number of the newest run whose predecessors are all removed. */
   cleared: number;
 }
 
 /**
- * The directory of a run as the run knows it. Each run of a directory has its state to itself,
- * under its number, so that a process of a run that was replaced, which wakes late, can change
- * nothing of the one that stands: it shares published files with it, and no others.
+ * The directory of a run from that run's view. Each run of a directory keeps its state under its
+ * own number. So a late process of a replaced run can change nothing of the present one: they share
+ * only published files.
  *
- * Its number is that of the run that stands when it is first used; it stays the same from then on.
+ * The number is that of the present run at the first use; it stays the same from then on.
  */
 export class RunStorage implements Storage {
   readonly #base: Storage;
   #number: Promise<number> | undefined;
   readonly leftovers?: (prefix: string) => AsyncGenerator<Leftover>;
 
-  /** @param number of the run; default: the one that stands. */
+  /** @param number of the run; default: the present one. */
   constructor(base: Storage, number?: number) {
     this.#base = base;
     if (number !== undefined) this.#number = Promise.resolve(number);
@@ -51,7 +51,7 @@ export class RunStorage implements Storage {
     return this.#base.createsOnce;
   }
 
-  /** Which run of the directory it is of, from 1. */
+  /** The run's number in the directory, from 1. */
   get number(): Promise<number> {
     this.#number ??= readRuns(this.#base).then(
       ({ standing }) => standing,
@@ -63,12 +63,12 @@ export class RunStorage implements Storage {
     return this.#number;
   }
 
-  /** The same directory as another run of it knows it. */
+  /** The same directory from another run's view. */
   of(number: number): RunStorage {
     return new RunStorage(this.#base, number);
   }
 
-  /** Number of the oldest run that may have left something, below this one's; undefined = none. */
+  /** Number of the oldest run below this one that may have left files; undefined = none. */
   async oldestLeft(): Promise<number | undefined> {
     const number = await this.number;
     if (number === 1) return undefined;
@@ -76,12 +76,12 @@ export class RunStorage implements Storage {
     return cleared >= number ? undefined : Math.max(1, cleared);
   }
 
-  /** Notes that nothing is left of the runs before this one. */
+  /** Records that nothing is left of the runs before this one. */
   async noteCleared(): Promise<void> {
     await this.#base.createIfAbsent(clearedPath(await this.number), Buffer.from("{}\n"));
   }
 
-  /** False once another run has taken this one's place. */
+  /** False once another run has replaced this one. */
   async stands(): Promise<boolean> {
     const number = await this.number;
     return (await readRuns(this.#base)).standing <= number;
@@ -100,7 +100,7 @@ export class RunStorage implements Storage {
     return found && { ...found, path };
   }
 
-  /** What lies below a prefix, without what other runs have, or all of them. */
+  /** The files below a prefix: those of this run, or of all runs. */
   async *list(prefix: string): AsyncGenerator<StoredFile> {
     const number = await this.number;
     for await (const file of this.#base.list(rawPrefix(prefix, number))) {
@@ -137,7 +137,7 @@ export class RunStorage implements Storage {
     return rawPath(path, await this.number);
   }
 
-  /** Their names need not begin as those of what was being written. */
+  /** Their names may begin differently from the file that was being written. */
   async *#leftovers(
     prefix: string,
     list: (raw: string) => AsyncIterable<Leftover>,
@@ -151,12 +151,12 @@ export class RunStorage implements Storage {
   }
 }
 
-/** A run directory, as the run that stands there knows it. */
+/** A run directory from the view of its present run. */
 export function runStorage(base: Storage): RunStorage {
   return base instanceof RunStorage ? base : new RunStorage(base);
 }
 
-/** @throws SluiceError `COORDINATOR_LOST` when another run has taken the place of the storage's. */
+/** @throws SluiceError `COORDINATOR_LOST` if another run has replaced the storage's one. */
 export async function assertStands(storage: Storage): Promise<void> {
   if (!(storage instanceof RunStorage) || (await storage.stands())) return;
   throw new SluiceError("COORDINATOR_LOST", "the run was replaced");
@@ -186,7 +186,7 @@ function rawPrefix(prefix: string, number: number): string {
   return prefix.startsWith(statePrefix) ? rawPath(prefix, number) : prefix;
 }
 
-/** A path as the run with this number knows it; undefined where it is of others as well. */
+/** A path from the view of the run with this number; undefined if other runs share it. */
 function ownPath(path: string, number: number): string | undefined {
   if (!path.startsWith(statePrefix)) return path;
   if (isShared(path)) return undefined;

@@ -7,9 +7,10 @@ import { type Problem, problemsError } from "./problem.ts";
 import type { JobSpec } from "./schema.ts";
 
 /**
- * A stored job with some keys set anew, as `sluice retry --set generation.maxNewTokens=400` does.
+ * A stored job with some keys set to new values, such as by `sluice retry --set
+ * generation.maxNewTokens=400`.
  *
- * @throws SluiceError `JOB_INVALID`, `OPTION_UNKNOWN`, naming every problem.
+ * @throws SluiceError `JOB_INVALID`, `OPTION_UNKNOWN`, with every problem.
  */
 export async function changedJob(
   stored: JobSpec,

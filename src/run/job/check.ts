@@ -9,10 +9,10 @@ import { formOf, namesBelow, nodesAt } from "./schema-tree.ts";
 
 type Issue = z.core.$ZodIssue;
 
-/** The draft as a validated job, or all that is wrong with it. */
+/** The draft as a validated job, or all its faults. */
 export function checkJob(draft: JobDraft): { job: JobSpec } | { problems: Problem[] } {
   const problems = findSecrets(draft);
-  // One value is checked by reading the schema in a fraction of the time that compiling it takes.
+  // For one value, interpreting the schema takes a fraction of the time of compiling it.
   const parsed = jobSchema.safeParse(draft.value, { jitless: true });
   if (parsed.success && problems.length === 0) return { job: parsed.data };
   const issues = parsed.success ? [] : parsed.error.issues;
@@ -28,7 +28,7 @@ export function checkJob(draft: JobDraft): { job: JobSpec } | { problems: Proble
 
 const secretKeys = /^(api_?key|authorization|token|access_?token|secret|password|bearer)$/i;
 
-/** What looks like a secret in a job, which is written into the plan of every run. */
+/** Finds what looks like a secret in a job, which is written into the plan of every run. */
 function findSecrets(draft: JobDraft): Problem[] {
   const model = draft.value.model;
   if (!isJsonObject(model)) return [];
@@ -41,7 +41,7 @@ function findSecrets(draft: JobDraft): Problem[] {
   ];
 }
 
-/** The same of what names one server. */
+/** The same for keys of one server. */
 function secretsOf(server: JsonObject, at: readonly string[], draft: JobDraft): Problem[] {
   const hint = "set a variable, and name it in model.apiKeyEnv: apiKeyEnv: OPENAI_API_KEY";
   const found = (key: string, message: string): Problem => {
@@ -125,7 +125,7 @@ function explainUnion(
       value === undefined ? `is missing; one of ${engines.join(", ")}` : oneOf(value, engines);
     return [{ code: "JOB_INVALID", path: key, message, origin: draft.originOf(key) }];
   }
-  // The form that was meant is the one whose own type fits: its faults lie deeper.
+  // The meant form is the one with a fitting type: its faults lie deeper.
   const isAbout = (inner: Issue) => inner.code === "invalid_type" && inner.path.length === 0;
   const meant = issue.errors.find((issues) => !issues.some(isAbout));
   if (meant) return meant.flatMap((inner) => explain(inner, path, draft));

@@ -3,9 +3,9 @@ import { z } from "zod";
 import { limits } from "../../foundation/limits.ts";
 import { datasetPromptFields } from "../../prompt/datasets/dataset-options.ts";
 
-/** Names that Axolotl has for a file's format, as far as files of it can be read. */
+/** Axolotl's names for file formats that can be read. */
 const datasetKinds = ["json", "text"] as const;
-/** Paths that name no file: Axolotl takes the files from `data_files` then. */
+/** Paths without a file: Axolotl then takes the files from `data_files`. */
 const loaderNames: readonly string[] = datasetKinds;
 
 const datasetEntry = z.strictObject({
@@ -40,16 +40,16 @@ const datasetEntry = z.strictObject({
     .describe("Longest line; a longer one fails alone"),
 });
 
-/** An entry of `dataset` that has its name. */
+/** An entry of `dataset` with its name. */
 export type DatasetEntry = z.output<typeof datasetEntry> & { name: string };
 
-/** What a text must look like; the draft of a job has made a map of one that does. */
+/** The form of a text; the draft of a job has made a map of every valid one. */
 const pairs = z.string().transform((_, context): DatasetEntry[] => {
   context.addIssue({ code: "custom", message: "write it as name=…,path=…,type=…, each key once" });
   return z.NEVER;
 });
 
-/** The schema of `dataset`: one or several, with names that tell them apart. */
+/** The schema of `dataset`: one or several, with distinct names. */
 export const datasetOptions = z.union([
   pairs,
   datasetEntry.transform((entry) => [named(entry)]),
@@ -79,7 +79,7 @@ export interface DatasetInput {
   maxLineBytes: number;
 }
 
-/** The inputs that datasets are read from, each with the name of its dataset. */
+/** The inputs of the datasets, each with the name of its dataset. */
 export function datasetInputs(
   datasets: readonly DatasetEntry[],
 ): { dataset: string; input: DatasetInput }[] {

@@ -4,14 +4,14 @@ import type { Origin } from "./problem.ts";
 import { nodesAt } from "./schema-tree.ts";
 import { readPairs, scalarFromText } from "./value-text.ts";
 
-/** Keys that may be written as one text, and the key of the object which that text stands for. */
+/** Keys with a short text form, and the key of the object that the text stands for. */
 const shorthandKeys: Readonly<Record<string, string>> = {
   input: "path",
   prompt: "prompt",
   output: "path",
 };
 
-/** Keys of which a later layer replaces one by the other. */
+/** Pairs of keys: a later layer replaces one by the other. */
 const rivals: ReadonlyMap<string, readonly string[]> = new Map([
   ["input", ["dataset"]],
   ["dataset", ["input", "prompt", "prompts"]],
@@ -24,8 +24,8 @@ const rivals: ReadonlyMap<string, readonly string[]> = new Map([
 const unset: Origin = Object.freeze({ from: "default" });
 
 /**
- * A job while its layers (file, environment, flags) are laid over one another. It remembers where
- * each value came from.
+ * A job while its layers (file, environment, flags) are combined. It remembers where each value
+ * came from.
  */
 export class JobDraft {
   readonly value: JsonObject = {};
@@ -33,7 +33,7 @@ export class JobDraft {
   readonly #generationNames = new GenerationNames();
   readonly #rootNames = new OwnNames(otherRootNames);
 
-  /** Sets the value at a path; null takes it back to the default. */
+  /** Sets the value at a path; null restores the default. */
   set(given: readonly string[], value: Json, origin: Origin): void {
     const [first = "", ...below] = given;
     const path = [this.#rootNames.of(first, origin.from), ...below];
@@ -52,13 +52,13 @@ export class JobDraft {
     for (const [depth, key] of path.slice(0, -1).entries()) {
       target = enter(target, key, path.slice(0, depth + 1));
     }
-    // One object in a list is meant when the list is addressed as if it were that object.
+    // A list with one object may be addressed as if it were that object.
     if (Array.isArray(target) && !/^\d+$/.test(path.at(-1)!)) target = onlyElement(target);
     assign(target, path.at(-1)!, value, path);
     this.#remember(dotted(path), origin);
   }
 
-  /** Where the value at a path came from: the last layer that set it or something around it. */
+  /** The origin of the value at a path: the last layer that set it or an object around it. */
   originOf(path: readonly string[]): Origin {
     for (let length = path.length; length > 0; length--) {
       const origin = this.#origins.get(dotted(path.slice(0, length)));
@@ -67,7 +67,7 @@ export class JobDraft {
     return unset;
   }
 
-  /** A layer that says `prompt` replaces `prompts` of the layers below, and the reverse. */
+  /** A layer with `prompt` replaces `prompts` of the layers below, and the reverse. */
   #dropRival(rival: string, origin: Origin): void {
     // Both in one layer is a mistake, which the schema reports.
     if (this.#isOfLayer(rival, origin)) return;
@@ -91,12 +91,12 @@ export class JobDraft {
   }
 }
 
-/** Where one value of a text with several came from. */
+/** The origin of one value in a text with several. */
 function partOf(origin: Origin, key: string): Origin {
   return "name" in origin ? { ...origin, name: `${origin.name} ${key}` } : origin;
 }
 
-/** `input.path` and `input.0.path` are one place: a single input may stand alone or in a list. */
+/** `input.path` and `input.0.path` are one place: a single input may be alone or in a list. */
 function dotted(path: readonly string[]): string {
   return path.join(".").replace(/^input\.0\./, "input.");
 }
@@ -140,14 +140,14 @@ function assign(
     target[index] = value;
     return;
   }
-  // `env: {NAME: null}` means the caller's value; anywhere else null means nothing was said.
+  // `env: {NAME: null}` means the caller's value; anywhere else, null means an absent value.
   if (value === null && path[0] !== "env") delete target[key];
   else target[key] = value;
 }
 
 /**
- * What `dataset` is given as, with texts such as `name=Sample,path=rows.jsonl,type=alpaca` read. A
- * text that is none stays, and the schema refuses it.
+ * The value of `dataset`, with texts such as `name=Sample,path=rows.jsonl,type=alpaca` parsed. Any
+ * other text stays, and the schema refuses it.
  */
 function readDatasets(value: Json): Json {
   if (typeof value === "string") return readDataset(value) ?? value;

@@ -8,14 +8,14 @@ import { problemsError } from "./problem.ts";
 import type { JobInput, JobSpec } from "./schema.ts";
 
 /**
- * A job that a program wrote, validated, with defaults filled in. Only defaults are laid under it:
- * no file, no environment. Relative paths start from `workingDirectory`. A `schema` may be one of
- * zod.
+ * A validated job from a program's value, with defaults filled in. No file and no environment is
+ * read. Relative paths start from `workingDirectory`. A `schema` may be one of zod.
  *
- * @throws SluiceError `JOB_INVALID`, naming every problem there is.
+ * @throws SluiceError `JOB_INVALID`, with every problem.
  * @example
  * const model = { engine: "fake" };
  * jobFromValue({ input: "rows.jsonl", model, prompt: "Say {{ text }}" }, "/data");
+ *
  */
 export function jobFromValue(
   value: JobInput,

@@ -4,12 +4,12 @@ import type { Origin } from "./problem.ts";
 import { nodesAt } from "./schema-tree.ts";
 import { readPairs, scalarFromText } from "./value-text.ts";
 
-/** Names of others that are not our own in snake case. */
+/** Others' names that differ from ours in snake case. */
 const foreign: Readonly<Record<string, string>> = { stop_strings: "stop" };
 
 /**
- * Our key of `generation` by the name that Hugging Face and Axolotl have for it:
- * `max_new_tokens` → `maxNewTokens`.
+ * Our key of `generation` by its name in Hugging Face and Axolotl: `max_new_tokens` →
+ * `maxNewTokens`.
  */
 export const otherGenerationNames: ReadonlyMap<string, string> = new Map([
   ...generationKeys.flatMap((key) => {
@@ -19,7 +19,7 @@ export const otherGenerationNames: ReadonlyMap<string, string> = new Map([
   ...Object.entries(foreign),
 ]);
 
-/** Keys of the job itself by the names that Axolotl has for them. */
+/** Keys of the job itself by Axolotl's names. */
 export const otherRootNames: ReadonlyMap<string, string> = new Map([
   ["sequence_len", "sequenceLen"],
   ["truncate_features", "truncateFeatures"],
@@ -35,12 +35,12 @@ export function namesOfKey(path: readonly string[]): readonly string[] {
   return [key, ...others.map(([name]) => name)];
 }
 
-/** A value of a job, and where it goes. */
+/** A value of a job, and its destination. */
 export type Placed = readonly [path: readonly string[], value: Json];
 
 /**
- * Translates what layers of a job say of `generation` into its own names. A key that one layer
- * gives under two names keeps the other name, under which the schema refuses it.
+ * Translates the layers' values of `generation` into our names. A key that one layer gives under
+ * two names keeps the other name, so that the schema refuses it.
  */
 export class GenerationNames {
   readonly #ownNames = new OwnNames(otherGenerationNames);
@@ -66,8 +66,8 @@ export class GenerationNames {
 }
 
 /**
- * Reads `temperature=0.5,top_k=20`. Values have the type that the schema wants. Several `stop` are
- * a list; any other key may come once.
+ * Reads `temperature=0.5,top_k=20`. Values have the type of the schema. Several `stop` form a list;
+ * any other key may come once.
  *
  * @returns undefined if the text is not such a list.
  */
@@ -89,8 +89,8 @@ function valueFor(name: string, text: string): Json {
 }
 
 /**
- * Our names for keys that others name differently. A key that one layer of a job gives under two
- * names keeps the other name, under which the schema refuses it.
+ * Our names for keys with other names elsewhere. A key that one layer of a job gives under two
+ * names keeps the other name, so that the schema refuses it.
  */
 export class OwnNames {
   readonly #ownByOther: ReadonlyMap<string, string>;
@@ -100,7 +100,7 @@ export class OwnNames {
     this.#ownByOther = ownByOther;
   }
 
-  /** The name under which a layer's key goes on. */
+  /** The final name of a layer's key. */
   of(name: string, from: Origin["from"]): string {
     const own = this.#ownByOther.get(name) ?? name;
     const known = this.#spellings.get(own);
@@ -111,7 +111,7 @@ export class OwnNames {
     return name === own ? known.name : name;
   }
 
-  /** To be called where a layer gives all keys at once: they take the place of those before. */
+  /** Called if a layer gives all keys at once: they replace the earlier ones. */
   forget(): void {
     this.#spellings.clear();
   }

@@ -4,8 +4,8 @@ import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { setting } from "../../foundation/setting.ts";
 
-// A key that nobody wrote stays out of the job: engines must be able to tell it from a default
-// that somebody wrote. The schema names the default all the same, for people and editors.
+// An absent key stays absent: engines must distinguish it from a written default. The schema still
+// names the default, for people and editors.
 function optional<S extends z.ZodType>(schema: S, description: string, standard?: Json) {
   const shown = standard === undefined ? {} : { default: standard };
   return schema.optional().meta({ description, ...shown });
@@ -102,13 +102,13 @@ function contradictions(generation: Generation): { key: keyof Generation; messag
   return found;
 }
 
-/** What a text must look like; the draft of a job has made a map of one that does. */
+/** The form of a text; the draft of a job has made a map of every valid one. */
 const pairs = z.string().transform((_, context): Generation => {
   context.addIssue({ code: "custom", message: "write it as key=value,key=value, each key once" });
   return z.NEVER;
 });
 
-/** The schema of `generation`: own names only, values that were written only. */
+/** The schema of `generation`: only our names, and only written values. */
 export const generationOptions = z.union([
   pairs,
   shape.superRefine((generation, context) => {

@@ -7,7 +7,7 @@ import {
 import { limits } from "../../foundation/limits.ts";
 import type { Generation } from "./generation-schema.ts";
 
-/** The keys of a job's `generation`, the defaults among them written out. */
+/** The keys of a job's `generation`, with the defaults written out. */
 export function withGenerationDefaults(generation: Generation): Generation {
   return { ...greedyParameters, stop: [], ...leftOutParameters, ...generation };
 }
@@ -15,10 +15,11 @@ export function withGenerationDefaults(generation: Generation): Generation {
 /**
  * How a job's answers are sampled, with every default filled in.
  *
- * @param seed that the run has, whether it was written or drawn.
- * @param maxNewTokens of an answer where the job names no limit.
+ * @param seed the run's seed, written or drawn.
+ * @param maxNewTokens the limit of an answer if the job names none.
  * @example
  * generationParameters(job.generation, plan.seed).explicit; // ["maxNewTokens", "topP"]
+ *
  */
 export function generationParameters(
   generation: Generation,
@@ -42,7 +43,7 @@ export function generationParameters(
   };
 }
 
-/** What a person should know of a job's `generation`: values that are taken and do nothing. */
+/** Notices about a job's `generation`: values that are accepted without effect. */
 export function generationNotices({ doSample, temperature = 0, useCache }: Generation): string[] {
   const notices: string[] = [];
   if (doSample === false && temperature > 0) {

@@ -12,7 +12,7 @@ import { nodesAt, takesString } from "./schema-tree.ts";
 import { valueFromText } from "./value-text.ts";
 import { filled } from "./worker-variables.ts";
 
-/** What a job file says, before it is checked against the schema. */
+/** The content of a job file, before it is checked against the schema. */
 export interface JobFile {
   value: JsonObject;
   origin: Origin & { from: "file" };
@@ -21,7 +21,7 @@ export interface JobFile {
 
 /**
  * Reads a job file, YAML or JSON, and fills in `${NAME}` from the environment. Messages name the
- * file as it is given.
+ * file as given.
  *
  * @throws SluiceError `JOB_INVALID` if the file cannot be read, is not a mapping in YAML, or
  *   exceeds `limits.maxJobFileBytes` or `maxJobLexemes`.
@@ -35,7 +35,7 @@ export async function readJobFile(
   const yaml = await import("yaml");
   assertFewLexemes(new yaml.Lexer().lex(text), file);
   const lines = new yaml.LineCounter();
-  // The library's own search for keys that are there twice compares each with each.
+  // The library's own search for duplicate keys compares each with each.
   const options = { lineCounter: lines, prettyErrors: false, uniqueKeys: false };
   const document = namedFaults(file, () => yaml.parseDocument(text, options));
   const lineOf = (path: readonly string[]) => lineOfPath(document, lines, path, yaml.isMap);
@@ -80,7 +80,7 @@ export async function readJobFile(
   return { value: expanded as JsonObject, origin, problems };
 }
 
-/** What the lexer gives before each text without quotes, and no sign of the file. */
+/** The lexer's mark before each text without quotes; it does not come from the file. */
 const scalarMark = "\u001f";
 
 /** @throws SluiceError before a parser makes a tree of them, which takes 400 bytes for each. */
@@ -96,7 +96,7 @@ function assertFewLexemes(lexemes: Iterable<string>, file: string): void {
   }
 }
 
-/** What the library of YAML throws by itself is a fault of the file: aliases, and depth. */
+/** Errors of the YAML library are faults of the file: aliases, and depth. */
 function namedFaults<Result>(file: string, read: () => Result): Result {
   try {
     return read();
@@ -170,11 +170,11 @@ async function expand(value: Json, path: readonly string[], to: Expansion): Prom
 async function expandText(text: string, path: readonly string[], to: Expansion): Promise<Json> {
   const { text: whole, hasReference, missing } = filled(text, to.environment);
   for (const name of missing) to.problems.push(notSet(name, path, to.origin));
-  // Kept as it is written: runs are stored, and what a variable holds may be a secret.
+  // Kept as written: runs are stored, and a variable's value may be a secret.
   if (path[0] === "env" && path.length === 2) return text;
   if (!hasReference) return whole;
   const nodes = nodesAt(path);
-  // `maxNewTokens: ${TOKENS}` is a text to YAML and a number to the schema.
+  // `maxNewTokens: ${TOKENS}` is a text in YAML and a number in the schema.
   return takesString(nodes) ? whole : valueFromText(whole, nodes);
 }
 

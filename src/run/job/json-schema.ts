@@ -4,9 +4,9 @@ import { jobShape } from "./schema.ts";
 import { formsOf, type SchemaNode } from "./schema-tree.ts";
 
 /**
- * The JSON Schema (draft 2020-12) of the job file, as an editor wants it, made from the zod schema:
- * what `schema/job.json` must hold. `kind` at a key says what changing it does to a run that
- * already has answers.
+ * The JSON Schema (draft 2020-12) of the job file for editors, made from the zod schema: the
+ * content of `schema/job.json`. `kind` at a key says how its change affects a run that already has
+ * answers.
  */
 export function jobJsonSchema(): Readonly<Record<string, unknown>> {
   const { $schema, ...rest } = z.toJSONSchema(jobShape, { io: "input" });
@@ -23,7 +23,7 @@ export function jobJsonSchema(): Readonly<Record<string, unknown>> {
   };
 }
 
-/** Editors name the forms of a union by their titles, where one has to be chosen. */
+/** Editors show the titles of a union's forms when one must be chosen. */
 function addTitles(node: SchemaNode): void {
   for (const form of node.anyOf ?? node.oneOf ?? []) form.title ??= titleOf(form);
   const { anyOf = [], oneOf = [], properties = {}, items, additionalProperties } = node;
@@ -49,7 +49,7 @@ function titleOf({ properties, required = [], enum: words, const: word, type }: 
   return keys.length > 0 ? `an object with ${keys.join(", ")}` : "an object";
 }
 
-/** Editors take the other names of keys too; the program translates them before it checks. */
+/** Editors also accept the other names of keys; the program translates them before it checks. */
 function addOtherNames(keys: Record<string, SchemaNode>, names: ReadonlyMap<string, string>): void {
   for (const [name, key] of names) {
     const own = keys[key]!;

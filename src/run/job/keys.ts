@@ -4,20 +4,22 @@ import { formsOf, type SchemaNode, schemaTree, stepInto, typesOf } from "./schem
 
 /** One key of the job, for flags, environment names, help and docs. */
 export interface JobKey {
-  /** Dotted, as `generation.topP`; `NAME` is a name of one's own, `N` an index of a list. */
+  /**
+   * Dotted, such as `generation.topP`; `NAME` is a name of the user's own, `N` an index of a list.
+   */
   readonly path: string;
-  /** What it takes, for people: `integer`, `text or object`, `chat | completion`. */
+  /** Its values, for people: `integer`, `text or object`, `chat | completion`. */
   readonly type: string;
-  /** What it means; where only some engines know it, or mean something else, with their names. */
+  /** Its meaning; with the engines' names if only some know it, or if they differ. */
   readonly description: string;
   readonly default: Json | undefined;
   readonly kind: SettingKind;
-  /** Engines that know it; none named = all. */
+  /** Engines with this key; empty = all. */
   readonly engines: readonly string[];
-  /** Its variable; none below `NAME`, whose letter case a variable would lose, and `N`. */
+  /** Its variable; none below `NAME`, whose letter case a variable would lose, and below `N`. */
   readonly environment: string | undefined;
   readonly isSwitch: boolean;
-  /** Other names of it, dotted too: `generation.top_p`. */
+  /** Its other names, also dotted: `generation.top_p`. */
   readonly otherNames: readonly string[];
 }
 
@@ -30,11 +32,11 @@ export function environmentName(path: string): string {
 let keys: readonly JobKey[] | undefined;
 
 interface FoundKey extends Omit<JobKey, "description"> {
-  /** The engines of each description; none named = all. */
+  /** The engines of each description; empty = all. */
   meanings: ReadonlyMap<string, readonly string[]>;
 }
 
-/** Every key of the schema, in its order; those of a union's forms merged. */
+/** Every key of the schema, in its order; the forms of a union are merged. */
 export function jobKeys(): readonly JobKey[] {
   if (!keys) {
     const found = new Map<string, FoundKey>();
@@ -48,12 +50,12 @@ export function jobKeys(): readonly JobKey[] {
   return keys;
 }
 
-/** What a flag needs to know of a key. */
+/** The facts about a key that a flag needs. */
 export type NamedKey = Pick<JobKey, "path" | "isSwitch" | "otherNames">;
 
 /**
- * The key of a name, dotted, its own or another; none below `NAME` and `N`, which have no flags.
- * Reads no more of the schema than what leads there.
+ * The key with a name, dotted, its own or another; none below `NAME` and `N`, which have no flags.
+ * Reads only the part of the schema that leads there.
  */
 export function jobKeyNamed(name: string): NamedKey | undefined {
   const found = new Map<string, FoundKey>();
@@ -61,7 +63,7 @@ export function jobKeyNamed(name: string): NamedKey | undefined {
   return [...found.values()].find(({ path, otherNames }) => [path, ...otherNames].includes(name));
 }
 
-/** @param only the names to descend by, one a level; none = all. */
+/** @param only the names to descend by, one for each level; empty = all. */
 function collect(
   nodes: readonly SchemaNode[],
   path: readonly string[],
@@ -86,7 +88,7 @@ function collect(
         collect(stepInto(form, name), [...path, name], kind, below, found, only);
       }
       if (only) continue;
-      // The elements of a list that may also be one object have the keys of that object.
+      // The elements of a list that may also be one object have that object's keys.
       const isAlsoObject = formsOf(node).some((other) => other.properties !== undefined);
       if (form.items?.properties && !isAlsoObject) {
         collect([form.items], [...path, "N"], kind, below, found);
@@ -132,7 +134,7 @@ function add(
   });
 }
 
-/** Where only their types tell forms apart, the first description counts. */
+/** If forms differ only by type, the first description counts. */
 function withMeaning(
   known: FoundKey["meanings"] = new Map(),
   description = "",

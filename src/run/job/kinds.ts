@@ -5,13 +5,13 @@ import { withGenerationDefaults } from "./generation.ts";
 import type { JobSpec } from "./schema.ts";
 import { formOf, formsOf, type SchemaNode, schemaTree, stepInto } from "./schema-tree.ts";
 
-/** Keys that a job no longer has, and why. They count for nothing in the plans of earlier runs. */
+/** Removed keys of a job, with the reason. In plans of earlier runs they are ignored. */
 export const goneKeys: Readonly<Record<string, string>> = {
   "model.repack": "is gone: weights are computed as their file has them; leave it out",
   "model.hedge": "is gone: each request is sent once; leave it out",
 };
 
-/** One value of a job, with what changing it does to a run that already has answers. */
+/** One value of a job, and how its change affects a run that already has answers. */
 export interface KindedValue {
   path: readonly string[];
   value: Json;
@@ -19,8 +19,8 @@ export interface KindedValue {
 }
 
 /**
- * Every value of a job that is not an object (a list counts as one value where the schema does not
- * look into it), with its kind. A key that the schema does not mark has the kind of what is
+ * Every value of a job that is not an object, with its kind; a list counts as one value if the
+ * schema does not describe its elements. A key without a kind in the schema has that of the object
  * around it.
  */
 export function settingKinds(job: JobSpec): readonly KindedValue[] {
@@ -50,7 +50,7 @@ function visit(
   }
 }
 
-/** The part of a job that decides the answers: another value makes it another run. */
+/** The part of a job that decides the answers: with another value it is another run. */
 export function answersOf(job: JobSpec): JsonObject {
   const picked: JsonObject = {};
   for (const { path, value, kind } of settingKinds(job)) {
@@ -66,11 +66,12 @@ export function answersOf(job: JobSpec): JsonObject {
 }
 
 /**
- * The dotted keys in which `current` would give other answers than `stored`, sorted. A seed that
- * the current job leaves open is the one that was drawn.
+ * The dotted keys that make `current` give other answers than `stored`, sorted. If the current job
+ * leaves the seed open, the drawn one counts.
  *
  * @example
  * differingAnswers(plan.job, job); // ["generation.temperature", "prompts.measures.prompt"]
+ *
  */
 export function differingAnswers(stored: JobSpec, current: JobSpec): string[] {
   // The usual case, for which a worker need not read the schema.
@@ -101,7 +102,7 @@ export function differingKeys(
 }
 
 function valuesByKey(job: JobSpec, kinds: readonly SettingKind[]): Map<string, string> {
-  // A default that is written out asks for the same as one that is not.
+  // A written default is the same as an absent one.
   const complete = { ...job, generation: withGenerationDefaults(job.generation) };
   const values = settingKinds(complete).filter(
     ({ path, kind }) =>

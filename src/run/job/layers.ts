@@ -18,13 +18,13 @@ export const reservedVariables: readonly string[] = Object.freeze([
 ]);
 
 /**
- * What was given on a command line, by flag name without dashes: a short flag (`model`, `input`,
+ * The flags of a command line, by name without dashes: a short flag (`model`, `input`,
  * `input-list`, `prompt`, `prompt-file` with the text of the file, `output`, `base-url`, `limit`,
  * `sample`, `seed`, `env`) or a dotted key of the schema.
  */
 export type JobFlags = Readonly<Record<string, string | boolean | readonly string[] | undefined>>;
 
-/** Flags whose name is not the key they set. */
+/** Flags with a name that differs from their key. */
 export const shortFlags: Readonly<Record<string, string>> = Object.freeze({
   "base-url": "model.baseUrl",
   seed: "generation.seed",
@@ -35,7 +35,7 @@ export function applyFile(draft: JobDraft, file: JobFile): void {
   for (const [key, value] of Object.entries(file.value)) draft.set([key], value, file.origin);
 }
 
-/** Lays the variables `SLUICE_<KEY>` over what is there. */
+/** Lays the variables `SLUICE_<KEY>` over the lower layers. */
 export async function applyEnvironment(
   draft: JobDraft,
   environment: Readonly<Record<string, string | undefined>>,
@@ -59,7 +59,7 @@ export async function applyEnvironment(
   return problems;
 }
 
-// Kubernetes sets these in every pod of a namespace that has a service named "sluice".
+// Kubernetes sets these in every pod of a namespace with a service named "sluice".
 const serviceVariable = /_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)$/;
 
 function isOurs(name: string): boolean {
@@ -67,7 +67,7 @@ function isOurs(name: string): boolean {
   return !serviceVariable.test(name);
 }
 
-/** Lays flags over what is there: the short ones first, then those of one key, then `--set`. */
+/** Lays flags over the lower layers: the short ones first, then those of one key, then `--set`. */
 export async function applyFlags(
   draft: JobDraft,
   flags: JobFlags,
@@ -102,7 +102,7 @@ export async function applyFlags(
   return problems;
 }
 
-/** Lists of files, after the files that are named one by one. */
+/** Lists of files, after the files that are named individually. */
 function applyLists(draft: JobDraft, lists: readonly string[], input: JobFlags[string]): void {
   const files = input === undefined ? [] : [input].flat().map(String);
   const sources = [
@@ -145,7 +145,7 @@ async function applyText(
     if (dotted === "model") applyModel(draft, await modelFromText(text, flags), origin);
     else {
       const value = await valueFromText(text, formsForText(dotted, text, nodes));
-      // A path keeps what else is said of the output.
+      // A path keeps the output's other keys.
       const isOutputPath = dotted === "output" && typeof value === "string";
       draft.set(isOutputPath ? ["output", "path"] : path, value, origin);
     }
@@ -159,7 +159,7 @@ async function applyText(
   }
 }
 
-/** A text is one form of `generation`; one in braces can only be meant as its other form. */
+/** A text is one form of `generation`; a text in braces can only be its other form. */
 function formsForText(dotted: string, text: string, nodes: readonly SchemaNode[]) {
   if (dotted !== "generation" || !text.trim().startsWith("{")) return nodes;
   return nodes.flatMap(formsOf).filter((form) => form.properties !== undefined);
@@ -173,7 +173,9 @@ async function modelFromText(text: string, flags: JobFlags): Promise<Json> {
   return isOfServer ? { engine: "openai", name: text } : model;
 }
 
-/** Another model of the same engine keeps how that engine is driven; another engine starts anew. */
+/**
+ * Another model of the same engine keeps that engine's settings; another engine starts without any.
+ */
 function applyModel(draft: JobDraft, model: Json, origin: Origin): void {
   const known = draft.value.model;
   const isSame = isJsonObject(known) && isJsonObject(model) && known.engine === model.engine;

@@ -10,32 +10,31 @@ import type { JobSpec } from "./schema.ts";
 import { misplacedProblems, widenedProblems } from "./trust.ts";
 
 export interface JobSources {
-  /** The job file; default: the one that `SLUICE_CONFIG` names, or none. */
+  /** The job file; default: the one in `SLUICE_CONFIG`, or none. */
   file?: string | undefined;
   environment: Readonly<Record<string, string | undefined>>;
   /** `key=value` texts of `--set`. */
   sets?: readonly string[];
   flags?: JobFlags;
   workingDirectory: string;
-  /** Turns a file of another program into a job file. Default: it is one. */
+  /** Translates a file of another program into a job file. Default: the file is a job file. */
   translate?(file: JobFile): JobFile;
 }
 
 export interface LoadedJob {
   job: JobSpec;
-  /** The job file, absolute; undefined where the job came from flags and environment alone. */
+  /** The job file, absolute; undefined if the job came only from flags and environment. */
   file: string | undefined;
-  /** Where the value of a dotted key came from. */
+  /** The origin of the value of a dotted key. */
   originOf(key: string): Origin;
 }
 
 /**
- * The job that a job file, the environment and flags make together: defaults < file < environment <
- * flags. Paths become absolute: those of the file from its directory, all others from
- * `workingDirectory`.
+ * The job from a job file, the environment and flags: defaults < file < environment < flags. Paths
+ * become absolute: those of the file from its directory, all others from `workingDirectory`.
  *
- * @throws SluiceError `JOB_INVALID`, `OPTION_UNKNOWN` (a flag or variable that sets no key) or
- *   `ENV_MISSING`, naming every problem there is, with file, line and key.
+ * @throws SluiceError `JOB_INVALID`, `OPTION_UNKNOWN` (a flag or variable without a key) or
+ *   `ENV_MISSING`, with every problem, its file, line and key.
  * @example
  * const { job } = await loadJob({
  *   file: "job.yaml",
@@ -43,6 +42,7 @@ export interface LoadedJob {
  *   flags: { "generation.temperature": "0.3" },
  *   workingDirectory: "/home/me/recipes",
  * });
+ *
  */
 export async function loadJob(sources: JobSources): Promise<LoadedJob> {
   const { environment, workingDirectory, flags = {}, sets = [], translate } = sources;
@@ -52,7 +52,7 @@ export async function loadJob(sources: JobSources): Promise<LoadedJob> {
   const problems: Problem[] = [];
   const isUntrusted = flags.untrusted === true;
   if (named !== undefined) {
-    // A stranger's job would send what variables hold to its server.
+    // A stranger's job would send the values of variables to its server.
     const shown = isUntrusted ? {} : environment;
     const read = await readJobFile(named, shown, workingDirectory);
     problems.push(...read.problems.map((each) => (isUntrusted ? unfilled(each) : each)));
@@ -68,7 +68,7 @@ export async function loadJob(sources: JobSources): Promise<LoadedJob> {
 
   const baseOf = (path: readonly string[]) => {
     const { from } = draft.originOf(path);
-    // A default is read as if it stood in the job file.
+    // A default is read as if it were in the job file.
     const isOfFile = file !== undefined && (from === "file" || from === "default");
     return isOfFile ? dirname(file) : workingDirectory;
   };

@@ -4,7 +4,7 @@ import { describeEngine } from "../../engines/registry.ts";
 import { datasetInputs, withAbsoluteFiles } from "./dataset.ts";
 import type { JobSpec } from "./schema.ts";
 
-/** Which directory a key's relative path starts from. */
+/** The directory from which a key's relative path starts. */
 export type BaseOf = (path: readonly string[]) => string;
 
 interface PathRules {
@@ -13,12 +13,12 @@ interface PathRules {
   userDirectory: string | undefined;
 }
 
-/** True for what names a place elsewhere: `s3://…`, `hf:…`, `https://…`. */
+/** True for addresses of other places: `s3://…`, `hf:…`, `https://…`. */
 function isAddress(text: string): boolean {
   return /^[A-Za-z][A-Za-z0-9+.-]+:/.test(text);
 }
 
-/** The job with every path made absolute, from the directory that the key's origin stands for. */
+/** The job with every path made absolute, from the directory of the key's origin. */
 export function withAbsolutePaths(job: JobSpec, rules: PathRules): JobSpec {
   const absolute = (text: string, ...path: string[]): string => {
     if (text === "-" || isAddress(text)) return text;
@@ -56,7 +56,7 @@ export function withAbsolutePaths(job: JobSpec, rules: PathRules): JobSpec {
 
 /**
  * The output of a trial of a job: `out` becomes `out-limit20`, `results.jsonl` becomes
- * `results-limit20.jsonl`, so that a look at some rows never meets the real run.
+ * `results-limit20.jsonl`, so that a trial never touches the real run.
  */
 export function trialOutput(path: string, suffix: string): string {
   const bare = path.replace(/\/+$/, "");
@@ -65,7 +65,7 @@ export function trialOutput(path: string, suffix: string): string {
   return isOther ? `${stem}-${suffix}${ending}` : suffixed(bare, `-${suffix}`);
 }
 
-/** A path with something put behind its name: before the ending where that tells a format. */
+/** A path with a suffix after its name: before the extension if that is a format's. */
 export function suffixed(path: string, suffix: string): string {
   const stem = withoutEnding(path);
   return `${stem}${suffix}${path.slice(stem.length)}`;

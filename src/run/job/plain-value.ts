@@ -4,12 +4,12 @@ import { limits } from "../../foundation/limits.ts";
 import { isZodSchema, jsonSchemaOf } from "../../prompt/structure/zod-schema.ts";
 
 /**
- * A copy of a job's value that holds nothing but what JSON can. `undefined` is left out of objects,
- * and a schema of zod becomes the JSON Schema that it stands for.
+ * A copy of a job's value that JSON can hold. `undefined` is left out of objects, and a schema of
+ * zod becomes its JSON Schema.
  *
- * @param file that it stands in, for messages.
- * @throws SluiceError `JOB_INVALID`, naming the key, for values of other kinds, getters that throw,
- *   lists and objects that hold themselves, and what exceeds `limits.maxJobDepth` or
+ * @param file the value's file, for messages.
+ * @throws SluiceError `JOB_INVALID`, with the key, for values of other kinds, getters that throw,
+ *   lists and objects that contain themselves, and anything beyond `limits.maxJobDepth` or
  *   `limits.maxJobValues`.
  */
 export function plainValue(value: unknown, file?: string): Json {
@@ -48,13 +48,13 @@ class PlainCopy {
     }
   }
 
-  /** @throws also what the value's own code throws. */
+  /** @throws also errors of the value's own code. */
   #compound(value: object, path: readonly string[]): Json | undefined {
     if (isZodSchema(value)) return jsonSchemaOf(value, path.join("."));
     if (Array.isArray(value)) {
       return Array.from(value, (inner, at) => this.of(inner, [...path, `${at}`]) ?? null);
     }
-    // Dates and the like.
+    // Dates and similar objects.
     const { toJSON } = value as { toJSON?: unknown };
     if (typeof toJSON === "function") return this.of(toJSON.call(value), path);
     const entries: [string, Json][] = [];

@@ -1,16 +1,16 @@
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 
-/** Where a value of the job came from. */
+/** The origin of a value of the job. */
 export type Origin =
   | { from: "file"; file: string; lineOf(path: readonly string[]): number | undefined }
   /** `name` is the variable. */
   | { from: "environment"; name: string }
-  /** `name` is the flag as typed, as `--set limit`. */
+  /** `name` is the flag as typed, such as `--set limit`. */
   | { from: "flag"; name: string }
   | { from: "default" };
 
-/** One thing wrong with a job. */
+/** One fault of a job. */
 export interface Problem {
   code: ErrorCode;
   path: readonly string[];
@@ -19,7 +19,7 @@ export interface Problem {
   hint?: string;
 }
 
-/** One error for all that is wrong, a line each where there are several. */
+/** One error for all faults, each on its own line if there are several. */
 export function problemsError(problems: readonly Problem[]): SluiceError {
   const [first] = problems;
   if (first === undefined) throw new TypeError("there is no problem to report");
@@ -46,10 +46,10 @@ export function problemsError(problems: readonly Problem[]): SluiceError {
 }
 
 /**
- * An error that names a key of the job, with the file and the line where that key stands; any other
- * is left as it is.
+ * An error with a key of the job, completed with the key's file and line; any other error stays
+ * unchanged.
  *
- * @param originOf tells where the value of a dotted key came from.
+ * @param originOf returns the origin of a dotted key's value.
  */
 export function withJobLine(thrown: unknown, originOf: (key: string) => Origin): unknown {
   if (!(thrown instanceof SluiceError)) return thrown;
@@ -67,7 +67,7 @@ export function withJobLine(thrown: unknown, originOf: (key: string) => Origin):
   return located;
 }
 
-/** What stands in no line comes after what does. */
+/** Faults without a line come after those with one. */
 function lineOf({ path, origin }: Problem): number {
   const line = origin.from === "file" ? origin.lineOf(path) : undefined;
   return line ?? Number.MAX_SAFE_INTEGER;

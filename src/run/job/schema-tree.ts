@@ -18,7 +18,7 @@ export interface SchemaNode {
   items?: SchemaNode;
   anyOf?: SchemaNode[];
   oneOf?: SchemaNode[];
-  /** Other names of this key, and the key that this is another name of. */
+  /** Other names of this key; or the key that this is another name of. */
   otherNames?: string[];
   otherNameOf?: string;
 }
@@ -27,20 +27,20 @@ let tree: SchemaNode | undefined;
 
 /**
  * The job's schema as a tree of plain objects: the JSON Schema that comes with the package. Making
- * it anew from the zod schema costs every start 30 ms; a test holds the two together.
+ * it from the zod schema would cost each start 30 ms; a test compares the two.
  */
 export function schemaTree(): SchemaNode {
   tree ??= JSON.parse(readFileSync(packageFile("schema/job.json"), "utf8")) as SchemaNode;
   return tree;
 }
 
-/** The forms a place may take: the members of a union, or the node itself. */
+/** The forms of a place: the members of a union, or the node itself. */
 export function formsOf(node: SchemaNode): readonly SchemaNode[] {
   const members = node.anyOf ?? node.oneOf;
   return members === undefined ? [node] : members.flatMap(formsOf);
 }
 
-/** Below this node, `key` (a name, or an index of a list) leads to these nodes. */
+/** The nodes to which `key` (a name, or an index of a list) leads from this node. */
 export function stepInto(node: SchemaNode, key: string): readonly SchemaNode[] {
   return formsOf(node).flatMap((form) => {
     const named = form.properties?.[key];
@@ -50,14 +50,14 @@ export function stepInto(node: SchemaNode, key: string): readonly SchemaNode[] {
   });
 }
 
-/** The nodes at a key path; none where the schema has no such key. */
+/** The nodes at a key path; none if the schema has no such key. */
 export function nodesAt(path: readonly string[]): readonly SchemaNode[] {
   let nodes: readonly SchemaNode[] = [schemaTree()];
   for (const key of path) nodes = nodes.flatMap((node) => stepInto(node, key));
   return nodes;
 }
 
-/** The names that are known right below a key path. */
+/** The known names directly below a key path. */
 export function namesBelow(path: readonly string[]): readonly string[] {
   const names = nodesAt(path).flatMap((node) =>
     formsOf(node).flatMap((form) => Object.keys({ ...form.properties, ...form.items?.properties })),
@@ -65,7 +65,7 @@ export function namesBelow(path: readonly string[]): readonly string[] {
   return [...new Set(names)];
 }
 
-/** True where a string of any words is one of the forms of the place. */
+/** True if any string is a valid form of the place. */
 export function takesString(nodes: readonly SchemaNode[]): boolean {
   return nodes.flatMap(formsOf).some((form) => {
     const isOfFewWords = form.enum !== undefined || form.const !== undefined;
@@ -73,12 +73,12 @@ export function takesString(nodes: readonly SchemaNode[]): boolean {
   });
 }
 
-/** The words that the forms of the place name, as `auto` beside a number. */
+/** The constant words among the forms of the place, such as `auto` beside a number. */
 export function wordsAt(nodes: readonly SchemaNode[]): readonly Json[] {
   return nodes.flatMap(formsOf).flatMap((form) => form.enum ?? form.const ?? []);
 }
 
-/** True where nothing but a string is a form of the place. */
+/** True if only strings are valid forms of the place. */
 export function takesOnlyString(nodes: readonly SchemaNode[]): boolean {
   const forms = nodes.flatMap(formsOf);
   return forms.length > 0 && forms.every((form) => typesOf(form).every((t) => t === "string"));
@@ -92,8 +92,8 @@ export function typesOf(form: SchemaNode): readonly string[] {
 }
 
 /**
- * The form that a value of the job has among those the schema allows: by the engine where forms are
- * told apart by it, else by the value's type.
+ * The form of a job's value among those of the schema: by the engine if it distinguishes them, else
+ * by the value's type.
  */
 export function formOf(node: SchemaNode, value: unknown): SchemaNode | undefined {
   const forms = formsOf(node);

@@ -80,7 +80,7 @@ const inputSource = z.strictObject({
     .describe("Longest line; a longer one fails alone"),
 });
 
-/** Endings of files that results are not written as: a directory so named is hardly meant. */
+/** Extensions that result files never have: such a name is probably not meant as a directory. */
 const otherFormats = /\.(txt|arrow|feather|avro|orc|xlsx?|gz|zst|br|bz2|lz4|xz)$/i;
 const resultPath = z
   .string()
@@ -411,7 +411,7 @@ export const jobSchema = plainJob
   .refine(({ input, dataset }) => input !== undefined || dataset !== undefined, {
     path: ["input"],
     message: "is missing: name what to read, as input: {path: rows.jsonl} or --input rows.jsonl",
-    // Said even where other keys are wrong, unless it is one of these.
+    // Reported even if other keys are wrong, unless one of these is.
     when: ({ issues }) =>
       issues.every(({ path = [] }) => path[0] !== "input" && path[0] !== "dataset"),
   })
@@ -446,7 +446,7 @@ export const jobSchema = plainJob
     const batches = input.filter(({ format }) => format === "openai-batch");
     if (batches.length === 0) {
       const given = [prompt, prompts].filter((each) => each !== undefined).length;
-      // An engine that reads rows needs no words.
+      // An engine that reads rows needs no text.
       const isOne = given === 1 || (given === 0 && describeEngine(job.model).takesRows === true);
       if (!isOne) refuse("prompts", "give exactly one of prompt and prompts");
     } else if (batches.length < input.length) {
@@ -466,19 +466,19 @@ function inputsOf(datasets: readonly DatasetEntry[]): z.output<typeof inputSourc
   return datasetInputs(datasets).map(({ input }) => input);
 }
 
-/** A report is made of results, which then have to say what each answer took. */
+/** A report is made from results, which must then hold the tokens of each answer. */
 function withReportFacts({ report, output }: PlainJob): PlainJob["output"] {
   if (report === undefined) return output;
   const include = new Set([...output.include, "usage" as const, "seconds" as const]);
   return { ...output, include: [...include] };
 }
 
-/** The same without the rule across keys, for what walks its keys. */
+/** The same without the rule across keys, for code that walks its keys. */
 export const jobShape = plainJob;
 
 type PlainJob = z.output<typeof plainJob>;
 
-/** A job as it is written: the type that the schema gives, as an interface of its own. */
+/** A job as it is written: the type of the schema, as its own interface. */
 export type { JobInput } from "./job-input.ts";
 /** A job, validated, with defaults filled in. */
 export type JobSpec = z.output<typeof jobSchema>;

@@ -14,7 +14,7 @@ interface Trusted {
   allow?: { folders?: string[] | undefined; privateNetworks?: boolean | undefined } | undefined;
 }
 
-/** What a job with `trust: data` may not hold: its keys, and what is wrong with each. */
+/** What a job with `trust: data` must not hold: keys with their faults. */
 export function trustProblems({ trust, model, allow }: Trusted): [key: string, message: string][] {
   if (trust !== "data") return [];
   const { executes, servers } = describeEngine(model);
@@ -41,14 +41,14 @@ interface Placed extends Trusted {
   preparedDir?: string | undefined;
 }
 
-/** Keys that widen what a job may do, as far as they stand in a job file. */
+/** Keys that extend what a job may do, if they are in a job file. */
 const widening = ["allow", "store.endpoint", "env", "apiKeyEnv"] as const;
 
 /**
- * What whoever does not trust a job file has to say themselves, by flags or variables.
+ * Values that a caller who does not trust the job file must give with flags or variables.
  *
- * @param file what the job file says, and nothing else.
- * @returns its keys, and what is wrong with each.
+ * @param file the values of the job file alone.
+ * @returns keys with their faults.
  */
 export function widenedProblems(file: JsonObject): [key: string, message: string][] {
   const { allow, store, env, model } = file;
@@ -72,10 +72,10 @@ function hasKey(value: Json, key: string): boolean {
 }
 
 /**
- * Places that a job file names though whoever calls does not trust it, and has not named them.
+ * Places that a job file names, and that a caller who does not trust it has not named.
  *
- * @param isOfFile tells what the job file says, or leaves at its default.
- * @returns its keys, and what is wrong with each.
+ * @param isOfFile true for values of the job file, and for defaults.
+ * @returns keys with their faults.
  */
 export function misplacedProblems(
   job: Placed,
@@ -106,13 +106,13 @@ function places({ input, output, cache, preparedDir, model }: Placed): [string, 
   return named.filter((each): each is [string, string] => each[1] !== undefined && each[1] !== "-");
 }
 
-/** A model, or those of the stages of a pipeline. */
+/** A model, or the models of a pipeline's stages. */
 function modelsIn(model: ModelOptions): { name?: unknown; lora?: unknown }[] {
   if (model.engine !== "pipeline") return [model];
   return model.stages.flatMap((stage) => (stage.model as { name?: unknown } | undefined) ?? []);
 }
 
-/** A glob's folder; of anything else the thing itself. */
+/** A glob's folder; any other path itself. */
 function fixedPlace(path: string): string {
   return schemeOf(path) === undefined && /[*?[{(]/.test(path) ? fixedFolder(path) : path;
 }

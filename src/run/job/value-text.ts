@@ -15,10 +15,10 @@ const truth = /^(true|True|TRUE)$/;
 const untruth = /^(false|False|FALSE)$/;
 
 /**
- * The value that a text from a flag or a variable stands for, at a place of the schema. Where only
- * text fits it is taken as it is; where a list or an object fits too, `[…]` and `{…}` are read as
- * YAML if its keys are known; `{{ … }}` and `{% … %}` are templates and stay text. `null` takes a
- * value back.
+ * The value of a text from a flag or a variable, at a place of the schema. If only text fits, it is
+ * taken unchanged. If a list or an object also fits, `[…]` and `{…}` are read as YAML, provided
+ * that their keys are known; `{{ … }}` and `{% … %}` are templates and stay text. `null` removes a
+ * value.
  *
  * @throws SluiceError `USAGE` if the text is not YAML and the place takes no text.
  */
@@ -31,7 +31,7 @@ export async function valueFromText(text: string, nodes: readonly SchemaNode[]):
   return scalarFromText(text, nodes);
 }
 
-/** The same of a text that is neither a list nor an object. */
+/** The same for a text that is neither a list nor an object. */
 export function scalarFromText(text: string, nodes: readonly SchemaNode[]): Json {
   if (text === "null" && !takesOnlyString(nodes)) return null;
   const trimmed = text.trim();
@@ -48,7 +48,7 @@ function takesCollection(nodes: readonly SchemaNode[]): boolean {
   return types.includes("array") || types.includes("object");
 }
 
-/** A prompt such as `{a: b}` is a text, for no prompt has a key `a`. */
+/** A prompt such as `{a: b}` is a text, because no prompt has a key `a`. */
 function isForm(value: Json, nodes: readonly SchemaNode[]): boolean {
   if (!isJsonObject(value)) return Array.isArray(value);
   const known = nodes.flatMap(formsOf).flatMap((form) => Object.keys(form.properties ?? {}));
@@ -70,7 +70,7 @@ async function parseFlow(text: string, isTextTaken: boolean): Promise<Json | und
 interface Pair {
   name: string;
   text: string;
-  /** It stood in double quotes, and is a text whatever it looks like. */
+  /** It was in double quotes, and is a text whatever it looks like. */
   isQuoted: boolean;
 }
 
@@ -102,8 +102,8 @@ function unquoted(text: string): string {
 }
 
 /**
- * The model that a name stands for: `fake`, `openai:NAME`, `openvino:NAME`, or the catalog name or
- * path of a model of engine `llama`.
+ * The model of a name: `fake`, `openai:NAME`, `openvino:NAME`, or the catalog name or path of a
+ * model of engine `llama`.
  */
 export function modelFromName(text: string): JsonObject {
   const [, engine, name] = /^(openai|openvino|llama|fake):(.+)$/s.exec(text) ?? [];

@@ -8,20 +8,21 @@ const reference = /\$(\$?)\{([A-Za-z_]\w*)(?::-([^}]*))?\}/g;
 export interface Filled {
   text: string;
   hasReference: boolean;
-  /** Variables that are not set and have no fallback. */
+  /** Unset variables without a fallback. */
   missing: string[];
 }
 
 /**
- * Fills `${NAME}` and `${NAME:-fallback}` in; `$${NAME}` stands for the text itself.
+ * Fills in `${NAME}` and `${NAME:-fallback}`; `$${NAME}` means the text itself.
  *
  * @example
  * filled("${HOST}:80", { HOST: "h" }); // { text: "h:80", hasReference: true, missing: [] }
+ *
  */
 export function filled(text: string, environment: Environment): Filled {
   const missing: string[] = [];
   let hasReference = false;
-  // Behind the last brace nothing is a reference; looking there would take quadratic time.
+  // There are no references after the last brace; searching there would take quadratic time.
   const end = text.lastIndexOf("}") + 1;
   const fill = (all: string, dollar: string, name: string, orElse?: string) => {
     if (dollar) return all.slice(1);
@@ -41,8 +42,8 @@ export function asLiteral(text: string): string {
 }
 
 /**
- * The job as runs keep it: variables that look like secrets are kept by their names, so that a
- * later call takes them from its own environment.
+ * The job as runs store it: variables that look like secrets are stored by name, so that a later
+ * call takes them from its own environment.
  */
 export function storedJob<Job extends { env: Readonly<Record<string, string | null>> }>(
   job: Job,
@@ -57,7 +58,7 @@ export function storedJob<Job extends { env: Readonly<Record<string, string | nu
 const loaderVariable =
   /^(LD_\w+|DYLD_\w+|NODE_OPTIONS|NODE_PATH|BASH_ENV|ENV|PYTHONSTARTUP|PERL5OPT|RUBYOPT|JAVA_TOOL_OPTIONS)$/i;
 
-/** True of a variable by which a job would have every process load code of its own. */
+/** True for a variable by which a job would make every process load its own code. */
 export function loadsCode(name: string, value: string | null): boolean {
   return value !== null && loaderVariable.test(name);
 }

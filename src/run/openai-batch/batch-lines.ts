@@ -4,20 +4,20 @@ import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.
 import type { JobSpec } from "../job/schema.ts";
 import type { Plan } from "../plan/plan.ts";
 
-/** Name of the format, as `input.format` and `output.format` take it. */
+/** Name of the format in `input.format` and `output.format`. */
 export const openaiBatch = "openai-batch";
 
-/** True where the output's lines are those of the OpenAI Batch API. */
+/** True if the output's lines are those of the OpenAI Batch API. */
 export function writesBatchLines({ output }: JobSpec): boolean {
   return output.format === openaiBatch;
 }
 
-/** True where a failed row has a line among the results, beside its dead letter. */
+/** True if a failed row has a line among the results, beside its dead letter. */
 export function resultsHoldFailed(job: JobSpec): boolean {
   return writesBatchLines(job) && job.output.errorFile === undefined;
 }
 
-/** True where the rows of an input are requests, which need no prompt. */
+/** True if the rows of an input are requests, which need no prompt. */
 export function isBatchInput({ input }: JobSpec): boolean {
   return input.every(({ format }) => format === openaiBatch);
 }
@@ -28,8 +28,8 @@ export function idFieldOf(source: JobSpec["input"][number]): string | undefined 
 }
 
 /**
- * Refuses what lines of the OpenAI Batch API have no place for: several requests a row, and columns
- * of one's own.
+ * Refuses what lines of the OpenAI Batch API cannot hold: several requests a row, and additional
+ * columns.
  *
  * @throws SluiceError `JOB_INVALID`, naming the key.
  */
@@ -56,16 +56,16 @@ function invalid(field: string, problem: string): SluiceError {
   return new SluiceError("JOB_INVALID", `with output.format openai-batch: ${problem}`, { field });
 }
 
-/** What a line says of its row, whether it was answered or not. */
+/** The part of a line that describes its row, whether it was answered or not. */
 export interface BatchRow {
   index: number;
-  /** The row, or anything else where it could not be read. */
+  /** The row, or other content if it could not be read. */
   row: unknown;
   /** Value of the field that identifies it. */
   id: string | number | null;
 }
 
-/** A dead letter, as far as its line is made of it. */
+/** A dead letter, as far as its line needs it. */
 interface FailedRow extends BatchRow {
   file: string;
   line: number;
@@ -73,7 +73,7 @@ interface FailedRow extends BatchRow {
   message: string;
 }
 
-/** Faults of the request itself, by the names that OpenAI gives them. */
+/** Faults of the request itself, by OpenAI's names. */
 const requestFaults: Readonly<Record<string, string>> = {
   JSON_INVALID: "invalid_json_line",
   ROW_NOT_OBJECT: "invalid_json_line",
@@ -87,7 +87,7 @@ const requestFaults: Readonly<Record<string, string>> = {
   MODEL_DIFFERS: "model_not_found",
 };
 
-/** Objects that have an id of their own, and how it begins. A list of embeddings has none. */
+/** Objects with an id of their own, and the beginning of that id. A list of embeddings has none. */
 const idPrefixes = [
   ["chat.completion", "chatcmpl"],
   ["text_completion", "cmpl"],
@@ -105,7 +105,7 @@ export class BatchLines {
     this.#hasCustomIds = isBatchInput(plan.job);
   }
 
-  /** @param bodyJson what the prompts made of the answer: a response body but for its `id`. */
+  /** @param bodyJson the answer as a response body without its `id`. */
   answered(row: BatchRow, bodyJson: string): string {
     const hash = this.#hashOf(row);
     const prefix = idPrefixes.find(([object]) => bodyJson.startsWith(`{"object":"${object}"`))?.[1];
@@ -115,12 +115,12 @@ export class BatchLines {
     return `${this.#head(row, hash)},"response":${response},"error":null}`;
   }
 
-  /** The line of a row that failed, from its dead letter. */
+  /** The line of a failed row, from its dead letter. */
   failed(letterJson: string): string {
     const letter = JSON.parse(letterJson) as FailedRow;
     const hash = this.#hashOf(letter);
     const code = requestFaults[letter.code] ?? letter.code.toLowerCase();
-    // The place is of use beside the input, where the dead letter has it.
+    // The place helps beside the input, where the dead letter has it.
     const message = letter.message.replace(` (${letter.file}:${letter.line})`, "");
     const error = { code, message };
     const isRequestFault = Object.hasOwn(requestFaults, letter.code);
@@ -143,13 +143,13 @@ export class BatchLines {
     return isJsonObject(row) ? (row.custom_id ?? null) : null;
   }
 
-  /** Equal each time a row's line is written, so that a resumed run gives the same bytes. */
+  /** The same each time a row's line is written, so that a resumed run gives the same bytes. */
   #hashOf({ index }: BatchRow): string {
     return sha256Hex(`${this.#runId}/${index}`).slice(0, 32);
   }
 }
 
-/** The answer that a line of a batch's results holds, or its error, for people. */
+/** The answer in a line of a batch's results, or its error, for people. */
 export function answerInBatchLine({ response = null, error = null }: JsonObject): Json {
   if (isJsonObject(error)) return `${error.code}: ${error.message}`;
   const { body } = isJsonObject(response) ? response : {};

@@ -13,9 +13,9 @@ import { lettersPath } from "../seal/task-files.ts";
 import { BatchLines } from "./batch-lines.ts";
 
 /**
- * The error file of a job by its name beside the run directory, or null where it has none.
+ * The name of a job's error file beside the run directory, or null if it has none.
  *
- * @throws SluiceError `JOB_INVALID` when it is to lie elsewhere, or in the run directory.
+ * @throws SluiceError `JOB_INVALID` if its path is elsewhere, or in the run directory.
  */
 export function errorFileOf({ output }: JobSpec, location: RunLocation): string | null {
   if (output.errorFile === undefined) return null;
@@ -27,8 +27,8 @@ export function errorFileOf({ output }: JobSpec, location: RunLocation): string 
 }
 
 /**
- * Writes the lines of all rows that failed, in input order, from dead letters as they stand. The
- * file is there even when none did.
+ * Writes the lines of all failed rows, in input order, from the present dead letters. The file is
+ * written even if no row failed.
  */
 export async function writeErrorFile(
   { storage, plan }: Pick<RunContext, "storage" | "plan">,

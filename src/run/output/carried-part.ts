@@ -8,7 +8,7 @@ import { type Plan, type PlannedFile, readOptionsOf, type Task } from "../plan/p
 import type { RunContext } from "../run-context.ts";
 import { EncodedFile, type Encoding, writeWhole } from "./encoded-file.ts";
 
-/** An attempt's part, and the rows that it was made of. */
+/** An attempt's part, and its rows. */
 export interface WrittenPart {
   task: Task;
   part: PlannedFile;
@@ -16,7 +16,7 @@ export interface WrittenPart {
   rowsWithoutLine: readonly number[];
 }
 
-/** Rows of a task, and what of them is taken over from the input. */
+/** Rows of a task, and what is taken over from their input. */
 interface Stretch {
   first: number;
   rows: number;
@@ -24,11 +24,11 @@ interface Stretch {
 }
 
 /**
- * Writes a part as Parquet, whose columns are taken over from the input's row groups as they lie
- * there, wherever a whole one was answered; what was added to the rows comes from the part's lines.
+ * Writes a part as Parquet. Columns are taken over unchanged from the input's row groups if a whole
+ * group was answered; added columns come from the part's lines.
  *
- * @returns undefined where nothing could be taken over.
- * @throws ColumnMisfit where lines do not fit the columns.
+ * @returns undefined if nothing could be taken over.
+ * @throws ColumnMisfit if lines do not fit the columns.
  */
 export async function carryPart(
   context: RunContext,
@@ -38,7 +38,7 @@ export async function carryPart(
 ): Promise<PlannedFile | undefined> {
   const { storage, plan } = context;
   const { task, part, rowsWithoutLine } = written;
-  // Another download would take longer than to encode the rows.
+  // Another download would take longer than encoding the rows.
   const isNear = task.slices.some((slice) => isCarriable(slice));
   if (!isNear || plan.columns === undefined) return undefined;
   const lines = new LineTaker(readLineBatches(storage, part.path));
@@ -56,7 +56,7 @@ export async function carryPart(
   });
 }
 
-/** Takes lines of batches, as many as are wanted. */
+/** Takes lines from batches, as many as needed. */
 class LineTaker {
   readonly #batches: AsyncIterator<readonly string[]>;
   #batch: readonly string[] = [];
@@ -65,7 +65,7 @@ class LineTaker {
     this.#batches = batches;
   }
 
-  /** One line at least, `most` at most. */
+  /** At least one line, `most` at most. */
   async take(most: number): Promise<readonly string[]> {
     while (this.#batch.length === 0) {
       const { done, value } = await this.#batches.next();
@@ -113,18 +113,18 @@ async function* stretchesOf(
   }
 }
 
-/** Tells the fields that a run adds to rows, whatever the input has of that name. */
+/** Tests for fields that a run adds to rows, even if the input has that name. */
 function isWrittenBy({ job }: Plan): (name: string) => boolean {
   const names = new Set([job.output.field, `${job.output.field}Metadata`, "dataset"]);
   return (name) => names.has(name);
 }
 
-/** How many of ascending numbers lie among `count` from `first` on. */
+/** How many of ascending numbers are among `count` numbers from `first` on. */
 function countIn(numbers: readonly number[], first: number, count: number): number {
   return placeOf(numbers, first + count) - placeOf(numbers, first);
 }
 
-/** How many of ascending numbers lie below `limit`. */
+/** How many of ascending numbers are below `limit`. */
 function placeOf(numbers: readonly number[], limit: number): number {
   let low = 0;
   let high = numbers.length;

@@ -6,20 +6,20 @@ import type { Storage } from "../../data/storage/storage.ts";
 import type { PlannedFile } from "../plan/plan.ts";
 import { HashedFile } from "./hashed-file.ts";
 
-/** Lines that are handed to an encoder at once: few enough to die young. */
+/** Lines passed to an encoder at once: few enough to die young. */
 const batchLines = 500;
 const batchChars = 256 * 1024;
 
 /** How the rows of a file are written. */
 export interface Encoding {
   format: ResultFormat;
-  /** Columns of all rows; of formats that have no header, none. */
+  /** Columns of all rows; formats without a header have none. */
   columns: readonly Column[];
   /** For JSON: a file of one row is that row alone, without a list. */
   isObject?: boolean | undefined;
 }
 
-/** A result file that rows are added to, as lines of JSON, one after another. */
+/** A result file that rows are added to, as lines of JSON. */
 export class EncodedFile {
   readonly #file: HashedFile;
   readonly #encoder: RowEncoder;
@@ -53,27 +53,27 @@ export class EncodedFile {
     if (this.#lines.length >= batchLines || this.#chars >= batchChars) await this.#flush();
   }
 
-  /** Adds rows, of which there are few enough to be held. */
+  /** Adds rows that fit into memory. */
   async addAll(lines: readonly string[]): Promise<void> {
     await this.#flush();
     this.#added += lines.length;
     await this.#write(await this.#encoder.add(lines));
   }
 
-  /** Takes over columns of the rows that are added next, where the format can. */
+  /** Takes over columns of the next rows, if the format can. */
   async carry(group: CarriedGroup): Promise<void> {
     await this.#flush();
     for await (const pieces of this.#encoder.carry!(group)) await this.#write(pieces);
   }
 
-  /** The file appears, whole. */
+  /** Finishes the file, which then appears whole. */
   async close(): Promise<PlannedFile> {
     await this.#flush();
     await this.#write(await this.#encoder.end());
     return await this.#file.close();
   }
 
-  /** Gives up: nothing appears. */
+  /** Abandons the file: nothing appears. */
   async abort(): Promise<void> {
     await this.#file.abort();
   }
@@ -91,7 +91,7 @@ export class EncodedFile {
   }
 }
 
-/** Writes a whole file of rows, which come some at a time. */
+/** Writes a whole file of rows, which arrive several at a time. */
 export async function encodeFile(
   storage: Storage,
   path: string,
@@ -103,7 +103,7 @@ export async function encodeFile(
   });
 }
 
-/** Fills a file and closes it; gives it up where that fails. */
+/** Fills a file and closes it, or abandons it after an error. */
 export async function writeWhole<T extends Pick<HashedFile, "close" | "abort">>(
   file: T,
   fill: (file: T) => Promise<void>,

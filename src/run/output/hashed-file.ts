@@ -3,10 +3,10 @@ import type { Storage, Writer } from "../../data/storage/storage.ts";
 import { sha256Stream } from "../../foundation/hashing.ts";
 import type { PlannedFile } from "../plan/plan.ts";
 
-/** Lines are held until they are this many characters. */
+/** Lines are kept until they have this many characters. */
 const flushChars = 256 * 1024;
 
-/** A file that is hashed while it is written; it appears, whole, when it is closed. */
+/** A file that is hashed while it is written; when it is closed, it appears whole. */
 export class HashedFile {
   readonly #path: string;
   readonly #writer: Writer;
@@ -43,7 +43,7 @@ export class HashedFile {
     return { path: this.#path, sha256: this.#digest.digest("hex"), bytes: this.#bytes };
   }
 
-  /** Gives up: nothing appears. */
+  /** Abandons the file: nothing appears. */
   async abort(): Promise<void> {
     await this.#writer.abort();
   }

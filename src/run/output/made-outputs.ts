@@ -5,9 +5,8 @@ import { readLines } from "../directory/lines.ts";
 import type { Plan } from "../plan/plan.ts";
 
 /**
- * Paths of the result files that a run has made or may have made, from where they start: those that
- * are planned, and of files by row those that were begun. None where the list of them is gone: it
- * goes after them when a run is removed.
+ * Paths of the result files that a run has made or may have made, relative to their base: the
+ * planned ones, and begun ones by row. None if their list is gone: it is removed after them.
  */
 export async function madeOutputs(
   storage: Pick<Storage, "open">,
@@ -25,7 +24,7 @@ export async function madeOutputs(
   return [...paths];
 }
 
-/** A line that a kill cut off was followed by no file. */
+/** After a line that a kill cut off, no file was made. */
 function pathIn(line: string): string {
   try {
     return (JSON.parse(line) as { path: string }).path;

@@ -12,34 +12,34 @@ import type { JobSpec } from "../job/schema.ts";
 import type { PlannedOutputs } from "../plan/plan.ts";
 import { filledPattern, isPerRow, seenAs } from "./output-path.ts";
 
-/** Where the results of one input file go. */
+/** The destination of one input file's results. */
 export interface OutputFile {
   /** The input file. */
   file: string;
-  /** From the base of all; with `{index}` and `{id}` where each row has a file of its own. */
+  /** Relative to the base of all; with `{index}` and `{id}` if each row has its own file. */
   path: string;
-  /** True where a file of one row is that row, and no list: its input is one as well. */
+  /** True if a file of one row is that row, without a list, because its input is so too. */
   isObject?: true;
 }
 
-/** Result files as they are planned, before the input was read. */
+/** Result files as planned, before the input was read. */
 export interface OutputPlan extends Pick<PlannedOutputs, "base" | "isPerRow"> {
   files: OutputFile[];
 }
 
-/** What the names of result files follow from. */
+/** What the names of result files are made of. */
 export interface OutputRule {
   job: JobSpec;
   location: RunLocation;
-  /** Ending of files whose name the rule gives, as `.csv`. */
+  /** Extension for names by the rule, such as `.csv`. */
   ending: string;
 }
 
 /**
- * Where the results of each input file go, where each has its own; undefined where results are in
+ * The destination of each input file's results, if each has its own; undefined if results are in
  * parts or in one file.
  *
- * @throws SluiceError `JOB_INVALID` where two have the same place, or one has none to be.
+ * @throws SluiceError `JOB_INVALID` if two have the same destination, or one has none.
  */
 export function outputFiles(
   files: readonly InputFile[],
@@ -75,7 +75,7 @@ export function outputFiles(
 
 interface NamedOutput {
   file: string;
-  /** Where a list says that it goes. */
+  /** The destination according to a list. */
   path: string | undefined;
   name: string;
 }
@@ -123,7 +123,7 @@ function assertDifferent(
     }
     inputs.add(file);
     const owner = owners.get(seenAs(path));
-    // Inputs that differ so little lie where names may.
+    // Inputs with such similar paths are in places that names may not distinguish.
     if (owner && (owner.path === path || seenAs(owner.file) !== seenAs(file))) {
       const both = `${shownPath(owner.file)} and of ${shownPath(file)}`;
       const alike = `, which some file systems take for ${owner.path}`;
@@ -134,7 +134,7 @@ function assertDifferent(
   }
 }
 
-/** Readers of the directory do not take files that begin with `_` for results. */
+/** Readers of the directory ignore files that begin with `_`. */
 function assertResultNames(files: readonly OutputFile[]): void {
   const hidden = files.find(({ path }) => /^[_.]/.test(path));
   if (!hidden) return;
@@ -150,12 +150,12 @@ function stemOf(path: string): string {
   const plain = /^https?:/i.test(path) ? path.replace(/[?#].*$/, "") : path;
   const name = basename(plain);
   const bare = withoutEnding(name);
-  // An ending that results never have, as `.txt`, is one all the same.
+  // An extension that results never have, such as `.txt`, still counts.
   if (bare !== name) return bare;
   return name.replace(/(?<=.)\.(gz|zst|br)$/i, "").replace(/(?<=.)\.[^.]*$/, "");
 }
 
-/** A file's folder as the result's path has it: from where the output or the input begins. */
+/** A file's folder in the result's path: relative to the output or the input. */
 function folderOf(
   { path, source, below }: InputFile,
   { input }: JobSpec,
@@ -173,10 +173,10 @@ function folderOf(
 }
 
 /**
- * A place that a list gives, from the folder of the list as its other paths are.
+ * A destination in a list, relative to the list's folder like its other paths.
  *
- * @param folder that of the output, which lists may write to.
- * @throws SluiceError `JOB_INVALID` for any other that the job does not name.
+ * @param folder the output's folder, which lists may write to.
+ * @throws SluiceError `JOB_INVALID` for any other folder that the job does not name.
  */
 function listedPlace(
   { path, output = "", source }: InputFile,
@@ -194,7 +194,7 @@ function listedPlace(
   });
 }
 
-/** The deepest folder that all paths lie in. */
+/** The deepest common folder of all paths. */
 function sharedFolder(paths: readonly string[]): string {
   let shared = dirname(paths[0]!);
   for (const path of paths) {
@@ -208,7 +208,7 @@ function sharedFolder(paths: readonly string[]): string {
   return shared;
 }
 
-/** What a place lies in: a bucket, or this machine. */
+/** The root of a place: a bucket, or this machine. */
 function storeOf(path: string): string {
   return /^[^:/]+:\/\/[^/]+/.exec(path)?.[0] ?? "/";
 }

@@ -1,7 +1,7 @@
 import { endingOf, type ResultFormat, resultFormatOf } from "../../data/formats/result-format.ts";
 import { isPattern, patternProblem } from "./output-path.ts";
 
-/** What a job says of the form of its results. */
+/** The form of results, as a job describes it. */
 export interface OutputOptions {
   path: string;
   format?: ResultFormat["name"] | "openai-batch" | undefined;
@@ -9,10 +9,10 @@ export interface OutputOptions {
   perInputFile?: boolean | undefined;
 }
 
-/** The format that results are written in: the named one, else that of the path's ending. */
+/** The format of results: the named one, or that of the path's extension. */
 export function resultFormat(output: OutputOptions): ResultFormat {
   const named = output.format === "openai-batch" ? "jsonl" : output.format;
-  // What ends in a slash is a directory, whatever its name.
+  // A path that ends in a slash is a directory, whatever its name.
   const told = resultFormatOf(output.path);
   const name = named ?? told?.name ?? "jsonl";
   const { compression = told?.compression ?? "none" } = output;
@@ -23,15 +23,15 @@ export function resultFormat(output: OutputOptions): ResultFormat {
 }
 
 /**
- * True where what is published are the attempts' own JSON lines: by task, or joined into one file.
- * Any other results are made of those lines, which stay for what is read and made of them later.
+ * True if the attempts' own JSON lines are published: by task, or joined into one file. All other
+ * results are made from those lines, which stay for later readers.
  */
 export function publishesLines(output: OutputOptions, hasFiles: boolean): boolean {
   const { name, compression } = resultFormat(output);
   return name === "jsonl" && compression === undefined && !hasFiles;
 }
 
-/** What is wrong with a job's output, by key; undefined where nothing is. */
+/** The fault of a job's output, by key; undefined if it has none. */
 export function outputProblem(output: OutputOptions): [key: string, problem: string] | undefined {
   const { path, format, compression, perInputFile } = output;
   const told = resultFormatOf(path);

@@ -9,10 +9,10 @@ import { readJson } from "../directory/records.ts";
 import type { PlannedFile } from "../plan/plan.ts";
 
 /**
- * The columns of an attempt's rows, and of what is known before them. What rows alone tell may be
- * null in rows of others.
+ * The columns of an attempt's rows, and of columns known before. Columns known only from rows may
+ * be null in rows of others.
  *
- * @param maxLines rows that are looked at; default all.
+ * @param maxLines rows to examine; default all.
  */
 export async function columnsOfLines(
   storage: Storage,
@@ -32,7 +32,7 @@ export async function columnsOfLines(
   );
 }
 
-/** @throws SluiceError `UNSUPPORTED` where rows have too many fields for a table. */
+/** @throws SluiceError `UNSUPPORTED` if rows have too many fields for a table. */
 export function assertTable(columns: Column[]): Column[] {
   if (columns.length <= limits.maxColumns) return columns;
   const detail = `rows have ${columns.length} different fields, a table ${limits.maxColumns} at most`;
@@ -42,7 +42,7 @@ export function assertTable(columns: Column[]): Column[] {
   });
 }
 
-/** True where files of these columns look the same: a header of text has names alone. */
+/** True if files with these columns look the same: a text header has only names. */
 export function isSameTable(
   { name }: ResultFormat,
   a: readonly Column[],
@@ -66,8 +66,8 @@ export interface AllColumns {
 /**
  * Reads the columns that commits name, equal ones once, and joins them in the order of the tasks.
  *
- * @param known columns of what is published already, if anything is.
- * @throws SluiceError `RUN_DAMAGED` where a file of columns is missing.
+ * @param known columns of published files, if there are any.
+ * @throws SluiceError `RUN_DAMAGED` if a file of columns is missing.
  */
 export async function allColumns(
   storage: Storage,

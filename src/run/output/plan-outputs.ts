@@ -19,22 +19,22 @@ import { type OutputFile, outputFiles } from "./output-files.ts";
 import { resultFormat } from "./output-form.ts";
 import { placeholdersOf } from "./output-path.ts";
 
-/** What planning result files needs of a run that is being planned. */
+/** What planning result files needs of the planned run. */
 export interface OutputPlanning extends OutputPlaces {
   job: JobSpec;
   location: RunLocation;
   openFile: OpenFile;
   uniqueId: string;
-  /** Paths that the run has had planned before, and may have written. */
+  /** Paths that the run planned before, and may have written. */
   standing?: ReadonlySet<string>;
 }
 
 /**
- * Plans the files that results go to, by input or by row, and stores the list of them; undefined
- * where results are in parts or in one file.
+ * Plans the result files, by input or by row, and stores their list; undefined if results are in
+ * parts or in one file.
  *
- * @throws SluiceError `JOB_INVALID` where two results would go to one file, `OUTPUT_OCCUPIED` where
- *   one of the files is there.
+ * @throws SluiceError `JOB_INVALID` if two results would go to one file, `OUTPUT_OCCUPIED` if one
+ *   of the files exists.
  */
 export async function planOutputs(
   found: readonly InputFile[],
@@ -60,10 +60,10 @@ export async function planOutputs(
   };
 }
 
-/** The places that result files may lie in. */
+/** The places where result files may lie. */
 export type OutputPlaces = Pick<RunContext, "storage" | "outside" | "openStorage">;
 
-/** Where the paths of result files start. */
+/** The base of the result files' paths. */
 export function outputStorage(
   base: PlannedOutputs["base"],
   { storage, outside, openStorage }: OutputPlaces,
@@ -84,10 +84,10 @@ export async function* plannedOutputFiles(
 }
 
 /**
- * Checks planned result files against where a run would write them.
+ * Checks the places of planned result files.
  *
- * @param list where the plan's list of them lies.
- * @throws SluiceError `OUTPUT_OCCUPIED` where one of them is there.
+ * @param list the path of the plan's list of them.
+ * @throws SluiceError `OUTPUT_OCCUPIED` if one of them exists.
  */
 export async function assertOutputsAbsent(
   list: Storage,
@@ -137,7 +137,7 @@ function escaped(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 }
 
-/** True where a file of results is to be one JSON object, for that is what its input is. */
+/** True if a results file must be one JSON object, because its input is one. */
 async function isOneRow(
   { path, format: name, form }: InputFile,
   output: OutputFile,
@@ -170,7 +170,7 @@ async function storeList(
       await file.write(Buffer.from(lines.join("")));
     }
   });
-  // Named by its content: two planners never overwrite each other's.
+  // Named by its content: two planners never overwrite each other's list.
   const path = `${outputsPrefix}${list.sha256.slice(0, 16)}.jsonl`;
   await storage.publish(draft, path);
   await storage.remove(draft);

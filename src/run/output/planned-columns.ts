@@ -12,19 +12,19 @@ import type { JobSpec } from "../job/schema.ts";
 import { resultFormat } from "./output-form.ts";
 import { assertTable } from "./own-columns.ts";
 
-/** Most characters of columns in a plan, as JSON; of more than that, the rows tell. */
+/** Most characters of columns in a plan, as JSON; if there are more, the rows define them. */
 const maxColumnsChars = limits.maxPlanBytes / 4;
 
-/** The column of answers, before there is one. */
+/** The column of answers, before there are any. */
 export function answerColumn({ output }: JobSpec): Column {
   return { name: output.field, type: { kind: "null" }, nullable: true };
 }
 
 /**
- * What the input says of the columns that results have, so that a table keeps their types and their
- * order; undefined where some of it says nothing, and the rows alone tell.
+ * The columns of results that follow from the input, so that a table keeps their types and their
+ * order; undefined if part of the input has no columns, and the rows define them.
  *
- * @throws SluiceError `UNSUPPORTED` where they are too many for a table.
+ * @throws SluiceError `UNSUPPORTED` for too many columns for a table.
  */
 export async function plannedColumns(
   files: readonly InputFile[],
@@ -34,7 +34,7 @@ export async function plannedColumns(
   if (!needsColumns(resultFormat(job.output))) return undefined;
   const isOwnTable = job.output.format === "openai-batch" || describeEngine(job.model).givesRows;
   if (isOwnTable || files.length === 0) return undefined;
-  // Texts of CSV become what the schema says, which the file does not know of.
+  // Texts of CSV get the types of the schema, which the file does not know.
   if (job.input.some(({ schema }) => schema !== undefined)) return undefined;
   const keptOf = (source: number) => job.input[source]?.columns;
   const columns = await columnsOfFiles(files, keptOf, openFile);
@@ -45,10 +45,10 @@ export async function plannedColumns(
 }
 
 /**
- * What files say of their columns, joined in the order of the files; undefined where one of them
- * says nothing, or where there are none.
+ * The columns of files, joined in the order of the files; undefined if a file has none, or without
+ * files.
  *
- * @param keptOf columns that are kept of the files of one source; undefined = all.
+ * @param keptOf columns to keep of one source's files; undefined = all.
  */
 export async function columnsOfFiles(
   files: readonly InputFile[],

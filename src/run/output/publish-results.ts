@@ -16,20 +16,20 @@ import { writeOutputs } from "./write-outputs.ts";
 /** What the seal needs of a commit to publish its part in another format. */
 export type EncodedTask = Pick<Commit, "task" | "attempt" | "published" | "columns">;
 
-/** What a manifest says of results that are made of the attempts' lines. */
+/** The manifest's entry for results that are made from the attempts' lines. */
 export type MadeResults = Pick<Manifest, "merged" | "columns" | "outputs">;
 
-/** Parts that are made or published at once. */
+/** Parts to make or publish at once. */
 const partsAtOnce = 8;
 
 /**
- * Makes the results of a run whose attempts' lines are not what is published. A task's own file is
- * published where it has all columns, and made anew where other tasks have more; a merged file is
- * made of all lines. Nothing in it depends on who does it, or how often.
+ * Makes the results of a run whose published form differs from the attempts' lines. A task's own
+ * file is published if it has all columns, and made again if other tasks have more; a merged file
+ * is made from all lines. The result is the same whoever makes it, and however often.
  *
  * @param tasks their parts are filled in.
  * @param encoded one for each of the tasks.
- * @param assertLeads called right before anything appears; throws to prevent it.
+ * @param assertLeads called right before a file appears; throws to prevent it.
  */
 export async function publishResults(
   context: RunContext,
@@ -40,7 +40,7 @@ export async function publishResults(
   const { storage, outside, plan } = context;
   const { format, needsColumns } = publishedForm(plan);
   const files = encoded.map((task) => task.columns);
-  // Without a row, the columns are those that the input has.
+  // Without rows, the columns are those of the input.
   const known = files.length === 0 ? (plan.columns ?? [answerColumn(plan.job)]) : undefined;
   const all = needsColumns ? await allColumns(storage, files, known) : undefined;
   const encoding: Encoding = { format, columns: all?.columns ?? [] };
@@ -66,7 +66,7 @@ export async function publishResults(
   return { merged: null, ...made };
 }
 
-/** A task's part with all columns: as its attempt made it, or made anew. */
+/** A task's part with all columns: the attempt's own, or made again. */
 async function wholePart(
   { storage, plan }: RunContext,
   { task, source }: ManifestTask,
@@ -93,7 +93,7 @@ async function publishPart(
   entry.encoded = file.path;
 }
 
-/** What a merged file is made of. */
+/** The material of a merged file. */
 export interface MergedSource {
   tasks: readonly Pick<ManifestTask, "source">[];
   encoding: Encoding;
@@ -112,7 +112,7 @@ export async function mergeParts(
     for (const { source } of tasks) {
       for await (const chunk of fileChunks(storage, source!.path)) await file.write(chunk);
     }
-    // Others may have led meanwhile, and a retry changed the file.
+    // Another process may have led meanwhile, and a retry changed the file.
     await assertLeads();
   });
 }

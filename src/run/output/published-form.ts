@@ -2,19 +2,19 @@ import { endingOf, needsColumns, type ResultFormat } from "../../data/formats/re
 import type { Plan } from "../plan/plan.ts";
 import { publishesLines, resultFormat } from "./output-form.ts";
 
-/** In which form the results of a run are published. */
+/** The published form of a run's results. */
 export interface PublishedForm {
   format: ResultFormat;
-  /** Ending of the files, as `.csv.gz`. */
+  /** File extension, such as `.csv.gz`. */
   ending: string;
   /**
-   * True where the attempts' own lines are what is published. Otherwise these stay beside what is
-   * made of them.
+   * True if the attempts' own lines are published. Otherwise these stay beside the files made from
+   * them.
    */
   isLines: boolean;
-  /** True where each task has a part of its own among the results. */
+  /** True if each task has its own part among the results. */
   isParts: boolean;
-  /** True where the columns of all rows go into each file. */
+  /** True if each file has the columns of all rows. */
   needsColumns: boolean;
 }
 

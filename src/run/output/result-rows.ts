@@ -9,13 +9,13 @@ import type { ManifestTask } from "../seal/manifest.ts";
 /** The results of one row. */
 export interface ResultRow {
   index: number;
-  /** Where it lies in the input. */
+  /** Its place in the input. */
   slice: Slice;
-  /** None where it failed or was left out. */
+  /** Empty if it failed or was left out. */
   lines: string[];
 }
 
-/** The rows of a task in input order, with the lines that stand for each. */
+/** The rows of a task in input order, with the result lines of each. */
 export async function* resultRows(
   storage: Storage,
   task: Task,
@@ -37,7 +37,7 @@ export async function* resultRows(
   }
 }
 
-/** Finds the slices of rows whose indexes rise. */
+/** Finds the slices of rows with ascending indexes. */
 function slicesByRow({ slices, firstRow }: Task): (index: number) => Slice {
   let at = 0;
   let end = firstRow + slices[0]!.rows;

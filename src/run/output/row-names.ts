@@ -3,10 +3,10 @@ import { suffixed } from "../job/paths.ts";
 import { seenAs } from "./output-path.ts";
 import type { ResultRow } from "./result-rows.ts";
 
-/** Longest id in the name of a file: file systems allow 255 bytes for all of a name. */
+/** Longest id in the name of a file: file systems allow 255 bytes for the whole name. */
 const maxIdBytes = 120;
 
-/** Names the files of rows: each has its own, whatever their ids are. */
+/** Names the files of rows: each name is unique, whatever the ids are. */
 export class RowNames {
   readonly #taken = new Set<string>();
 
@@ -14,7 +14,7 @@ export class RowNames {
   take(pattern: string, row: ResultRow): string {
     const index = String(row.index);
     const path = pattern.replaceAll("{index}", index).replaceAll("{id}", () => nameOf(row));
-    // Names by index differ from one another.
+    // Names with an index are unique.
     if (pattern.includes("{index}")) return path;
     let free = path;
     while (this.#taken.has(seenAs(free))) free = suffixed(free, `-${index}`);
@@ -23,7 +23,7 @@ export class RowNames {
   }
 }
 
-/** The row's id as a part of a file's name; of a row without one its index. */
+/** The row's id as a part of a file name; without an id, its index. */
 function nameOf({ index, slice, lines }: ResultRow): string {
   const { [slice.id ?? ""]: id } = parseExactly(lines[0]!) as ExactRow;
   if (id === null || id === undefined || typeof id === "object") return String(index);

@@ -14,40 +14,41 @@ import { RowNames } from "./row-names.ts";
 
 /** A result file as a seal found it. */
 export interface WholeOutput extends PlannedFile {
-  /** Lines of JSON that it was made of. */
+  /** The JSON lines in it. */
   results: number;
 }
 
-/** What result files are made of. */
+/** What result files are made from. */
 export interface OutputSource {
-  /** All tasks, as they stand. */
+  /** All tasks in their present state. */
   tasks: readonly ManifestTask[];
   columns: readonly Column[];
   /** Called right before files appear; throws to prevent it. */
   assertLeads(): Promise<void>;
 }
 
-/** Where result files go, and what they are made with. */
+/** The destinations of result files, and the tools to make them. */
 interface Writing {
   /** Rooted at the run directory. */
   storage: Storage;
   /** The plan with all tasks of the run. */
   first: Plan;
-  /** Rooted where their paths start. */
+  /** Rooted at the base of their paths. */
   target: Storage;
   columns: readonly Column[];
-  /** The list of those that are whole. */
+  /** The list of the complete ones. */
   list: HashedFile;
   assertLeads(): Promise<void>;
   files: number;
 }
 
-/** Files by row that are written at once. */
+/** Files by row to write at once. */
 const filesAtOnce = 32;
 
 /**
  * Writes the results of a run into files by input or by row, from the lines of its tasks, and a
- * list of them. Each file appears whole; nothing in it depends on who writes it, or how often.
+ * list of them. Each file appears whole. The result is the same whoever writes it, and however
+ * often.
  *
  * @param first the plan with all tasks of the run.
  */
@@ -63,7 +64,7 @@ export async function writeOutputs(
   const writing: Writing = { storage, first, target, columns, list, assertLeads, files: 0 };
   const write = async () => {
     if (isPerRow) return await writeByRow(allRows(storage, first, tasks), writing);
-    // Rows that were appended to a file lie behind those of all files.
+    // Rows appended to a file come after those of all files.
     if (first.whole) return await writeEachInput(tasks, writing);
     return await writeByInput(allRows(storage, first, tasks), writing);
   };
@@ -84,7 +85,7 @@ async function* allRows(
   }
 }
 
-/** A file for each input file, also where it gave no result. */
+/** A file for each input file, even without a result. */
 async function writeByInput(rows: AsyncGenerator<ResultRow>, writing: Writing): Promise<void> {
   const { storage, first } = writing;
   const { limit, sample } = first.job;
@@ -92,7 +93,7 @@ async function writeByInput(rows: AsyncGenerator<ResultRow>, writing: Writing): 
   let next = await rows.next();
   try {
     for await (const output of plannedOutputFiles(storage, first)) {
-      // What was not to be read gets no file.
+      // An unreadable input file gets no file.
       if (!isWhole && (next.done || next.value.slice.file !== output.file)) continue;
       const file = await openOutput(output, output.path, writing);
       const whole = await writeWhole(file, async () => {
@@ -109,7 +110,7 @@ async function writeByInput(rows: AsyncGenerator<ResultRow>, writing: Writing): 
   }
 }
 
-/** The same where the rows of a file do not lie behind one another. */
+/** The same if the rows of a file are not contiguous. */
 async function writeEachInput(entries: readonly ManifestTask[], writing: Writing): Promise<void> {
   const { storage, first } = writing;
   const tasksOf = new Map<string, Task[]>();
@@ -134,7 +135,7 @@ async function writeEachInput(entries: readonly ManifestTask[], writing: Writing
   }
 }
 
-/** A file for each row that has a result. */
+/** A file for each row with a result. */
 async function writeByRow(rows: AsyncGenerator<ResultRow>, writing: Writing): Promise<void> {
   const { storage, first } = writing;
   const outputs = new Map<string, OutputFile>();
@@ -144,7 +145,7 @@ async function writeByRow(rows: AsyncGenerator<ResultRow>, writing: Writing): Pr
   let some: { row: ResultRow; output: OutputFile; path: string }[] = [];
   const writeSome = async () => {
     if (some.length === 0) return;
-    // What a killed process left of a line must not spoil the next one.
+    // A killed process's half line must not spoil the next one.
     const lines = some.map(({ path }) => `\n${JSON.stringify({ path })}`);
     await begun.append(Buffer.from(lines.join("")));
     await writing.assertLeads();

@@ -2,10 +2,10 @@ import { describeEngine } from "../../engines/registry.ts";
 import type { JobSpec } from "../job/schema.ts";
 
 /**
- * The job with what its answers follow from besides what was written, such as the digest of a
- * module: a run is not gone on with when that changed.
+ * The job with everything else that decides its answers, such as the digest of a module: if that
+ * changes, a run is not continued.
  *
- * @throws SluiceError where a file of the engine cannot be read.
+ * @throws SluiceError if a file of the engine cannot be read.
  */
 export async function identifiedJob(job: JobSpec): Promise<JobSpec> {
   const { identified } = describeEngine(job.model);

@@ -10,15 +10,15 @@ import type { Reach } from "../../foundation/reach.ts";
 import type { RowRequest } from "../../prompt/row-request.ts";
 import type { JobSpec } from "../job/schema.ts";
 
-/** True where rows of a job name files that the model is asked about. */
+/** True if rows of a job name files for the model. */
 export function asksAboutFiles({ prompt, prompts = {} }: JobSpec): boolean {
   const asked = [prompt, ...Object.values(prompts)];
   return asked.some((options) => (options?.file ?? options?.image) !== undefined);
 }
 
 /**
- * Refuses far files that an engine would open by a field of the row: it opens files of this machine
- * alone. Those that a prompt names are copied to this machine when they are asked about.
+ * Refuses remote files that an engine would open by a field of the row: engines open only local
+ * files. Files that a prompt names are copied to this machine for their requests.
  *
  * @throws SluiceError `JOB_INVALID` with the way out.
  */
@@ -47,13 +47,13 @@ export class RowFiles {
   }
 
   /**
-   * Requests of a row with whole paths, or addresses, of the files that they ask about, which rows
-   * name as they lie beside their input.
+   * A row's requests with whole paths, or addresses, of the files in them: rows name them relative
+   * to their input.
    *
-   * @param inputFile the file in which the row stands; default, for rows that stages made: one in
-   *   the folder that the job names first.
-   * @throws SluiceError `FILE_REFUSED` for a file of this machine that lies neither below the
-   *   input's folder nor below one that the job allows.
+   * @param inputFile the file of the row; default, for rows that stages made: one in the folder
+   *   that the job names first.
+   * @throws SluiceError `FILE_REFUSED` for a local file outside the input's folder and outside
+   *   those that the job allows.
    */
   whole(
     requests: RowRequest[],
@@ -63,7 +63,7 @@ export class RowFiles {
     const { opensFile } = describeEngine(model);
     for (const request of requests) {
       const { file } = request;
-      // What a data: address holds is beside nothing.
+      // The content of a data: address has no place that others could be relative to.
       if (file?.startsWith("data:") === false) request.file = besideFile(inputFile, file);
       const opened = request.file ?? opensFile?.(model, request);
       if (opened !== undefined) this.#assertAllowed(opened, inputFile);
@@ -73,7 +73,7 @@ export class RowFiles {
 
   #assertAllowed(file: string, inputFile: string): void {
     if (file.startsWith("data:") || /^https?:/i.test(file)) return;
-    // Stores are read with keys of whoever runs the job.
+    // Stores are read with the keys of the person who runs the job.
     if (schemeOf(file) !== undefined && this.#job.trust !== "data") return;
     const path = realPath(file);
     if (isBelow(path, this.#folderOf(inputFile))) return;
@@ -82,7 +82,7 @@ export class RowFiles {
     throw new SluiceError("FILE_REFUSED", detail);
   }
 
-  /** The folder of an input file; of rows that are far nothing lies here. */
+  /** The folder of an input file; a remote input has none here. */
   #folderOf(inputFile: string): string {
     const folder = dirname(inputFile);
     if (this.#last?.folder === folder) return this.#last.real;
@@ -93,7 +93,8 @@ export class RowFiles {
 }
 
 /**
- * Refuses input files beyond what a job with `trust: data` names, where lists and links lead.
+ * Refuses input files outside those that a job with `trust: data` names, to which lists or links
+ * may lead.
  *
  * @throws SluiceError `FILE_REFUSED`.
  */
@@ -111,19 +112,19 @@ export function assertInputsNamed({ trust, input, allow }: JobSpec, files: reado
   }
 }
 
-/** A path with its links followed, so that none leads out of a folder. */
+/** A path with its links resolved, so that none leads out of a folder. */
 function realPath(path: string): string {
   if (schemeOf(path) !== undefined) return path;
   try {
     return realpathSync.native(path);
   } catch {
-    // What is not there is looked for where it would be.
+    // A missing file is checked at its expected place.
     const folder = dirname(resolve(path));
     return folder === "/" ? resolve(path) : join(realPath(folder), basename(path));
   }
 }
 
-/** The web servers that inputs and rows of a job may be asked of. */
+/** The web servers that inputs and rows of a job may use. */
 export function reachOf({ input, allow, trust }: JobSpec): Reach {
   const trusted = trust === "data" ? [] : input;
   const written = [

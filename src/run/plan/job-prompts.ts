@@ -11,7 +11,7 @@ import { generationParameters } from "../job/generation.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { assertBatchOutput, isBatchInput, writesBatchLines } from "../openai-batch/batch-lines.ts";
 
-/** The prompts of a job, ready to be rendered, with the seed that its run has. */
+/** The prompts of a job, ready to be rendered, with the seed of its run. */
 export function promptSetOf(job: JobSpec, seed: number): PromptSet {
   const promptSet = askedPromptSet(job, parametersOf(job, seed));
   const stripped = job.output.stripWhitespace ? withStrippedAnswers(promptSet) : promptSet;
@@ -43,7 +43,7 @@ function wordedPromptSet(job: JobSpec, parameters: GenerationParameters): Prompt
   return compilePromptSet({ ...common, prompts: Object.fromEntries(named) });
 }
 
-/** False for a job whose engine is given rows without words. */
+/** False for a job whose engine takes rows without text. */
 function hasPrompts(job: JobSpec): boolean {
   return isBatchInput(job) || [job.dataset, job.prompt, job.prompts].some((each) => each);
 }
@@ -58,12 +58,12 @@ function withEmptied<Options extends Emptied>(options: Options, features: string
   return { ...options, truncateFeatures: [...new Set([...truncateFeatures, ...features])] };
 }
 
-/** What each request of a job has, but for those that set parameters of their own. */
+/** The common part of a job's requests, except those with parameters of their own. */
 export function parametersOf(
   { generation, sequenceLen, model }: JobSpec,
   seed: number,
 ): GenerationParameters {
-  // What a server is not sent is still counted with, as by limits on tokens a minute.
+  // What a server is not sent still counts here, for example for limits on tokens a minute.
   const maxNewTokens = describeEngine(model).maxNewTokens ?? limits.maxNewTokens;
   const parameters = generationParameters(generation, seed, maxNewTokens);
   if (sequenceLen === undefined) return parameters;
@@ -82,8 +82,8 @@ function batchPromptSet({ input, model }: JobSpec, parameters: GenerationParamet
 }
 
 /**
- * Refuses, before anything is planned, what could not be asked: templates that are not valid, and
- * options that the engine would have to drop.
+ * Refuses unusable requests before anything is planned: invalid templates, and options that the
+ * engine would have to drop.
  *
  * @throws SluiceError `TEMPLATE_INVALID`, `JOB_INVALID`, `UNSUPPORTED`.
  */
@@ -102,7 +102,7 @@ export function assertAskable(job: JobSpec): void {
   const policies = asked.map(({ onTooLong }) => onTooLong);
   const unsupported = unsupportedOptions(job.model, parametersOf(job, 0), policies);
   if (unsupported.length === 0) return;
-  // A job that has no maxLength gives its engine one by sequenceLen.
+  // A job without maxLength sets its engine's limit by sequenceLen.
   const isByLength = job.sequenceLen !== undefined && job.generation.maxLength === undefined;
   const options = unsupported
     .map(({ option }) => (isByLength && option === "generation.maxLength" ? "sequenceLen" : option))
@@ -112,7 +112,7 @@ export function assertAskable(job: JobSpec): void {
   throw new SluiceError("UNSUPPORTED", message, { hint });
 }
 
-/** Refuses vectors and transcripts of an engine that makes none. */
+/** Refuses embeddings and transcripts with an engine that makes none. */
 function assertAnswerable({ model }: JobSpec, apis: readonly (string | undefined)[]): void {
   const made: Readonly<Record<string, boolean>> = answeredApis(model);
   const refused = apis.find((api) => api !== undefined && made[api] === false);
@@ -122,7 +122,7 @@ function assertAnswerable({ model }: JobSpec, apis: readonly (string | undefined
   });
 }
 
-/** Refuses images in prompts of an engine that has no eyes. */
+/** Refuses images in prompts for an engine that cannot see. */
 function assertImagesSeen({ model, prompt, prompts = {} }: JobSpec): void {
   const isShown = [prompt, ...Object.values(prompts)].some((asked) => asked?.image !== undefined);
   if (!isShown || describeEngine(model).seesImages) return;
@@ -148,7 +148,7 @@ function assertLogprobsKept(job: JobSpec): void {
       hint: "add output.include: [logprobs]",
     });
   }
-  // Rows that are requests may ask for them one by one.
+  // Rows that are requests may need them one by one.
   if (isKept && !isAsked && !isBatchInput(job)) {
     throw new SluiceError("JOB_INVALID", "output.include has logprobs, which nothing asks for", {
       field: "output.include",
@@ -158,7 +158,7 @@ function assertLogprobsKept(job: JobSpec): void {
 }
 
 /**
- * Refuses what a report has no place for.
+ * Refuses what a report cannot hold.
  *
  * @throws SluiceError `JOB_INVALID`, naming the key.
  */

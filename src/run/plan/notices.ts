@@ -8,10 +8,10 @@ import { firstRows } from "../preview/sample-rows.ts";
 import type { RunContext } from "../run-context.ts";
 import type { InputSummary, Plan } from "./plan.ts";
 
-/** Rows that a run looks at before it asks anything; a preview has rows of its own. */
+/** Rows that a run examines before its first request; a preview has rows of its own. */
 const maxRowsLookedAt = 20;
 
-/** What the first rows of a run say about its job, those that are rendered before an abort. */
+/** Findings about a job in the first rows of a run, those rendered before an abort. */
 export async function firstRowsNotices(
   context: RunContext,
   signal: AbortSignal,
@@ -20,12 +20,12 @@ export async function firstRowsNotices(
     const rows = await firstRows(context, maxRowsLookedAt);
     return sampleNotices(context.plan.job, await renderedRows(context, rows, signal));
   } catch {
-    // Rows that cannot be read stop the run where it needs them, and with more to say.
+    // Unreadable rows stop the run when it reads them, with a fuller message.
     return [];
   }
 }
 
-/** What a person should know of a job that only its rows show: each once, naming the key. */
+/** Notices about a job that only its rows show: each once, with the key. */
 export function sampleNotices(job: JobSpec, rows: readonly AskedRow[]): string[] {
   return [replacedFieldNotice(job, rows), ...unansweredTurnsNotices(job, rows)].filter(
     (notice) => notice !== undefined,
@@ -43,7 +43,7 @@ function replacedFieldNotice(job: JobSpec, rows: readonly AskedRow[]): string | 
   );
 }
 
-/** Each conversation that has only questions, asked with nothing between them by default. */
+/** Conversations that have only questions; by default, nothing is sent between them. */
 function unansweredTurnsNotices(job: JobSpec, rows: readonly AskedRow[]): string[] {
   const notices = new Map<string, string>();
   for (const { file, line, requests } of rows) {
@@ -61,7 +61,7 @@ function unansweredTurnsNotices(job: JobSpec, rows: readonly AskedRow[]): string
   return [...notices.values()];
 }
 
-/** Key of the `turns` that a prompt takes by default; undefined where the job says something. */
+/** Key of the `turns` that a prompt takes by default; undefined if the job sets them. */
 function defaultTurnsKey(job: JobSpec, promptName: string): string | undefined {
   const { dataset, prompt, prompts } = job;
   const at = dataset?.findIndex(({ name }) => name === promptName) ?? -1;
@@ -76,7 +76,7 @@ function asksSeveralAtOnce({ messages = [] }: InferenceRequest): boolean {
   return users.length > 1 && !messages.some(({ role }) => role === "assistant");
 }
 
-/** What a person should know of how an input was read and cut. */
+/** Notices about how an input was read and cut. */
 export function inputNotices({ input }: Plan): string[] {
   const { lineFiles = 0, leftOutFiles = 0, leftOutResults = 0 } = input;
   const notices = cutNotices(input);
@@ -112,15 +112,16 @@ function cutNotices({ compressedFiles = 0, largestTaskRows }: InputSummary): str
   return [`${what}, the largest of ${largest} rows; more files share work out better`];
 }
 
-/** Characters of a command line that are shown. */
+/** Most characters of a command line to show. */
 const maxShownChars = 200;
 
 /**
- * What a job does beyond reading its input and writing its output, a line each: what it executes,
- * what it sets for its workers, and which secrets go where.
+ * What a job does beyond reading its input and writing its output, one line each: programs that it
+ * executes, variables that it sets for its workers, and the receivers of its secrets.
  *
  * @example
  * effectNotices(job); // ["this job executes python3 predict.py"]
+ *
  */
 export function effectNotices(job: JobSpec): string[] {
   const { model, env } = job;
@@ -151,9 +152,9 @@ const ownHosts =
   /^(localhost|127\..*|\[::1\]|10\..*|192\.168\..*|172\.(1[6-9]|2\d|3[01])\..*|.*\.(local|internal))$/;
 
 /**
- * What a person should know before a server that others run, and may charge for, is asked: an
- * estimate of the tokens. Undefined for own hosts, for other engines, and where the job has a
- * `budget`, which says that somebody has thought about it; nor once `signal` is aborted.
+ * A notice with an estimate of the tokens, before requests go to a server that may charge for them.
+ * Undefined for own hosts, for other engines, and if the job has a `budget`, because then the user
+ * has considered the cost; also once `signal` is aborted.
  */
 export async function hostedNotice(
   context: RunContext,

@@ -32,16 +32,16 @@ import { assertSameInput, findInput, plannedOrder, scanInput, taskSize } from ".
 import { cameToNothing, holdsOutcomes, runDiffers } from "./standing-run.ts";
 
 export interface OpenRunOptions {
-  /** Replace the run that is there. */
+  /** Replaces the present run. */
   overwrite: boolean;
-  /** Write beside the run that is there, if it is another one. */
+  /** Writes beside the present run, if it is another one. */
   fork: boolean;
-  /** Workers the run will have, for a number of rows. */
+  /** The run's workers, for a number of rows. */
   workersFor(job: JobSpec, rows: number): number | Promise<number>;
   onEvent(event: RunEvent): void;
-  /** The input may have grown since it was planned: it is compared when that is processed. */
+  /** The input may have grown since it was planned: it is compared when it is processed. */
   isExtended?: boolean;
-  /** Called before a new run is planned; what it throws prevents that. */
+  /** Called before a new run is planned; throws to prevent it. */
   beforePlan?(job: JobSpec): Promise<void>;
 }
 
@@ -49,14 +49,14 @@ export interface OpenRunOptions {
 export interface OpenedRun {
   context: RunContext;
   location: RunLocation;
-  /** The job as it is to be carried out: answers and layout as planned, operation as asked now. */
+  /** The job to carry out: answers and layout as planned, operation as requested now. */
   job: JobSpec;
 }
 
 /**
- * Finds the run that the job's output holds, or plans a new one.
+ * Finds the run in the job's output, or plans a new one.
  *
- * @throws SluiceError `RUN_DIFFERS`, `OUTPUT_OCCUPIED`, `INPUT_CHANGED`, and what planning throws.
+ * @throws SluiceError `RUN_DIFFERS`, `OUTPUT_OCCUPIED`, `INPUT_CHANGED`, and errors of planning.
  */
 export async function openOrPlan(
   given: JobSpec,
@@ -80,7 +80,7 @@ export async function openOrPlan(
         planInPlace(wanted, place, dependencies, options),
       );
       ({ plan, storage } = planned);
-      // Somebody else planned at the same moment: their plan stands, if it is the same job.
+      // Another process planned at the same moment: its plan stands, if it is the same job.
       const isSame =
         planned.isOurs || (await matches(wanted, plan, dependencies, options, storage));
       if (!isSame) continue;
@@ -96,7 +96,7 @@ export async function openOrPlan(
   }
 }
 
-/** What the store refuses before a run is there is told as a fault of the job's output. */
+/** Until a run exists, errors of the store are reported as faults of the job's output. */
 async function atOutput<T>(
   { output }: JobSpec,
   { location }: Storage,
@@ -110,7 +110,7 @@ async function atOutput<T>(
     const isOfOutput = ["NOT_FOUND", "STORE_FAILED"].includes(error.code);
     if (!isOfOutput || !file?.startsWith(`${location}/`)) throw thrown;
     const said = error.cause instanceof Error ? error.cause.message : error.message;
-    // A fault with a hint of its own, as of credentials, would be the same in another folder.
+    // A fault with its own hint, such as for credentials, would be the same in another folder.
     const hasOwnHint = error.hint !== errorTable[error.code].hint;
     const reason = hasOwnHint ? said : said.split(", ")[0];
     throw new SluiceError("STORE_FAILED", `no run can be kept there: ${reason}`, {
@@ -124,7 +124,9 @@ async function atOutput<T>(
   }
 }
 
-/** By `--overwrite`, or where a run of another job came to nothing, as with a mistyped model. */
+/**
+ * With `--overwrite`, or if a run of another job came to nothing, such as with a mistyped model.
+ */
 async function isReplaced(
   job: JobSpec,
   plan: Plan,
@@ -141,7 +143,7 @@ async function isReplaced(
   return true;
 }
 
-// Somebody may have gone on with the run before this process led it.
+// Another process may have continued the run before this one led it.
 async function assertNoOutcome(storage: Storage): Promise<void> {
   if (!(await holdsOutcomes(storage))) return;
   throw new SluiceError("RUN_DIFFERS", "another process resumed it meanwhile", {
@@ -189,7 +191,7 @@ async function matches(
   };
   try {
     const found = await findInput(job, dependencies.inputs);
-    // Rows that were appended were cut for themselves.
+    // Appended rows were cut separately.
     if (run.whole) await assertUnchanged(storage, run, found, scan);
     else await assertSameInput(run, found, scan);
     return true;
@@ -200,7 +202,7 @@ async function matches(
   }
 }
 
-/** A sealed run can take over what changed in its input. */
+/** A sealed run can take over changes of its input. */
 function ofSealedRun({ message, place, cause }: SluiceError, storage: Storage): SluiceError {
   const error = new SluiceError("INPUT_CHANGED", "", {
     ...place,
@@ -214,14 +216,14 @@ function ofSealedRun({ message, place, cause }: SluiceError, storage: Storage): 
   return error;
 }
 
-/** Keys as their author knows them: nobody named the file that standard input was put into. */
+/** Keys as the author knows them: the file of spooled standard input is not one of them. */
 function namedFor(job: JobSpec, keys: readonly string[]): string {
   const isSpooled = (path: string) => path.includes(`/${stdinPrefix}`);
   const spooled = job.input.map(({ path }, at) => (isSpooled(path) ? `input.${at}.path` : ""));
   return keys.map((key) => (spooled.includes(key) ? "standard input" : key)).join(", ");
 }
 
-/** @throws SluiceError `OUTPUT_OCCUPIED` when the place of a new run holds something else. */
+/** @throws SluiceError `OUTPUT_OCCUPIED` if the place of a new run is not empty. */
 export async function assertFree(
   storage: Storage,
   outside: Storage,
@@ -230,7 +232,7 @@ export async function assertFree(
 ): Promise<void> {
   for (const name of [location.mergedFile, errorFile]) await assertNoFile(outside, location, name);
   for await (const { path } of storage.list("")) {
-    // What an interrupted planner, or the spool of standard input, left is ours.
+    // Leftovers of an interrupted planner, or of spooled standard input, are ours.
     if (path.startsWith("_sluice/")) continue;
     throw new SluiceError("OUTPUT_OCCUPIED", `it holds ${path}`, { file: location.directory });
   }
@@ -242,17 +244,17 @@ async function assertNoFile(outside: Storage, location: RunLocation, name: strin
   throw new SluiceError("OUTPUT_OCCUPIED", "the file exists", { file });
 }
 
-/** Where a new run is to lie. */
+/** The place of a new run. */
 interface Place {
   location: RunLocation;
   storage: RunStorage;
-  /** The run whose place it takes. */
+  /** The run to replace. */
   standing: Plan | undefined;
-  /** Called right before the plan is there. */
+  /** Called right before the plan appears. */
   assertReplaces?(): Promise<void>;
 }
 
-/** Plans a run where none is, or in the place of the one that stands. */
+/** Plans a run in an empty place, or in the place of the present one. */
 async function planInPlace(
   job: JobSpec,
   place: Place,
@@ -266,7 +268,7 @@ async function planInPlace(
     await assertFree(storage, outside, location, errorFile);
     return { ...(await planRun(job, place, dependencies, options)), storage };
   }
-  // A mistyped path must not cost the results that are there.
+  // A mistyped path must not cost existing results.
   await findInput(job, dependencies.inputs);
   if (errorFile !== standing.errorFile) await assertNoFile(outside, location, errorFile);
   return await replaceRun(dependencies, location, storage, standing, {
@@ -276,7 +278,7 @@ async function planInPlace(
   });
 }
 
-/** The run's id: its start, with the run's number where others had the directory before. */
+/** The run's id: its start, with the run's number if others had the directory before. */
 async function newRunId(nowMs: number, storage: RunStorage): Promise<string> {
   const number = await storage.number;
   return number === 1 ? runIdAt(nowMs) : `${runIdAt(nowMs)}-${number}`;

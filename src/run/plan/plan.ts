@@ -12,7 +12,7 @@ import type { JobSpec } from "../job/schema.ts";
 import type { RequestCounts } from "../status/request-counts.ts";
 import type { RowOrder } from "./prefix-order.ts";
 
-/** A file of tasks up to this is written, and read, as a whole. */
+/** A file of tasks up to this size is written, and read, as a whole. */
 const maxWholeTasksBytes = 1024 * 1024;
 
 /** Unit of scheduling and commit: a contiguous range of input rows. */
@@ -23,18 +23,18 @@ export interface Task {
   /** Rows in its slices. */
   rows: number;
   slices: Slice[];
-  /** Only these rows of the range, as an index set: a sample, or what a retry asks again. */
+  /** Only these rows of the range, as an index set: a sample, or a retry's rows. */
   only?: string;
-  /** How many rows `only` names. */
+  /** Number of rows in `only`. */
   onlyRows?: number;
-  /** In a retry: the task of the run whose rows these are. */
+  /** In a retry: the task of the run that these rows belong to. */
   of?: number;
   /**
-   * In a retry: the requests of its rows as the run counts them so far, which those of the retry
-   * replace; `same` for rows that were answered, and keep their count.
+   * In a retry: the requests of its rows in the run's counts, which those of the retry replace;
+   * `same` for answered rows, which keep their count.
    */
   replaces?: RequestCounts | "same";
-  /** Hashes of its rows, where those of its commit are not the last word. */
+  /** Hashes of its rows, if those of its commit are outdated. */
   rowHashes?: PlannedFile;
 }
 
@@ -45,18 +45,18 @@ export interface PlannedFile {
   bytes: number;
 }
 
-/** What will be done: frozen, hashed, serializable. One a generation. */
+/** The work of a generation: frozen, hashed, serializable. */
 export interface Plan extends Generation {
   format: 1;
   /** Version of Sluice that made it. */
   software: string;
   /** ISO 8601. */
   createdAt: string;
-  /** The job as it was when planned; paths absolute, no secrets. */
+  /** The job as planned; paths absolute, no secrets. */
   job: JobSpec;
-  /** In a retry: which rows it asks again. */
+  /** In a retry: the rows that it sends again. */
   where?: string;
-  /** In a retry: where rows are read anew, the input itself or a file of mended rows. */
+  /** In a retry: where rows are read from, the input itself or a file of mended rows. */
   reread?: "input" | { file: string };
   /** Seed of sampling, given or drawn. */
   seed: number;
@@ -64,28 +64,28 @@ export interface Plan extends Generation {
   /** Rows that will get an outcome. */
   rows: number;
   input: InputSummary;
-  /** The order in which the rows of a task are asked. */
+  /** The order in which the rows of a task are sent. */
   order: RowOrder;
-  /** Where one merged file is asked for: its name, beside the run directory. */
+  /** With one merged file: its name, beside the run directory. */
   mergedFile: string | null;
-  /** Where results go to files of their own, by input or by row. */
+  /** With results in files by input or by row: their list. */
   outputs?: PlannedOutputs;
-  /** What the input says of the columns of results, where these are written as tables. */
+  /** The columns of results that follow from the input, if results are tables. */
   columns?: readonly Column[];
-  /** Where failed rows are to be in a file of their own: its name, beside the run directory. */
+  /** With a file of failed rows: its name, beside the run directory. */
   errorFile?: string;
   /**
-   * In a retry that found the input changed: all tasks of the run as they lie from now on. `input`,
-   * `outputs` and `columns` are those of this input then.
+   * In a retry that found the input changed: all tasks of the run from now on. `input`, `outputs`
+   * and `columns` then belong to this input.
    */
   whole?: WholeRun;
 }
 
-/** All tasks of a run, by the plan of a retry. */
+/** All tasks of a run, in the plan of a retry. */
 export interface WholeRun {
   tasks: Plan["tasks"];
   rows: number;
-  /** Digits in the names of parts, which stay as the run's own plan had them. */
+  /** Digits in the names of parts, unchanged from the run's own plan. */
   partDigits: number;
 }
 
@@ -94,11 +94,11 @@ export interface PlannedOutputs {
   /** `OutputFile`s, a line for each input file, in the order of the input. */
   list: PlannedFile;
   files: number;
-  /** What their paths start from: the run directory, the folder beside it, or another place. */
+  /** The base of their paths: the run directory, the folder beside it, or another place. */
   base: "run" | "outside" | (string & {});
-  /** True where each row has a file of its own. */
+  /** True if each row has its own file. */
   isPerRow: boolean;
-  /** True where some are tables, of which each has all columns. */
+  /** True if some are tables, each with all columns. */
   needsColumns: boolean;
 }
 
@@ -107,23 +107,23 @@ export interface InputSummary {
   files: number;
   bytes: number;
   rows: number;
-  /** Rows that a task was to have. */
+  /** Planned rows of a task. */
   rowsPerTask: number;
-  /** The first of the counted tasks were to have one row, or batch, more. */
+  /** The first tasks of a given number may have one row, or batch, more. */
   longerTasks?: LongerTasks;
-  /** Rows of the largest task, where that has more: what cannot be cut lies in one. */
+  /** Rows of the largest task, if it has more: what cannot be cut is in one task. */
   largestTaskRows?: number;
-  /** Files that are compressed as a whole; each lies in one task. */
+  /** Files that are compressed as a whole; each is in one task. */
   compressedFiles?: number;
-  /** Files of text whose lines are rows because of their ending, not because the job says so. */
+  /** Text files whose lines are rows because of their extension, not because of the job. */
   lineFiles?: number;
-  /** Files of folders that are left out: their endings tell no format. */
+  /** Files of folders that are skipped: their extensions are not those of a format. */
   leftOutFiles?: number;
-  /** Files of globs and folders that are left out: runs made them. */
+  /** Files of globs and folders that are skipped: runs made them. */
   leftOutResults?: number;
   /** Digest of paths and sizes. */
   digest: string;
-  /** Digest of modification times: only a hint that a checksum is worth the reading. */
+  /** Digest of modification times: only a hint that a checksum is worthwhile. */
   modifiedDigest: string;
 }
 
@@ -139,7 +139,7 @@ const pendingPath = "_sluice/tasks.pending";
 
 /**
  * Writes the tasks of a plan: one JSON line each, and beside them a table of 8-byte little-endian
- * offsets, so that any task is found by one read. Memory stays flat.
+ * offsets, so that one read finds any task. Memory stays flat.
  */
 export async function storeTasks(
   storage: Storage,
@@ -179,7 +179,10 @@ export async function storeTasks(
   };
 }
 
-/** Tasks whose file has no name yet, for it has their checksum: few are held, many are written. */
+/**
+ * Tasks without a file name yet, which depends on their checksum: a few are kept in memory, many
+ * are written.
+ */
 class TasksDraft {
   readonly #storage: Storage;
   readonly #path: string;
@@ -200,7 +203,7 @@ class TasksDraft {
     await this.#writer.write(this.#taken());
   }
 
-  /** Makes it the file at `path`. */
+  /** Publishes them as the file at `path`. */
   async become(path: string): Promise<void> {
     if (!this.#writer) return await this.#storage.replace(path, this.#taken());
     try {
@@ -226,7 +229,7 @@ class TasksDraft {
   }
 }
 
-/** Reads the plan of a generation. `NOT_A_RUN` where the directory holds none. */
+/** Reads the plan of a generation. `NOT_A_RUN` if the directory holds none. */
 export async function readPlan(storage: Storage, generation = 1): Promise<Plan> {
   const plan = await readJson<Plan>(storage, planPathOf(generation));
   if (!plan) throw new SluiceError("NOT_A_RUN", storage.location);
@@ -253,7 +256,7 @@ export function readOptionsOf({ input }: JobSpec): ReadOptions {
   return { maxLineBytes: Math.max(...input.map((source) => source.maxLineBytes)), sources: input };
 }
 
-/** Finds any task of a plan by one small read. */
+/** Finds any task of a plan with one small read. */
 export class TaskTable {
   readonly #plan: Plan;
   readonly #storage: Storage;
@@ -324,20 +327,20 @@ export async function allTasks(storage: Storage, run: Plan): Promise<Task[]> {
   }
 }
 
-/** The present job, with what the stored plan decides. */
+/** The present job, with the parts that the stored plan decides. */
 export function effectiveJob(plan: Plan, current: JobSpec): JobSpec {
   return {
     ...current,
     shard: plan.job.shard,
     output: plan.job.output,
-    // It asks for the same, but may write out other defaults, which servers would be sent.
+    // The job asks the same, but may write out other defaults, which servers would get.
     generation: plan.job.generation,
   };
 }
 
 /**
- * The plan of a run with all tasks as they are now: its own, unless a retry found rows appended to
- * the input, or mended in it.
+ * The plan of a run with all tasks in their present state: its own, unless a retry found rows
+ * appended to the input, or mended in it.
  *
  * @param standing the generation whose plan has them; a manifest names it.
  */

@@ -2,21 +2,21 @@ import type { InputRow } from "../../data/row.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RowRequest } from "../../prompt/row-request.ts";
 
-/** Rows and prompts that are held while they are sorted by prefix, a task. */
+/** Rows and prompts in memory while they are sorted by prefix, for each task. */
 const maxOrderedBytes = 64 * 1024 * 1024;
 
-/** The order in which the rows of a task are asked. Results are always in input order. */
+/** The order in which the rows of a task are sent. Results are always in input order. */
 export type RowOrder = "input" | "prefix";
 
-/** Prompts behind one that an engine's sequences may still hold. */
+/** Earlier prompts that an engine's sequences may still hold. */
 const heldPrompts = 16;
-/** Sorting must spare this share of the characters, or rows are left as they lie. */
+/** Sorting must save this share of the characters; otherwise rows stay in input order. */
 const worthwhileShare = 0.1;
 
 /**
- * Rows sorted by the text of their first request, so that those which begin alike are asked one
- * after another and an engine computes what they share once. Sorted within windows of
- * `maxOrderedBytes`, so that memory stays flat. Rows that cannot be rendered come first.
+ * Rows sorted by the text of their first request: rows with a common beginning are sent one after
+ * the other, and an engine computes it once. Sorted within windows of `maxOrderedBytes`, so that
+ * memory stays flat. Rows that cannot be rendered come first.
  */
 export async function* inPrefixOrder(
   batches: AsyncIterable<InputRow[]>,
@@ -50,7 +50,7 @@ function sorted(window: OrderedRow[]): InputRow[] {
   return window.map(({ row }) => row);
 }
 
-/** What an engine reads of a row's first request, from its start; nothing where it has none. */
+/** The text of a row's first request, from its start; empty if it has none. */
 export function firstText(promptSet: PromptSet, row: InputRow): string {
   if (row.error) return "";
   try {
@@ -66,8 +66,8 @@ function promptText(request: RowRequest | undefined): string {
 }
 
 /**
- * Whether asking in prefix order pays: going by a sample of prompts in input order, it spares at
- * least a tenth of the characters beyond those that neighbours share anyway.
+ * Whether prefix order pays: by a sample of prompts in input order, it saves at least a tenth of
+ * the characters, beyond those that neighbours share anyway.
  */
 export function prefixOrderPays(texts: readonly string[]): boolean {
   const total = texts.reduce((sum, text) => sum + text.length, 0);

@@ -5,12 +5,12 @@ import { probePrefix } from "../directory/layout.ts";
 import { createOnce, readJson, recordBytes } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";
 
-/** Rounds of the race by which an object store is probed. */
+/** Rounds of the race that probes an object store. */
 const storeProbeRounds = 12;
 
 /**
- * Rounds on a file system. It refuses a second link() by one lock for all, or never: luck has no
- * part in it, and each round of twenty takes 10 ms of a run's start.
+ * Rounds on a file system. It always refuses a second link() by one lock, or never: luck has no
+ * part, and each of twenty rounds would add 10 ms to a run's start.
  */
 const probeRounds = 1;
 
@@ -18,11 +18,11 @@ const probeRounds = 1;
 const probeCreators = 20;
 
 /**
- * Refuses a store that does not let exactly one creator win. Twenty creators race for one key, some
- * times over: a store that passes two writes in a row may still fail the race, though not each one,
- * and one that ignores the condition lets all of them win. If a store keeps its word two of three
- * times by luck, one in 130 such probes of an object store hears nothing else; if it fails every
- * other race, one in 4096. A store that is said to have no such operation is not asked.
+ * Refuses a store that does not let exactly one creator win. Twenty creators race for one key,
+ * several times: a store that passes two writes in a row may still fail the race, though not each
+ * one, and one that ignores the condition lets all of them win. If a store is right by luck two of
+ * three times, one in 130 such probes of an object store finds no fault; if it fails every other
+ * race, one in 4096. A store without such an operation is not probed.
  *
  * @throws SluiceError `STORE_UNSUITABLE`.
  */
@@ -36,7 +36,7 @@ export async function probeStore(storage: Storage, uniqueId: string): Promise<vo
     const path = `${probePrefix}${uniqueId}-${round}.json`;
     const ids = Array.from({ length: probeCreators }, (_, at) => `${uniqueId}-${at}`);
     const creations = ids.map((id) => create(fleeting, path, id));
-    // All of them are done before one's failure is told: nobody writes there any more.
+    // All creators finish before an error is thrown, so that none writes later.
     await Promise.allSettled(creations);
     const check = Promise.all(creations).then((race) => checkRace(storage, path, race));
     check.catch(() => {});
@@ -48,7 +48,7 @@ export async function probeStore(storage: Storage, uniqueId: string): Promise<vo
 
 type Creates = Pick<Storage, "createIfAbsent" | "read">;
 
-/** What a creator came to; `standing` is the record that it read, where it had to. */
+/** The outcome of a creator; `standing` is the record that it read, if it had to. */
 interface Creation {
   won: boolean;
   standing?: string;
@@ -65,11 +65,11 @@ async function create(storage: Creates, path: string, creator: string): Promise<
   return { won, standing: standing.creator };
 }
 
-/** @throws SluiceError `STORE_UNSUITABLE` unless exactly one won, whose record stands. */
+/** @throws SluiceError `STORE_UNSUITABLE` unless exactly one won, and its record stands. */
 async function checkRace(storage: Storage, path: string, race: readonly Creation[]): Promise<void> {
   const read = async () => (await readJson<{ creator: string }>(storage, path))?.creator;
   const standing = new Set([await read()]);
-  // One who comes when all is over must find the winner's file, whatever the store replied.
+  // A late creator must find the winner's file, whatever the store replied.
   const creations = [...race, await create(withoutSync(storage), path, "late")];
   standing.add(await read());
   for (const creation of creations) if (creation.standing) standing.add(creation.standing);
@@ -84,7 +84,7 @@ async function checkRace(storage: Storage, path: string, race: readonly Creation
 }
 
 /**
- * Refuses to go on otherwise with a run that was begun on a store without conditional writes: its
+ * Refuses to continue in another way a run that began on a store without conditional writes: its
  * workers would wait for a coordinator to commit, and coordinators for workers.
  *
  * @throws SluiceError `USAGE`.
@@ -107,7 +107,7 @@ function hintFor({ location }: Storage): { hint?: string } {
   return { hint: `take a store with conditional writes, ${weaker}` };
 }
 
-/** Creates that need not last: forcing a hundred probe files to disk would prove nothing more. */
+/** Creates that need not last: syncing a hundred probe files to disk would prove nothing more. */
 function withoutSync(storage: Storage): Creates {
   return {
     createIfAbsent: (path, data) => storage.createIfAbsent(path, data, { isLasting: false }),

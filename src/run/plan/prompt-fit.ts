@@ -16,10 +16,10 @@ import { readOptionsOf } from "./plan.ts";
 const fewRowsLookedAt = 8;
 
 /**
- * Refuses, before anything is planned, prompts that none of the first rows can be asked: a field of
- * another name would make a dead letter of every row. Each of several datasets is looked at.
+ * Refuses, before anything is planned, a prompt that fits none of the first rows: a wrong field
+ * name would make every row a dead letter. Each of several datasets is checked.
  *
- * @throws SluiceError `PROMPT_UNFIT`, naming the field and the nearest one that rows have.
+ * @throws SluiceError `PROMPT_UNFIT`, with the field and the most similar one of the rows.
  */
 export async function assertPromptsFit(
   files: readonly InputFile[],
@@ -46,7 +46,7 @@ export async function assertPromptsFit(
   }
 }
 
-/** The prompts that rows are rendered with as they stand in the input; undefined where none are. */
+/** The prompts for rows of the input; undefined if there are none. */
 function renderedPrompts(job: JobSpec): PromptSet | undefined {
   if (job.model.engine === "pipeline") return firstStagePrompts(job);
   if (isBatchInput(job)) return undefined;
@@ -54,7 +54,7 @@ function renderedPrompts(job: JobSpec): PromptSet | undefined {
   return isAsked || !describeEngine(job.model).takesRows ? promptSetOf(job, 0) : undefined;
 }
 
-/** The first rows, of which almost always the very first is enough. */
+/** The first rows; almost always the very first one is enough. */
 async function* firstOf(
   files: readonly InputFile[],
   job: JobSpec,

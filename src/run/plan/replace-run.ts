@@ -25,17 +25,17 @@ import { outputStorage } from "../output/plan-outputs.ts";
 import { publishedForm } from "../output/published-form.ts";
 import { type Plan, partDigits, readPlan, standingPlan } from "./plan.ts";
 
-/** Files that are removed at once. */
+/** Files to remove at once. */
 const removalsAtOnce = 32;
 
-/** How a run takes the place of another. */
+/** How a run replaces another. */
 export interface Replacement {
-  /** What this throws, when nobody else can work on the old run any more, prevents it. */
+  /** Called when no other process can work on the old run any more; throws to prevent it. */
   assertRemovable?(): Promise<void>;
   /**
-   * Plans the new run in its own storage; true in `isOurs` where it is the one that stands.
+   * Plans the new run in its own storage; `isOurs` is true if it is the one that stands.
    *
-   * @param assertReplaces called right before the plan is there; throws to prevent it.
+   * @param assertReplaces called right before the plan appears; throws to prevent it.
    */
   planIn(
     storage: RunStorage,
@@ -44,14 +44,13 @@ export interface Replacement {
 }
 
 /**
- * Puts a new run in the place of one that is there: plans it under the next number, and removes
- * what the old one has: only files that its plan and its commits name, and its state. Nobody else
- * can lead the old run meanwhile. Whoever works on the new run first finishes a removal that was
- * interrupted.
+ * Replaces a run: plans the new run under the next number, and removes the old one's state and the
+ * files that its plan and its commits name. No process can lead the old run meanwhile. An
+ * interrupted removal is finished by the first process that works on the new run.
  *
- * @throws SluiceError `COORDINATOR_LIVES` while a coordinator or a worker is at work on the run,
- *   `COORDINATOR_LOST` when another one replaced it meanwhile, `OUTPUT_OCCUPIED` when the directory
- *   holds something else as well, and what `planIn` throws; nothing is removed then.
+ * @throws SluiceError `COORDINATOR_LIVES` while a coordinator or a worker works on the run,
+ *   `COORDINATOR_LOST` if another process replaced it meanwhile, `OUTPUT_OCCUPIED` if the directory
+ *   holds other files as well, and errors of `planIn`; nothing is removed then.
  */
 export async function replaceRun(
   dependencies: RunDependencies,
@@ -80,10 +79,9 @@ export async function replaceRun(
 }
 
 /**
- * Removes what runs have left in whose place this one came, as far as that is not done. Whoever is
- * to work on a run calls it before.
+ * Removes what is left of the replaced runs. Every process that works on a run calls it before.
  *
- * Results of both have the same names: one that pauses here may wake when this run has some.
+ * Results of both have the same names: a process that pauses here may wake when this run has some.
  */
 export async function finishReplacement(
   dependencies: RunDependencies,
@@ -114,10 +112,10 @@ async function removeRuns(
 }
 
 /**
- * Removes what is there of a run that was replaced, save its plan and who led it, which tell a
- * process of that run that wakes late that it is over, and who may still be mending.
+ * Removes the files of a replaced run, except its plan and its coordinators' records, which tell a
+ * late process of that run that it is over, and which process may still be mending.
  *
- * @param kept paths of inputs that stay: what the new run reads.
+ * @param kept input paths that stay: the new run reads them.
  */
 async function removeRun(
   { openStorage }: RunDependencies,
@@ -147,7 +145,7 @@ async function removeRun(
     (path) => !kept.includes(`${location.directory}/${path}`),
   );
   await removeAll(storage, spools);
-  // What processes of that run published while its files were there yet.
+  // Files that processes of that run published while it still existed.
   await removeAll(storage, published);
 }
 
@@ -157,7 +155,7 @@ async function removeAll(storage: Storage, paths: readonly string[]): Promise<vo
   }
 }
 
-// Workers that a scheduler started have no coordinator; what they write would come back.
+// Workers that a scheduler started have no coordinator; their files would come back.
 async function assertNoWorkers(
   storage: Storage,
   { clock, processes }: RunDependencies,
@@ -179,7 +177,7 @@ async function resultPaths(storage: Storage, plan: Plan): Promise<string[]> {
   return paths;
 }
 
-/** The plan with all tasks that the run has, or that a retry of it began to add. */
+/** The plan with all tasks of the run, or those that a retry of it began to add. */
 async function wholePlan(storage: Storage, plan: Plan): Promise<Plan> {
   let standing = plan;
   for (const path of await pathsUnder(storage, generationPrefix)) {
@@ -218,12 +216,12 @@ async function assertOnlyOurs(storage: Storage, first: Plan): Promise<void> {
   }
 }
 
-/** Paths of result files that a run may have made, from where those start. */
+/** Paths of result files that a run may have made, with their base. */
 export async function standingOutputs(storage: Storage, plan: Plan): Promise<Set<string>> {
   return new Set(await madeOutputs(storage, await wholePlan(storage, plan)));
 }
 
-/** Standard input of a run, as files of its own directory. */
+/** Spooled standard input of a run, as files of its own directory. */
 export function spooledInputs({ job }: Plan, { directory }: RunLocation): string[] {
   return job.input.flatMap(({ path }) =>
     path.startsWith(`${directory}/${stdinPrefix}`) ? path.slice(directory.length + 1) : [],

@@ -12,16 +12,16 @@ import { readJson } from "../directory/records.ts";
 import { madeOutputs } from "../output/made-outputs.ts";
 import type { Plan } from "./plan.ts";
 
-/** How the directory of a run ends that stands beside its results. */
+/** The ending of a run directory beside its results. */
 const besideEnding = ".sluice";
 
 /**
- * The files without those that runs made: what lies in a run directory, and results beside one. A
- * run whose output lies in its own input would change it, and another one would take it for data.
- * Files and folders that are named as such are taken; they are left out below globs and folders.
+ * The files except those that runs made: the files in a run directory, and results beside one. A
+ * run whose output lies in its own input would change it, and another run would take it for data.
+ * Under globs and folders they are skipped; files and folders that are named themselves are kept.
  *
- * @param output where this call writes: nothing there is input, whether it stands there yet or not.
- * @throws SluiceError `INPUT_MISSING` where nothing else is there.
+ * @param output this call's output: nothing there is input, whether it exists yet or not.
+ * @throws SluiceError `INPUT_MISSING` if there are no other files.
  */
 export async function withoutRuns(
   files: readonly InputFile[],
@@ -48,7 +48,7 @@ interface OwnOutput {
 /** Schemes of the stores that runs are written to. */
 const runStores: ReadonlySet<string | undefined> = new Set(["s3", "r2", "gs"]);
 
-/** What runs made, in the folders that were looked at. */
+/** The files that runs made in the examined folders. */
 class RunSearch {
   readonly #own: readonly string[];
   readonly #ownFolder: string;
@@ -64,7 +64,7 @@ class RunSearch {
     this.#own = [...merged, ...(errorFile ? [errorFile] : [])];
   }
 
-  /** Files of a run directory that is named itself are what it made, and wanted. */
+  /** Files of a run directory that is named itself are wanted. */
   async isOfRun({ path, below }: InputFile): Promise<boolean> {
     if (below === undefined) return false;
     const isNamed = below === this.#ownFolder || isBelow(below, this.#ownFolder);
@@ -86,7 +86,7 @@ class RunSearch {
     return made.has(path) || runs.some((run) => run !== below && isBelow(path, run));
   }
 
-  /** There each look into a folder is a request: one listing finds the runs of all of them. */
+  /** There, each check of a folder is a request: one listing finds the runs of all of them. */
   async #runsListed(below: string) {
     const runs: string[] = [];
     for await (const { path } of this.#inputs.list(below)) {

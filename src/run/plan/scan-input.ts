@@ -33,20 +33,20 @@ export interface InputScan {
   job: JobSpec;
   /** Seed of `--sample`. */
   seed: number;
-  /** Workers that the run will have; the default size of a task follows from it. */
+  /** The run's workers; the default size of a task follows from their number. */
   workers: number;
   uniqueId: string;
   openFile: OpenFile;
   onEvent(event: RunEvent): void;
 }
 
-/** The input as it lies there, before any of it was read. */
+/** The input before any of it was read. */
 export interface FoundInput {
   files: readonly InputFile[];
   bytes: number;
   digest: string;
   modifiedDigest: string;
-  /** Files that runs made, which globs and folders do not mean. */
+  /** Files that runs made; globs and folders skip them. */
   leftOutResults?: number;
 }
 
@@ -74,7 +74,7 @@ export async function findInput(
   };
 }
 
-/** What tells one input from another, without a look at its content. */
+/** The difference between inputs, without their content. */
 function digestedFacts({ path, bytes, format, etag, output }: InputFile) {
   return [path, bytes, format, ...(etag || output ? [etag ?? null, output ?? null] : [])];
 }
@@ -85,8 +85,8 @@ function sourcesOf({ input, dataset }: JobSpec): InputSource[] {
 }
 
 /**
- * Rows a task gets when the job does not say: enough tasks to keep workers level at the end, and
- * of the sizes near that one the largest with which the busiest worker gets the fewest rows.
+ * Rows of a task if the job does not say: enough tasks to keep workers level at the end, and near
+ * that size the largest one with which the busiest worker gets the fewest rows.
  */
 export function defaultTaskRows(rows: number, workers: number): number {
   const most = Math.max(4, Math.min(limits.maxTaskRows, Math.ceil(rows / (workers * 16))));
@@ -97,7 +97,7 @@ export function defaultTaskRows(rows: number, workers: number): number {
   return best;
 }
 
-/** Rows of the worker that gets most, when tasks of `size` go round. */
+/** Rows of the busiest worker, if tasks of `size` go round. */
 function busiestRows(rows: number, workers: number, size: number): number {
   return Math.min(rows, Math.ceil(Math.ceil(rows / size) / workers) * size);
 }
@@ -121,7 +121,7 @@ export async function scanInput(
     tasks = await storeTasks(storage, 1, uniqueId, scan);
     rows = tasks.rows;
   } else {
-    // The sample is drawn from all rows, and how many there are is known only after the pass.
+    // The sample is drawn from all rows, whose number is known only after the pass.
     const all: Task[] = [];
     for await (const task of scan) all.push(task);
     rows = all.reduce((sum, task) => sum + task.rows, 0);
@@ -154,12 +154,15 @@ async function* tapped<T>(values: AsyncIterable<T>, see: (value: T) => void): As
   }
 }
 
-/** The same for rows in prefix order: the larger a task, the more of its prompts begin alike. */
+/**
+ * The same for rows in prefix order: the larger a task, the more of its prompts have a common
+ * beginning.
+ */
 export function prefixTaskRows(rows: number, workers: number): number {
   return Math.max(4, Math.min(limits.maxTaskRows, Math.ceil(rows / workers)));
 }
 
-/** Whether a task may hold some rows more, as where a file has borders of its own. */
+/** Whether a task may hold a few more rows, such as up to a border in the file. */
 function isTaskSizeFree({ shard, model }: JobSpec): boolean {
   if (shard.rows !== undefined || shard.count !== undefined) return false;
   return (describeEngine(model).taskRowsMultiple?.(model) ?? 1) === 1;
@@ -172,8 +175,8 @@ export interface TaskSize {
 }
 
 /**
- * How many rows a task gets, from the job or from a look at the files. As many tasks as the job
- * counts are of one size, or a row (of a pipeline with batches: a batch) apart; none is empty.
+ * Rows of each task, from the job or from a look at the files. With a given number of tasks, their
+ * sizes differ by at most one row (in a pipeline with batches: one batch); none is empty.
  */
 export async function taskSize(
   found: FoundInput,
@@ -192,7 +195,7 @@ export async function taskSize(
   return { rowsPerTask: Math.ceil(wanted / multiple) * multiple };
 }
 
-/** The size of `count` tasks that hold `units` of so many rows together. */
+/** The size of `count` tasks that together hold `units` of equally many rows. */
 function countedSize(units: number, count: number, rowsOfUnit: number): TaskSize {
   const all = Math.max(1, units);
   const sizes = shares(all, Math.min(all, count));
@@ -214,7 +217,7 @@ async function defaultRows(
   return sizeFor(estimated, workers);
 }
 
-/** Rows of the input, up to the job's limit: only a pass over all of it can tell. */
+/** Rows of the input, up to the job's limit: only a full pass can count them. */
 async function countRows({ files }: FoundInput, job: JobSpec, openFile: OpenFile): Promise<number> {
   const { limit } = job;
   const cut = {
@@ -228,12 +231,12 @@ async function countRows({ files }: FoundInput, job: JobSpec, openFile: OpenFile
   return count;
 }
 
-/** Rows that are looked at to choose the order. */
+/** Rows to examine for the choice of the order. */
 const orderSampleRows = 200;
 
 /**
- * The order in which rows are asked: the job's, or, for engines that keep what they computed, by
- * prefix where the first prompts of the input share more when they are sorted.
+ * The order in which rows are sent: the job's; or, for engines with a prefix cache, by prefix if
+ * that lets the first prompts of the input share more.
  */
 export async function plannedOrder(
   found: FoundInput,
@@ -291,7 +294,7 @@ export function drawSample(rows: number, size: number, random: Random): number[]
   return [...chosen].sort((a, b) => a - b);
 }
 
-/** The tasks that hold at least one of the chosen rows, numbered anew. */
+/** The tasks with at least one of the chosen rows, renumbered. */
 export function* onlyChosen(tasks: Iterable<Task>, chosen: readonly number[]): Generator<Task> {
   let at = 0;
   let number = 0;
@@ -309,7 +312,7 @@ export function* onlyChosen(tasks: Iterable<Task>, chosen: readonly number[]): G
 const sizeOf = (files: number, bytes: number) =>
   `${files} ${files === 1 ? "file" : "files"} of ${bytes} bytes`;
 
-/** @throws SluiceError `INPUT_CHANGED` when the input is not the one that was planned. */
+/** @throws SluiceError `INPUT_CHANGED` if the input is not the planned one. */
 export async function assertSameInput(
   { input: planned, tasks: plannedTasks }: Pick<Plan, "input" | "tasks">,
   found: FoundInput,
@@ -322,7 +325,7 @@ export async function assertSameInput(
         `there are now ${sizeOf(found.files.length, found.bytes)}`,
     );
   }
-  // Equal times are taken as equal content; other times are worth a pass over the bytes.
+  // Equal times count as equal content; other times are worth a checksum.
   if (found.modifiedDigest === planned.modifiedDigest) return;
   const { rowsPerTask, longerTasks } = planned;
   const { tasks } = await scanInput(found, options, rowsPerTask, longerTasks);

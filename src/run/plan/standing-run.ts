@@ -7,8 +7,8 @@ import { standingSample } from "../preview/standing-sample.ts";
 import type { Plan } from "./plan.ts";
 
 /**
- * True of a run that was begun and came to nothing: no row has an outcome, and nobody works on it.
- * One that was only planned waits for its workers, and is none.
+ * True for a run that came to nothing: no row has an outcome, and no process works on it. A run
+ * that was only planned does not count, because it waits for its workers.
  */
 export async function cameToNothing(storage: Storage, options: LookOptions): Promise<boolean> {
   if (await holdsOutcomes(storage)) return false;
@@ -16,7 +16,7 @@ export async function cameToNothing(storage: Storage, options: LookOptions): Pro
   return coordinator !== undefined && ![coordinator, ...workers].some(({ lives }) => lives);
 }
 
-/** True where a run directory has anything that somebody may have paid for. */
+/** True if a run directory has anything that may have been paid for. */
 export async function holdsOutcomes(storage: Storage): Promise<boolean> {
   for await (const { path, bytes } of storage.list("")) {
     if (!path.startsWith("_sluice/") || path.startsWith(commitPrefix)) return true;
@@ -26,7 +26,7 @@ export async function holdsOutcomes(storage: Storage): Promise<boolean> {
   return false;
 }
 
-/** The refusal of a job that is not the one of the run that stands; says what that run has. */
+/** The refusal of a job that differs from that of the present run; says what that run has. */
 export async function runDiffers(storage: Storage, plan: Plan, keys: string): Promise<SluiceError> {
   const { hint } = errorTable.RUN_DIFFERS;
   const done = await rowsDone(storage, plan);
@@ -40,7 +40,7 @@ async function rowsDone(storage: Storage, plan: Plan): Promise<number | undefine
   try {
     return (await standingSample({ storage, plan })).rowsDone;
   } catch {
-    // The run differs all the same, and that is what is to be told.
+    // The runs differ anyway, and that is the message.
     return undefined;
   }
 }

@@ -9,7 +9,7 @@ import { readLines } from "../directory/lines.ts";
 export interface PreparedRow {
   /** Its number in the shard. */
   row: number;
-  /** `null` where the row has to be rendered each time. */
+  /** `null` if the row must be rendered each time. */
   kept: KeptRow | null;
 }
 
@@ -17,7 +17,7 @@ export interface PreparedRow {
 const sealOf = (digest: Hash) => `${JSON.stringify({ sha256: digest.digest("hex") })}\n`;
 const sealBytes = sealOf(sha256Stream()).length;
 
-/** Whether a file is there, and as it was written: read once, a chunk at a time. */
+/** Checks whether a file exists in full: it is read once, one chunk at a time. */
 export async function preparedState(
   storage: Storage,
   path: string,
@@ -51,7 +51,7 @@ export class PreparedReader {
     this.#lines = readLines(storage, path);
   }
 
-  /** What is kept of a row; rows are asked for in order, and some may be left out. */
+  /** The kept prompts of a row; rows are requested in order, and some may be skipped. */
   async keptOf(row: number): Promise<KeptRow | null> {
     while (this.#at === undefined || this.#at.row < row) {
       const { done, value } = await this.#lines.next();
@@ -66,7 +66,9 @@ export class PreparedReader {
   }
 }
 
-/** Writes a file, which appears whole or not at all. What fails is told to `onFailure`, once. */
+/**
+ * Writes a file, which appears whole or not at all. Calls `onFailure` once, at the first failure.
+ */
 export class PreparedWriter {
   readonly #storage: Storage;
   readonly #path: string;
@@ -96,7 +98,7 @@ export class PreparedWriter {
     });
   }
 
-  /** From here on others find it. */
+  /** From here on, other runs find it. */
   async close(): Promise<void> {
     await this.#guarded(async () => {
       await this.#flush();
@@ -106,7 +108,7 @@ export class PreparedWriter {
     });
   }
 
-  /** Gives the file up, for a reason that is told. */
+  /** Abandons the file, for a given reason. */
   fail(error: Error): void {
     if (!this.#hasFailed) this.#onFailure(error);
     this.#hasFailed = true;

@@ -14,20 +14,20 @@ import type { Task } from "../plan/plan.ts";
 import { PreparedReader, PreparedWriter, preparedState } from "./prepared-file.ts";
 
 /**
- * Characters of prompts that an engine makes tokens of at a time, ahead of asking: few enough that
- * what it computes need not wait. /
+ * Characters of prompts that an engine tokenizes at a time, ahead of the requests: few enough that
+ * its requests need not wait.
  */
 export const maxTokenizedChars = 32 * 1024;
 
-/** An engine's own. */
+/** The engine's identity. */
 interface Tokenizer {
   tokenize: NonNullable<Engine["tokenize"]>;
-  /** A digest of all that tokens follow from. */
+  /** A digest of everything that decides the tokens. */
   digest: string;
 }
 
 interface RenderedRow extends Pick<InputRow, "index" | "value"> {
-  /** Null where nothing can be asked of it. */
+  /** Null if the row has no request. */
   requests: RowRequest[] | null;
 }
 
@@ -37,19 +37,19 @@ interface PreparedOptions {
   job: JobSpec;
   promptSet: PromptSet;
   keeper: RequestKeeper;
-  /** Makes tokens of prompts; absent where the engine has no tokenizer. */
+  /** Tokenizes prompts; absent if the engine has no tokenizer. */
   tokenize?: Engine["tokenize"] | undefined;
   logger: Logger;
 }
 
 /**
- * Rendered prompts, and their tokens where the engine makes them, that are kept in a folder for
- * other runs: a file for each shard, named by the digest of the rows' bytes, the prompts, the
- * tokenizer and `sequenceLen`. A file appears whole or not at all, and two processes that write one
- * write the same; one that is damaged is made again. Memory holds a line of it.
+ * Rendered prompts, with their tokens if the engine makes them, kept in a folder for other runs: a
+ * file for each shard, named by the digest of the rows' bytes, the prompts, the tokenizer and
+ * `sequenceLen`. A file appears whole or not at all, and two processes write the same content; a
+ * damaged file is made again. Memory holds one line of it.
  */
 export class PreparedPrompts {
-  /** The prompts of the job; of a row that is at hand here it knows them already. */
+  /** The prompts of the job, with those of a row at hand. */
   readonly promptSet: PromptSet;
   readonly #options: PreparedOptions;
   readonly #kept = new WeakMap<JsonObject, KeptRow>();
@@ -68,7 +68,7 @@ export class PreparedPrompts {
     };
   }
 
-  /** The same rows, each with its prompts at hand; those of a shard that is new are kept. */
+  /** The same rows, each with its prompts; those of a new shard are kept. */
   async *prepare(
     batches: AsyncIterable<InputRow[]>,
     attempt: ArrangedAttempt,
@@ -135,14 +135,14 @@ export class PreparedPrompts {
         attempt.notePrepared({ hits: 0, misses: rows.length });
         yield rows;
       }
-      // Rows that an earlier attempt answered were not read: then it is not the whole shard.
+      // Rows that an earlier attempt answered were not read: then the shard is incomplete.
       if (seen === (task.onlyRows ?? task.rows)) await file.close();
     } finally {
       await file.abort();
     }
   }
 
-  /** Rows in groups of bounded size: lists may ask much of each. */
+  /** Rows in groups of limited size: lists may need many requests each. */
   *#rendered(rows: readonly InputRow[]): Generator<RenderedRow[]> {
     let group: RenderedRow[] = [];
     let chars = 0;
@@ -158,13 +158,13 @@ export class PreparedPrompts {
     yield group;
   }
 
-  /** Null where nothing can be asked of a row. */
+  /** Null if a row has no request. */
   #render({ value, index, dataset, raw, error }: InputRow): RowRequest[] | null {
     if (error || !value) return null;
     try {
       return this.#options.promptSet.requests(value, index, dataset, raw);
     } catch {
-      // It fails when it is asked, and is told why then.
+      // The request fails with the reason when it is sent.
       return null;
     }
   }
@@ -173,7 +173,7 @@ export class PreparedPrompts {
     this.#options.logger.log("warn", `prepared prompts are not kept: ${message}`);
   }
 
-  /** Undefined where the engine has none. */
+  /** Undefined if the engine has none. */
   async #tokenizer(): Promise<Tokenizer | undefined> {
     const { tokenize } = this.#options;
     return tokenize && { tokenize, digest: (await tokenize([])).tokenizer };
@@ -194,17 +194,17 @@ async function* notKept(batches: AsyncIterable<InputRow[]>, attempt: ArrangedAtt
   }
 }
 
-/** False for a request that goes on from an answer. */
+/** False for a request that continues from an answer. */
 function hasWords({ origin }: RowRequest): boolean {
   return origin.after === undefined;
 }
 
-/** @throws SluiceError `ENGINE_DIED`, also where it came back with another model. */
+/** @throws SluiceError `ENGINE_DIED`, also if it came back with another model. */
 async function addTokens(
   requests: readonly RowRequest[],
   { tokenize, digest }: Tokenizer,
 ): Promise<void> {
-  // Prompts of a job may differ in the form of the answer alone.
+  // Prompts of a job may differ only in the form of the answer.
   const alike = [...Map.groupBy(requests, wordsText).values()];
   for (const group of grouped(alike)) {
     const { tokenizer, prompts } = await tokenize(group.map(([first]) => wordsOf(first!)));
@@ -223,7 +223,7 @@ function wordsText({ messages, prompt }: RowRequest): string {
   return JSON.stringify(messages ?? prompt ?? "");
 }
 
-/** Requests, those of the same words together, in groups of bounded size. */
+/** Requests in groups of limited size, those with the same text together. */
 function grouped(alike: readonly RowRequest[][]): RowRequest[][][] {
   const groups: RowRequest[][][] = [];
   let chars = Number.POSITIVE_INFINITY;
@@ -243,7 +243,7 @@ function charsOf({ messages = [], prompt = "" }: RowRequest): number {
   return messages.reduce((sum, { content }) => sum + content.length, prompt.length);
 }
 
-/** All that the rows of a slice follow from. */
+/** Everything that decides the rows of a slice. */
 function rowsKey(slice: Slice, { input }: JobSpec): Json[] {
   const { sha256, format, dataset, header, skipRows, rows, source } = slice;
   const { columns, schema } = input[source ?? -1] ?? {};
@@ -251,14 +251,14 @@ function rowsKey(slice: Slice, { input }: JobSpec): Json[] {
   const file = format === "files" || format === "text-file" ? slice.file : undefined;
   const others = { header: header?.sha256, skipRows, columns, schema, file };
   const named = Object.entries(others).filter(([, value]) => value !== undefined);
-  // How many rows of its bytes are those of the slice.
+  // How many rows of its bytes belong to the slice.
   if (skipRows !== undefined || format === "parquet" || format === "arrow")
     named.push(["rows", rows]);
   const key: Json[] = [sha256, format, dataset ?? null];
   return named.length === 0 ? key : [...key, Object.fromEntries(named) as JsonObject];
 }
 
-/** Where the prompts of a shard are kept. */
+/** The file for the prompts of a shard. */
 function preparedPath({ slices, only }: Task, job: JobSpec, tokenizer: string | undefined): string {
   const { dataset, prompt, prompts, schema, truncateFeatures, sequenceLen, model } = job;
   const entries = dataset?.map(({ path: _, data_files: __, ...entry }) => entry);

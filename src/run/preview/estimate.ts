@@ -21,60 +21,60 @@ import type { Plan } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { type SampledRow, spreadRows } from "./sample-rows.ts";
 
-/** What a run will ask and cost in all, estimated from some of its rows. */
+/** The requests and cost of a whole run, estimated from some of its rows. */
 export interface Estimate {
-  /** `planned` is null where lists decide it: then it is estimated. */
+  /** `planned` is null if lists decide the number: then it is estimated. */
   requests: { planned: number | null } & Interval;
   tokens: {
     prompt: Interval;
-    /** From characters alone it is anything up to the limit of every answer. */
+    /** From characters alone, anything up to the limit of every answer. */
     completion: Interval;
     /**
-     * Where the limit of answers comes from: the job or its rows, the engine's default, or nowhere,
-     * as with servers that decide.
+     * The source of the answers' limit: the job or its rows, the engine's default, or none, as with
+     * servers that decide.
      */
     limitedBy: "job" | "engine" | "nothing";
-    /** Tokens that an answer is taken to have at most where nobody wrote a limit. */
+    /** Assumed most tokens of an answer without a limit. */
     defaultLimit: number;
     charactersPerToken: number;
   };
-  /** US dollars; null where the job names no prices. */
+  /** US dollars; null if the job names no prices. */
   usd: Interval | null;
-  /** How long it will take from its start; null where nothing was asked. */
+  /** Duration from the start; null if no request was sent. */
   seconds: Interval | null;
   /**
-   * What tokens are estimated from: characters of prompts, requests that were asked for it, or what
-   * the run at the output has cost so far.
+   * The basis for tokens: characters of prompts, requests sent for the estimate, or the cost so far
+   * of the run at the output.
    */
   basis: "characters" | "measured" | "run";
-  /** Rows that were asked, for `measured` and `run`. */
+  /** Sent rows, for `measured` and `run`. */
   measuredRows: number;
 }
 
-/** A row with the requests that it becomes, or why it becomes none. */
+/** A row with its requests, or the reason why it has none. */
 export interface AskedRow extends SampledRow {
   requests: readonly RowRequest[];
 }
 
-/** What an estimate is of, and the rows that were rendered for it. */
+/** The subject of an estimate, and its rendered rows. */
 export interface EstimateFacts {
   job: JobSpec;
   plan: Plan;
   sampled: readonly AskedRow[];
 }
 
-/** What one row cost to ask. */
+/** The measured cost of one row. */
 export interface RowCost {
   task: number;
   usage: Usage;
-  /** From asking to answering, of all its requests together. */
+  /** Time from request to answer, over all its requests together. */
   seconds: number;
-  /** Characters of its prompts; undefined where nobody counted. */
+  /** Characters of its prompts; undefined if they were not counted. */
   characters?: number;
 }
 
 export const maxSampledRows = 200;
-/** How long rendering may keep the process from everything else, beyond one row. */
+/** How long rendering may block the process, beyond one row. */
 const maxDeafMs = 50;
 const charactersPerToken = 4;
 
@@ -87,8 +87,8 @@ export async function sampleRequests(
 }
 
 /**
- * Renders rows one after another, those that come before an abort. A template may take a second a
- * row: in between the process hears signals and workers.
+ * Renders rows one after the other, until an abort. A template may take a second a row: in between,
+ * the process handles signals and workers.
  */
 export async function renderedRows(
   { plan: { job, seed }, clock }: RunContext,
@@ -120,7 +120,7 @@ function askedRow(promptSet: PromptSet, rowFiles: RowFiles, row: SampledRow): As
   }
 }
 
-/** What asking every row of the plan means, going by the characters of the sampled ones. */
+/** The cost of sending every row of the plan, by the characters of the sampled ones. */
 export function estimateFrom(job: JobSpec, plan: Plan, sampled: readonly AskedRow[]): Estimate {
   const requests = estimatedRequests(job, plan, sampled);
   const prompt = scaled(estimatedCharacters(plan, sampled), 1 / charactersPerToken);
@@ -149,15 +149,15 @@ export function estimateFrom(job: JobSpec, plan: Plan, sampled: readonly AskedRo
 
 /** How fast rows were answered. */
 export interface Pace {
-  /** Seconds before the first row was asked. */
+  /** Seconds before the first request. */
   startSeconds: number;
-  /** Requests that are answered beside one another: likely, at most, at least. */
+  /** Requests answered in parallel: likely, at most, at least. */
   together: Interval;
 }
 
 /**
- * A better estimate, from what some rows really cost: each number is scaled up from the rows, that
- * of prompt tokens by the ratio of tokens to characters, which varies less.
+ * A better estimate, from the real cost of some rows: each number is scaled up from the rows, and
+ * prompt tokens by the ratio of tokens to characters, which varies less.
  */
 export function estimateFromCosts(
   byCharacters: Estimate,
@@ -207,7 +207,7 @@ function timeOf(busy: Interval, { startSeconds, together }: Pace): Interval {
   };
 }
 
-/** Undefined where characters were not counted. */
+/** Undefined if characters were not counted. */
 function byRatio(costs: readonly RowCost[], characters: Interval): Interval | undefined {
   const counted = costs.flatMap(({ task, usage, characters: size = 0 }) =>
     size > 0 ? [{ task, size, value: usage.promptTokens }] : [],
@@ -232,7 +232,7 @@ function estimatedRequests(
   }
   const fine = sampled.filter(({ error }) => !error);
   const rows = fine.map(({ task, requests }) => ({ task, size: 1, value: requests.length }));
-  // Rows that are broken count as others: a sample tells too little of them.
+  // Broken rows count like others: a sample says too little about them.
   const share = sampled.length === 0 ? 1 : fine.length / sampled.length;
   const found = intervalOf(unitsOf(rows), Math.round(plan.rows * share));
   return { planned: null, ...whole(scaled(found, share === 0 ? 1 : 1 / share)) };
@@ -243,7 +243,7 @@ function estimatedCharacters(plan: Plan, sampled: readonly AskedRow[]): Interval
   return intervalOf(unitsOf(rows), plan.rows);
 }
 
-/** Characters of all prompts of a row; one that is broken asks nothing. */
+/** Characters of all prompts of a row; a broken row sends none. */
 export function charactersOf({ requests }: AskedRow): number {
   return requests.reduce((all, request) => all + lengthOf(request), 0);
 }
@@ -268,7 +268,7 @@ function mostTokensOf({ embed, file, parameters }: Limited): number {
   return embed || file !== undefined ? 0 : numReturnSequences * maxNewTokens;
 }
 
-// Bounds of both together are further apart than need be: both would have to be wrong at once.
+// The bounds of both together are wider than necessary: both would have to be wrong at once.
 function priced(
   prompt: Interval,
   cachedShare: number,
@@ -293,7 +293,7 @@ function whole({ estimated, low, high }: Interval): Interval {
   };
 }
 
-/** The prompts that are asked of a row; of datasets, which have one each, any that asks a list. */
+/** The prompts of a row; with datasets, which have one each, any that iterates over a list. */
 export function promptsOfRow({ dataset, prompt, prompts }: JobSpec): (ListPrompt | undefined)[] {
   if (dataset) return [dataset.find(asksList) ?? dataset[0]];
   return Object.values(prompts ?? { prompt });
@@ -301,7 +301,7 @@ export function promptsOfRow({ dataset, prompt, prompts }: JobSpec): (ListPrompt
 
 type ListPrompt = Partial<Pick<PromptOptions, "forEach" | "turns">>;
 
-/** True where a row's own data say how often it is asked. */
+/** True if a row's own data decide its number of requests. */
 export function asksList(prompt: ListPrompt | undefined): boolean {
   return prompt?.forEach !== undefined || prompt?.turns === "every";
 }

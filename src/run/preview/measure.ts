@@ -16,20 +16,20 @@ export interface MeasureOptions extends TryOptions {
   signal: AbortSignal;
 }
 
-/** What asking some rows has shown. */
+/** The results of sending some rows. */
 export interface Measured {
   costs: RowCost[];
-  /** Requests that were with the engine at once, on the average. */
+  /** Average number of requests in flight. */
   together: number;
-  /** Seconds that all of it took. */
+  /** Seconds for all of it. */
   seconds: number;
 }
 
-/** Rows that are measured where nobody says how many: twice what the engine holds, within these. */
+/** Rows to measure by default: twice the engine's capacity, within these bounds. */
 const leastRows = 20;
 const mostRows = 100;
 
-/** Rows to be asked for a measurement, spread evenly over the sampled ones. */
+/** Rows for a measurement, spread evenly over the sampled ones. */
 export function rowsToMeasure(
   sampled: readonly AskedRow[],
   capacity: number,
@@ -44,10 +44,11 @@ export function rowsToMeasure(
 }
 
 /**
- * Asks rows as a run would, as many at once as the engine can hold, and keeps what they cost.
- * Answers are checked, asked again where they are wrong, and dropped.
+ * Sends rows as a run would, as many at once as the engine can hold, and keeps their cost. Answers
+ * are checked, requested again if they are wrong, and dropped.
  *
- * @throws SluiceError what would stop a run: of scope `run` or `engine`, and the signal's reason.
+ * @throws SluiceError errors that would stop a run: of scope `run` or `engine`, and the signal's
+ *   reason.
  */
 export async function measureRows(
   engine: Engine,
@@ -62,7 +63,7 @@ export async function measureRows(
   const waiting = rows.values();
   const asked = new Promise<void>((resolve, reject) => {
     let inFlight = 0;
-    // What the engine can hold may rise while it answers.
+    // The engine's capacity may rise while it answers.
     const fill = () => {
       while (inFlight < engine.capacity) {
         const { value: row } = waiting.next();
@@ -90,11 +91,12 @@ export async function measureRows(
 }
 
 /**
- * How fast a run will be. Requests measured together are what is likely; fewer were on the average,
- * since the last ones were alone; more will be where the engines of all workers hold more.
+ * How fast a run will be. The likely parallelism is that of the measurement; the lowest is its
+ * average, because the last requests were alone; the highest is the capacity of all workers'
+ * engines.
  *
- * @param capacity requests that the engines of all workers hold.
- * @param workers those that have an engine of their own.
+ * @param capacity total capacity of all workers' engines.
+ * @param workers workers with an engine of their own.
  */
 export function paceOf(
   { costs, together }: Measured,
@@ -113,7 +115,7 @@ async function costOf(engine: Engine, row: AskedRow, options: MeasureOptions): P
   const { task, requests } = row;
   const responses: (InferenceResponse | undefined)[] = [];
   const cost = { task, usage: noUsage, seconds: 0, characters: charactersOf(row) };
-  // What waits for its next try is not with the engine.
+  // A request that waits for its next try is not in flight.
   const ask = async (request: InferenceRequest) => {
     const startedMs = clock.monotonic();
     try {
@@ -131,7 +133,7 @@ async function costOf(engine: Engine, row: AskedRow, options: MeasureOptions): P
       responses[at] = await askUntilAccepted(ask, request, { ...options, addUsage: add });
     }
   } catch (thrown) {
-    // The row is a dead letter then: nothing more is asked for it.
+    // The row is then a dead letter: no further request is sent for it.
     if (signal.aborted || asSluiceError(thrown).scope !== "row") throw thrown;
   }
   return cost;

@@ -48,24 +48,24 @@ import { firstRows } from "./sample-rows.ts";
 import { type StandingSample, standingSample } from "./standing-sample.ts";
 
 export interface PreviewOptions {
-  /** First rows whose requests are shown. */
+  /** First rows with their requests. */
   shownRows: number;
   backend: Pick<Backend, "workersFor">;
   onEvent(event: RunEvent): void;
-  /** Really ask some rows, to estimate from what they cost; default: nothing is asked. */
+  /** Sends some rows, to estimate from their cost; default: sends nothing. */
   measure?: MeasureRequest;
 }
 
-/** How rows are asked for an estimate. */
+/** How rows are sent for an estimate. */
 export interface MeasureRequest {
-  /** How many; default: twice what the engine holds at once, 20 at least and 100 at most. */
+  /** How many; default: twice the engine's capacity, at least 20 and at most 100. */
   rows?: number;
   /** Fetches what the engine needs, and opens it. */
   openEngine(job: JobSpec): Promise<Engine>;
   signal: AbortSignal;
 }
 
-/** The requests of one row, as they will be asked, or why it will fail. */
+/** The requests of one row as they will be sent, or the reason why it will fail. */
 export interface ShownRow {
   index: number;
   file: string;
@@ -76,7 +76,7 @@ export interface ShownRow {
   > & {
     /** JSON Schema of the answer, as a server would get it. */
     schema?: JsonObject;
-    /** The row, where nothing but it is asked. */
+    /** The row itself, if it has no prompt. */
     row?: JsonObject;
   })[];
   error: string | null;
@@ -85,39 +85,39 @@ export interface ShownRow {
 /** A fault that rows of the sample have in common. */
 export interface PreviewWarning {
   code: ErrorCode;
-  /** Field of the row that is missing or wrong. */
+  /** Missing or wrong field of the row. */
   field: string | null;
-  /** Rows of the sample that have it. */
+  /** Rows of the sample with the fault. */
   rows: number;
-  /** What the first of them says, and where it stands. */
+  /** Message and place of the first of them. */
   message: string;
   first: { file: string; line: number };
 }
 
-/** A run that the output holds. */
+/** A run in the output. */
 export interface StandingRun {
   runId: string;
   committedTasks: number;
   tasks: number;
-  /** Keys by which it is of another job. */
+  /** Keys with different values, if it is of another job. */
   differsIn: string[];
-  /** What it has cost so far; null where it is of another job. */
+  /** Its cost so far; null if it is of another job. */
   spent: Spending | null;
 }
 
 /** What a job would do. */
 export interface RunPreview extends Estimate {
-  /** Equal for two jobs that ask the same of the same rows. */
+  /** Equal for two jobs that send the same requests for the same rows. */
   digest: string;
   output: string;
-  /** What the output holds already. */
+  /** The present content of the output. */
   standing: StandingRun | null;
   input: InputSummary;
   rows: number;
   tasks: number;
   /** Rows that were rendered for the estimates, spread over the input. */
   sampledRows: number;
-  /** How fast one worker is; null where nothing was measured. */
+  /** The speed of one worker; null without a measurement. */
   speed: Speed | null;
   workers: number;
   /** The seed; null = it will be drawn. */
@@ -129,9 +129,9 @@ export interface RunPreview extends Estimate {
 
 /**
  * Plans a job in memory, renders the prompts of some of its rows, and says what running it would
- * mean. Asks nothing unless it is to `measure`, and writes nothing.
+ * mean. Sends nothing unless it must `measure`, and writes nothing.
  *
- * @throws SluiceError for whatever would prevent the job's start.
+ * @throws SluiceError for everything that would prevent the job's start.
  */
 export async function previewJob(
   job: JobSpec,
@@ -180,20 +180,20 @@ export async function previewJob(
   };
 }
 
-/** What a run looks at before its first row, and a plan does not. */
+/** Checks of a run before its first row, which a plan does not make. */
 function lookNotices({ model }: JobSpec): string[] {
   const servers = new Set(describeEngine(model).looksAt?.(model).map(shownServer));
   if (servers.size === 0) return [];
   return [`a run first checks address, key and model name: GET ${[...servers].join(", ")}`];
 }
 
-/** The page that is asked for, without user, password and query. */
+/** The requested page, without user, password and query. */
 function shownServer(address: string): string {
   const { origin, pathname } = new URL(address);
   return `${origin}${pathname.replace(/\/+$/, "")}/models`;
 }
 
-/** A budget is compared with answers that came: one without a limit may go far beyond it. */
+/** A budget is compared with received answers: an answer without a limit may go far beyond it. */
 function limitNotices({ budget }: JobSpec, limitedBy: Estimate["tokens"]["limitedBy"]): string[] {
   const isOfTokens = budget?.tokens !== undefined || budget?.usd !== undefined;
   if (!isOfTokens || limitedBy !== "nothing") return [];
@@ -202,7 +202,7 @@ function limitNotices({ budget }: JobSpec, limitedBy: Estimate["tokens"]["limite
   ];
 }
 
-/** The same world, with storage that ends with the process. */
+/** The same dependencies, with storage in memory. */
 function withoutStorage(dependencies: RunDependencies): RunDependencies {
   const storages = new Map<string, Storage>();
   const openStorage = (location: string) => {
@@ -250,7 +250,7 @@ function shownRequest(request: RowRequest): ShownRow["requests"][number] {
   };
 }
 
-/** Asks some of the sampled rows, and estimates from what they cost. */
+/** Sends some of the sampled rows, and estimates from their cost. */
 async function measured(
   facts: EstimateFacts,
   promptSet: PromptSet,
@@ -267,7 +267,7 @@ async function measured(
     const asked = rowsToMeasure(sampled, engine.capacity, rows);
     const tries = { promptSet, maxAttempts, random, clock, signal };
     const found = await measureRows(engine, asked, tries);
-    // Workers share what a server is asked at once; other engines are each worker's own.
+    // Workers share a server's request limit; other engines belong to one worker each.
     const engines = describeEngine(job.model).isShared ? 1 : workers;
     const pace = paceOf(found, startSeconds, engine.capacity, engines);
     const byCharacters = estimateFrom(job, plan, sampled);
@@ -282,7 +282,7 @@ async function measured(
 interface Standing {
   run: StandingRun | null;
   notices: string[];
-  /** A better estimate, where the run there is of the same job and some of it is done. */
+  /** A better estimate, if the run there is of the same job and partly done. */
   estimated(byCharacters: Estimate, facts: EstimateFacts): Estimate;
 }
 
@@ -338,7 +338,7 @@ async function standingRun(
 async function standingCost(storage: Storage, plan: Plan): Promise<StandingSample> {
   const sealed = await readManifest(storage);
   const sample = await standingSample({ storage, plan });
-  // What was lost is in no commit.
+  // Lost answers are in no commit.
   return sealed?.bill
     ? { ...sample, usage: sealed.bill, seconds: sealed.bill.wallSeconds }
     : sample;

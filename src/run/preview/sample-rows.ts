@@ -4,17 +4,17 @@ import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
 import { readOptionsOf, TaskTable } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 
-/** A row as it stands in the input, read ahead of a run. */
+/** A row of the input, read ahead of a run. */
 export interface SampledRow
   extends Pick<InputRow, "index" | "file" | "line" | "raw" | "value" | "error" | "dataset"> {
-  /** Its task: rows of one task lie together, and may be alike. */
+  /** Its task: rows of one task are neighbours, and may be alike. */
   task: number;
 }
 
-/** Tasks that a sample is taken from. */
+/** Tasks to sample from. */
 const maxSampledTasks = 10;
 
-/** The first rows that a plan will ask. */
+/** The first rows of a plan. */
 export async function firstRows(context: RunContext, count: number): Promise<SampledRow[]> {
   const found: SampledRow[] = [];
   const tasks = Array(context.plan.tasks.count).keys();

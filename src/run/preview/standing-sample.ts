@@ -6,24 +6,24 @@ import { leadTimes } from "../coordinate/coordinator.ts";
 import { committedTasks, readCommits } from "../seal/commits.ts";
 import type { Pace, RowCost } from "./estimate.ts";
 
-/** What a run that is not finished has cost so far. */
+/** The cost so far of an unfinished run. */
 export interface StandingSample {
-  /** Rows that are done in it. */
+  /** Rows with an outcome. */
   rowsDone: number;
   usage: Usage;
-  /** Some of its rows: none where its journals are gone. */
+  /** Some of its rows: none if its journals are gone. */
   costs: RowCost[];
   /** Seconds that coordinators led. */
   seconds: number;
-  /** Undefined where that says nothing. */
+  /** Undefined if this says nothing. */
   pace: Pace | undefined;
 }
 
-/** Tasks that rows are taken from, and rows of each. */
+/** Tasks to take rows from, and rows of each. */
 const maxSampledTasks = 20;
 const maxRowsPerTask = 100;
 
-/** Reads what a run has cost so far: each row's costs from its journals, the sums from all. */
+/** Reads the cost of a run so far: each row's cost from its journals, the sums from all. */
 export async function standingSample(run: JournaledRun): Promise<StandingSample> {
   const attempts = await journaledAttempts(run);
   const committed = await committedTasks(run.storage, run.plan);
@@ -49,7 +49,7 @@ export async function standingSample(run: JournaledRun): Promise<StandingSample>
   return { ...found, pace: paceSoFar(found) };
 }
 
-/** Rows with an outcome, each with all that it cost. */
+/** Rows with an outcome, each with its whole cost. */
 async function rowCosts(
   run: JournaledRun,
   task: number,

@@ -20,28 +20,28 @@ import { readSeals } from "../seal/seals.ts";
 import type { RunSummary } from "../status/events.ts";
 import { resultChunks } from "../status/results.ts";
 
-/** One prompt and the answers to it, by Axolotl's names. */
+/** One prompt and its answers, by Axolotl's names. */
 export interface ReportedPrompt {
   prompt_tokens: number;
   /** Tokens of the prompt and of all answers. */
   total_tokens: number;
   total_response_tokens: number;
   generate_time_sec: number;
-  /** The text that was sent, or the messages where the model's chat template made the text. */
+  /** The sent text, or the messages if the model's chat template made the text. */
   prompt: Json;
   responses: { response: Json; tokens: number }[];
-  /** Where the row stands in the input, from 0. */
+  /** The row's place in the input, from 0. */
   row: number;
-  /** Name of its dataset, where the job has datasets. */
+  /** Name of its dataset, if the job has datasets. */
   dataset?: string;
 }
 
 /**
- * Writes the results of a sealed run as one object on one line, as Axolotl's batch inference does:
- * the fields of the summary, and `response` with an entry for each answered prompt in input order.
- * Prompts are rendered again from the input; rows that failed have no entry. Memory stays flat.
+ * Writes the results of a sealed run as one object on one line, like Axolotl's batch inference: the
+ * fields of the summary, and `response` with an entry for each answered prompt in input order.
+ * Prompts are rendered again from the input; failed rows have no entry. Memory stays flat.
  *
- * @throws SluiceError `INPUT_CHANGED` where the input is no longer what was planned.
+ * @throws SluiceError `INPUT_CHANGED` if the input is no longer the planned one.
  */
 export async function writeAxolotlReport(context: RunContext, summary: RunSummary): Promise<void> {
   const writer = await context.storage.writer(reportPath);
@@ -85,7 +85,7 @@ async function* reportedPrompts(context: RunContext): AsyncGenerator<ReportedPro
       yield* promptsOf(plan.job, promptSet, row, result.value);
     }
   } finally {
-    // Their files are open as long as they are not at their end.
+    // Their files stay open until they are at their end.
     await Promise.all([results.return(undefined), failures.return(undefined)]);
   }
 }
@@ -109,7 +109,7 @@ async function* parsedLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<J
   for await (const line of linesOfChunks(chunks)) yield JSON.parse(line) as JsonObject;
 }
 
-/** What a result says of one request, in its second column. */
+/** A result's record of one request, in its second column. */
 interface Metadata {
   usage: { promptTokens: number; completionTokens: number; answerTokens?: number[] };
   seconds: number;
@@ -160,7 +160,7 @@ function reported(
   };
 }
 
-/** As much of a response as a later turn goes on from. */
+/** The part of a response that a later turn continues from. */
 function answeredBy(texts: readonly Json[]): InferenceResponse {
   const [text] = texts;
   const answer = { text: typeof text === "string" ? text : JSON.stringify(text), tokens: 0 };
