@@ -4,13 +4,13 @@ import type { Backend } from "../run/dispatch/backend.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What a backend may use of the process that coordinates a run. */
+/** What a backend may use of the coordinating process. */
 export interface BackendContext {
   /** The Node that runs workers. */
   executable: string;
   /** Workers get it, with the job's `env`. */
   environment: Environment;
-  /** Gets the log lines of workers. */
+  /** Receives the log lines of workers. */
   logger: Logger;
   /** This machine as engines see it, with other variables. */
   engineContext(
@@ -19,9 +19,9 @@ export interface BackendContext {
   ): Promise<EngineContext & { workingDirectory: string }>;
 }
 
-/** A backend, and what it may do before and after it has a run. */
+/** A backend, with what it may do before and after it has a run. */
 export interface OpenBackend extends Backend {
-  /** Starts what takes time and needs no run. The caller is about to open one. */
+  /** Starts slow work that needs no run. The caller is about to open one. */
   startAhead(): void;
   /** Ends what was started ahead and not used. */
   close(): void;

@@ -7,7 +7,7 @@ import { openLocal } from "./local/open.ts";
 export { engineSteps } from "./local/engine-steps.ts";
 export { openInside, openWorkers, thisMachine, workerEnvironment } from "./local/open.ts";
 
-/** Every backend, by the name that a job gives. */
+/** Every backend, by its name in a job. */
 const backends: {
   readonly [Name in JobSpec["backend"]]: (context: BackendContext) => OpenBackend;
 } = {

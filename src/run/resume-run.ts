@@ -12,15 +12,15 @@ import { type RunJobOptions, type RunResult, runJob } from "./run-job.ts";
 import { readManifest } from "./seal/seals.ts";
 
 export interface ResumeOptions extends Omit<RunJobOptions, "isExtended" | "overwrite" | "fork"> {
-  /** Changes how the run goes on; default: as before. */
+  /** Changes how the run continues; default: as before. */
   change?(stored: JobSpec): Promise<JobSpec>;
 }
 
 /**
- * Goes on with the run that lies somewhere, by its own job as it was carried out last: with its
- * retry where one is begun. A run that is finished is left alone.
+ * Continues the run at a place, by its own job of the last call: with its retry, if one was begun.
+ * A finished run is left unchanged.
  *
- * @throws SluiceError `NOT_A_RUN`, and what `runJob` and `resumeRetry` throw.
+ * @throws SluiceError `NOT_A_RUN`, and errors of `runJob` and `resumeRetry`.
  */
 export async function resumeRun(
   location: RunLocation,
@@ -34,7 +34,7 @@ export async function resumeRun(
     if (retried) return retried;
   }
   const job = await change(await jobOfRun(storage, plan, location));
-  // Nothing of a sealed run is read again, so that its input may have gone.
+  // The input of a sealed run is not read again, so it may be gone.
   const isExtended = (await readManifest(storage)) !== undefined;
   if (!isExtended) assertLoadable(job, "run that program again: it goes on where it stopped");
   return await runJob(job, dependencies, { ...options, isExtended, overwrite: false, fork: false });
@@ -43,7 +43,7 @@ export async function resumeRun(
 /** The job of a run with the time-outs, endpoints and limits of the last call. */
 async function jobOfRun(storage: Storage, plan: Plan, location: RunLocation): Promise<JobSpec> {
   const last = await leadingCoordinator(storage);
-  // Records of an earlier version have the model with shared limits alone.
+  // Records of an earlier version have only the model with shared limits.
   const job = last?.ownModel ? { ...last.job, model: last.ownModel } : plan.job;
   const { directory, outside, mergedFile, pattern } = location;
   const file = mergedFile ?? pattern;

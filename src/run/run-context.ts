@@ -5,24 +5,24 @@ import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
 import type { Plan } from "./plan/plan.ts";
 
-/** What everything that works on one generation of one run is given. */
+/** Shared context of all work on one generation of one run. */
 export interface RunContext {
   /** Rooted at the run directory. */
   storage: Storage;
-  /** Rooted where the run directory lies: merged files are written there. */
+  /** Rooted at the run directory's parent: merged files are written there. */
   outside: Storage;
-  /** Any other place that results go to. */
+  /** Any other place of results. */
   openStorage(location: string): Storage;
   /**
-   * The plan; its job is the one that is carried out now, where somebody works on the run:
-   * time-outs and limits may differ from those that `plan.json` has.
+   * The plan; for work on the run, its job is the present one: time-outs and limits may differ from
+   * those in `plan.json`.
    */
   plan: Plan;
-  /** Opens an input file by the path that the plan has. */
+  /** Opens an input file by its path in the plan. */
   openFile: OpenFile;
   clock: Clock;
   random: Random;
   logger: Logger;
-  /** Id of the worker, or of the process where there is none. */
+  /** Id of the worker, or of the process if there is none. */
   worker: string;
 }

@@ -50,7 +50,7 @@ export interface RunJobOptions {
   isExtended?: boolean;
   overwrite: boolean;
   fork: boolean;
-  /** How engine and model are fetched, before workers start, if there is something to do. */
+  /** Fetches engine and model before workers start, if necessary. */
   preparation: Preparation;
   onEvent(event: RunEvent): void;
   /** Aborted to stop cleanly; its reason, if it is a SluiceError, says why. */
@@ -63,20 +63,21 @@ export interface RunResult {
   exitCode: number;
   /** Why the run is not sealed. */
   error?: SluiceError;
-  /** True when the run was sealed before this call, which did nothing. */
+  /** True if the run was sealed before this call, which did nothing. */
   wasSealed: boolean;
 }
 
-/** The same, with the run that it was of. */
+/** The same, with its run. */
 interface OpenedResult extends RunResult {
   opened: OpenedRun;
 }
 
 /**
- * Carries a job out: plans it or finds its run, has the backend run what is not committed yet, and
- * seals. Running the same job again goes on where it stopped.
+ * Carries out a job: plans it or finds its run, has the backend run the uncommitted tasks, and
+ * seals. Another run of the same job continues where it stopped.
  *
- * @throws SluiceError for whatever prevents a start; what stops it later is in the result.
+ * @throws SluiceError for everything that prevents a start; what stops the run later is in the
+ *   result.
  */
 export async function runJob(
   job: JobSpec,
@@ -99,7 +100,7 @@ export async function runJob(
     const isSuccess = withinBudget(opened.job, { rows: sealed.rows.total }, sealed.rows.failed);
     const before = { resumedRows: sealed.rows.total, generatedTokens: 0 };
     const summary = sealedSummary(sealed, { ...facts, ...before }, isSuccess);
-    // Who sealed it may have been ended before the report was there, or writes none.
+    // The sealing process may have died before it wrote the report, or writes none.
     const hasReport = await context.storage.stat(reportPath);
     if (opened.job.report && !hasReport) await writeAxolotlReport(context, summary);
     return { summary, exitCode: codeOf(isSuccess), wasSealed: true, opened };
@@ -130,20 +131,20 @@ export async function runJob(
   }
 }
 
-/** A run with what is settled for this call. */
+/** A run with the settings of this call. */
 export interface PresentRun extends OpenedRun {
   backend: Backend;
   workers: number;
   notices: string[];
-  /** Rows of the whole run, of which a share of failed ones is taken; a retry asks only some. */
+  /** Rows of the whole run, for a share of failed rows; a retry sends only some. */
   totalRows: number;
   /** Called once every task is committed. */
   seal(engine: Manifest["engine"]): Promise<Manifest>;
 }
 
 /**
- * The job as each worker is to see it: a limit on requests at once is for all of them together, and
- * models that compute side by side do not take each the whole processor.
+ * The job of each worker: workers share a limit on requests in flight, and models that compute side
+ * by side share the processor.
  */
 export async function withSharedLimits(
   job: JobSpec,
@@ -161,7 +162,7 @@ export async function withSharedLimits(
 
 type CarryOutOptions = Pick<RunJobOptions, "preparation" | "onEvent" | "signal">;
 
-/** Has the backend run what is not committed yet, and seals. */
+/** Has the backend run the uncommitted tasks, and seals. */
 export async function carryOut(
   run: PresentRun,
   coordinator: Coordinator,
@@ -231,9 +232,9 @@ async function dispatch(
   const stop = AbortSignal.any(signals);
   try {
     budget?.start();
-    // Nothing will be asked where earlier calls spent all of it.
+    // If earlier calls spent the whole budget, no request will be sent.
     if (!budget?.signal.aborted) {
-      // Once a run has answers, somebody has read it.
+      // Once a run has answers, the notice was read.
       const told = pending.committed.size === 0 ? effectNotices(job) : [];
       for (const message of told) onEvent({ type: "notice", message });
       const notice = await hostedNotice(context, stop);
@@ -245,7 +246,7 @@ async function dispatch(
       budget?.hear(event);
       commits?.hear(event);
     });
-    // Beside the work: it is for people, and the first request must not wait for it.
+    // In parallel with the work: it is for people, and the first request must not wait for it.
     const [end] = await Promise.all([ended, tellOfFirstRows(context, onEvent, stop)]);
     await commits?.settled();
     return end;
@@ -281,7 +282,7 @@ async function runPending(
     failedBefore: await failedBefore(context, job, pending.committed),
     onEvent: (event) => {
       if (event.type === "worker-start") engine = { name: event.engine, choices: event.choices };
-      // An engine may go on finding out what suits it, as the limit of requests at once.
+      // An engine may continue to adjust its settings, such as the limit of requests in flight.
       const found = event.type === "task-end" ? event.choices : undefined;
       if (engine && found) engine = { ...engine, choices: found };
       onEvent(event);
@@ -319,7 +320,7 @@ async function pendingTasks(context: RunContext, committed: Set<number>): Promis
   return { committed, tasks, committedRows, rowsOf: (task) => rows.get(task) ?? 0 };
 }
 
-/** The summary of a run that stopped before its seal; what is done is counted. */
+/** The summary of a run that stopped before its seal; counts its finished rows. */
 async function stopped(
   context: RunContext,
   end: DispatchEnd,
@@ -372,7 +373,7 @@ async function committedCounts(
   return counts;
 }
 
-// Reading every commit is worth it only where a budget of failures is to be kept.
+// Reading every commit is worthwhile only for a budget of failures.
 async function failedBefore(
   context: RunContext,
   job: JobSpec,
@@ -389,7 +390,7 @@ export function failedRowsAllowed(job: JobSpec, plan: Pick<Plan, "rows">): numbe
   return Math.floor(maxFailedRows * plan.rows);
 }
 
-/** True when no more rows failed than the job allows; without a word on it, none may. */
+/** True if no more rows failed than the job allows; by default, none may. */
 export function withinBudget(job: JobSpec, plan: Pick<Plan, "rows">, failed: number): boolean {
   return failed <= (failedRowsAllowed(job, plan) ?? 0);
 }

@@ -14,14 +14,14 @@ import { workerEnvironment } from "./worker-process.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The GPUs of a machine as the workers of a job get them. */
+/** The GPUs of a machine, as the workers of a job get them. */
 export interface DeviceGroups {
-  /** Those of each worker, the main one first; empty where GPUs are not given out. */
+  /** Those of each worker, the main one first; empty if GPUs are not assigned. */
   groups: Device[][];
   notices: string[];
 }
 
-/** Gives each worker of this machine GPUs of its own. The machine is looked at once. */
+/** Gives each worker of this machine GPUs of its own. The machine is examined once. */
 export class DevicePool {
   readonly #environment: Environment;
   #listing: Promise<DeviceListing> | undefined;
@@ -47,9 +47,9 @@ export class DevicePool {
   }
 
   /**
-   * The variables that give a worker its devices, the same each time it is started.
+   * The variables that give a worker its devices, the same each time it starts.
    *
-   * @param index which of the workers of this machine, from 0.
+   * @param index number of the worker on this machine, from 0.
    */
   async environmentFor(job: JobSpec, index: number): Promise<Record<string, string>> {
     const { groups } = await this.groupsFor(job);
@@ -60,11 +60,11 @@ export class DevicePool {
 }
 
 /**
- * Divides devices among workers: one each, or as many as `workers.gpu` says (`l40s:2`). A job that
- * names a `mainGpu` wants its model spread over all of them, in one worker.
+ * Divides devices among workers: one each, or as many as `workers.gpu` says (`l40s:2`). A job with
+ * a `mainGpu` gets one worker with all of them, over which its model is spread.
  *
- * @throws SluiceError `JOB_INVALID` where `model.devices` names none of them, or `mainGpu` is none
- *   of those of a worker.
+ * @throws SluiceError `JOB_INVALID` if `model.devices` names none of them, or if a worker's devices
+ *   lack `mainGpu`.
  */
 export function groupDevices(job: JobSpec, shown: readonly Device[]): DeviceGroups {
   const asked = describeEngine(job.model).devices?.(job.model) ?? {};
@@ -127,7 +127,7 @@ function namedDevices(
   return [...found];
 }
 
-/** What `l40s:2` asks for: a name, and how many a worker has. */
+/** The parts of `l40s:2`: a name, and the number for each worker. */
 function gpuRequest(text: string | undefined): { kind?: string; count?: number } {
   if (text === undefined) return {};
   const match = /^(.*?)(?::(\d+))?$/.exec(text.trim())!;

@@ -4,13 +4,13 @@ import type { JobSpec } from "../../run/job/schema.ts";
 import type { BackendContext } from "../context.ts";
 import { workerEnvironment } from "./worker-process.ts";
 
-/** What is done with a job's engine on this machine, with the environment that its workers have. */
+/** Steps for a job's engine on this machine, with the environment of its workers. */
 export interface EngineSteps {
   /** This machine as the engine sees it. */
   contextOf(job: JobSpec, preparation: Preparation): Promise<EngineContext>;
-  /** Refuses what cannot be had, before anything is planned. */
+  /** Refuses what is not available, before anything is planned. */
   check(job: JobSpec, preparation: Preparation): Promise<void>;
-  /** Fetches what is not here. */
+  /** Fetches what is missing. */
   prepare(job: JobSpec, preparation: Preparation): Promise<void>;
 }
 

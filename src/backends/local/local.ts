@@ -6,19 +6,19 @@ import { dispatcherOf } from "../../run/dispatch/dispatcher-of.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { DeviceGroups } from "./device-pool.ts";
 
-/** What a machine has, as far as the pool is concerned. */
+/** What the pool needs to know of a machine. */
 export interface Machine {
   cores: number;
   memoryBytes: number;
-  /** What of it is free, where that is known. */
+  /** Free memory, if known. */
   freeMemoryBytes?: number;
 }
 
 export interface LocalBackendOptions extends Partial<Pick<Backend, "check" | "prepare">> {
   machine: Machine;
-  /** The GPUs of each worker of a job; default: none are given out. */
+  /** The GPUs of each worker of a job; default: none are assigned. */
   groupsFor?(job: JobSpec): Promise<DeviceGroups>;
-  /** Starts one worker on a run directory; `index` is which of the pool it is, from 0. */
+  /** Starts one worker on a run directory; `index` is its number in the pool, from 0. */
   startWorker(
     location: string,
     job: JobSpec,
@@ -29,10 +29,10 @@ export interface LocalBackendOptions extends Partial<Pick<Backend, "check" | "pr
 
 const noDevices: DeviceGroups = { groups: [], notices: [] };
 
-/** Rows for which one more worker pays, where the engine is not what takes the time. */
+/** Rows for which one more worker pays, if the engine is not the bottleneck. */
 const rowsPerWorker = 100_000;
 
-/** A pool of worker processes on this machine, with tasks handed out as workers have room. */
+/** A pool of worker processes on this machine; each gets tasks as it has room. */
 export function localBackend(options: LocalBackendOptions): Backend {
   const { machine, groupsFor, startWorker } = options;
   const { check = async () => {}, prepare = async () => {} } = options;
@@ -47,10 +47,10 @@ export function localBackend(options: LocalBackendOptions): Backend {
 }
 
 /**
- * How many workers this machine gets. A model on GPUs gets one for each group of them, and no more;
- * one on the processor takes all cores by itself. With a server or a quick engine the work is in
- * reading and writing, and one more worker pays for each 100,000 rows, up to the cores. What
- * `workers` asks for caps that.
+ * The number of workers on this machine. A model on GPUs gets exactly one for each group of them; a
+ * model on the processor uses all cores alone. With a server or a fast engine, the work is reading
+ * and writing, and one more worker pays for each 100,000 rows, up to the number of cores. The job's
+ * `workers` caps all of this.
  */
 export function localWorkers(
   job: JobSpec,

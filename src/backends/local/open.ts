@@ -12,13 +12,13 @@ import { engineSteps } from "./engine-steps.ts";
 import type { LocalBackendOptions, Machine } from "./local.ts";
 import { WorkerStarter } from "./worker-starter.ts";
 
-// A worker is started ahead before anything is loaded that only a run needs: both load it at once
-// then, side by side. So the rest is imported by the first call that needs it.
+// A worker starts before anything is loaded that only a run needs: then both load at once, side by
+// side. So the rest is imported by the first call that needs it.
 
-/** The environment that workers get. */
+/** The environment of workers. */
 export { workerEnvironment } from "./worker-process.ts";
 
-/** What this machine has. */
+/** The facts of this machine. */
 export function thisMachine(): Required<Machine> {
   return {
     cores: availableParallelism(),
@@ -40,8 +40,8 @@ export function openLocal(context: BackendContext): OpenBackend {
 /**
  * One worker in this process, for jobs with functions of this program.
  *
- * @param contextOf what the worker works with: its engine has the functions, which no other process
- *   can have.
+ * @param contextOf the worker's context: its engine has the functions, which no other process can
+ *   have.
  */
 export function openInside(
   context: BackendContext,
@@ -49,7 +49,7 @@ export function openInside(
 ): OpenBackend {
   const { groupsFor } = openWorkers(context);
   const backend = pool(context, {
-    // All GPUs are this process's; what is to be said where there are none is said here too.
+    // All GPUs belong to this process; missing ones are reported here too.
     async groupsFor(job) {
       const { groups, notices } = await groupsFor(job);
       return { groups: [], notices: groups.length === 0 ? notices : [] };
@@ -86,10 +86,10 @@ function pool(
   };
 }
 
-/** What starting workers takes. */
+/** What is needed to start workers. */
 type WorkersContext = Omit<BackendContext, "engineContext">;
 
-/** Starts worker processes of this machine, each with GPUs of its own where its engine has some. */
+/** Starts worker processes on this machine, each with its own GPUs if its engine uses any. */
 export function openWorkers(context: WorkersContext) {
   const starter = openStarter(context);
   const devices = lazily(async () => {

@@ -10,17 +10,19 @@ import type { FromWorker, ToWorker } from "../../run/worker/protocol.ts";
 export interface WorkerProcessOptions {
   /** The Node that runs the worker. */
   executable: string;
-  /** Arguments up to and with those of `sluice worker RUN --stdio`. */
+  /** Arguments up to and including those of `sluice worker RUN --stdio`. */
   arguments: readonly string[];
   environment: Readonly<Record<string, string | undefined>>;
-  /** Gets the worker's own log lines. */
+  /** Receives the worker's own log lines. */
   logger: Logger;
 }
 
-/** What Node prints below an error's own line. */
+/** Lines that Node prints below an error's own line. */
 const belowError = /^(\s+at |Node\.js v|\s*$)/;
 
-/** Starts a worker process that talks JSON lines over stdin and stdout; its stderr is logged. */
+/**
+ * Starts a worker process that exchanges JSON lines over stdin and stdout; its stderr is logged.
+ */
 export function startWorkerProcess(options: WorkerProcessOptions): WorkerHandle {
   const child = spawn(options.executable, options.arguments, {
     stdio: ["pipe", "pipe", "pipe"],
@@ -46,11 +48,11 @@ export function startWorkerProcess(options: WorkerProcessOptions): WorkerHandle 
 }
 
 /**
- * The environment of a worker: the caller's, with the job's `env`, in which `${NAME}` stands for
- * the caller's own. A null value passes that too, which it has anyway; naming it keeps it out of
- * the plan.
+ * The environment of a worker: the caller's, with the job's `env`, in which `${NAME}` means the
+ * caller's own value. A null value passes that too, which the worker has anyway; naming it keeps it
+ * out of the plan.
  *
- * @throws SluiceError `ENV_MISSING` where the caller lacks a variable that is kept by its name.
+ * @throws SluiceError `ENV_MISSING` if the caller lacks a variable that is stored by name.
  */
 export function workerEnvironment(
   environment: Readonly<Record<string, string | undefined>>,

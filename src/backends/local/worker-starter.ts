@@ -9,13 +9,13 @@ export interface WorkerStarterOptions {
   command: readonly string[];
   /** Workers get it, with the job's `env`. */
   environment: Readonly<Record<string, string | undefined>>;
-  /** Gets the log lines of workers. */
+  /** Receives the log lines of workers. */
   logger: Logger;
 }
 
 /**
- * Starts the worker processes of a pool. One may be started before the run is known: it loads while
- * the job is read and planned, which takes about as long, and is told its run as its first message.
+ * Starts the worker processes of a pool. One may start before the run is known: it loads while the
+ * job is read and planned, which takes about as long, and receives its run as its first message.
  */
 export class WorkerStarter {
   readonly #options: WorkerStarterOptions;
@@ -25,13 +25,13 @@ export class WorkerStarter {
     this.#options = options;
   }
 
-  /** Starts one worker whose run is not known yet. */
+  /** Starts one worker without a known run. */
   startAhead(): void {
     this.#ahead ??= this.#start(["--stdio"], this.#options.environment);
   }
 
   /**
-   * A worker of a run: the one that was started ahead where there is one, else a new process.
+   * A worker of a run: the one that started ahead if there is one, else a new process.
    *
    * @param own variables of this worker alone.
    */
@@ -59,7 +59,7 @@ export class WorkerStarter {
     return this.#start([location, "--stdio", "--generation", String(generation)], environment);
   }
 
-  /** Ends the worker that was started ahead and was not needed. */
+  /** Ends the worker that started ahead and was not needed. */
   close(): void {
     this.#ahead?.kill();
     this.#ahead = undefined;

@@ -15,7 +15,7 @@ import type { RunContext } from "../run-context.ts";
 import { committedTasks, readCommits } from "../seal/commits.ts";
 import { endGeneration, manifestOf, readSeals, type Seal } from "../seal/seals.ts";
 
-/** The retry of a sealed run that is begun and has not ended; undefined where there is none. */
+/** The unfinished retry of a sealed run; undefined if there is none. */
 export async function openRetry(
   storage: Storage,
   of: Pick<Plan, "runId">,
@@ -24,7 +24,7 @@ export async function openRetry(
   return sealed && (await readJson<Plan>(storage, planPathOf(last + 1)));
 }
 
-/** True of a retry that has answered nothing: with its dead letters nothing is lost. */
+/** True for a retry without answers: its dead letters are no loss. */
 export async function answeredNothing(storage: Storage, retry: Plan): Promise<boolean> {
   const committed = await committedTasks(storage, retry);
   for await (const { rows } of readCommits(storage, retry, committed)) {
@@ -42,14 +42,14 @@ export async function answeredNothing(storage: Storage, retry: Plan): Promise<bo
 /** What an abandoned retry leaves behind. */
 export interface AbandonedRetry {
   generation: number;
-  /** Answers that it had got, which no result has. */
+  /** Its answers, which are in no result. */
   dropped: PaidAnswers;
 }
 
 /**
- * Drops the retry of a sealed run that is begun: the results stay as they were before it.
+ * Drops the unfinished retry of a sealed run: the results stay as they were before it.
  *
- * @returns undefined where no retry is begun.
+ * @returns undefined if no retry is unfinished.
  * @throws SluiceError `NOT_A_RUN`, and `COORDINATOR_LIVES` while a process works on it.
  */
 export async function abandonRetry(
@@ -76,12 +76,12 @@ export async function abandonRetry(
 
 type AbandonContext = Pick<RunContext, "storage" | "outside" | "openStorage" | "plan" | "worker">;
 
-/** Ends a retry without a seal of its own; for a process that leads the run. */
+/** Ends a retry without a seal; for the process that leads the run. */
 export async function abandon(context: AbandonContext): Promise<Seal> {
   const { storage, plan, worker: by } = context;
   const { sealed } = await readSeals(storage, plan);
   if (!sealed) {
-    // Its seals go with a run that is replaced meanwhile.
+    // If a run is replaced meanwhile, its seals go with it.
     await assertStands(storage);
     throw new SluiceError("RUN_OPEN", "only a sealed run has a retry to drop");
   }
@@ -106,7 +106,7 @@ export async function abandon(context: AbandonContext): Promise<Seal> {
   return seal;
 }
 
-/** The answers that a generation has got so far. */
+/** The answers of a generation so far. */
 async function answersOf({ storage, plan }: AbandonContext): Promise<PaidAnswers> {
   let sum = noPaidAnswers;
   const committed = await committedTasks(storage, plan);

@@ -11,10 +11,10 @@ import { letterLines } from "../seal/task-files.ts";
 import { addRequestCounts, noRequests, type RequestCounts } from "../status/request-counts.ts";
 
 /**
- * Rows of a task whose answer, as it stands now, was cut by the limit on tokens: noted by the first
- * generation, and noted anew by each retry for the rows that it answered.
+ * Rows of a task whose present answer was cut by the token limit: recorded by the first generation,
+ * and by each retry for the rows that it answered.
  *
- * @throws SluiceError `UNSUPPORTED` when the notes were removed.
+ * @throws SluiceError `UNSUPPORTED` if the records were removed.
  */
 export async function cutRows(
   storage: Storage,
@@ -31,7 +31,7 @@ export async function cutRows(
   return [...cut].sort((a, b) => a - b);
 }
 
-/** The same; null where the notes were removed. */
+/** The same; null if the records were removed. */
 export async function knownCutRows(storage: Storage, task: ManifestTask): Promise<number[] | null> {
   try {
     return await cutRows(storage, task);
@@ -48,7 +48,7 @@ async function answeredRows(
   generation: number,
 ): Promise<Set<number>> {
   const plan = await readPlan(storage, generation);
-  // What had failed had no answer, and its dead letters may have been cleaned away.
+  // Failed rows had no answer, and their dead letters may have been cleaned away.
   if (plan.where === "failed") return new Set();
   const table = new TaskTable(storage, plan);
   try {
@@ -61,12 +61,12 @@ async function answeredRows(
   }
 }
 
-/** A row that failed, and what the run counts of its requests. */
+/** A failed row, and its requests in the run's counts. */
 export interface FailedRow extends Pick<DeadLetter, "index" | "id"> {
   requests: RequestCounts;
 }
 
-/** Rows of a sealed task that failed, in input order. */
+/** Failed rows of a sealed task, in input order. */
 export async function failedRowsOf(storage: Storage, task: ManifestTask): Promise<FailedRow[]> {
   const rows: FailedRow[] = [];
   for await (const line of letterLines(storage, task)) rows.push(failedRow(line));

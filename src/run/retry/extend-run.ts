@@ -15,12 +15,11 @@ import { changedInput, rescanInput } from "./rescan.ts";
 import { runGeneration } from "./run-retry.ts";
 
 /**
- * Carries a job out whose input grows: runs it or goes on with its run, as `runJob` does, and then
- * processes what was appended to the input since: rows at the end of its files, and new files. What
- * was there before must be as it was. Rows keep their numbers; the appended ones come behind them.
+ * Carries out a job whose input grows: starts or continues its run, as `runJob` does, and then
+ * processes what was appended to the input since: rows at the end of its files, and new files.
+ * Earlier rows must be unchanged. Rows keep their numbers; the appended ones follow.
  *
- * @throws SluiceError `INPUT_CHANGED` where a row that was processed is another one, and what
- *   `runJob` throws.
+ * @throws SluiceError `INPUT_CHANGED` if a processed row has changed, and errors of `runJob`.
  */
 export async function runExtended(
   job: JobSpec,
@@ -96,7 +95,7 @@ function isAsPlanned({ digest, modifiedDigest }: FoundInput, { input }: Plan): b
   return digest === input.digest && modifiedDigest === input.modifiedDigest;
 }
 
-/** Result files by input or by row, with those of the new files. */
+/** Result files by input or by row, including those of the new files. */
 async function grownOutputs(
   context: RunContext,
   found: FoundInput,

@@ -28,7 +28,7 @@ import { type FailedRow, failedRowsOf } from "./cut-rows.ts";
 import { type FindTasks, type RetryRequest, type RetryTasks, retryTask } from "./plan-retry.ts";
 import { changedInput, rescanInput, rowHashesOf } from "./rescan.ts";
 
-/** What finding mended rows needs. */
+/** What the search for mended rows needs. */
 interface Mending {
   storage: Storage;
   dependencies: RunDependencies;
@@ -36,7 +36,7 @@ interface Mending {
   onEvent(event: RunEvent): void;
 }
 
-/** How a retry finds failed rows that were mended: in the input, or in a file of their own. */
+/** How a retry finds mended rows: in the input, or in a separate file. */
 export function mendedTasks(
   storage: Storage,
   dependencies: RunDependencies,
@@ -52,9 +52,9 @@ export function mendedTasks(
 }
 
 /**
- * Failed rows as they lie in the input now.
+ * Failed rows at their present places in the input.
  *
- * @throws SluiceError `INPUT_CHANGED` where a row that did not fail is another one.
+ * @throws SluiceError `INPUT_CHANGED` if a row that did not fail has changed.
  */
 async function tasksOfInput(
   mending: Mending,
@@ -85,13 +85,14 @@ async function tasksOfInput(
     tasks: failedTasks(storage, tasks, base),
     facts: {
       whole: { tasks: { count, file, index }, rows: base.rows.total, partDigits: partDigits(run) },
-      // What was appended is not of the run yet: the input stays another one until then.
+      // Appended rows are not yet in the run: until they are, the input differs from the planned
+      // one.
       ...(appended.length === 0 && { input: { ...run.input, ...factsOf(found) } }),
     },
   };
 }
 
-/** What a plan says of an input as it was found. */
+/** The input as found, for a plan. */
 export function factsOf({ files, bytes, digest, modifiedDigest }: FoundInput) {
   return { files: files.length, bytes, digest, modifiedDigest };
 }
@@ -109,9 +110,9 @@ async function* failedTasks(
 }
 
 /**
- * Hashes of a task's rows as they lie now.
+ * Hashes of a task's present rows.
  *
- * @throws SluiceError `INPUT_CHANGED` where a row that did not fail is another one.
+ * @throws SluiceError `INPUT_CHANGED` if a row that did not fail has changed.
  */
 async function unchangedBut(
   { storage, dependencies, job }: Mending,
@@ -144,18 +145,18 @@ async function unchangedBut(
     throw changedInput(`row ${row} (from 0) changed, and it had not failed`, place);
   }
   const sha256 = sha256Hex(now);
-  // Named by its content: two planners never overwrite each other's.
+  // Named by its content: two planners never overwrite each other's file.
   const path = rowHashesPath(sha256);
   await storage.replace(path, now);
   return { path, sha256, bytes: now.length };
 }
 
-/** A row that failed, and the task that has it. */
+/** A failed row and its task. */
 interface PlacedRow extends FailedRow {
   task: number;
 }
 
-/** Failed rows as they lie in a file of their own: found by id, or in the order of the failures. */
+/** Failed rows in a separate file: found by id, or in the order of the failures. */
 async function tasksOfFile(
   mending: Mending,
   run: Plan,
@@ -188,12 +189,12 @@ async function failedRows(storage: Storage, base: Manifest): Promise<PlacedRow[]
   return rows;
 }
 
-/** Rows of the file that are read at once, to find their ids. */
+/** Rows of the file to read at once, for their ids. */
 const rowsAtOnce = 1000;
 
 /**
- * Where the file has which failed row, by the row's index. Rows whose ids are those of failed rows
- * are these; the others must be as many as failed rows without an id there, in their order.
+ * Where the file has each failed row, by the row's index. A row with the id of a failed row is that
+ * row; the other rows must be as many as failed rows without such an id, in their order.
  */
 async function placesIn(
   files: readonly InputFile[],
@@ -272,7 +273,7 @@ function* tasksAt(
   }
 }
 
-/** The slice that a row of a task was planned in. */
+/** The planned slice of a row. */
 function sliceWith({ slices, firstRow }: Task, index: number): Slice {
   let at = firstRow;
   for (const slice of slices) {

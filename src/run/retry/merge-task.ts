@@ -9,16 +9,16 @@ import { writeWhole } from "../output/encoded-file.ts";
 import { HashedFile } from "../output/hashed-file.ts";
 import type { PlannedFile, Task } from "../plan/plan.ts";
 
-/** One task of the run before a retry, and what the retry made of it. */
+/** One task of the run before a retry, and the retry's work on it. */
 export interface MergeSource {
   /** The task as the first generation planned it. */
   task: Task;
-  /** Its results as they stand, in input order. */
+  /** Its present results, in input order. */
   results: AsyncIterator<string>;
   deadLetters: PlannedFile | null;
-  /** How many lines of `results` its rows have, where that is not one each. */
+  /** Lines of rows in `results`, for rows with more or fewer than one. */
   lineCounts?: PlannedFile | undefined;
-  /** The retry's task and commit; absent where no row of it was asked again. */
+  /** The retry's task and commit; absent if it sent none of its rows. */
   retried?: { task: Task; commit: Commit };
   /** Results have lines of failed rows too, beside their dead letters. */
   resultsHoldFailed: boolean;
@@ -28,7 +28,7 @@ export interface MergeSource {
 export interface MergedTask {
   results: number;
   failed: number;
-  /** Rows that failed before and are answered now. */
+  /** Rows that failed before and now have an answer. */
   recovered: number;
   /** Rows that a stage left out. */
   filtered: number;
@@ -36,15 +36,15 @@ export interface MergedTask {
   lineCounts: PlannedFile | null;
 }
 
-/** Where what a merge makes beside the results goes. */
+/** Where a merge writes its other files. */
 export interface MergePaths {
   deadLetters: string;
   lineCounts: string;
 }
 
 /**
- * Writes a task anew: a row that the retry answered takes the place of what stood for it, any other
- * stays as it was. A row that failed again keeps one dead letter, the newer.
+ * Writes a task again: a row that the retry answered replaces its old lines, and any other row
+ * stays unchanged. A row that failed again keeps one dead letter, the newer one.
  */
 export async function mergeTask(
   storage: Storage,
@@ -82,7 +82,7 @@ export async function mergeTask(
       if (standing.length === 0) merged.filtered++;
     }
   }
-  // Nobody reads on to the file's end, which would close it.
+  // The file is not read to its end, which would close it.
   await answers?.return(undefined);
   const deadLetters =
     letters.length === 0 ? null : await writeLines(storage, paths.deadLetters, letters);
@@ -93,7 +93,7 @@ export async function mergeTask(
   return { ...merged, deadLetters, lineCounts };
 }
 
-/** How many lines rows have that have another number of them than one. */
+/** Lines of rows, for those with more or fewer than one. */
 export async function readLineCounts(
   storage: Storage,
   file: PlannedFile | null | undefined,
@@ -113,7 +113,7 @@ async function nextLines(
   return next;
 }
 
-/** Indexes of the rows that a task gives an outcome. */
+/** Indexes of the rows that get an outcome in a task. */
 export function* plannedRows({ firstRow, rows, only }: Task): Generator<number> {
   if (only !== undefined) yield* eachIndex(parseIndexSet(only));
   else for (let index = firstRow; index < firstRow + rows; index++) yield index;

@@ -30,33 +30,33 @@ import type { RunEvent } from "../status/events.ts";
 import { abandon, answeredNothing } from "./abandon-retry.ts";
 import { cutRows, type FailedRow, failedRowsOf, requestsOfRows } from "./cut-rows.ts";
 
-/** Which rows of a sealed run are asked again. */
+/** The rows of a sealed run that are sent again. */
 export type RetryWhere = "failed" | "finish_reason=length";
 
-/** The rows to ask again, found in a sealed run. */
+/** Finds the rows to send again in a sealed run. */
 export interface RetryPlan {
   plan: Plan;
   /** The seal that the retry builds on. */
   base: Manifest;
 }
 
-/** A retry as somebody asks for it. */
+/** A requested retry. */
 export interface RetryRequest {
-  /** `appended`: no row of the run, but those that were appended to its input since. */
+  /** `appended`: only rows that were appended to the run's input since. */
   where: RetryWhere | "appended";
   job: JobSpec;
-  /** Where the rows are read anew: the input itself, or a file of mended rows. */
+  /** Where rows are read again: the input itself, or a file of mended rows. */
   reread?: "input" | { file: string };
 }
 
-/** What a retry has that reads rows anew; `storeTasks` of a plan that is made of it. */
+/** Additional parts of a retry that reads rows again; `storeTasks` belongs to its plan. */
 export interface RetryTasks {
   tasks: AsyncIterable<Task> | Iterable<Task>;
-  /** What the plan says beside its tasks: all tasks of the run as they lie now. */
+  /** The plan's content besides its tasks: all tasks of the run in their present state. */
   facts?: Partial<Pick<Plan, "whole" | "input" | "outputs" | "columns">>;
 }
 
-/** How the tasks of a retry are found; of rows that lie where they were planned by default. */
+/** How the tasks of a retry are found; default: rows at their planned places. */
 export type FindTasks = (
   run: Plan,
   base: Manifest,
@@ -67,8 +67,8 @@ export type FindTasks = (
 /**
  * The seal that a retry would build on, and its job.
  *
- * @throws SluiceError `NOT_A_RUN`, `RUN_OPEN` when the run is not sealed, `RUN_DIFFERS` when the
- *   change is not one that a retry can make.
+ * @throws SluiceError `NOT_A_RUN`, `RUN_OPEN` if the run is not sealed, `RUN_DIFFERS` if a retry
+ *   cannot make the change.
  */
 export async function retriedJob(
   storage: Storage,
@@ -93,7 +93,7 @@ const ownDataset =
   "read its failed rows (sluice results --failed), and run those as a dataset of their own; " +
   "of runs whose stages are modules, failed rows are asked again";
 
-/** What a program had as functions is gone with it: only modules can be loaded again. */
+/** Functions of a program end with it: only modules can be loaded again. */
 export function assertLoadable({ model }: JobSpec, hint = ownDataset): void {
   if (model.engine !== "pipeline") return;
   const at = model.stages.findIndex(({ closure }) => closure !== undefined);
@@ -102,11 +102,11 @@ export function assertLoadable({ model }: JobSpec, hint = ownDataset): void {
   throw new SluiceError("UNSUPPORTED", detail, { hint });
 }
 
-/** Keys that say which rows there are, and what their results look like. */
+/** Keys that decide which rows there are, and the form of their results. */
 const fixedKeys =
   /^((dataset|limit|sample|output)(\.|$)|input\.\d+\.(?!servedModelName|maxLineBytes|schema))/;
 
-/** Results of a retry go among those that stand: both must be of the same rows, in one form. */
+/** Results of a retry join the present ones: both must be of the same rows, in one form. */
 function assertRetriable(first: JobSpec, job: JobSpec): void {
   const fixed = [
     ...differingKeys(first, job, ["layout"]),
@@ -119,20 +119,19 @@ function assertRetriable(first: JobSpec, job: JobSpec): void {
   });
 }
 
-/** Answers of other prompts would make columns of another shape. */
+/** Answers of other prompts would need other columns. */
 function namesDiffer(first: JobSpec, job: JobSpec): string[] {
   const namesOf = ({ prompts }: JobSpec) => Object.keys(prompts ?? {}).sort();
   return namesOf(first).join() === namesOf(job).join() ? [] : ["prompts"];
 }
 
 /**
- * Plans the next generation of a sealed run: the chosen rows, with the job as it is to be now.
- * A retry that was planned before and is not sealed yet goes on, if it asks the same; one that
- * answered nothing makes way.
+ * Plans the next generation of a sealed run: the chosen rows, with the present job. An unsealed
+ * retry continues if it is the same one; a retry without answers is replaced.
  *
- * @param context of the process that leads the run.
- * @returns undefined when there is no such row.
- * @throws SluiceError `RUN_DIFFERS` when another retry is not finished.
+ * @param context that of the process that leads the run.
+ * @returns undefined if there are no such rows.
+ * @throws SluiceError `RUN_DIFFERS` if another retry is unfinished.
  */
 export async function planRetry(
   context: Pick<RunContext, "storage" | "outside" | "openStorage" | "worker">,
@@ -170,7 +169,7 @@ export async function planRetry(
     job: storedJob(job),
     where,
     ...(request.reread && { reread: request.reread }),
-    // Under the seed of before, an engine of this machine would fail with the same answer again.
+    // With the previous seed, a local engine would fail with the same answer again.
     seed: job.generation.seed ?? randomInteger(random, 2 ** 31),
     tasks: stored(tasks),
     rows: tasks.rows,
@@ -187,7 +186,7 @@ function stored({ count, file, index }: StoredTasks): Plan["tasks"] {
   return { count, file, index };
 }
 
-/** In what a retry that is begun is not the one that is asked for. */
+/** The differences between an unfinished retry and the requested one. */
 function differences(begun: Plan, { job, where, reread }: RetryRequest): string[] {
   const others = differingAnswers(begun.job, job);
   if (begun.where !== undefined && begun.where !== where) others.unshift("which rows");
@@ -196,7 +195,7 @@ function differences(begun: Plan, { job, where, reread }: RetryRequest): string[
   return others;
 }
 
-/** A retry that answered nothing, as with a mistyped model, must not stand in the way. */
+/** A retry without answers, such as one with a mistyped model, must not stand in the way. */
 async function makeWay(
   context: Pick<RunContext, "storage" | "outside" | "openStorage" | "worker">,
   begun: Plan,
@@ -222,7 +221,7 @@ function unfinished(storage: Storage, begun: Plan, differing: readonly string[])
   });
 }
 
-/** The rows that are chosen, as tasks that read them where the run does. */
+/** The chosen rows as tasks that read them from the run's places. */
 export async function* chosenTasks(
   storage: Storage,
   run: Plan,

@@ -10,21 +10,21 @@ import type { Plan, PlannedFile } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Manifest } from "../seal/manifest.ts";
 
-/** Results that are made of lines, made anew after a retry; not published yet. */
+/** Results made again from lines after a retry; not published yet. */
 export interface RemadeResults {
-  /** By task: those whose rows changed; all, where there are columns that were not there before. */
+  /** By task: those whose rows changed; all tasks, if there are new columns. */
   parts: Record<string, PlannedFile>;
-  /** The merged file, where there is one. */
+  /** The merged file, if there is one. */
   merged: PlannedFile | null;
   columns?: readonly Column[];
 }
 
-/** What a retry merged, as far as results are made of it. */
+/** What a retry merged, as far as results are made from it. */
 interface MergedLines {
   tasks: Record<string, { part: PlannedFile | null }>;
 }
 
-/** Makes results of the lines as they stand after a retry, in the retry's own folder. */
+/** Makes results from the lines after a retry, in the retry's own folder. */
 export async function remakeResults(
   context: RunContext,
   first: Plan,

@@ -13,13 +13,13 @@ import { idFieldOf } from "../openai-batch/batch-lines.ts";
 import { allTasks, type InputSummary, type Plan, readOptionsOf, type Task } from "../plan/plan.ts";
 import type { FoundInput } from "../plan/scan-input.ts";
 
-/** The input of a run as it lies now, beside its tasks as they were planned. */
+/** The present input of a run, beside its planned tasks. */
 export interface Rescan {
-  /** The planned tasks, each with its slices as they lie now. */
+  /** The planned tasks, each with its present slices. */
   tasks: Task[];
-  /** Planned tasks with another content: the slices at fault, as they lie now. */
+  /** Planned tasks with changed content: the slices concerned, at their present places. */
   changed: Map<number, Slice[]>;
-  /** Tasks of what was appended: rows behind the planned ones of a file, and new files. */
+  /** Tasks of appended rows: after the planned ones of a file, and in new files. */
   appended: Task[];
 }
 
@@ -31,12 +31,12 @@ interface Rescanning {
 }
 
 /**
- * Reads the whole input, cut as the tasks of a run have it. Memory grows with the number of tasks,
- * not of rows.
+ * Reads the whole input, cut like the tasks of a run. Memory grows with the number of tasks, not of
+ * rows.
  *
  * @param planned all tasks of the run.
- * @throws SluiceError `INPUT_CHANGED` where a file is gone or has fewer rows than were planned,
- *   `UNSUPPORTED` where tasks are not all of the input.
+ * @throws SluiceError `INPUT_CHANGED` if a file is gone or has fewer rows than planned,
+ *   `UNSUPPORTED` if tasks do not cover the input.
  */
 export async function rescanInput(
   planned: readonly Task[],
@@ -71,7 +71,7 @@ export async function rescanInput(
   return { ...replaced(planned, now), appended: tasksOf(appended, planned, rescanning) };
 }
 
-/** Rows that the job's limit leaves for what was appended. */
+/** Rows that the job's limit leaves for appended rows. */
 function restOfLimit({ limit }: JobSpec, planned: readonly Task[]): number {
   if (limit === undefined) return Number.POSITIVE_INFINITY;
   return Math.max(0, limit - planned.reduce((sum, { rows }) => sum + rows, 0));
@@ -90,7 +90,7 @@ function assertPresent(paths: Iterable<string>, files: readonly InputFile[]): vo
   });
 }
 
-/** The slices of a file, those that are planned first. */
+/** The slices of a file, the planned ones first. */
 async function slicesNow(
   file: InputFile,
   before: readonly Slice[],
@@ -121,7 +121,7 @@ async function slicesNow(
   });
 }
 
-/** Planned slices whose content is another one. */
+/** Planned slices with changed content. */
 async function changedSlices(
   file: InputFile,
   before: readonly Slice[],
@@ -131,7 +131,7 @@ async function changedSlices(
   const changed = new Set<Slice>();
   for (const [at, slice] of before.entries()) {
     if (slice.sha256 === now[at]!.sha256) continue;
-    // A last line without a line break has one once rows are appended.
+    // A last line without a line break gets one when rows are appended.
     const isSame =
       at === before.length - 1 && (await endsAsBefore(file, slice, now[at]!, openFile));
     if (!isSame) changed.add(now[at]!);
@@ -182,7 +182,7 @@ function replaced(
   return { tasks, changed };
 }
 
-/** Tasks behind the planned ones; small slices lie in one together. */
+/** Tasks after the planned ones; small slices share one. */
 function tasksOf(
   slices: readonly Slice[],
   planned: readonly Task[],
@@ -204,7 +204,7 @@ function tasksOf(
   return tasks;
 }
 
-/** @throws SluiceError `INPUT_CHANGED` where the input is not the one that a run has tasks of. */
+/** @throws SluiceError `INPUT_CHANGED` if the input is not that of the run's tasks. */
 export async function assertUnchanged(
   storage: Storage,
   run: Plan,
@@ -223,7 +223,7 @@ export async function assertUnchanged(
   });
 }
 
-/** The error of an input that is not the one that was planned. */
+/** The error for an input that is not the planned one. */
 export function changedInput(
   detail: string,
   { file, ...place }: { file: string; line?: number; hint?: string },
@@ -231,7 +231,7 @@ export function changedInput(
   return new SluiceError("INPUT_CHANGED", detail, { file: shownPath(file), ...place });
 }
 
-/** Hashes of the rows of a task as they lie now. */
+/** Hashes of the present rows of a task. */
 export async function rowHashesOf(
   { slices, firstRow }: Task,
   { job, openFile }: Pick<Rescanning, "job" | "openFile">,

@@ -25,18 +25,18 @@ type CarryOutOptions = Pick<RunJobOptions, "backendOf" | "preparation" | "onEven
 
 export interface RunRetryOptions extends CarryOutOptions {
   where: RetryWhere;
-  /** Read the rows anew: from the input, or from a file of mended rows, by its absolute path. */
+  /** Reads the rows again: from the input, or from a file of mended rows, by its absolute path. */
   reread?: RetryRequest["reread"];
-  /** The job as it is to be asked now, from the one that was asked last. */
+  /** Makes the present job from the last one. */
   change(stored: JobSpec): Promise<JobSpec>;
 }
 
 /**
- * Asks rows of a sealed run again, as its next generation, and seals that. A row's result is only
- * replaced by a success. Running the same retry again goes on where it stopped.
+ * Sends rows of a sealed run again, as its next generation, and seals that. A row's result is
+ * replaced only by a success. Another call of the same retry continues where it stopped.
  *
- * @returns undefined when there is no row to ask.
- * @throws SluiceError what `retriedJob` and `planRetry` throw, and `COORDINATOR_LIVES`.
+ * @returns undefined if there is no row to send.
+ * @throws SluiceError errors of `retriedJob` and `planRetry`, and `COORDINATOR_LIVES`.
  */
 export async function runRetry(
   location: RunLocation,
@@ -58,10 +58,10 @@ export async function runRetry(
 }
 
 /**
- * Goes on with the retry of a sealed run that is begun, whatever it asks.
+ * Continues the unfinished retry of a sealed run, whatever it asks.
  *
- * @param options `change`: the job as it goes on, from the one it was begun with.
- * @returns undefined when no retry is begun.
+ * @param options `change`: makes the present job from the retry's own.
+ * @returns undefined if no retry is unfinished.
  */
 export async function resumeRetry(
   location: RunLocation,
@@ -77,7 +77,7 @@ export async function resumeRetry(
   return await runGeneration(location, dependencies, request, options);
 }
 
-/** Leads a run while one more generation of it is planned, carried out and sealed. */
+/** Leads a run while its next generation is planned, carried out and sealed. */
 export async function runGeneration(
   location: RunLocation,
   dependencies: RunDependencies,
@@ -92,7 +92,7 @@ export async function runGeneration(
   const id = sortableId(clock, random);
   const { job } = request;
   const backend = options.backendOf(job);
-  // Led before it is planned: a cleaning would take the tasks of a retry without a plan away.
+  // Leads before planning: a cleaning would remove the tasks of a retry without a plan.
   const coordinator = await Coordinator.lead({ storage, clock, processes, id, job });
   try {
     const places = { storage, outside, openStorage };
@@ -117,7 +117,7 @@ export async function runGeneration(
   }
 }
 
-/** Rows that were mended lie elsewhere than planned: a retry has to be told to look for them. */
+/** Mended rows are not at their planned places: a retry must be told to look for them. */
 function withHint(
   result: RunResult,
   { directory }: RunLocation,

@@ -47,20 +47,20 @@ export interface Retried {
   commit: Commit;
 }
 
-/** Results after a retry, in a folder of the process that made them; nothing is published yet. */
+/** Results after a retry, in a folder of the process that made them; not published yet. */
 export interface Merge {
   /** By task: those that the retry changed or added. */
   tasks: Record<string, MergedTask & { part: PlannedFile | null }>;
   merged: PlannedFile | null;
-  /** Where results are made of the tasks' lines. */
+  /** If results are made from the tasks' lines. */
   made?: RemadeResults;
 }
 
 /**
- * Seals a retry: merges its answers into the results as they stand, in a folder of this process,
- * and creates the seal; what it names is published then. Earlier generations are never edited. A
- * kill at any point is mended by the same call. One of several processes that merge creates the
- * seal, and nothing of the others counts.
+ * Seals a retry: merges its answers into the present results, in a folder of this process, and
+ * creates the seal; then the files that it names are published. Earlier generations are never
+ * edited. The same call mends a kill at any point. If several processes merge, one creates the
+ * seal, and the files of the others do not count.
  */
 export async function sealRetry(
   context: RunContext,
@@ -86,7 +86,7 @@ export async function sealRetry(
   const manifest = await retryManifest(context, run, billed, merge, retried, options);
   await options.assertLeads();
   if (run.outputs) {
-    // Files of their own are as they should be only once they are all written anew.
+    // Files by input or by row are correct only once all of them are written again.
     const { tasks, columns = [] } = manifest;
     const { assertLeads } = options;
     manifest.outputs = await writeOutputs(context, run, { tasks, columns, assertLeads });
@@ -165,7 +165,7 @@ async function lettersOf(storage: Storage, entry: ManifestTask): Promise<Planned
   return path === undefined ? null : { ...entry.deadLetters!, path };
 }
 
-/** A task that the retry added: nothing stood there. */
+/** A task that the retry added: it had no results before. */
 function addedTask({ rows, part, deadLetters, lineCounts }: Commit): Merge["tasks"][string] {
   const { results, failed, filtered } = rows;
   const counts = { results, failed, filtered, recovered: 0 };
@@ -291,7 +291,10 @@ async function errorFileOf(
   return { errorFile: { ...written, path: errorFile.path }, errorSource: errors };
 }
 
-/** What the run has cost with the retry; what an earlier version sealed has no bill to add to. */
+/**
+ * The cost of the run with the retry; a run sealed by an earlier version may have no bill to add
+ * to.
+ */
 async function retryBill(
   context: RunContext,
   base: Manifest,
@@ -312,7 +315,7 @@ async function retryBill(
   return tally.bill(context, repeated, prices, { bill, lost, sealedMs: Date.parse(sealedAt) });
 }
 
-/** Rows with a cut answer after a retry; not known where notes of before were cleaned away. */
+/** Rows with a cut answer after a retry; unknown if earlier records were cleaned away. */
 async function cutAfter(
   storage: Storage,
   base: Manifest,
@@ -332,8 +335,8 @@ async function cutAfter(
 }
 
 /**
- * The requests of all rows after a retry: what it took stands for what its rows took before, so
- * that each row counts once.
+ * The requests of all rows after a retry: its counts replace the earlier ones of its rows, so that
+ * each row counts once.
  */
 export function requestsAfter(before: RequestCounts, commits: Iterable<Commit>): RequestCounts {
   let after = before;
@@ -341,7 +344,7 @@ export function requestsAfter(before: RequestCounts, commits: Iterable<Commit>):
     if (replaces) {
       after = addRequestCounts(addRequestCounts(after, requests), replaces, -1);
     } else {
-      // Earlier versions did not tell, and added up answers as far as requests were planned.
+      // Earlier versions lacked it, and added up answers as far as requests were planned.
       const answered = Math.min(after.planned, after.answered + requests.answered);
       after = { ...after, answered };
     }
@@ -349,7 +352,7 @@ export function requestsAfter(before: RequestCounts, commits: Iterable<Commit>):
   return after;
 }
 
-/** All tasks as the retry leaves them; those that it added come last. */
+/** All tasks after the retry; those that it added come last. */
 function mergedEntries(
   base: Manifest,
   run: Plan,
@@ -387,7 +390,7 @@ function mergedEntry(
     ...(filtered > 0 ? { filtered } : {}),
     ...(merged.lineCounts && { lineCounts: merged.lineCounts }),
     ...(part && { source: part }),
-    // A retry adds neither parts nor dead letters where there were none.
+    // A retry adds neither parts nor dead letters if there were none.
     ...(part && entry.part && !made && { part: { ...part, path: entry.part.path } }),
     deadLetters: deadLetters && { ...deadLetters, path: entry.deadLetters!.path },
     ...(deadLetters && { letters: deadLetters.path }),
@@ -427,7 +430,7 @@ function commitFile({ task, commit }: Retried, plan: Plan): PlannedFile {
   return { path: commitPath(task.task, plan), sha256: sha256Hex(bytes), bytes: bytes.length };
 }
 
-/** Ids of all rows: those that a retry read anew may have others. */
+/** Ids of all rows: those that a retry read again may have others. */
 async function duplicateIds(
   storage: Storage,
   tasks: readonly ManifestTask[],
@@ -442,7 +445,7 @@ async function duplicateIds(
   return files.length === 0 ? null : await findDuplicateIds(storage, files);
 }
 
-/** Failures by code, counted from the dead letters as they stand. */
+/** Failures by code, counted from the present dead letters. */
 export async function errorsOf(
   storage: Storage,
   tasks: readonly ManifestTask[],

@@ -5,12 +5,13 @@ import type { InferenceResponse } from "../../foundation/inference.ts";
 import { isJsonObject, jsonObjectIn } from "../../foundation/json.ts";
 import { type Logger, silentLogger } from "../../foundation/logger.ts";
 
-/** Share of its limit that a cache is brought down to when it has grown beyond it. */
+/** A full cache is reduced to this share of its limit. */
 const trimmedShare = 0.9;
 
 /**
- * Answers of earlier runs, a file each, named by what was asked. Several processes and runs may use
- * one cache at the same time: a file appears whole or not at all, and its name says what is in it.
+ * Answers of earlier runs, one file each, named by its request. Several processes and runs may use
+ * one cache at the same time: a file appears whole or not at all, and its name identifies its
+ * content.
  */
 export class AnswerCache {
   readonly #storage: Storage;
@@ -18,14 +19,14 @@ export class AnswerCache {
   readonly #logger: Logger;
   #hasAdded = false;
 
-  /** @param logger is told of damaged files. */
+  /** @param logger receives warnings about damaged files. */
   constructor(storage: Storage, maxBytes: number, logger: Logger = silentLogger) {
     this.#storage = storage;
     this.#maxBytes = maxBytes;
     this.#logger = logger;
   }
 
-  /** The answer kept under a key. A file that is damaged goes, to make place for another. */
+  /** The answer for a key. A damaged file is removed, so that another can take its place. */
   async find(key: string): Promise<InferenceResponse | undefined> {
     try {
       const text = Buffer.from(await this.#storage.read(pathOf(key))).toString();
@@ -44,12 +45,12 @@ export class AnswerCache {
     }
   }
 
-  /** Forgets the answer under a key, so that another can be kept. */
+  /** Removes the answer for a key, so that another can be kept. */
   async drop(key: string): Promise<void> {
     await this.#storage.remove(pathOf(key));
   }
 
-  /** Keeps an answer; the first one under a key stays. */
+  /** Keeps an answer; the first one for a key stays. */
   async add(key: string, response: InferenceResponse): Promise<void> {
     this.#hasAdded = true;
     const bytes = Buffer.from(messageText(response));
@@ -57,8 +58,8 @@ export class AnswerCache {
   }
 
   /**
-   * Brings the cache below its limit, if this process has added to it. Names are digests, so that
-   * removing them in their order, from `start` on, removes answers of no particular kind.
+   * Reduces the cache below its limit, if this process has added to it. Names are digests: removal
+   * in their order, from `start` on, hits answers of no particular kind.
    *
    * @param start a share of all names, 0 to 1.
    */

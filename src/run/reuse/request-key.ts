@@ -3,31 +3,31 @@ import type { GenerationParameters, InferenceRequest } from "../../foundation/in
 import { canonicalJson, type Json } from "../../foundation/json.ts";
 
 /**
- * True where asking the same again would give the same: nothing is sampled, or it is under a seed
- * that somebody wrote down. (A seed that was drawn does not ask for equal answers to equal rows.)
+ * True if the same request would get the same answer: without sampling, or with a written seed. (A
+ * drawn seed does not ask for equal answers to equal rows.)
  */
 export function isRepeatable({ parameters, file, rows }: InferenceRequest): boolean {
   if (rows !== undefined) return false;
-  // A file may hold something else by then.
+  // The file's content may change.
   return file === undefined && areRepeatable(parameters);
 }
 
-/** `isRepeatable` of a request of words. */
+/** `isRepeatable` for a request of text. */
 export function areRepeatable({ temperature, explicit }: GenerationParameters): boolean {
   return temperature === 0 || explicit?.includes("seed") === true;
 }
 
 /**
- * What decides the answer to a request, as 64 hex digits: the model, what it reads, and how it
- * answers, and the row where the engine reads that. Not its index, the prompt's name or the place
- * in a list.
+ * Everything that decides the answer to a request, as 64 hex digits: the model, its input and its
+ * parameters, and the row if the engine reads it. Not the row's index, the prompt's name or the
+ * place in a list.
  *
- * @param model says which model answers, weights included, as canonical JSON.
+ * @param model identifies the model, weights included, as canonical JSON.
  */
 export function requestKey(model: string, request: InferenceRequest): string {
   const { messages, prompt, onTooLong = "fail", slottedLine, structure } = request;
   const { embed, row, tools, toolChoice = null, parallelToolCalls = null } = request;
-  // Members stand in one order, as they are made in one place: cheaper than canonical JSON.
+  // Members are in one order, because they are made in one place: cheaper than canonical JSON.
   const read = JSON.stringify([messages, prompt, onTooLong, slottedLine, structure, embed]);
   const ofTools =
     tools === undefined ? "" : `\n${canonicalJson([tools, toolChoice, parallelToolCalls] as Json)}`;

@@ -10,29 +10,29 @@ import type { Random } from "../../foundation/random.ts";
 import type { AnswerCache } from "./answer-cache.ts";
 import { isRepeatable, requestKey } from "./request-key.ts";
 
-/** Answers that a worker keeps for requests that are the same. */
+/** Answers that a worker keeps for equal requests. */
 const maxReusedAnswers = 50_000;
 
-/** The characters of them. */
+/** Their characters. */
 export const maxReusedAnswerChars = 32 * 1024 * 1024;
 
 export interface ReuseOptions {
-  /** Says which model answers, weights included. */
+  /** Identifies the model, weights included. */
   model: Json;
-  /** Answers of earlier runs, where the job names a cache. */
+  /** Answers of earlier runs, if the job names a cache. */
   cache?: AnswerCache;
-  /** False for a response whose answers are refused; such a one is not kept. */
+  /** False for a response with rejected answers, which is not kept. */
   accepts(request: InferenceRequest, response: InferenceResponse): boolean;
   logger: Logger;
   random: Random;
 }
 
 /**
- * The same engine, which is not asked twice for what gives the same answer: a request that repeats
- * one in flight waits for it, one that repeats an answered one gets that answer, and so do those
- * that the cache knows. Such responses are `reused`. Where the request that others wait for fails,
- * each of them is asked itself. A response that is not accepted is not kept: asking again, in this
- * run or a later one, has to reach the engine.
+ * The same engine, which gets no request twice if the answer is the same. A request equal to one in
+ * flight waits for it, and one equal to an answered one gets that answer; the cache's answers are
+ * used too. Such responses are `reused`. If a request fails that others wait for, each of them is
+ * sent. A rejected response is not kept: another try, in this run or a later one, must reach the
+ * engine.
  */
 export function reusing(engine: Engine, options: ReuseOptions): Engine {
   return new ReusingEngine(engine, options);
@@ -41,7 +41,7 @@ export function reusing(engine: Engine, options: ReuseOptions): Engine {
 class ReusingEngine extends WrappedEngine {
   readonly #options: ReuseOptions;
   readonly #leaders = new Map<string, Promise<InferenceResponse>>();
-  /** Answers by key, the longest unused first. */
+  /** Answers by key, the least recently used first. */
   readonly #answers = new Map<string, InferenceResponse>();
   #answerChars = 0;
   readonly #model: string;
@@ -148,7 +148,7 @@ class ReusingEngine extends WrappedEngine {
     }
   }
 
-  /** Nothing is lost without a cache: one that fails is left alone, and said once. */
+  /** A cache is not essential: if it fails, it is no longer used, with one warning. */
   async #cached<T>(use: (cache: AnswerCache) => Promise<T>): Promise<T | undefined> {
     const { cache } = this.#options;
     if (cache === undefined || this.#hasCacheFailed) return undefined;

@@ -21,8 +21,8 @@ interface ReuseContext {
 }
 
 /**
- * The engine of a job, not asked twice for the same unless the job says `reuse: off`; one that also
- * reads the row's index only where there is a cache.
+ * The engine of a job, which gets no equal request twice unless the job says `reuse: off`. An
+ * engine that reads the row's index is wrapped only for a cache.
  */
 export function withReuse(
   engine: Engine,
@@ -39,7 +39,7 @@ export function withReuse(
   });
 }
 
-/** What a person should know of a job's `cache`: when no answer is taken from it, nor kept. */
+/** Notices about a job's `cache`: when no answer is taken from it or kept. */
 export function reuseNotices(job: JobSpec): string[] {
   if (job.cache === undefined) return [];
   if (job.reuse === "off") return ["cache is not used, because reuse is off"];
@@ -69,7 +69,7 @@ function modelIdentity(job: JobSpec, { choices }: Engine): Json {
   return { model: answersOf(job).model ?? null, address, weights };
 }
 
-/** One server by its address; of several the order does not matter. */
+/** One server by its address; the order of several does not matter. */
 function addressIdentity(servers: readonly string[]): Json {
   const [only = null, ...others] = servers.toSorted();
   return others.length === 0 ? only : [only, ...others];

@@ -4,7 +4,7 @@ import type { Commit } from "../attempt/commit.ts";
 import { commitPath, commitPrefix, type Generation, taskOfCommit } from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
 
-/** Numbers of the tasks that have a commit in this generation: one listing, no reads. */
+/** Numbers of the tasks with a commit in this generation: one listing, no reads. */
 export async function committedTasks(storage: Storage, of: Generation): Promise<Set<number>> {
   const tasks = new Set<number>();
   for await (const { path } of storage.list(commitPrefix)) {
@@ -14,13 +14,13 @@ export async function committedTasks(storage: Storage, of: Generation): Promise<
   return tasks;
 }
 
-/** A commit, and the bytes that it is on storage. */
+/** A commit with its stored bytes. */
 export interface StoredCommit {
   commit: Commit;
   bytes: Uint8Array;
 }
 
-/** Reads a commit and checks that it is what its name says. */
+/** Reads a commit and checks it against its name. */
 export async function readCommit(storage: Storage, of: Generation, task: number): Promise<Commit> {
   return (await readStored(storage, of, task)).commit;
 }
@@ -43,7 +43,7 @@ async function readStored(storage: Storage, of: Generation, task: number): Promi
 
 const readsAtOnce = 32;
 
-/** Reads commits in the order of `tasks`, some at once. */
+/** Reads commits in the order of `tasks`, several at once. */
 export async function* readCommits(
   storage: Storage,
   of: Generation,
@@ -52,7 +52,7 @@ export async function* readCommits(
   for await (const { commit } of readStoredCommits(storage, of, tasks)) yield commit;
 }
 
-/** As `readCommits`, with the bytes of each. */
+/** Like `readCommits`, with the bytes of each. */
 export async function* readStoredCommits(
   storage: Storage,
   of: Generation,

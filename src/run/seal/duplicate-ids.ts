@@ -3,15 +3,15 @@ import { idPairBytes } from "../attempt/id-hashes.ts";
 import type { PlannedFile } from "../plan/plan.ts";
 import type { Manifest } from "./manifest.ts";
 
-/** Pairs that are held in memory at once. */
+/** Pairs to keep in memory at once. */
 const maxPairsInMemory = 2_000_000;
 const maxExamples = 10;
 
 /**
- * Finds ids that stand on more than one row, in flat memory: the sorted files of all tasks are read
- * in passes over ranges of the hash, each narrow enough to be sorted in memory.
+ * Finds ids that several rows have, in flat memory: the sorted files of all tasks are read in
+ * passes over ranges of the hash, each small enough to be sorted in memory.
  *
- * @param maxPairs pairs that are held at once; only tests name it.
+ * @param maxPairs pairs in memory at once; only tests set it.
  */
 export async function findDuplicateIds(
   storage: Storage,
@@ -76,7 +76,7 @@ function countRepeats(
 ): void {
   entries.sort(([a, rowA], [b, rowB]) => (a < b ? -1 : a > b ? 1 : rowA - rowB));
   for (let at = 1; at < entries.length; at++) {
-    // A row that was read anew stands there twice.
+    // A row that was read again is in the files twice.
     if (entries[at]![0] !== entries[at - 1]![0] || entries[at]![1] === entries[at - 1]![1])
       continue;
     found.count++;

@@ -4,26 +4,26 @@ import { sha256Stream } from "../../foundation/hashing.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { PlannedFile } from "../plan/plan.ts";
 
-/** A stretch of a file that must have this checksum. */
+/** A segment of a file that must have this checksum. */
 export interface Segment {
   bytes: number;
   sha256: string;
 }
 
-/** What a stored file is, as far as a seal says it. */
+/** The facts about a stored file that a seal states. */
 export interface Fingerprint {
   bytes: number;
   /** Line ends. */
   lines: number;
   sha256: string;
-  /** Number of the first segment that is another; undefined where all are as they should be. */
+  /** Number of the first segment that differs; undefined if none does. */
   wrongSegment: number | undefined;
 }
 
 /**
  * Reads a file once from start to end.
  *
- * @param segments stretches that follow one another from its start, if they are to be checked.
+ * @param segments consecutive segments from its start, if they are to be checked.
  * @throws SluiceError `NOT_FOUND`.
  */
 export async function fingerprint(
@@ -51,12 +51,11 @@ export async function fingerprint(
 }
 
 /**
- * Compares a stored file with what is stated of it.
+ * Compares a stored file with its stated facts.
  *
- * @param lines how many it must have; undefined where it holds rows in another form than a line
- *   each.
- * @param segments stretches of it by the task that they are of.
- * @returns the bytes that were read, and what is wrong, for people.
+ * @param lines the number of lines it must have; undefined if rows are not single lines.
+ * @param segments its segments, each with its task.
+ * @returns the bytes read, and the fault, for people.
  */
 export async function lookAtFile(
   storage: Storage,
@@ -114,7 +113,7 @@ class SegmentCheck {
     return this.#wrong ?? (this.#at < this.#segments.length ? this.#at : undefined);
   }
 
-  /** Ends every segment that is complete; some are empty. */
+  /** Ends every complete segment; some are empty. */
   #settle(): void {
     while (this.#left === 0 && this.#at < this.#segments.length) {
       const isRight = this.#digest.digest("hex") === this.#segments[this.#at]!.sha256;

@@ -4,22 +4,22 @@ import type { AttemptCounts } from "../attempt/commit.ts";
 import type { Bill } from "../bill/bill.ts";
 import type { InputSummary, PlannedFile } from "../plan/plan.ts";
 
-/** One task in the manifest: its files as they were published, and its commit. */
+/** One task in the manifest: its published files, and its commit. */
 export interface ManifestTask {
   task: number;
-  /** The generation that planned it, and that its commit is of; absent = 1. */
+  /** The generation that planned and committed it; absent = 1. */
   generation?: number;
   rows: number;
   results: number;
   failed: number;
   attempt: string;
   commit: PlannedFile;
-  /** Null where the results are in the merged file, or in files of their own. */
+  /** Null if the results are in the merged file, or in files of their own. */
   part: PlannedFile | null;
   /**
-   * The rows of its results as lines of JSON, under a name that only their writer uses. Where they
-   * are the part itself, `sluice clean` leaves the part alone. Version 0.1.0 names it for results
-   * in other formats only.
+   * Its results as JSON lines, under a name that only their writer uses. If they are the part
+   * itself, `sluice clean` keeps only the part. Version 0.1.0 names it only for results in other
+   * formats.
    */
   source?: PlannedFile;
   /** Results in other formats: the file that was published as the part. */
@@ -28,10 +28,10 @@ export interface ManifestTask {
   letters?: string;
   /** Rows that a stage left out; absent = none. */
   filtered?: number;
-  /** Rows with another number of lines than one, where there are any. */
+  /** Rows with more or fewer lines than one. */
   lineCounts?: PlannedFile;
   deadLetters: PlannedFile | null;
-  /** What retries did to it, oldest first. */
+  /** Changes by retries, oldest first. */
   retried?: { commit: PlannedFile; generation: number; recovered: number }[];
 }
 
@@ -48,32 +48,32 @@ export interface Manifest extends Omit<AttemptCounts, "invalid"> {
   plan: PlannedFile;
   /** Plans of the retries, oldest first. */
   retries?: { generation: number; plan: PlannedFile }[];
-  /** The generation whose plan has all tasks as they are now; absent = 1. */
+  /** The generation whose plan has all tasks in their present state; absent = 1. */
   standing?: number;
   input: InputSummary;
-  /** How the engine was driven. */
+  /** How the engine was operated. */
   engine: { name: string; choices: Record<string, Json> } | null;
   busySeconds: number;
-  /** What it cost; none in runs that an earlier version sealed. */
+  /** Its cost; absent in runs that an earlier version sealed. */
   bill?: Bill;
   tasks: ManifestTask[];
   /** The merged file, by its name beside the run directory. */
   merged: PlannedFile | null;
   /** After a retry: the file of the run directory that it is a copy of. */
   mergedSource?: string;
-  /** Columns of the results, where these are tables. */
+  /** Columns of the results, if these are tables. */
   columns?: readonly Column[];
   /** Result files by input or by row: a list with a line for each. */
   outputs?: { list: PlannedFile; files: number };
-  /** The file of failed rows, by its name beside the run directory, where one was asked for. */
+  /** The file of failed rows, if requested, by its name beside the run directory. */
   errorFile?: PlannedFile;
   /** After a retry: the file of the run directory that it is a copy of. */
   errorSource?: string;
-  /** Ids that stand on more than one row; null where the job names no id field. */
+  /** Ids that several rows have; null if the job names no id field. */
   duplicateIds: { count: number; examples: { rows: [number, number] }[] } | null;
 }
 
-/** What `_SUCCESS` holds: for other programs; `Seal` is what counts. */
+/** The content of `_SUCCESS`, for other programs; the `Seal` is what counts. */
 export interface Success {
   generation: number;
   manifest: string;

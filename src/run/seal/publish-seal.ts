@@ -16,19 +16,19 @@ import { lookAtFile } from "./fingerprint.ts";
 import type { Manifest } from "./manifest.ts";
 import { manifestOf, readSeals, type Seal, successBytes } from "./seals.ts";
 
-/** Files published at once: most of the time is a wait for the disk. */
+/** Files to publish at once: most of the time is a wait for the disk. */
 const filesAtOnce = 128;
 
 /**
- * How closely published files are looked at before they are made again: by names and sizes, or by
- * all that they hold.
+ * How published files are checked before they are made again: by names and sizes, or by their whole
+ * content.
  */
 export type ViewLook = "sizes" | "contents";
 
 /**
- * Makes what a seal names visible under the names that people and other programs know, and last
- * `_SUCCESS`. These are views of the seal: whoever finds one that is not as the seal says makes it
- * again, for a process that slept may have written it late. Doing it twice changes nothing.
+ * Makes a seal's files visible under the names that people and other programs know, and last
+ * `_SUCCESS`. These are views of the seal: a process that finds one in a different state makes it
+ * again, because a delayed process may have written it late. Repetition changes nothing.
  */
 export async function publishSeal(
   places: OutputPlaces,
@@ -45,17 +45,17 @@ export async function publishSeal(
     await storage.replace(successPath, successBytes(seal, path));
   }
   const { sealed } = await readSeals(storage, seal);
-  // A newer seal has other results, over which this process may have published.
+  // A newer seal has other results, which this process may have overwritten.
   if (sealed && sealed.generation > seal.generation) {
     await publishNewestSeal(places, seal, "contents");
   }
 }
 
 /**
- * Publishes the newest seal as far as it is not: whoever created it may not have come to that, or
- * an older process has overwritten a view of it since. For who leads the run.
+ * Publishes the rest of the newest seal: its creator may have stopped before that, or an older
+ * process has overwritten a view of it since. For the process that leads the run.
  *
- * @returns its manifest, or undefined where the run is not sealed.
+ * @returns its manifest, or undefined if the run is not sealed.
  */
 export async function publishNewestSeal(
   places: OutputPlaces,
@@ -67,7 +67,10 @@ export async function publishNewestSeal(
   return newest?.manifest;
 }
 
-/** The same for everybody: who finds all as it is to be changes nothing, and may only read. */
+/**
+ * The same for every process: it changes nothing if everything is right, and then needs only read
+ * access.
+ */
 export async function completeSeal(
   places: OutputPlaces,
   of: Pick<Plan, "runId">,
@@ -127,7 +130,7 @@ async function mendResults(
 ): Promise<void> {
   const { storage, outside } = places;
   const first = await readPlan(storage);
-  // Results of the run that took its place lie under the same names.
+  // Results of the run that replaced it have the same names.
   await assertStands(storage);
   await mendParts(storage, manifest, look);
   const { merged, mergedSource, errorFile, errorSource, outputs } = manifest;
@@ -152,13 +155,13 @@ async function mendResults(
   await writeOutputs(context, run, { tasks, columns, assertLeads: async () => {} });
 }
 
-/** Parts and dead letters that are not as they should be, and those that nobody knows. */
+/** Damaged parts and dead letters, and unknown ones. */
 async function viewsAmiss(
   storage: Storage,
   { tasks, outputs }: Manifest,
   look: ViewLook,
 ): Promise<{ publish: { from: string; to: string }[]; remove: string[] }> {
-  // Names of files by input or by row may begin as those of parts do.
+  // Names of files by input or by row may begin like those of parts.
   const prefixes = outputs ? [deadLetterPrefix] : [partPrefix, deadLetterPrefix];
   const found = new Map<string, number>();
   for (const prefix of prefixes) {
@@ -197,7 +200,7 @@ async function stands(storage: Storage, file: PlannedFile, look: ViewLook): Prom
   return look === "sizes" || (await lookAtFile(storage, file)).problem === undefined;
 }
 
-/** True where all result files by input or by row are as their list says. */
+/** True if all result files by input or by row agree with their list. */
 async function outputsStand(
   places: OutputPlaces,
   { outputs }: Plan,
@@ -212,7 +215,7 @@ async function outputsStand(
   return true;
 }
 
-/** The one file of a run that was never retried, from the lines of its tasks. */
+/** The single file of a run without retries, from the lines of its tasks. */
 async function makeMerged(
   { storage, outside }: OutputPlaces,
   plan: Plan,
@@ -227,7 +230,7 @@ async function makeMerged(
   }
 }
 
-/** After `sluice clean` a file has its published name alone. */
+/** After `sluice clean`, a file has only its published name. */
 async function unlessCleaned(
   target: Storage,
   path: string,

@@ -13,9 +13,9 @@ import { sealRun } from "./seal.ts";
 type SealTarget = Pick<ServeOptions, "location" | "dependencies" | "generation">;
 
 /**
- * Seals a run with this process as its leader, so that two who finish at once do not both write.
+ * Seals a run with this process as its leader, so that two finishing processes do not both write.
  *
- * @throws SluiceError `COORDINATOR_LIVES`, and what `sealRun` throws.
+ * @throws SluiceError `COORDINATOR_LIVES`, and errors of `sealRun`.
  */
 export async function sealAsLeader({ location, dependencies }: SealTarget): Promise<Manifest> {
   const { clock, random, processes } = dependencies;
@@ -23,7 +23,7 @@ export async function sealAsLeader({ location, dependencies }: SealTarget): Prom
   const storage = runStorage(dependencies.openStorage(location.directory));
   const plan = await readPlan(storage);
   const context = runContext(location, plan, dependencies, id, storage);
-  // What the last coordinator was asked to allow holds for the seal as well.
+  // The failures that the last coordinator allowed count for the seal as well.
   const job = (await leadingCoordinator(storage))?.job ?? plan.job;
   const coordinator = await Coordinator.lead({ storage, clock, processes, id, job });
   try {
@@ -36,9 +36,9 @@ export async function sealAsLeader({ location, dependencies }: SealTarget): Prom
 }
 
 /**
- * What the worker that finishes last does: seals, unless somebody else is doing it.
+ * The end of the worker that finishes last: it seals, unless another process does.
  *
- * @returns the seal, where it is this process's.
+ * @returns the seal, if this process created it.
  */
 export async function sealIfComplete(
   target: SealTarget,

@@ -34,9 +34,9 @@ import { endGeneration, manifestOf, type Seal } from "./seals.ts";
 
 export interface SealOptions {
   engine: Manifest["engine"] | { name: string; choices: Record<string, Json> };
-  /** How closely the views of a run that is sealed already are looked at; default: by size. */
+  /** How the views of an already sealed run are checked; default: by size. */
   look?: ViewLook;
-  /** What tokens cost, for the bill; default: it names no money. */
+  /** Prices of tokens, for the bill; default: the bill names no money. */
   prices?: Prices;
   /** Called before anything is published, and right before the seal; throws to prevent it. */
   assertLeads(): Promise<void>;
@@ -44,15 +44,15 @@ export interface SealOptions {
 
 /**
  * Seals a run whose tasks are all committed: checks that every planned row is in exactly one
- * commit, publishes, and creates the seal. Doing it twice changes nothing.
+ * commit, publishes, and creates the seal. Repetition changes nothing.
  *
- * @returns the manifest, or the one that stands where the run was sealed already.
- * @throws SluiceError `ROWS_UNBALANCED` when rows are missing, `RUN_DAMAGED` when commits are.
+ * @returns the manifest, or the present one if the run was already sealed.
+ * @throws SluiceError `ROWS_UNBALANCED` if rows are missing, `RUN_DAMAGED` if commits are damaged.
  */
 export async function sealRun(context: RunContext, options: SealOptions): Promise<Manifest> {
   const { storage, plan } = context;
   await options.assertLeads();
-  // Others may have sealed it, and a retry changed its parts, before this process led.
+  // Before this process led, others may have sealed the run, and a retry changed its parts.
   const standing = await publishNewestSeal(context, plan, options.look ?? "sizes");
   if (standing) return standing;
   const gathered = await gather(context).catch((error: unknown) => explainMissing(context, error));
@@ -96,7 +96,7 @@ export async function sealRun(context: RunContext, options: SealOptions): Promis
   return sealed;
 }
 
-/** What is published beside the parts, or in their place. */
+/** Files that are published beside the parts, or instead of them. */
 async function results(
   context: RunContext,
   { tasks, encoded }: Gathered,
@@ -109,7 +109,9 @@ async function results(
   return { merged: await mergeParts(storage, outside, plan.mergedFile, { tasks, assertLeads }) };
 }
 
-/** @throws SluiceError `ROWS_UNBALANCED` when tasks lack their commit; else what went wrong. */
+/**
+ * @throws SluiceError `ROWS_UNBALANCED` if tasks lack their commit; else the error of the attempt.
+ */
 async function explainMissing({ storage, plan }: RunContext, error: unknown): Promise<never> {
   const committed = await committedTasks(storage, plan);
   if (committed.size === plan.tasks.count) throw error;
@@ -118,11 +120,11 @@ async function explainMissing({ storage, plan }: RunContext, error: unknown): Pr
 }
 
 /**
- * Creates the seal of a generation, which names the manifest, and publishes what it names.
+ * Creates the seal of a generation, with its manifest, and publishes the manifest's files.
  *
- * @param base the generation that a retry builds on; null where the results are published already.
+ * @param base the generation that a retry builds on; null if the results are published already.
  * @returns the manifest that stands: another process may have sealed the generation meanwhile.
- * @throws SluiceError `COORDINATOR_LOST` where the generation was abandoned.
+ * @throws SluiceError `COORDINATOR_LOST` if the generation was abandoned.
  */
 export async function writeSeal(
   context: RunContext,
@@ -164,13 +166,13 @@ interface Gathered {
   bill: BillTally;
   tasks: ManifestTask[];
   ids: PlannedFile[];
-  /** Where results are made of the attempts' lines: what was made already. */
+  /** If results are made from the attempts' lines: the parts made so far. */
   encoded: EncodedTask[] | undefined;
-  /** Tasks that more than one attempt may have worked on, as far as commits tell. */
+  /** Tasks that may have had several attempts, according to their commits. */
   mayRepeat: Set<number>;
 }
 
-/** Files published or removed at once: most of the time is a wait for the disk. */
+/** Files to publish or remove at once: most of the time is a wait for the disk. */
 const filesAtOnce = 128;
 
 async function gather(context: RunContext): Promise<Gathered> {
@@ -213,9 +215,9 @@ async function gather(context: RunContext): Promise<Gathered> {
 }
 
 /**
- * Bytes of the parts that stand under their published names. The commit came before the name, so
- * that a part of the right length is the winner's; the seal, created beside them, makes sure that
- * their names last. Where two may each believe that theirs is the commit, no part is taken for it.
+ * Bytes of the parts under their published names. A part with the right length is the committed
+ * one, because the commit came before the name; the seal, created beside them, makes their names
+ * durable. If two attempts may each believe that theirs is the commit, no part counts.
  */
 async function publishedParts({ storage, plan }: RunContext): Promise<Map<string, number>> {
   const parts = new Map<string, number>();
@@ -267,9 +269,9 @@ function manifestTask({ plan }: RunContext, { commit, bytes }: StoredCommit): Ma
 }
 
 /**
- * Journals have served once the run is sealed: its parts hold every answer.
+ * A sealed run no longer needs journals: its parts hold every answer.
  *
- * @param committed all tasks, with the attempts whose commits they have.
+ * @param committed all tasks, with the attempts of their commits.
  */
 export async function removeJournals(
   { storage, plan }: RunContext,

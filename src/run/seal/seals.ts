@@ -15,9 +15,9 @@ import type { Plan, PlannedFile } from "../plan/plan.ts";
 import type { Manifest, Success } from "./manifest.ts";
 
 /**
- * How a generation of a run ended. The record is created once, so that of all processes that work
- * on a generation one decides. A retry is planned only after the one before it has ended: an older
- * seal can never follow a newer one.
+ * How a generation of a run ended. The record is created once, so that one of all processes that
+ * work on a generation decides. A retry is planned only after the generation before it has ended:
+ * an older seal can never follow a newer one.
  */
 export interface Seal extends Generation {
   end: "sealed" | "abandoned";
@@ -25,29 +25,31 @@ export interface Seal extends Generation {
   base: number | null;
   /** Id of the process that ended it. */
   by: string;
-  /** What is sealed; of an abandoned retry nothing is. */
+  /** The sealed files; an abandoned retry has none. */
   manifest?: PlannedFile;
-  /** As in the manifest: the generation whose plan has all tasks as they are now; absent = 1. */
+  /**
+   * As in the manifest: the generation whose plan has all tasks in their present state; absent = 1.
+   */
   standing?: number;
-  /** Answers that an abandoned retry had got, which were paid for all the same. */
+  /** Answers of an abandoned retry, which were still paid for. */
   spent?: PaidAnswers;
 }
 
-/** How the generations of a run ended so far. */
+/** How the generations of a run have ended so far. */
 export interface Seals {
   /** Their records, oldest first. */
   all: readonly Seal[];
-  /** The newest generation that is sealed; undefined before the run's own seal. */
+  /** The newest sealed generation; undefined before the run's own seal. */
   sealed: Seal | undefined;
   /** Number of the last generation that has ended; 0 = none. */
   last: number;
-  /** Retries that were abandoned, oldest first. */
+  /** Abandoned retries, oldest first. */
   abandoned: readonly Seal[];
 }
 
 /**
- * Reads how the generations of a run ended. Where an earlier version of Sluice sealed the run,
- * `_SUCCESS` says it.
+ * Reads how the generations of a run ended. If an earlier version of Sluice sealed the run,
+ * `_SUCCESS` says so.
  */
 export async function readSeals(storage: Storage, of: Pick<Plan, "runId">): Promise<Seals> {
   const paths: string[] = [];
@@ -75,10 +77,10 @@ async function sealOfSuccess(
   { runId }: Pick<Plan, "runId">,
 ): Promise<Seal | undefined> {
   const own = runStorage(storage);
-  // If the run took another's place, a process of that other run may have written it late.
+  // If this run replaced another, a process of that other run may have written it late.
   if ((await own.number) > 1) return undefined;
   const success = await readJson<Success>(storage, successPath);
-  // Where another run took this one's place, it is of that one.
+  // If another run replaced this one, it belongs to that run.
   if (!success || !(await own.stands())) return undefined;
   const { generation, manifest: path, sha256 } = success;
   const bytes = (await storage.stat(path))?.bytes ?? 0;
@@ -94,7 +96,7 @@ export async function endGeneration(storage: Storage, seal: Seal): Promise<Seal>
 /**
  * The manifest of the newest seal, or undefined while the run is not sealed.
  *
- * @throws SluiceError `RUN_DAMAGED` when the manifest is not the one that was sealed.
+ * @throws SluiceError `RUN_DAMAGED` if the manifest is not the sealed one.
  */
 export async function readManifest(storage: Storage): Promise<Manifest | undefined> {
   const runId = (await readJson<Plan>(storage, planPath))?.runId ?? "";
@@ -102,7 +104,7 @@ export async function readManifest(storage: Storage): Promise<Manifest | undefin
   return sealed && (await manifestOf(storage, sealed));
 }
 
-/** @throws SluiceError `RUN_DAMAGED` when the manifest is not the one that was sealed. */
+/** @throws SluiceError `RUN_DAMAGED` if the manifest is not the sealed one. */
 export async function manifestOf(storage: Storage, { manifest }: Seal): Promise<Manifest> {
   const { path, sha256 } = manifest!;
   const bytes = await storage.read(path);
@@ -112,7 +114,7 @@ export async function manifestOf(storage: Storage, { manifest }: Seal): Promise<
   return JSON.parse(Buffer.from(bytes).toString()) as Manifest;
 }
 
-/** What `_SUCCESS` says of a seal: the view of it that other programs look for. */
+/** The view of a seal in `_SUCCESS`, for other programs. */
 export function successBytes({ generation, manifest }: Seal, path: string): Buffer {
   const success: Success = { generation, manifest: path, sha256: manifest!.sha256 };
   return recordBytes(success);

@@ -13,7 +13,7 @@ export interface SealedCommits {
   retries: Map<number, Map<number, Commit>>;
 }
 
-/** The sums that a manifest should state, from its commits and its dead letters. */
+/** The sums for a manifest, from its commits and its dead letters. */
 export async function sealedSums(
   storage: Storage,
   manifest: Manifest,
@@ -50,7 +50,7 @@ export async function sealedSums(
   return { rows, requests, usage, ...cut, ...(invalid && { invalid }), errors, busySeconds };
 }
 
-/** Rows with a cut answer, where all is there that tells them. */
+/** Rows with a cut answer, if all records of them are there. */
 async function cutAmong(
   storage: Storage,
   tasks: readonly ManifestTask[],

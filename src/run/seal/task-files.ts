@@ -4,8 +4,8 @@ import { fileChunks, readLines } from "../directory/lines.ts";
 import type { Manifest, ManifestTask } from "./manifest.ts";
 
 /**
- * Where the lines of a sealed task lie: under the name that only their writer uses or, once they
- * were cleaned away, as its part. Undefined where they are in the merged file alone.
+ * The file with the lines of a sealed task: under the name that only its writer uses or, after a
+ * cleaning, its part. Undefined if the lines are only in the merged file.
  */
 export async function linesPath(
   storage: Storage,
@@ -15,7 +15,7 @@ export async function linesPath(
   return isThere ? source.path : part?.path;
 }
 
-/** Where the dead letters of a sealed task lie, likewise; undefined where it has none. */
+/** The same for the dead letters of a sealed task; undefined if it has none. */
 export async function lettersPath(
   storage: Storage,
   { letters, deadLetters }: ManifestTask,
@@ -26,8 +26,8 @@ export async function lettersPath(
 }
 
 /**
- * The dead letters of a sealed task, a line each. A cleaning that takes the one file away while it
- * is read leaves the same lines in the other.
+ * The dead letters of a sealed task, a line each. If a cleaning removes the file while it is read,
+ * the other one has the same lines.
  */
 export async function* letterLines(
   storage: Storage,
@@ -40,10 +40,10 @@ export async function* letterLines(
 }
 
 /**
- * The lines, or the dead letters, of a sealed task as bytes. A cleaning that takes the one file
- * away while it is read leaves the same bytes in the other.
+ * The lines, or the dead letters, of a sealed task as bytes. If a cleaning removes the file while
+ * it is read, the other one has the same bytes.
  *
- * @param isPartOfLines false where the part is a table, so that lines stand in their source alone.
+ * @param isPartOfLines false if the part is a table, so that only its source has the lines.
  * @param start bytes that were read before.
  */
 export async function* taskChunks(
@@ -73,9 +73,9 @@ export async function* taskChunks(
 }
 
 /**
- * The lines of a run whose results are merged into one file, in input order: from files that only
- * their writers name, as long as these are there. Those that a cleaning takes away meanwhile are in
- * the merged file.
+ * The lines of a run whose results are merged into one file, in input order: from files with names
+ * that only their writers use, as long as they exist. Lines that a cleaning removes meanwhile are
+ * in the merged file.
  */
 export async function* mergedLines(
   storage: Storage,
@@ -93,7 +93,7 @@ async function* linesOfAll(storage: Storage, paths: readonly string[]): AsyncGen
   for (const path of paths) yield* readLines(storage, path);
 }
 
-/** Lines from where they lie or, where they are gone meanwhile, the rest of them from elsewhere. */
+/** Lines from their file or, if it is removed meanwhile, the rest of them from another. */
 async function* orElsewhere(
   here: AsyncIterable<string>,
   elsewhere: () => AsyncIterable<string>,

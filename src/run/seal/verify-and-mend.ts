@@ -3,17 +3,17 @@ import type { OutputPlaces } from "../output/plan-outputs.ts";
 import { completeSeal } from "./publish-seal.ts";
 import { type Damage, type Verification, verifyRun } from "./verify.ts";
 
-/** What a verification found, and what of it was mended. */
+/** The findings of a verification, with those that were mended. */
 export interface MendedVerification extends Verification {
-  /** Views of the results that were not as the seal says, and are now. */
+  /** Views of the results that were damaged, and now agree with the seal. */
   mended: readonly Damage[];
 }
 
 /**
- * Recomputes what the newest seal states, as `verifyRun` does; views of it that are damaged are
- * published again, from the files that they are made of.
+ * Recomputes what the newest seal states, as `verifyRun` does, and publishes damaged views again
+ * from their source files.
  *
- * @throws SluiceError `NOT_A_RUN` where there is no run.
+ * @throws SluiceError `NOT_A_RUN` if there is no run.
  */
 export async function verifyAndMend(
   places: OutputPlaces,
@@ -25,7 +25,7 @@ export async function verifyAndMend(
   try {
     await completeSeal(places, found.manifest, mender, "contents");
   } catch {
-    // What cannot be mended, or not by who may only read, is named as it was found.
+    // What cannot be mended, for example without write access, is reported as found.
     return { ...found, mended: [] };
   }
   const now = await verifyRun(storage, outside, openStorage);

@@ -40,19 +40,19 @@ import type { Manifest, ManifestTask, Success } from "./manifest.ts";
 import { readSeals, type Seal, type Seals, successBytes } from "./seals.ts";
 import { type SealedCommits, sealedSums } from "./sums.ts";
 
-/** One thing that is wrong with a sealed run. */
+/** One fault of a sealed run. */
 export interface Damage {
-  /** The file at fault, relative to the run directory; a merged file by its name. */
+  /** The faulty file, relative to the run directory; a merged file by its name. */
   file: string;
   problem: string;
 }
 
-/** What `sluice verify` found. */
+/** The findings of `sluice verify`. */
 export interface Verification {
   manifest?: Manifest;
   /** Sorted by file. */
   damages: Damage[];
-  /** What was read to say so. */
+  /** The amount that was read. */
   checked: { tasks: number; rows: number; bytes: number };
 }
 
@@ -61,11 +61,11 @@ const tasksAtOnce = 16;
 
 /**
  * Recomputes everything that a seal states, from the files: the seal itself, plans and tasks, each
- * commit, the checksum, size and lines of each part and dead letter file, every sum. Each damage is
- * named; none stops the search.
+ * commit, the checksum, size and lines of each part and dead letter file, every sum. Each fault is
+ * reported; none stops the verification.
  *
- * @param openStorage opens other places that results went to.
- * @throws SluiceError `NOT_A_RUN` where there is no run.
+ * @param openStorage opens other places of results.
+ * @throws SluiceError `NOT_A_RUN` if there is no run.
  */
 export async function verifyRun(
   storage: Storage,
@@ -90,7 +90,7 @@ class Verifier {
   readonly #commits: SealedCommits = { first: new Map(), retries: new Map() };
   #manifestPath = manifestPathOf(1);
   #resultsHoldFailed = false;
-  /** False where files hold rows in another form than a line each. */
+  /** False if rows in files are not single lines. */
   #hasLines = true;
   #ending = ".jsonl";
   #plannedOutputs: PlannedOutputs | undefined;
@@ -106,7 +106,7 @@ class Verifier {
   async run(): Promise<Verification> {
     const manifest = await this.#seal();
     if (manifest) {
-      // What a damaged manifest lacks ends one check, not the others.
+      // A gap in a damaged manifest ends one check, not the others.
       await this.#guarded(() => this.#plans(manifest));
       await this.#guarded(() => this.#tasks(manifest));
       await this.#guarded(() => this.#sums(manifest));
@@ -123,7 +123,7 @@ class Verifier {
     this.#damages.push({ file, problem });
   }
 
-  /** States a difference between what the manifest says and what follows from the files. */
+  /** Reports a difference between the manifest and the files. */
   #compare(what: string, stated: unknown, found: unknown, source: string): void {
     const [says, is] = [stated, found].map((value) => canonicalJson(value ?? null));
     if (says !== is) this.#report(this.#manifestPath, `${what} is ${says}, by ${source} ${is}`);
@@ -153,7 +153,7 @@ class Verifier {
       return undefined;
     }
     if (sha256Hex(bytes) !== sha256 || bytes.length !== length) {
-      // Which of the two changed cannot be told, unless the rest of the manifest gives it away.
+      // It is unknown which of the two changed, unless the rest of the manifest shows it.
       const seal = sealed.by === "" ? successPath : sealPath(sealed);
       this.#report(path, `it is not the one that ${seal} has the checksum of`);
       this.#report(seal, `its checksum is not that of ${path}`);
@@ -180,7 +180,7 @@ class Verifier {
     }
     if (!seals.sealed) this.#report(successPath, "it is missing: the run is not sealed");
     if (seals.sealed?.by !== "") return seals;
-    // Manifests that only their writers name are there since each seal has a record.
+    // Manifests with names that only their writers use exist since each seal has a record.
     for await (const { path } of this.#storage.list(manifestsPrefix(of))) {
       const { generation = 1 } = (await this.#json<Manifest>(path)) ?? {};
       this.#report(sealPath({ ...of, generation }), "the seal is missing");
@@ -291,7 +291,7 @@ class Verifier {
         this.#compare(`rows of task ${task}`, manifest.tasks[task]?.rows, onlyRows ?? rows, "plan");
       }
     } catch {
-      // That file was found wrong already.
+      // That file was already reported.
     }
   }
 
@@ -324,7 +324,7 @@ class Verifier {
     }
     const { part, source } = entry;
     if (part) await this.#file(this.#storage, part, this.#hasLines ? entry.results : undefined);
-    // Lines that are published are looked at where they are.
+    // Published lines are checked at their published place.
     if (source && !this.#hasLines) await this.#file(this.#storage, source, entry.results);
     if (entry.lineCounts) await this.#file(this.#storage, entry.lineCounts);
     if (entry.deadLetters) await this.#file(this.#storage, entry.deadLetters, entry.failed);
@@ -355,13 +355,13 @@ class Verifier {
     const { task, part, source: lines = part, deadLetters, rows, retried = [] } = entry;
     const what = (key: string) => `${key} of task ${task}`;
     const source = "its commit";
-    // A row that had a line when it failed has one still.
+    // A row that had a line when it failed still has one.
     const results = commit.rows.results + (this.#resultsHoldFailed ? 0 : recovered);
     const failed = commit.rows.failed - recovered;
     if (!entry.generation) this.#compare(what("number"), task, commit.task, source);
     this.#compare(what("attempt"), entry.attempt, commit.attempt, source);
     this.#compare(what("rows"), rows, commit.rows.total, source);
-    // Only the lines tell of retried rows that became several, or none.
+    // Only the lines show retried rows that became several, or none.
     const isTold = retried.length === 0 || !entry.lineCounts;
     if (isTold) this.#compare(what("results"), entry.results, results, source);
     this.#compare(what("failed"), entry.failed, failed, source);
@@ -377,7 +377,7 @@ class Verifier {
   }
 
   async #sums(manifest: Manifest): Promise<void> {
-    // No sums can be made of commits that are missing, and named as such.
+    // There are no sums without the missing commits, which were already reported.
     if (this.#commits.first.size !== manifest.tasks.length) return;
     const found = await sealedSums(this.#storage, manifest, this.#commits);
     for (const key of ["rows", "requests", "usage", "errors"] as const) {
@@ -386,7 +386,7 @@ class Verifier {
     const { bill, cut } = manifest;
     if (found.cut !== undefined) this.#compare("cut", cut, found.cut, "the commits");
     for (const busySeconds of [manifest.busySeconds, bill?.busySeconds ?? found.busySeconds]) {
-      // Sums of fractions depend a little on their order.
+      // Sums of fractions depend slightly on their order.
       if (Math.abs(busySeconds - found.busySeconds) <= 1e-6 * found.busySeconds) continue;
       this.#compare("busySeconds", busySeconds, found.busySeconds, "the commits");
     }
@@ -398,7 +398,7 @@ class Verifier {
 
   async #ids({ duplicateIds, tasks, standing }: Manifest): Promise<void> {
     const commits = tasks.map(({ task }) => this.#commits.first.get(task));
-    // Rows that a retry read anew may have other ids.
+    // Rows that a retry read again may have other ids.
     const again = standing === undefined ? [] : this.#commits.retries.values();
     const retried = [...again].flatMap((commits) => [...commits.values()]);
     const files = [...commits, ...retried].flatMap((commit) => commit?.ids ?? []);
@@ -419,7 +419,7 @@ class Verifier {
     else await this.#file(this.#outside, merged);
   }
 
-  /** The result files by input or by row, from the list of them. */
+  /** The result files by input or by row, from their list. */
   async #outputs({ outputs, rows }: Manifest): Promise<void> {
     const planned = this.#plannedOutputs;
     this.#compare("outputs", outputs !== undefined, planned !== undefined, "the plan");
@@ -436,7 +436,7 @@ class Verifier {
     this.#compare("rows.results", rows.results, results, outputs.list.path);
   }
 
-  /** Result files that no commit knows: readers of the directory would take their rows twice. */
+  /** Result files without a commit: readers of the directory would read their rows twice. */
   async #strangers(manifest: Manifest): Promise<void> {
     const known = new Set<string>();
     for (const { part, deadLetters } of manifest.tasks) {
@@ -448,7 +448,7 @@ class Verifier {
     const problem = manifest.merged
       ? "no commit knows this file: results are merged"
       : `no commit knows this file (the last part is ${last})`;
-    // Names of files by input or by row may begin as those of parts do.
+    // Names of files by input or by row may begin like those of parts.
     const prefixes = manifest.outputs ? [deadLetterPrefix] : [partPrefix, deadLetterPrefix];
     for (const prefix of prefixes) {
       for await (const { path } of this.#storage.list(prefix)) {
@@ -457,7 +457,7 @@ class Verifier {
     }
   }
 
-  /** Size, checksum and, where they are known, the number of lines of one file. */
+  /** Size, checksum and, if known, the number of lines of one file. */
   async #file(
     storage: Storage,
     file: PlannedFile,
@@ -498,9 +498,9 @@ function parsed<T>(bytes: Uint8Array): T | undefined {
 }
 
 /**
- * What of a bill follows from the commits, for whoever verifies it: each fact with what is stated
- * and what it should be. Lost answers are only known while there are journals; they and the wall
- * time are taken as they stand.
+ * The facts of a bill that follow from the commits, for a verification: each with its stated and
+ * its correct value. Lost answers are known only while there are journals; they and the wall time
+ * are accepted as stated.
  */
 function* billedFacts(
   { retries = [] }: Pick<Manifest, "retries">,
@@ -516,6 +516,6 @@ function* billedFacts(
     yield [key, bill[key], found.usage[key] + lost[key]];
   }
   yield ["invalid", invalid, found.invalid ?? noPaidAnswers];
-  // Retries may have had other prices than those that stand there.
+  // Retries may have had other prices than the stated ones.
   if (retries.length === 0) yield ["usd", bill.usd, usdOf(bill, bill.prices ?? undefined)];
 }

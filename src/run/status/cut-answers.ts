@@ -2,12 +2,12 @@ import type { JobSpec } from "../job/schema.ts";
 import { isBatchInput } from "../openai-batch/batch-lines.ts";
 import type { Manifest } from "../seal/manifest.ts";
 
-/** The limit that is advised where none was known. */
+/** The proposed limit if none was known. */
 const advisedTokens = 4096;
 
 /**
- * The command that asks rows with cut answers again, with twice the tokens. Undefined where rows or
- * stages name limits of their own, which no key of the job raises.
+ * The command that requests cut answers again, with twice the tokens. Undefined if rows or stages
+ * name limits of their own, which no key of the job raises.
  *
  * @param run as an argument of a command.
  */
@@ -21,7 +21,7 @@ export function cutRetryOf(job: JobSpec, run: string): string | undefined {
   return `sluice retry ${run} --where finish_reason=length --set ${set}`;
 }
 
-/** What is said at a seal of cut answers; undefined where there is none. */
+/** The notice at a seal about cut answers; undefined if there are none. */
 export function cutNotice(
   { rows, cut }: Pick<Manifest, "rows" | "cut">,
   job: JobSpec,
@@ -32,7 +32,7 @@ export function cutNotice(
   return text === undefined || command === undefined ? text : `${text}: ${command}`;
 }
 
-/** What a person should know of cut answers; undefined where there is none. */
+/** The notice about cut answers; undefined if there are none. */
 export function cutText(answered: number, cut: number | null | undefined): string | undefined {
   if (!cut) return undefined;
   const rows = answered === 1 ? "answered row has" : "answered rows have";

@@ -8,14 +8,14 @@ import { recordBytes } from "../directory/records.ts";
 import type { RunEvent } from "./events.ts";
 import { initialProgress, progressOf, reduceProgress } from "./progress-state.ts";
 
-/** Events that say too little for what they would cost on storage: `run-progress` sums them up. */
+/** Events that are not worth their storage: `run-progress` sums them up. */
 const unkept: ReadonlySet<RunEvent["type"]> = new Set([
   "task-progress",
   "plan-progress",
   "budget-progress",
 ]);
 
-/** Events after which a process has nothing to say of its progress. */
+/** Events after which a process has no further progress to report. */
 const ends: ReadonlySet<RunEvent["type"]> = new Set(["run-stop", "run-seal"]);
 
 export interface EventStreamOptions {
@@ -25,19 +25,20 @@ export interface EventStreamOptions {
   logger: Logger;
   /** The number of a coordinator, or the id of a static worker. */
   writer: number | string;
-  /** Hears every event, those that are not kept included. */
+  /** Called with every event, also with those that are not stored. */
   onEvent(event: RunEvent): void;
 }
 
 /**
- * What one process says of a run: each event goes to a listener and, as a line, to a file of that
+ * The events of one process of a run: each goes to a listener and, as a line, to a file of that
  * process in the run directory, from which `status` reads. A line has the time, the writer and a
- * number that counts up. It is information only: a run goes on where it cannot be written.
+ * sequence number. The file is information only: a run continues without it.
  *
  * @example
  * const events = await EventStream.open({ storage, clock, logger, writer: 1, onEvent });
  * events.add({ type: "notice", message: "the input holds no row" });
  * await events.close();
+ *
  */
 export class EventStream {
   readonly #options: EventStreamOptions;
@@ -65,7 +66,7 @@ export class EventStream {
     return new EventStream(options, appender);
   }
 
-  /** Takes an event; bound, so that it can be passed on as a listener. */
+  /** Takes an event; bound, so that it can be passed as a listener. */
   readonly add = (event: RunEvent): void => {
     const { clock, onEvent } = this.#options;
     this.#progress = reduceProgress(this.#progress, event, clock.monotonic());
@@ -107,7 +108,7 @@ export class EventStream {
       this.#appender = undefined;
       this.#options.logger.log("warn", `no event log: ${asSluiceError(error).message}`);
     }
-    // Not later than nothing was left: an event that comes next must begin a write of its own.
+    // Synchronous with the last write: a later event must begin a write of its own.
     this.#writing = undefined;
   }
 }

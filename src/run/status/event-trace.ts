@@ -5,31 +5,31 @@ import { eventLogPath, eventPrefix } from "../directory/layout.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { RunEvent, RunProgress, TaskOutcome } from "./events.ts";
 
-/** What a writer said of one task: its last start, and how that ended. */
+/** A writer's events of one task: its last start, and how that ended. */
 export interface TaskTrace {
   worker: string;
-  /** Undefined while it goes on. */
+  /** Undefined until it ends. */
   outcome?: TaskOutcome;
   /** Rows that failed in it. */
   failedRows: number;
   error?: ErrorRecord;
 }
 
-/** What one writer said of a run. */
+/** One writer's events of a run. */
 export interface WriterTrace {
-  /** When it spoke last, by its own clock; ISO 8601. */
+  /** Time of its last event, by its own clock; ISO 8601. */
   time: string;
-  /** Tasks that it began and that did not end well: commits say more of the others. */
+  /** Its tasks that did not end well; commits say more about the others. */
   tasks: Map<number, TaskTrace>;
   /** Its workers that did not end. */
   workers: Set<string>;
-  /** Why it stopped before a seal, once it has. */
+  /** Why it stopped before a seal, if it did. */
   stopped?: ErrorRecord | undefined;
-  /** How far it was when it said so last. */
+  /** Its last report of progress. */
   progress?: RunProgress | undefined;
 }
 
-/** What the writers of a run said: the leading coordinator, and static workers. */
+/** The writers of a run: the leading coordinator, and static workers. */
 export interface RunTrace {
   coordinator: WriterTrace | undefined;
   fixed: readonly WriterTrace[];
@@ -48,7 +48,7 @@ export class EventTrace {
     this.#storage = storage;
   }
 
-  /** What coordinator `number` (0 = there is none) and the static workers of `plan` said. */
+  /** The events of coordinator `number` (0 = there is none) and of the static workers of `plan`. */
   async read(plan: Pick<Plan, "runId" | "generation">, number: number): Promise<RunTrace> {
     if (number !== this.#number) {
       this.#number = number;
@@ -77,7 +77,7 @@ export class EventTrace {
 
 class WriterReader {
   readonly #lines: GrowingLines;
-  /** The run that the writer works on, once it has said so. */
+  /** The writer's run, once it has reported it. */
   run: { runId: string; generation: number } | undefined;
   readonly trace: WriterTrace = { time: "", tasks: new Map(), workers: new Set() };
 

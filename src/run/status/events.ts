@@ -6,38 +6,38 @@ import type { Json } from "../../foundation/json.ts";
 import type { ErrorCounts } from "../attempt/commit.ts";
 import type { Budget, Spending } from "../bill/costs.ts";
 
-/** What the attempts of one task have done so far. */
+/** The progress of the attempts at one task. */
 export interface TaskCounts {
-  /** Rows with an outcome, resumed ones included. */
+  /** Rows with an outcome, including resumed ones. */
   done: number;
   failed: number;
-  /** Rows with an answer that ended at its limit of tokens; absent = none. */
+  /** Rows with an answer that reached its token limit; absent = none. */
   cut?: number;
   /** Failed rows by code, with a first message. */
   errors: ErrorCounts;
 }
 
-/** How far one process is with what it leads, and how fast. */
+/** Progress and speed of one process with the work that it leads. */
 export interface RunProgress {
-  /** Rows with an outcome, those of earlier calls included, and how many there are in all. */
+  /** Rows with an outcome, including those of earlier calls, and the total. */
   done: number;
   rows: number;
-  /** Of this call, as are the tokens. */
+  /** Of this call, like the tokens. */
   failed: number;
-  /** Rows with an answer that ended at its limit of tokens. */
+  /** Rows with an answer that reached its token limit. */
   cut: number;
-  /** Rows that an engine has now. */
+  /** Rows in flight. */
   inFlight: number;
   usage: Usage;
   /** Of the last half minute. */
   rowsPerSecond: number;
   promptTokensPerSecond: number;
   completionTokensPerSecond: number;
-  /** Until all rows are done, at that rate; null where it is not known. */
+  /** Until all rows are done, at that rate; null = unknown. */
   etaSeconds: number | null;
 }
 
-/** What happens in a run, as it happens: for progress on a terminal, and `--json`. */
+/** Events of a run as they happen: for progress on a terminal, and `--json`. */
 export type RunEvent =
   | { type: "plan-progress"; rows: number; bytes: number; totalBytes: number }
   | {
@@ -66,7 +66,7 @@ export type RunEvent =
       task: number;
       worker: string;
       rows: number;
-      /** Rows that earlier attempts had answered, and what these cost. */
+      /** Rows that earlier attempts had answered, and their cost. */
       resumed: number;
       resumedUsage: Usage;
     }
@@ -76,7 +76,7 @@ export type RunEvent =
       worker: string;
       inFlight: number;
       usage: Usage;
-      /** What waits at each stage of this worker's pipeline, and what it did so far. */
+      /** The queue and the counts of each stage of this worker's pipeline. */
       stages?: readonly StageState[];
     } & TaskCounts)
   | ({
@@ -86,14 +86,17 @@ export type RunEvent =
       outcome: TaskOutcome;
       usage: Usage;
       error?: ErrorRecord;
-      /** What the worker's engine chose, where that has changed since it was told last. */
+      /** The choices of the worker's engine, if they changed since the last report. */
       choices?: Record<string, Json>;
       stages?: readonly StageState[];
     } & TaskCounts)
-  /** Every 5 s while rows are asked; it is kept in the run directory, as all but other progress. */
+  /**
+   * Every 5 s while rows are sent; like all other events except progress, it is kept in the run
+   * directory.
+   */
   | ({ type: "run-progress" } & RunProgress)
   | { type: "row-error"; code: ErrorCode; message: string; count: number }
-  /** What a run with a budget has spent of it in all its calls. */
+  /** The spent part of a run's budget, over all calls. */
   | { type: "budget-progress"; spent: Spending; budget: Budget }
   | { type: "notice"; message: string }
   /** The run ended without a seal. */
@@ -111,20 +114,20 @@ export interface RunSummary {
   /** Answered. */
   response_count: number;
   /**
-   * Answered rows by how their answers ended: `length` counts those with an answer that was cut at
-   * the limit of tokens. Absent for runs of earlier versions, which do not say.
+   * Answered rows by how their answers ended: `length` counts those with an answer that reached its
+   * token limit. Absent for runs of earlier versions.
    */
   finish_reasons?: { stop: number; length: number };
-  /** Answered requests that had been answered before: nothing was paid for them. */
+  /** Answered requests with an earlier answer: nothing was paid for them. */
   reused_count?: number;
-  /** Rows whose prompts lay in `preparedDir`, and rows that were rendered. */
+  /** Rows with prompts from `preparedDir`, and rows that were rendered. */
   prepared?: { hits: number; misses: number };
-  /** How long this call took. */
+  /** Duration of this call. */
   run_time_sec: number;
   prompt_tokens: number;
   total_tokens_generated: number;
   tokens_per_sec: number;
-  /** What all calls cost, where the job names prices. */
+  /** Cost of all calls, if the job names prices. */
   usd?: number;
   seed: number;
   rows: {
@@ -140,7 +143,7 @@ export interface RunSummary {
   errors: Record<string, number>;
   /** The first message of each of these codes. */
   error_messages: Record<string, string>;
-  /** Why a run that is not sealed has stopped. */
+  /** Why an unsealed run has stopped. */
   stopped_by?: { code: ErrorCode; message: string };
   output: string;
   manifest: string | null;

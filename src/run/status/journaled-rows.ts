@@ -9,12 +9,12 @@ import type { Plan } from "../plan/plan.ts";
 
 const paid = /^\{"index":\d+,"outcome":"(answered|filtered|failed|invalid)"/;
 
-/** What stands in journals alone. */
+/** Facts that only journals have. */
 export interface JournaledCounts {
   /** Answered rows. */
   rows: number;
   failed: number;
-  /** Answered rows with an answer that ended at its limit of tokens. */
+  /** Answered rows with an answer that reached its token limit. */
   cut: number;
   /** Their requests. */
   responses: number;
@@ -28,8 +28,8 @@ interface SeenJournal extends JournaledCounts {
 }
 
 /**
- * Counts answers of tasks without a commit, which stand in journals alone; asked again, it reads
- * only what is new.
+ * Counts answers of tasks without a commit, which are only in journals; another call reads only
+ * what is new.
  */
 export class JournaledRows {
   readonly #storage: Storage;
@@ -39,7 +39,7 @@ export class JournaledRows {
     this.#storage = storage;
   }
 
-  /** Rows with an outcome in such tasks together, and what they cost. */
+  /** All rows with an outcome in such tasks, and their cost. */
   async count(plan: Plan, tasks: Iterable<number>): Promise<JournaledCounts> {
     const known = this.#journals;
     // Journals of tasks that were committed meanwhile are forgotten.
@@ -57,7 +57,7 @@ export class JournaledRows {
         };
         this.#journals.set(journal, seen);
         for await (const line of seen.lines.fresh()) note(seen, line);
-        // An attempt takes over what those before it answered: they hold the same rows.
+        // An attempt takes over the answers of earlier ones: they hold the same rows.
         if (seen.rows + seen.failed >= most.rows + most.failed) most = seen;
       }
       for (const key of ["rows", "failed", "cut", "responses"] as const) sum[key] += most[key];

@@ -3,11 +3,11 @@ import { addErrors, type ErrorCounts } from "../attempt/commit.ts";
 import type { Budget, Spending } from "../bill/costs.ts";
 import type { RunEvent, RunProgress } from "./events.ts";
 
-/** What is known of one open task. */
+/** State of one open task. */
 interface OpenTask {
   worker: string;
   rows: number;
-  /** Rows that were done before this attempt, and what these cost. */
+  /** Rows that were done before this attempt, and their cost. */
   resumed: number;
   resumedUsage: Usage;
   done: number;
@@ -19,11 +19,11 @@ interface OpenTask {
 }
 
 interface WorkerLine {
-  /** Short, for people: its place among those that were started, from 1. */
+  /** Short, for people: its place in the order of starts, from 1. */
   number: number;
   pid: number;
   capacity: number;
-  /** Rows this worker has finished in this call, in tasks that have ended. */
+  /** Rows that this worker finished in this call, in ended tasks. */
   finished: number;
 }
 
@@ -33,7 +33,7 @@ export interface ProgressState {
   readonly startedAt: number;
   readonly planned: { rows: number; bytes: number; totalBytes: number } | undefined;
   readonly run: { id: string; output: string; rows: number; tasks: number } | undefined;
-  /** Rows and tasks that earlier calls finished, partly done tasks included. */
+  /** Rows and tasks that earlier calls finished, including partly done tasks. */
   readonly resumedRows: number;
   readonly resumedTasks: number;
   /** Counts of tasks that ended in this call. */
@@ -47,27 +47,27 @@ export interface ProgressState {
   };
   readonly open: ReadonlyMap<number, OpenTask>;
   readonly workers: ReadonlyMap<string, WorkerLine>;
-  /** Workers that were started in this call, those that ended included. */
+  /** Workers that started in this call, including those that ended. */
   readonly startedWorkers: number;
-  /** What open tasks had when they were begun first in this call. */
+  /** The state of open tasks when they first began in this call. */
   readonly begun: ReadonlyMap<number, Pick<OpenTask, "resumed" | "resumedUsage">>;
-  /** What goes on before the first row, and how much of it is done. */
+  /** The step before the first row, and how much of it is done. */
   readonly step?: { text: string; share?: number | undefined };
-  /** What all calls spent of the job's budget, as it was told last. */
+  /** The last report of the spent budget, over all calls. */
   readonly budget?: { spent: Spending; budget: Budget };
   readonly sealed: boolean;
-  /** Rows done at times past, oldest first: what the present rate is taken from. */
+  /** Done rows at earlier times, oldest first: the present rate follows from them. */
   readonly samples: readonly { at: number; rows: number; usage: Usage }[];
 }
 
-/** A task whose start was not told. */
+/** A task without a reported start. */
 const unknownTask = { rows: 0, resumed: 0, resumedUsage: noUsage };
 
 /** The rate is that of the last half minute. */
 const rateWindowMs = 30_000;
 const sampleIntervalMs = 500;
 
-/** Nothing has happened; `now` is monotonic milliseconds. */
+/** The initial state; `now` is monotonic milliseconds. */
 export function initialProgress(now: number): ProgressState {
   return {
     startedAt: now,
@@ -85,7 +85,7 @@ export function initialProgress(now: number): ProgressState {
   };
 }
 
-/** The state after an event that happened at `now` (monotonic milliseconds). */
+/** The state after an event at `now` (monotonic milliseconds). */
 export function reduceProgress(state: ProgressState, event: RunEvent, now: number): ProgressState {
   return sampled(reduce(state, event), now);
 }
@@ -115,7 +115,7 @@ function reduce(state: ProgressState, event: RunEvent): ProgressState {
       return { ...state, budget: event };
     case "run-seal":
       return { ...state, sealed: true };
-    // What failed is in the counts of its task, which a lost attempt takes along.
+    // Failures are in the counts of their task, which a lost attempt takes along.
     case "row-error":
     case "run-progress":
     case "run-stop":
@@ -131,7 +131,7 @@ function withWorker(state: ProgressState, name: string, worker: WorkerLine): Pro
 function withoutWorker(state: ProgressState, name: string): ProgressState {
   const workers = new Map(state.workers);
   workers.delete(name);
-  // What a dead worker held is asked again; its journal says later what was done.
+  // A dead worker's rows are sent again; its journal says later what was done.
   const open = new Map([...state.open].filter(([, task]) => task.worker !== name));
   return { ...state, workers, open };
 }
@@ -143,7 +143,7 @@ function withTask(
   const open = new Map(state.open);
   if (event.type === "task-start") {
     const { task, worker, rows, resumed: done, resumedUsage: usage } = event;
-    // What an earlier attempt of this call answered was answered in this call.
+    // Answers of an earlier attempt of this call belong to this call.
     const first = state.begun.get(task) ?? { resumed: done, resumedUsage: usage };
     open.set(task, {
       worker,
@@ -171,11 +171,11 @@ function withoutTask(state: ProgressState, event: RunEvent & { type: "task-end" 
   const { resumed, resumedUsage } = known;
   open.delete(event.task);
   if (event.outcome === "canceled") {
-    // Its journal stays, for this call or a later one; nobody works on it any more.
+    // Its journal stays, for this call or a later one, but no worker has it any more.
     const { done, failed, cut = 0, errors, usage } = event;
     open.set(event.task, { ...known, worker: "", inFlight: 0, done, failed, cut, errors, usage });
   }
-  // A task that failed is begun again, and tells then what its journals hold.
+  // A failed task begins again, and then reports what its journals hold.
   if (event.outcome === "canceled" || event.outcome === "failed") return { ...state, open };
   const fresh = Math.max(0, event.done - resumed);
   const { ended } = state;
@@ -200,14 +200,14 @@ function withoutTask(state: ProgressState, event: RunEvent & { type: "task-end" 
   return withWorker(next, event.worker, { ...worker, finished: worker.finished + fresh });
 }
 
-/** Sums over the tasks that have ended and those that are open. */
+/** Sums over ended and open tasks. */
 export interface ProgressTotals {
-  /** Rows with an outcome, those of earlier calls included. */
+  /** Rows with an outcome, including those of earlier calls. */
   done: number;
-  /** Those of them that are rows of this call. */
+  /** Those that are rows of this call. */
   fresh: number;
   failed: number;
-  /** Rows with an answer that ended at its limit of tokens. */
+  /** Rows with an answer that reached its token limit. */
   cut: number;
   /** Failed rows by code, with the first message of each. */
   errors: ErrorCounts;
@@ -216,7 +216,7 @@ export interface ProgressTotals {
   usage: Usage;
 }
 
-/** What all tasks have done together. */
+/** The work of all tasks together. */
 export function totalsOf(state: ProgressState): ProgressTotals {
   let { rows: fresh, failed, cut, errors, usage } = state.ended;
   let done = state.resumedRows + fresh;
@@ -250,7 +250,7 @@ export function progressOf(state: ProgressState, now: number): RunProgress {
   };
 }
 
-/** What came to `usage` since it was `before`. */
+/** The growth of `usage` since `before`. */
 function costSince(usage: Usage, before: Usage): Usage {
   const since = (key: keyof Usage) => Math.max(0, usage[key] - before[key]);
   return {
@@ -264,7 +264,7 @@ function sampled(state: ProgressState, now: number): ProgressState {
   const last = state.samples.at(-1);
   if (!state.run || (last && now - last.at < sampleIntervalMs)) return state;
   const { fresh, usage } = totalsOf(state);
-  // The time that a model takes to load does not count in a rate.
+  // The loading time of a model does not count in a rate.
   const isWaiting =
     fresh === 0 && state.workers.size > 0 && state.samples.every(({ rows }) => rows === 0);
   const recent = isWaiting ? [] : state.samples.filter(({ at }) => now - at <= rateWindowMs);

@@ -2,7 +2,7 @@
 export interface RequestCounts {
   planned: number;
   answered: number;
-  /** Those of the answered ones that had been answered before; absent where none was. */
+  /** Answered ones with an earlier answer; absent = none. */
   reused?: number;
 }
 

@@ -16,20 +16,20 @@ import { mergedLines, taskChunks } from "../seal/task-files.ts";
 export interface ResultsOptions {
   /** Dead letters instead of results. */
   failed: boolean;
-  /** Wait for a task that is not committed yet. */
+  /** Waits for a task that is not committed yet. */
   follow: boolean;
   clock: Clock;
   /** Ends the waiting and the reading. */
   signal?: AbortSignal;
-  /** NaN and infinities stay as Sluice keeps them in lines; otherwise they are null. */
+  /** Keeps NaN and infinities as Sluice writes them in lines; otherwise they become null. */
   keepsSpecials?: boolean;
-  /** Told, once a task, that results wait for it. */
+  /** Called once for each task that results wait for. */
   onWait?(task: number): void;
 }
 
-/** Where the results ended. */
+/** The end of the results. */
 export interface ResultsEnd {
-  /** The first task without a commit; undefined when all of them were read. */
+  /** The first task without a commit; undefined if all were read. */
   gap: number | undefined;
   tasks: number;
 }
@@ -37,12 +37,13 @@ export interface ResultsEnd {
 const followPollMs = 500;
 
 /**
- * The results of a run in input order, as the bytes of its lines, whether it goes on or is sealed.
- * Before the seal they come from the committed attempts, afterwards from what was published.
+ * The results of a run in input order, as the bytes of its lines, before or after its seal. Before
+ * the seal they come from the committed attempts, afterwards from the published files.
  *
  * @throws SluiceError `NOT_A_RUN`, `RUN_DAMAGED`.
  * @example
  * for await (const chunk of resultChunks(storage, outside, options)) stdout.write(chunk);
+ *
  */
 export async function* resultChunks(
   storage: Storage,
@@ -95,7 +96,9 @@ async function* storedChunks(
   return { gap: undefined, tasks };
 }
 
-/** The results of a sealed run from a byte of one task on: a retry changes what was published. */
+/**
+ * The results of a sealed run from a byte of one task on: a retry has changed the published files.
+ */
 async function* publishedChunks(
   storage: Storage,
   outside: Storage,
@@ -139,7 +142,7 @@ async function committed(
   return undefined;
 }
 
-/** The first lines of the results, parsed; those of committed tasks only. */
+/** The first lines of the results, parsed; only of committed tasks. */
 export async function firstResults(
   storage: Storage,
   outside: Storage,

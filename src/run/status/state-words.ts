@@ -1,6 +1,6 @@
 /**
- * The words for how far a run, a task or a worker is, with what each means. People see no others:
- * tables, summaries and `--json` all take theirs from here.
+ * The states of a run, a task or a worker, with their meanings. They are the only words for them:
+ * tables, summaries and `--json` take theirs from here.
  */
 export const stateWords = Object.freeze({
   pending: "not begun, and not canceled",
@@ -10,10 +10,10 @@ export const stateWords = Object.freeze({
   canceled: "somebody stopped it before it was done; the same command goes on with it",
 });
 
-/** How far a run, a task or a worker is. */
+/** State of a run, a task or a worker. */
 export type StateWord = keyof typeof stateWords;
 
-/** The order in which counts are shown: what needs a look comes first. */
+/** The order in which counts are shown: states that need attention come first. */
 export const stateOrder: readonly StateWord[] = Object.freeze([
   "failed",
   "canceled",

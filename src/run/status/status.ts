@@ -23,58 +23,58 @@ import type { RunProgress } from "./events.ts";
 import { type JournaledCounts, JournaledRows } from "./journaled-rows.ts";
 import type { StateWord } from "./state-words.ts";
 
-/** How far a run is. */
+/** The state of a run. */
 export interface RunStatus {
   name: string | null;
   runId: string;
-  /** 1, or the number of the retry that is meant. */
+  /** 1, or the number of the present retry. */
   generation: number;
-  /** Retries that are sealed, and rows that were appended. */
+  /** Sealed retries, and appended rows. */
   retries: number;
-  /** A retry that is begun and not sealed: counts of tasks and rows are its own. */
+  /** An unsealed retry: counts of tasks and rows are its own. */
   openRetry: { where: string; rows: number } | null;
   state: StateWord;
-  /** Why it is so, in a few words; null where the state says all. */
+  /** The reason in a few words; null if the state says enough. */
   reason: string | null;
-  /** ISO 8601; when it was planned, and when it was sealed. */
+  /** ISO 8601: the times of the plan and of the seal. */
   createdAt: string;
   sealedAt: string | null;
-  /** From when it was planned until it was sealed, or until now. */
+  /** From the plan to the seal, or until now. */
   ageSeconds: number;
-  /** Where it lies. */
+  /** Its place. */
   location: string;
   tasks: Record<StateWord | "total", number>;
   /** Outcomes of committed tasks; `journaled` are answered rows of the others. */
   rows: { total: number; answered: number; filtered: number; failed: number; journaled: number };
   /** Requests of committed tasks; `journaled` are those of answered rows of the others. */
   requests: { planned: number; answered: number; journaled: number };
-  /** Answered rows with an answer that was cut at its limit of tokens; null = not known. */
+  /** Answered rows with an answer that reached its token limit; null = unknown. */
   cut: number | null;
-  /** The command that asks cut rows again with more tokens; null where none helps. */
+  /** The command that sends cut rows again with more tokens; null if none helps. */
   cutRetry: string | null;
   /** Dead letters by code. */
   errors: ErrorCounts;
   usage: AttemptCounts["usage"];
-  /** Tokens of answers in tasks without a commit, and rows that failed there so far. */
+  /** Tokens of answers in tasks without a commit, and their failed rows so far. */
   openUsage: Usage;
   openFailed: number;
-  /** What its processes said last, every 5 s, of what goes on; null unless it runs. */
+  /** The last reports of its processes, every 5 s; null unless it runs. */
   live: LiveFigures | null;
-  /** What was spent, by the job's prices; null without them. */
+  /** Money spent, by the job's prices; null without them. */
   usd: number | null;
-  /** Which model answers. */
+  /** The model. */
   model: { engine: string; name: string | null };
-  /** Stages are functions of a program, which alone can go on with the run. */
+  /** Stages are functions of a program: only that program can continue the run. */
   needsProgram: boolean;
-  /** What is read. */
+  /** The input. */
   input: { paths: string[]; files: number; bytes: number };
-  /** Rows a second: of the last half minute, or of all calls of a sealed run; null = not known. */
+  /** Rows a second: of the last half minute, or of all calls of a sealed run; null = unknown. */
   rowsPerSecond: number | null;
   /** Until all rows are done, at that rate; null unless it runs. */
   etaSeconds: number | null;
-  /** Rows that repeat an id, once it is sealed; null where the job names no id field. */
+  /** Rows with a repeated id, once it is sealed; null if the job names no id field. */
   duplicateIds: number | null;
-  /** What was spent of the job's budget so far, in tasks without a commit as well. */
+  /** The spent part of the job's budget so far, including tasks without a commit. */
   budget: { spent: Spending; budget: Budget } | null;
   /** Tasks without a commit, as an index set: empty once all are committed. */
   openTasks: string;
@@ -82,27 +82,27 @@ export interface RunStatus {
 
 /** Sums over the processes that lead the work now. */
 export interface LiveFigures {
-  /** Rows that engines have. */
+  /** Rows in flight. */
   inFlight: number;
   /** Of the last half minute. */
   promptTokensPerSecond: number;
   completionTokensPerSecond: number;
 }
 
-/** How far one task is. */
+/** The state of one task. */
 export interface TaskStatus {
   task: number;
   /** The attempt that counts: the committed one, else the latest. */
   id: string | null;
   state: StateWord;
-  /** `0` once it is committed; the code of what stopped it, where that is known. */
+  /** `0` once it is committed; else the code of what stopped it, if known. */
   code: string | null;
   rows: number | null;
   failed: number | null;
   worker: string | null;
 }
 
-/** How far one worker is. */
+/** The state of one worker. */
 export interface WorkerStatus {
   id: string;
   state: StateWord;
@@ -118,40 +118,40 @@ export interface StatusReport {
   workers: WorkerStatus[];
 }
 
-/** Everything that was read of a run at one moment. */
+/** Everything read of a run at one moment. */
 interface Seen {
   plan: Plan;
   /** The newest seal. */
   manifest: Manifest | undefined;
-  /** The same, where it is that of `plan`. */
+  /** The same, if it is the seal of `plan`. */
   sealed: Manifest | undefined;
   lives: RunLives;
   committed: ReadonlySet<number>;
   /** Latest attempt at each task without a commit. */
   attempts: ReadonlyMap<number, string>;
-  /** What coordinator and static workers said of them. */
+  /** Their events, from coordinator and static workers. */
   traces: ReadonlyMap<number, TaskTrace>;
-  /** What the last one said when it stopped before a seal. */
+  /** Why the last process stopped before a seal. */
   stopped: ErrorRecord | undefined;
-  /** What those said last that lead the work now. */
+  /** The last reports of the processes that lead the work now. */
   told: readonly RunProgress[];
   /** Answers of tasks without a commit. */
   journaled: JournaledCounts;
-  /** Ids of the workers that live, the oldest first. */
+  /** Ids of the living workers, the oldest first. */
   atWork: readonly string[];
-  /** Where the job has a budget: what was spent of it beside commits, and the time of all calls. */
+  /** If the job has a budget: its spent part outside commits, and the time of all calls. */
   uncommitted: EarlierCost | undefined;
 }
 
 const listsAtOnce = 32;
 
-/** Reads how far a run is; asked again, it reads only what is new. */
+/** Reads the state of a run; another call reads only what is new. */
 export class StatusReader {
   readonly #storage: Storage;
   readonly #options: LookOptions;
   readonly #trace: EventTrace;
   readonly #journaled: JournaledRows;
-  /** Commits never change, so that each is read once. */
+  /** Commits never change, so each is read once. */
   readonly #commits = new Map<number, Commit>();
   #counts: AttemptCounts | undefined;
   #generation = 0;
@@ -168,7 +168,7 @@ export class StatusReader {
     const seen = await this.#look();
     const { plan, sealed, committed } = seen;
     if (this.#generation !== plan.generation) this.#forget(plan.generation);
-    // A seal holds the sums already.
+    // A seal already holds the sums.
     if (!sealed) await this.#readCommits(plan, committed);
     const failedRows = sealed?.rows.failed ?? this.#counts?.rows.failed ?? 0;
     const verdict = await verdictOf(this.#storage, seen, failedRows);
@@ -183,7 +183,7 @@ export class StatusReader {
   async #look(): Promise<Seen> {
     const lives = await lookAtLives(this.#storage, this.#options);
     const plan = await latestPlan(this.#storage, lives);
-    // Read after the processes: what ends in between is then seen as sealed, not as died.
+    // Read after the processes: a run that ends in between then counts as sealed, not as dead.
     const manifest = await readManifest(this.#storage);
     const sealed = manifest?.generation === plan.generation ? manifest : undefined;
     const committed = sealed
@@ -297,7 +297,7 @@ export class StatusReader {
   }
 }
 
-/** What the writers said; of two that spoke of one task the later one counts. */
+/** The writers' reports; of two about one task, the later one counts. */
 function toldBy(
   trace: RunTrace | undefined,
   { coordinator, workers }: RunLives,
@@ -319,7 +319,7 @@ function toldBy(
 
 type Figure = "inFlight" | "rowsPerSecond" | "promptTokensPerSecond" | "completionTokensPerSecond";
 
-/** Null where nobody said anything yet. */
+/** Null if there was no report yet. */
 function summed(told: readonly RunProgress[], figure: Figure): number | null {
   return told.length === 0 ? null : told.reduce((sum, progress) => sum + progress[figure], 0);
 }
@@ -360,12 +360,12 @@ async function sealedTasks(storage: Storage, { tasks }: Manifest): Promise<TaskS
   return found;
 }
 
-/** The job as it is carried out, or was last. */
+/** The job as it runs now, or ran last. */
 function jobOf(plan: Plan, { coordinator }: RunLives): JobSpec {
   return coordinator?.record.job ?? plan.job;
 }
 
-/** What earlier generations cost, and tasks without a commit. */
+/** The cost of earlier generations, and of tasks without a commit. */
 async function uncommittedCost(
   storage: Storage,
   plan: Plan,
@@ -394,8 +394,8 @@ function spentOfBudget(
 }
 
 /**
- * The plan that is being worked on: of the latest retry, else of the run. A retry that has come to
- * nothing, and that nobody works on, is in nobody's way and says nothing of the run.
+ * The plan in work: that of the latest retry, else of the run. A retry without answers and without
+ * a working process is ignored.
  */
 async function latestPlan(storage: Storage, { coordinator, workers }: RunLives): Promise<Plan> {
   const first = await readPlan(storage);
@@ -431,7 +431,7 @@ async function latestAttempts(
   return latest;
 }
 
-/** What is known of a run as a whole. */
+/** The state of a run as a whole. */
 interface Verdict {
   state: StateWord;
   reason: string | null;
@@ -473,7 +473,7 @@ async function verdictOf(storage: Storage, seen: Seen, failedRows: number): Prom
   return { state: "pending", reason: null };
 }
 
-/** Why a coordinator that nobody called off left before the end. */
+/** Why a coordinator left before the end without being asked to. */
 function verdictOfStopped(
   { plan, manifest, traces, committed, stopped }: Seen,
   { record, hasEnded }: NonNullable<RunLives["coordinator"]>,
@@ -486,14 +486,14 @@ function verdictOfStopped(
   if (error) return { state: "failed", reason: `${error.code}: ${error.message}` };
   if (!hasEnded) return { state: "failed", reason: "its process died" };
   const failed = ends.reduce((sum, { failedRows }) => sum + failedRows, committedFailures);
-  // A share is of all rows of the run, of which a retry processes some.
+  // A share is of all rows of the run; a retry processes some of them.
   const allowed = failedRowsAllowed(record.job, { rows: manifest?.rows.total ?? plan.rows });
   if (allowed === undefined || failed <= allowed) return { state: "canceled", reason: "stopped" };
   const reason = `TOO_MANY_FAILED_ROWS: ${failed} failed, ${allowed} allowed`;
   return { state: "failed", reason };
 }
 
-/** Undefined for a stop that somebody asked for. */
+/** Undefined for a requested stop. */
 function stateOfStop({ code, message }: ErrorRecord): Verdict | undefined {
   if (code === "BUDGET_SPENT") return { state: "canceled", reason: message };
   return code === "RUN_CANCELED" ? undefined : { state: "failed", reason: `${code}: ${message}` };
@@ -513,7 +513,7 @@ function stateOfTask(task: number, { committed, attempts, atWork }: Seen, run: V
   const attempt = attempts.get(task);
   if (run.state === "canceled") return "canceled";
   if (run.state === "failed") return attempt ? "failed" : "pending";
-  // An attempt that is older than every worker that lives was left by one that died.
+  // An attempt older than every living worker belonged to a dead one.
   const [oldest] = atWork;
   return attempt && oldest !== undefined && oldest < attempt ? "running" : "pending";
 }

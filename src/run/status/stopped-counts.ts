@@ -2,22 +2,22 @@ import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import { type JournaledRun, journaledAttempts, journaledCounts } from "../bill/journaled.ts";
 
-/** What became of the rows of tasks without a commit. */
+/** The outcomes of rows in tasks without a commit. */
 export interface OpenCounts {
   answered: number;
-  /** Answered rows with an answer that was cut; absent where workers alone told. */
+  /** Answered rows with an answer that reached its token limit; absent if only workers reported. */
   cut?: number;
-  /** Requests that were answered; absent where workers alone told, who count rows. */
+  /** Requests with an answer; absent if only workers reported, because they count rows. */
   responses?: number;
   usage: Usage;
 }
 
 /**
- * What journals hold of the tasks without a commit, whichever call put it there: what the next call
- * takes over.
+ * The journals' content of the tasks without a commit, from whichever call: the next call takes it
+ * over.
  *
- * @param heard what workers said in this call. It counts where the journals cannot be read, or
- *   where more tasks are open than are worth looking at (`limits.maxCountedTasks`).
+ * @param heard reports of this call's workers. They count if the journals cannot be read, or if too
+ *   many tasks are open to read them (`limits.maxCountedTasks`).
  */
 export async function openCounts(
   run: JournaledRun,

@@ -7,17 +7,17 @@ import type { OpenCounts } from "./stopped-counts.ts";
 export interface StoppedRequests {
   /** Requests of all its rows. */
   planned: number;
-  /** Those that were answered: all that commits and journals hold. */
+  /** Those with an answer: everything in commits and journals. */
   answered: number;
 }
 
 /**
- * Counts the requests of a run that stopped. Where lists decide how many a row takes, rows that no
- * commit has counted are rendered to know how many were planned: each of them in a small run, in a
- * large one those of a sample, from which the others are estimated.
+ * Counts the requests of a run that stopped. If lists decide how many a row has, rows that no
+ * commit has counted are rendered for it: all of them in a small run, in a large one those of a
+ * sample, from which the others are estimated.
  *
- * @param committed counts of the tasks that are committed.
- * @param open what became of the others.
+ * @param committed counts of the committed tasks.
+ * @param open outcomes of the other tasks.
  */
 export async function requestsOfStopped(
   context: RunContext,

@@ -8,7 +8,7 @@ interface CallFacts {
   resumedRows: number;
   /** Tokens that this call generated. */
   generatedTokens: number;
-  /** Absolute path of what was written. */
+  /** Absolute path of the output. */
   output: string;
   /** Absolute path of the manifest. */
   manifestPath: string;
@@ -52,7 +52,7 @@ export function sealedSummary(
   };
 }
 
-/** Answered rows by how their answers ended, as the summary has them. */
+/** Answered rows by how their answers ended, in the form of a summary. */
 export function finishReasons(
   answered: number,
   cut: number | undefined,
@@ -61,7 +61,7 @@ export function finishReasons(
   return { finish_reasons: { stop: Math.max(0, answered - cut), length: cut } };
 }
 
-/** What a person should know of ids that do not tell rows apart; undefined where all do. */
+/** The notice about ids that several rows share; undefined if there are none. */
 export function duplicatesNotice({ duplicateIds }: Pick<Manifest, "duplicateIds">) {
   if (!duplicateIds || duplicateIds.count === 0) return undefined;
   const { count, examples } = duplicateIds;
@@ -71,7 +71,7 @@ export function duplicatesNotice({ duplicateIds }: Pick<Manifest, "duplicateIds"
   return `${repeating} the id of an earlier one${where}`;
 }
 
-/** Failures as the summary has them. */
+/** Failures in the form of a summary. */
 export function summaryErrors(errors: ErrorCounts): Pick<RunSummary, "errors" | "error_messages"> {
   const entries = Object.entries(errors) as [string, { count: number; message: string }][];
   return {
@@ -84,7 +84,7 @@ export function rounded(value: number): number {
   return Math.round(value * 1000) / 1000;
 }
 
-/** Something a second, to three digits. */
+/** A number per second, to three digits. */
 export function rate(count: number, seconds: number): number {
   return seconds > 0 ? rounded(count / seconds) : 0;
 }
