@@ -6,7 +6,7 @@ import { type Column, table } from "../terminal/table.ts";
 
 const right = { align: "right" } as const;
 
-/** Advice as lines for people: a table, what is proposed, and what speaks against it. */
+/** Advice as lines for people: a table, the proposal, and the objections. */
 export function adviceLines(advice: Advice): string[] {
   const { proposed, options, meetsDeadline, warnings } = advice;
   const { workers, shards, rowsPerShard, shardSeconds, seconds, usd } = proposed;

@@ -3,7 +3,7 @@ import type { CliIo, CommandCall } from "./io.ts";
 
 /**
  * What each file of `commands/` exports. `register` declares the arguments, options and action of a
- * command whose name and summary are set already; it may load what it needs first.
+ * command with a name and a summary; it may load what it needs first.
  *
  * @example
  * export function register(command: Command, io: CliIo): void {
@@ -11,19 +11,20 @@ import type { CliIo, CommandCall } from "./io.ts";
  *     await write(io, `${directory}\n`);
  *   });
  * }
+ *
  */
 export interface CommandModule {
   register(command: Command, io: CliIo, call: CommandCall): void | Promise<void>;
 }
 
-/** A command as the program knows it before its file is loaded. */
+/** A command before its file is loaded. */
 export interface CommandEntry {
   readonly name: string;
   readonly summary: string;
   load(): Promise<CommandModule>;
 }
 
-/** Every command. Only the one that runs is loaded, so that a small job starts at once. */
+/** Every command. Only the called one is loaded, so that a small job starts at once. */
 export const commandTable: readonly CommandEntry[] = Object.freeze([
   {
     name: "run",

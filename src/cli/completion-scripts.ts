@@ -1,15 +1,15 @@
 import type { Command, Option } from "commander";
 
-/** A command as completion needs it. */
+/** A command for completion. */
 export interface CompletedCommand {
   name: string;
   summary: string;
-  /** Words that come after it, as `pull` after `model`. */
+  /** Words that follow it, such as `pull` after `model`. */
   subcommands: { name: string; summary: string }[];
   options: { flags: string[]; description: string; choices: readonly string[] }[];
 }
 
-/** What a declared command takes. */
+/** The parameters of a declared command. */
 export function completedCommand(command: Command): CompletedCommand {
   const ownOptions = [command, ...command.commands].flatMap((each) => each.options);
   const byFlag = new Map(ownOptions.map((option) => [option.long, option]));
@@ -33,7 +33,7 @@ function optionOf({ long, short, description, argChoices }: Option) {
   return { flags, description, choices: argChoices ?? [] };
 }
 
-/** How each shell learns it; the key is the shell's name. */
+/** How each shell loads the script; the key is the shell's name. */
 export const completionScripts = Object.freeze({ bash, zsh, fish });
 
 const wordsOf = ({ options }: CompletedCommand) => options.flatMap(({ flags }) => flags).join(" ");
@@ -70,7 +70,7 @@ complete -o default -F _sluice sluice
 `;
 }
 
-/** A text within single quotes, one line, colons as `_describe` wants them. */
+/** A text within single quotes, one line, with colons as `_describe` needs them. */
 const quoted = (text: string) => `'${text.replaceAll("\n", " ").replaceAll("'", "'\\''")}'`;
 const described = (name: string, text: string) =>
   quoted(`${name.replaceAll(":", "\\:")}:${text.replaceAll(":", "\\:")}`);

@@ -19,10 +19,10 @@ import { probeStore } from "../run/plan/probe.ts";
 import { switchLine } from "./engine-speed-view.ts";
 import type { CliIo } from "./io.ts";
 
-/** One thing that was looked at. */
+/** One check. */
 export interface Check {
   name: string;
-  /** `ok`; `note`: fine without, or done later by itself; `missing`: a run would fail. */
+  /** `ok`; `note`: optional, or done later automatically; `missing`: a run would fail. */
   state: "ok" | "note" | "missing";
   detail: string;
   hint?: string;
@@ -32,7 +32,7 @@ const commandTimeoutMs = 10_000;
 /** The embedded model, its engine and a run or two. */
 const comfortableDiskBytes = 1024 ** 3;
 
-/** Looks at everything that runs need, without asking the network. */
+/** Checks everything that runs need, without the network. */
 export async function doctorChecks(io: CliIo, outputDirectory: string): Promise<Check[]> {
   const home = homeDirectory(io);
   const groups = await Promise.all([
@@ -52,7 +52,7 @@ export async function doctorChecks(io: CliIo, outputDirectory: string): Promise<
   return groups.flat();
 }
 
-/** What cannot even be looked at is a finding, and must not hide the others. */
+/** A failed check is a finding, and must not hide the others. */
 async function named(name: string, look: () => Promise<Check[]>): Promise<Check[]> {
   try {
     return await look();
@@ -203,7 +203,9 @@ async function programCheck(
   return { name, state: "ok", detail: `${version}; ${purpose}` };
 }
 
-/** Whether a server can be started. It is not asked for its version, which takes vLLM seconds. */
+/**
+ * Whether a server can be started. Its version is not requested, because that takes vLLM seconds.
+ */
 async function serverCheck(io: CliIo, home: string, engine: "llama-server" | "vllm") {
   const name = `engine ${engine}`;
   const model = modelOptions.parse({ engine, name: "smollm2-135m-instruct" });
@@ -216,7 +218,7 @@ async function serverCheck(io: CliIo, home: string, engine: "llama-server" | "vl
   }
 }
 
-/** What a program prints; undefined where it is not there or fails. */
+/** The output of a program; undefined if it is missing or fails. */
 async function outputOf(
   io: CliIo,
   program: string,

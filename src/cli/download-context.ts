@@ -23,8 +23,8 @@ export function downloadContext(io: CliIo, signal: AbortSignal): PackageContext 
 }
 
 /**
- * Runs an action that a stop signal (Ctrl-C) ends: its signal is aborted, the exit code says which
- * signal it was, and a line says that the same command goes on from there.
+ * Runs an action that a stop signal (Ctrl-C) ends: its signal is aborted, the exit code is that of
+ * the signal, and a line says that the same command continues the work.
  */
 export async function untilStopped(
   io: CliIo,

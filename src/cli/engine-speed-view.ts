@@ -7,7 +7,7 @@ const columns: Column[] = [
   { title: "tokens/s", align: "right" },
 ];
 
-/** A measurement as lines for people, and the line that switches to the fastest engine. */
+/** A measurement as lines for people, with the line that switches to the fastest engine. */
 export function speedLines(measurement: EngineMeasurement): string[] {
   const { speeds, refused, model } = measurement;
   const rows = speeds.map(({ engine, loadSeconds, tokensPerSecond }) => [
@@ -24,10 +24,10 @@ export function speedLines(measurement: EngineMeasurement): string[] {
 }
 
 /**
- * What a job with engine `current` would gain by another one.
+ * What a job with engine `current` would gain from another one.
  *
- * @param name of the job's model, for the flag that switches.
- * @returns undefined if it has the fastest engine, or nothing is known of it.
+ * @param name the job's model, for the flag that switches.
+ * @returns undefined if it has the fastest engine, or without a measurement.
  */
 export function switchLine(
   measurement: EngineMeasurement,

@@ -19,7 +19,7 @@ import { counted } from "../terminal/quantities.ts";
 import { type CliIo, write } from "./io.ts";
 import type { RunTarget } from "./run-target.ts";
 
-/** In which form results are wanted, as the options say. */
+/** The form of results, according to the options. */
 interface ExportOptions {
   format?: string;
   output?: string;
@@ -30,7 +30,7 @@ const lineFeed = 10;
 /** Lines that an encoder of stdout gets at once. */
 const batchLines = 500;
 
-/** The format that the options name, by itself or by the ending of the file. */
+/** The format of the options, named or by the file's extension. */
 export function exportFormat({ format, output }: ExportOptions, io: CliIo): ResultFormat {
   if (format !== undefined && !resultFormatNames.some((name) => name === format)) {
     const meant = nearest(format, resultFormatNames);
@@ -49,9 +49,9 @@ export function exportFormat({ format, output }: ExportOptions, io: CliIo): Resu
 }
 
 /**
- * Writes results in some format, to stdout or to a file that appears whole.
+ * Writes results in a format, to stdout or to a file that appears whole.
  *
- * @param read reads them as lines of JSON; called twice for formats that have columns.
+ * @param read reads them as JSON lines; called twice for formats with columns.
  */
 export async function exportResults(
   read: () => AsyncIterable<Uint8Array>,
@@ -76,7 +76,7 @@ export async function exportResults(
   const name = basename(path);
   let written = 0;
   if (format.name === "jsonl" && !format.compression) {
-    // Bytes as they are: a failed row may be no text at all.
+    // Bytes stay unchanged: a failed row may not be text at all.
     await writeWhole(await HashedFile.open(storage, name), async (file) => {
       for await (const chunk of read()) {
         await file.write(chunk);
@@ -102,7 +102,7 @@ async function tableOf(chunks: AsyncIterable<Uint8Array>) {
   return { rows, columns: assertTable(tally.columns()) };
 }
 
-/** What a run that goes on has added since its columns were looked at is left out. */
+/** Fields that a live run adds after its columns were read are left out. */
 async function* first(lines: AsyncIterable<string>, count: number): AsyncGenerator<string> {
   let left = count;
   for await (const line of lines) {

@@ -1,6 +1,6 @@
 /**
- * What `sluice init` writes. Lines that begin with `#` and a key are options: removing the `#`
- * switches one on, as a test does.
+ * The files of `sluice init`. Lines that begin with `#` and a key are options: without the `#` they
+ * take effect, as a test shows.
  */
 export const sampleJob = `# yaml-language-server: $schema=./node_modules/sluice/schema/job.json
 # A first job. Paths are relative to this file. Every key: sluice run --help, docs/job-file.md.
@@ -52,7 +52,7 @@ const reviews = [
   "Friendly people, clean rooms, and the best breakfast of our trip.",
 ];
 
-/** The rows that the sample job reads, as JSONL. */
+/** The rows of the sample job, as JSONL. */
 export const sampleRows = reviews
   .map((text, index) => `${JSON.stringify({ id: `review-${index + 1}`, text })}\n`)
   .join("");

@@ -6,7 +6,7 @@ import type { Surroundings } from "../api/surroundings.ts";
 export type StopSignal = "SIGINT" | "SIGTERM" | "SIGHUP";
 
 /**
- * All that a command may use of the process it runs in. `main.ts` makes one from the real process;
+ * Everything that a command may use of its process. `main.ts` makes one from the real process;
  * tests make their own.
  */
 export interface CliIo extends Surroundings {
@@ -15,19 +15,21 @@ export interface CliIo extends Surroundings {
   readonly stdout: Writable;
   /** Progress, logs and errors. */
   readonly stderr: Writable;
-  /** True when stderr is a terminal, so that progress may be redrawn in place. */
+  /** True if stderr is a terminal, so that progress may be redrawn in place. */
   readonly isTerminal: boolean;
-  /** True when a person reads stdout: on a terminal. */
+  /** True if a person reads stdout: on a terminal. */
   readonly isOutputTerminal: boolean;
-  /** Width of stderr in characters; asked anew for each drawing, since a window can change. */
+  /** Width of stderr in characters; requested for each drawing, since a window can change. */
   columns(): number;
-  /** Sets the code with which the process will end; commands return, they never exit. */
+  /** Sets the exit code of the process; commands return, they never exit. */
   setExitCode(code: number): void;
-  /** Ends the process at once by this signal, as if nobody listened: 130 in a shell for SIGINT. */
+  /**
+   * Ends the process at once by this signal, as if it had no listener: 130 in a shell for SIGINT.
+   */
   leave(signal: StopSignal): void;
   /** Calls `listener` for each stop signal; the returned function ends that. */
   onSignal(listener: (signal: StopSignal) => void): () => void;
-  /** Aborted when the reader of stdout has gone (`sluice results DIR | head`). */
+  /** Aborted when the reader of stdout is gone (`sluice results DIR | head`). */
   readonly outputClosed: AbortSignal;
   readonly process: ProcessFacts;
 }
@@ -40,7 +42,7 @@ export type ProcessFacts = Surroundings["process"] & {
 
 /**
  * Writes text or bytes and waits until the stream takes more. Once the reader of stdout is gone,
- * writes are dropped; a long command looks at `io.outputClosed` to end early.
+ * writes are dropped; a long command checks `io.outputClosed` to end early.
  */
 export async function write(io: CliIo, text: string | Uint8Array): Promise<void> {
   if (io.outputClosed.aborted || io.stdout.write(text)) return;
@@ -55,10 +57,10 @@ export async function write(io: CliIo, text: string | Uint8Array): Promise<void>
   });
 }
 
-/** What is known of a command line when a command is declared. */
+/** The known part of a command line when a command is declared. */
 export interface CommandCall {
   /** The arguments: flags of job keys that are in none of them need no declaration. None = all. */
   args?: readonly string[];
-  /** Declares every command with all its flags, apart from the program. */
+  /** Declares every command with all its flags, outside the program. */
   declareAll(): Promise<Command[]>;
 }

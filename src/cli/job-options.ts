@@ -12,20 +12,20 @@ import { wrap } from "../terminal/table.ts";
 import type { CliIo } from "./io.ts";
 import { collect } from "./run-call.ts";
 
-/** Options that shape a job, as commander gives them to an action. */
+/** Options that define a job, as commander passes them to an action. */
 export type JobOptionValues = Readonly<Record<string, unknown>>;
 
-/** Keys whose text is a list with commas: a second flag goes on with it. */
+/** Keys with a comma-separated list as text: a second flag extends it. */
 const joinedKeys = ["generation", "truncateFeatures"];
 
 /** Two texts of such a key as one. */
 export const joined = (text: string, sofar?: string) =>
   sofar === undefined ? text : `${sofar},${text}`;
 
-/** What a job is read from. */
+/** The sources of a job. */
 type JobPlace = Pick<CliIo, "environment" | "workingDirectory">;
 
-/** The flags that have a short name of their own, in the order of the help. */
+/** The flags with a short name of their own, in the order of the help. */
 const shortOptions: readonly [flags: string, description: string, isRepeatable?: true][] = [
   ["--input <path>", "what to read: a file or a glob, here or far away, or - for stdin", true],
   ["--input-list <path>", "a list of files to read, one path a line", true],
@@ -45,16 +45,17 @@ const shortOptions: readonly [flags: string, description: string, isRepeatable?:
 const shortNames = shortOptions.map(([flags]) => /^--([\w-]+)/.exec(flags)![1]!);
 
 /**
- * Declares all that shapes a job: the job file as argument or by `-c`, `--set`, the short options,
- * and one for each key of the schema. The latter are listed by `--help` with default and variable,
- * not among the options. The job file is in the options of the action, however it was named.
+ * Declares all options of a job: the job file as argument or by `-c`, `--set`, the short options,
+ * and one for each key of the schema. `--help` lists the latter with default and variable,
+ * separately from the options. The job file is in the options of the action, however it was given.
  *
- * @param args of the command line: keys of the schema that stand in none of them get no option,
+ * @param args of the command line: keys of the schema that are in none of them get no option,
  *   because declaring all takes 8 ms of a start. None = all.
  * @example
  * declareJobOptions(command, io).action(async (_, options) => {
  *   const { job } = await jobFromOptions(options, io);
  * });
+ *
  */
 export function declareJobOptions(
   command: Command,
@@ -84,9 +85,9 @@ export function declareJobOptions(
 }
 
 /**
- * The job that the options of `declareJobOptions` and the environment name.
+ * The job from the options of `declareJobOptions` and the environment.
  *
- * @throws what `loadJob` throws.
+ * @throws errors of `loadJob`.
  */
 export async function jobFromOptions(
   options: JobOptionValues,
@@ -111,7 +112,7 @@ export async function jobFromOptions(
   });
 }
 
-/** The template that `--prompt-file` names, without the end of its last line. */
+/** The template in the file of `--prompt-file`, without its last line end. */
 async function promptOf(
   { prompt, promptFile }: JobOptionValues,
   { workingDirectory }: Pick<CliIo, "workingDirectory">,
@@ -129,7 +130,7 @@ async function promptOf(
   return utf8Text(bytes, "USAGE", file).replace(/\r?\n$/, "");
 }
 
-/** The job file that a command line names, by its argument or by `-c`. */
+/** The job file of a command line, by argument or by `-c`. */
 async function jobFileOf(command: Command, io: JobPlace): Promise<string | undefined> {
   const [argument] = command.args;
   const option = command.opts().config as string | undefined;
@@ -145,7 +146,7 @@ async function jobFileOf(command: Command, io: JobPlace): Promise<string | undef
 
 const rowEndings = /\.(jsonl|ndjson|csv|tsv|parquet|arrow|feather|ipc|txt)$/i;
 
-/** People give what they have at hand: a file of rows, or the folder of a run. */
+/** People pass what they have at hand: a file of rows, or the folder of a run. */
 async function assertNoOtherFile(file: string, command: Command, io: JobPlace): Promise<void> {
   const compression = compressionOf(file);
   const bare = compression ? file.slice(0, -compression.ending.length) : file;
@@ -165,15 +166,15 @@ async function assertNoOtherFile(file: string, command: Command, io: JobPlace): 
   });
 }
 
-/** Commander names the value of `--base-url` `baseUrl`. */
+/** Commander calls the value of `--base-url` `baseUrl`. */
 function camelCase(flag: string): string {
   return flag.replaceAll(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** Keys that have a short flag alone. */
+/** Keys with only a short flag. */
 const shortKeys = ["input", "dataset", "model", "prompt", "output", "limit", "sample", "env"];
 
-/** Keys that have a flag of their own: not those below names and lists, nor the short ones. */
+/** Keys with a flag of their own: not those below names and lists, and not the short ones. */
 function flagKeys(): readonly JobKey[] {
   return jobKeys().filter(
     ({ path, environment }) => environment !== undefined && !shortKeys.includes(path),
@@ -185,7 +186,7 @@ function flagKeyNamed(name: string): NamedKey | undefined {
   return key && !shortKeys.includes(key.path) ? key : undefined;
 }
 
-/** The keys whose flags stand in arguments, under any of their names. */
+/** The keys with flags in the arguments, under any of their names. */
 function flagKeysIn(args: readonly string[]): readonly NamedKey[] {
   const names = args.flatMap((arg) => /^--([\w.]+)/.exec(arg)?.[1] ?? []);
   const found = names.flatMap((name) => flagKeyNamed(name) ?? []);
@@ -196,7 +197,7 @@ function helpColumns(command: Command): number {
   return command.createHelp().helpWidth ?? 100;
 }
 
-/** Every key of the job, grouped, with type, default and variable: what `--help` adds. */
+/** Every key of the job, grouped, with type, default and variable: the addition of `--help`. */
 export function jobKeysHelp(columns: number): string {
   const lines = [
     "Every key of the job file is an option as well (--generation.temperature 0.3), and a variable",

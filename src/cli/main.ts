@@ -1,4 +1,4 @@
-// The one place where the process meets the program: everything else is given a `CliIo`.
+// The one place where the process meets the program: all other code gets a `CliIo`.
 import { homedir } from "node:os";
 import { storeError } from "../data/storage/local-errors.ts";
 import { softwareVersion } from "../entry.ts";
@@ -16,7 +16,7 @@ function processIo(): CliIo {
   const outputClosed = new AbortController();
   let isOutputLost = false;
   const setExitCode = (code: number) => {
-    // What was lost on its way out is not made good by how the command ends.
+    // Lost output is an error, however the command ends.
     process.exitCode = isOutputLost ? exitCodes.storage : code;
   };
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
@@ -29,10 +29,10 @@ function processIo(): CliIo {
       setExitCode,
     });
   });
-  // A run does not stop because nobody reads its progress.
+  // A run does not stop because its progress has no reader.
   process.stderr.on("error", () => {});
   return {
-    // Touching stdin opens it, which a command that does not read it must not do.
+    // Access to stdin opens it, which a command that does not read it must not do.
     get stdin() {
       return process.stdin;
     },

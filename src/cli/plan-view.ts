@@ -6,9 +6,9 @@ import type { RunPreview, ShownRow } from "../run/preview/preview.ts";
 import { duration } from "../terminal/progress-view.ts";
 import { counted, dollars, grouped, sized } from "../terminal/quantities.ts";
 
-/** Longest text of one message that is shown whole. */
+/** Longest text of a message to show in full. */
 const maxShownCharacters = 2000;
-/** Requests of one row that are shown. */
+/** Requests of one row to show. */
 const maxShownRequests = 5;
 
 /** A preview as lines for people. */
@@ -42,7 +42,7 @@ export function previewLines(preview: RunPreview): string[] {
   return lines;
 }
 
-/** Tokens, money and time, and what they are estimated from. */
+/** Tokens, money and time, with the basis of their estimate. */
 function costLines({ tokens, usd, seconds, basis, measuredRows, sampledRows }: RunPreview) {
   const { prompt, completion, charactersPerToken } = tokens;
   const perToken = `characters / ${charactersPerToken}`;
@@ -68,7 +68,7 @@ function costLines({ tokens, usd, seconds, basis, measuredRows, sampledRows }: R
   return lines;
 }
 
-/** What limits the answers, and so the estimate of their tokens. */
+/** The limit of the answers, and so of the estimate of their tokens. */
 function limitLines({ limitedBy, defaultLimit }: RunPreview["tokens"]): string[] {
   const measure = "--measure asks some rows and says more";
   const tokens = `${grouped(defaultLimit)} tokens for each request`;
@@ -86,7 +86,7 @@ function limitLines({ limitedBy, defaultLimit }: RunPreview["tokens"]): string[]
   return lines[limitedBy].map((line) => `${" ".repeat(10)}${line}`);
 }
 
-/** `about 1,200 (1,100 to 1,300)`; a number alone where nothing is estimated. */
+/** `about 1,200 (1,100 to 1,300)`; a number alone if it is not an estimate. */
 function about({ estimated, low, high }: Interval, text: (value: number) => string): string {
   const [most, ...bounds] = [text(estimated), text(low), text(high)];
   return bounds.every((bound) => bound === most)
@@ -140,7 +140,7 @@ function slotLines({ line, slots }: NonNullable<InferenceRequest["slottedLine"]>
   return [`     [answer] ${line}`, ...facts];
 }
 
-/** What a person types to have a frozen plan worked on. */
+/** The commands that start work on a frozen plan. */
 export function workerCommands(directory: string, tasks: number): string[] {
   const last = tasks - 1;
   return [

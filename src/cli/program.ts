@@ -17,6 +17,7 @@ interface ProgramOptions {
  *
  * @example
  * await runProgram(["plan", "-c", "job.yaml"], io, { version: "0.1.0" });
+ *
  */
 export async function runProgram(
   args: readonly string[],
@@ -93,9 +94,7 @@ function isClosedPipe(thrown: unknown): boolean {
   return ["EPIPE", "ERR_STREAM_DESTROYED", "ABORT_ERR"].includes(name);
 }
 
-/**
- * The command that `args` names, at any depth: `["model", "pull", "x"]` gives `pull` of `model`.
- */
+/** The command of `args`, at any depth: `["model", "pull", "x"]` gives `pull` of `model`. */
 function namedCommand(program: Command, args: readonly string[]): Command {
   let command = program;
   for (const arg of args) {
@@ -108,10 +107,11 @@ function namedCommand(program: Command, args: readonly string[]): Command {
 }
 
 /**
- * The flag a person most likely meant, by its whole name or by the last part of a dotted key.
+ * The most likely meant flag, by its whole name or by the last part of a dotted key.
  *
  * @example
  * nearestFlag("--temprature", ["--model.name", "--generation.temperature"]);
+ *
  */
 function nearestFlag(flag: string, flags: readonly string[]): string | undefined {
   const bare = (text: string) => text.replace(/^-+/, "").replace(/=.*$/s, "");
@@ -123,7 +123,7 @@ function meant(suggestion: string | undefined): string {
   return suggestion === undefined ? "" : `; did you mean ${suggestion}?`;
 }
 
-/** What commander found wrong with `args`, as an error of ours that names the nearest match. */
+/** Commander's error about `args`, as an error of ours with the most similar name. */
 async function usageError(
   error: CommanderError,
   { program, args, declareAll }: Call,
@@ -148,7 +148,7 @@ async function usageError(
   return new SluiceError("USAGE", error.message.replace(/^error: /, ""), { hint });
 }
 
-/** Every long flag of a command, those that no argument named too. */
+/** Every long flag of a command, including those without an option. */
 async function flagsOf(command: Command, declareAll: Call["declareAll"]): Promise<string[]> {
   const [, ...path] = commandPath(command).split(" ");
   let known: Command | undefined;
@@ -167,7 +167,7 @@ function unknownCommand(word: string, names: readonly string[], hint: string): S
   });
 }
 
-/** The words that call a command, as `sluice model pull`. */
+/** The words that call a command, such as `sluice model pull`. */
 function commandPath(command: Command): string {
   const names: string[] = [];
   for (let at: Command | null = command; at; at = at.parent) names.unshift(at.name());

@@ -12,7 +12,7 @@ export interface EndedCall {
   exitCode: number | undefined;
 }
 
-/** The flags of every command that goes on with a run. */
+/** The flags of every command that continues a run. */
 export interface CallFlags {
   set?: readonly string[];
   install: boolean;
@@ -20,10 +20,10 @@ export interface CallFlags {
   quiet?: boolean;
 }
 
-/** Gathers the values of a flag that is given several times. */
+/** Collects the values of a flag that is given several times. */
 export const collect = (text: string, before: readonly string[] = []) => [...before, text];
 
-/** Adds the flags of a command that goes on with a run. */
+/** Adds the flags of a command that continues a run. */
 export function withCallFlags(command: Command, setDescription: string): Command {
   return command
     .option("--set <key=value>", setDescription, collect)
@@ -32,7 +32,9 @@ export function withCallFlags(command: Command, setDescription: string): Command
     .option("--quiet", "no progress");
 }
 
-/** What every command that carries a run out gives to it; it listens to signals from its start. */
+/**
+ * The common part of every command that carries out a run; it listens to signals from its start.
+ */
 export function startOptions(
   call: Pick<StartOptions, "backendOf" | "dependencies" | "signal" | "install">,
   { logger, onEvent, onStep }: Progress,
@@ -49,8 +51,8 @@ export function startOptions(
 }
 
 /**
- * Says how a call ended: on a terminal in words, elsewhere by the summary as a line of JSON, which
- * is the last of stdout. Sets the exit code.
+ * Prints how a call ended: on a terminal in words, elsewhere as the summary in a line of JSON, the
+ * last one of stdout. Sets the exit code.
  */
 export async function endCall(
   { result, exitCode }: EndedCall,

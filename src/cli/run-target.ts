@@ -12,28 +12,27 @@ import { runStorage } from "../run/directory/run-storage.ts";
 import { type Plan, readPlan } from "../run/plan/plan.ts";
 import type { CliIo } from "./io.ts";
 
-/** A run that a command was given. */
+/** A run that was given to a command. */
 export interface RunTarget {
   location: RunLocation;
   dependencies: RunDependencies;
   /** Rooted at the run directory. */
   storage: Storage;
-  /** Rooted where the run directory lies. */
+  /** Rooted at the run directory's parent. */
   outside: Storage;
 }
 
-/** How every command describes its argument. */
+/** The description of this argument, for every command. */
 export const runArgument = [
   "<run>",
   "the run directory, its results file, or its job file",
 ] as const;
 
 /**
- * The run that a path names: its directory, the file that its results are merged into, or the job
- * file that it was made with.
+ * The run of a path: its directory, the merged file of its results, or its job file.
  *
- * @throws SluiceError `NOT_A_RUN`, with a hint where the path is near one; of a job file what
- *   `loadJob` throws.
+ * @throws SluiceError `NOT_A_RUN`, with a hint if the path is close to a run; for a job file,
+ *   errors of `loadJob`.
  */
 export async function openTarget(run: string, io: CliIo, logger?: Logger): Promise<RunTarget> {
   const { path, store } = await outputOf(run, io);
@@ -52,8 +51,8 @@ export async function openTarget(run: string, io: CliIo, logger?: Logger): Promi
 }
 
 /**
- * The same run, with object stores as its job has them where neither options nor environment do:
- * its input may lie in one.
+ * The same run, with the job's object stores if neither options nor environment define them: its
+ * input may be in one.
  */
 export async function withOwnStores(
   target: RunTarget,
@@ -68,7 +67,7 @@ export async function withOwnStores(
   return { ...target, dependencies, plan };
 }
 
-/** Where a run lies that is named by its output or by its job file. */
+/** The place of a run, from its output or its job file. */
 export async function outputOf(
   run: string,
   io: CliIo,
@@ -81,7 +80,7 @@ export async function outputOf(
   return { path: job.output.path, store: job.store };
 }
 
-/** A place as an argument of a command that is typed here: short, and quoted where needed. */
+/** A place as an argument of a command to type here: short, and quoted where needed. */
 export function argumentOf(place: string, { workingDirectory }: Pick<CliIo, "workingDirectory">) {
   const near = schemeOf(place) === undefined ? relative(workingDirectory, place) : place;
   const short = near === "" || near.startsWith("../..") ? place : near;

@@ -14,10 +14,10 @@ const maxLabelWidth = 24;
 
 /**
  * Prints the first answers of a sealed run to stderr, a line for each prompt of a row, clipped to
- * the terminal: so that a person sees at a glance whether they make sense.
+ * the terminal: a person sees at a glance whether they make sense.
  *
  * @param output the run directory, or the results file.
- * @param rows how many; anything but a positive number counts as 3.
+ * @param rows how many; anything except a positive number counts as 3.
  */
 export async function showAnswers(
   output: string,
@@ -55,11 +55,12 @@ export async function showAnswers(
 }
 
 /**
- * A value in one line for people: texts as they are, members of lists and objects one after
- * another, of a slotted answer its text.
+ * A value in one line for people: texts unchanged, members of lists and objects in a row, a slotted
+ * answer as its text.
  *
  * @example
  * compactText({ times: ["5 min", null] }); // "times: 5 min | –"
+ *
  */
 export function compactText(value: Json): string {
   if (value === null) return "–";

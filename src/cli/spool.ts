@@ -11,10 +11,10 @@ import type { Plan } from "../run/plan/plan.ts";
 import type { CliIo } from "./io.ts";
 
 /**
- * Carries out a job over standard input, which is put into a file of the run directory. The file
- * goes again if the job is refused.
+ * Carries out a job with standard input, which is stored in a file of the run directory. If the job
+ * is refused, the file is removed.
  *
- * @throws SluiceError `OUTPUT_OCCUPIED`, before anything is written; and what `action` throws.
+ * @throws SluiceError `OUTPUT_OCCUPIED`, before anything is written; and errors of `action`.
  */
 export async function withStdin<Result>(
   asked: JobSpec,
@@ -32,9 +32,9 @@ export async function withStdin<Result>(
 }
 
 /**
- * Puts standard input into a file of the run directory, so that it can be read more than once: the
+ * Stores standard input in a file of the run directory, so that it can be read more than once: the
  * job with `-` replaced by that file. The name follows from the content, so that the same input
- * goes on with the same run.
+ * continues the same run.
  *
  * @throws SluiceError `OUTPUT_OCCUPIED`, before anything is written.
  */
@@ -75,7 +75,7 @@ async function spoolStdin(
   };
 }
 
-/** Removes what was put down for a run that does not read it. */
+/** Removes the file if the run does not read it. */
 async function dropSpool(
   { input, output }: JobSpec,
   { openStorage }: Pick<RunDependencies, "openStorage">,

@@ -60,7 +60,7 @@ function runLines(run: RunStatus): string[] {
   return lines;
 }
 
-/** Which model it is, in a few words. */
+/** The model in a few words. */
 export const modelText = ({ engine, name }: RunStatus["model"]) =>
   name === null || name === engine ? engine : `${engine}, ${name}`;
 
@@ -94,7 +94,7 @@ function rateLines({ rowsPerSecond, etaSeconds, live }: RunStatus): string[] {
   return [`  rate   ${facts.join(", ")}`];
 }
 
-/** What a person would do next, if anything. */
+/** The next command for a person, if there is one. */
 function nextSteps(run: RunStatus): string[] {
   const { state, openTasks, rows, location, tasks, openRetry } = run;
   if (state === "running") return [];

@@ -10,10 +10,10 @@ const flags: readonly [name: keyof StoreOptions, value: string, description: str
 ];
 
 /**
- * Declares the options that say where an object store is, as `store` in the job file does, for a
- * command that reads no job.
+ * Declares the options for the place of an object store, like `store` in the job file, for a
+ * command without a job.
  *
- * @returns the surroundings with these options among their variables, once they are parsed.
+ * @returns the surroundings with the parsed options among their variables.
  */
 export function withStoreFlags(command: Command, io: CliIo): CliIo {
   for (const [name, value, description] of flags) {
@@ -26,7 +26,7 @@ export function withStoreFlags(command: Command, io: CliIo): CliIo {
     ) as StoreOptions;
     return { ...io.environment, ...storeVariables(store, io.environment) };
   };
-  // Not by spreading: whoever touches standard input opens it.
+  // Not by spreading: access to standard input opens it.
   return Object.defineProperties({} as CliIo, {
     ...Object.getOwnPropertyDescriptors(io),
     environment: { get: environment, enumerable: true },

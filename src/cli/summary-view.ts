@@ -16,19 +16,19 @@ import { clip, wrap } from "../terminal/table.ts";
 import type { CliIo } from "./io.ts";
 import { argumentOf } from "./run-target.ts";
 
-/** What a person is told beside the summary. */
+/** What a person sees beside the summary. */
 interface SummaryFacts {
   name: string | null;
   wasSealed: boolean;
-  /** Rows that repeat an id. */
+  /** Rows with a repeated id. */
   duplicates: string | undefined;
-  /** Limits of what the run may spend, as they were at last. */
+  /** The last limits of the run's budget. */
   budget: Readonly<Record<string, number>>;
-  /** The command that asks rows with cut answers again, where one helps. */
+  /** The command that sends cut rows again, if one helps. */
   cutRetry: string | undefined;
-  /** The error has named a command that helps. */
+  /** The error already names a command that helps. */
   isAdvised: boolean;
-  /** The output as an argument of a command typed here. */
+  /** The output as an argument of a command to type here. */
   run: string;
   paint: Paint;
 }
@@ -57,10 +57,10 @@ export async function summaryFacts(
   };
 }
 
-/** Reasons of failed rows that are shown. */
+/** Reasons of failed rows to show. */
 const maxReasons = 5;
 
-/** How a run ended, for people: no line but those of commands is longer than `columns`. */
+/** How a run ended, for people: only lines with commands are longer than `columns`. */
 export function summaryLines(summary: RunSummary, facts: SummaryFacts, columns: number): string[] {
   const { name, duplicates, run, paint } = facts;
   const cut = cutText(summary.rows.answered, summary.finish_reasons?.length);
@@ -94,7 +94,7 @@ export function summaryLines(summary: RunSummary, facts: SummaryFacts, columns: 
   const steps = nextSteps(summary, facts);
   const width = Math.max(...steps.map(([command]) => command.length));
   lines.push(`  ${summary.sealed ? "results" : "run    "}  ${run}`);
-  // Longer than the others, which are not to stand as far apart for it.
+  // Longer than the other labels, which need no such space.
   if (facts.cutRetry) steps.push([facts.cutRetry, "asks rows with cut answers again"]);
   for (const [at, [command, what]] of steps.entries()) {
     const label = at === 0 ? "  next     " : "           ";
@@ -116,7 +116,7 @@ function endWord(
   return [`${status === "CANCELED" ? "stopped" : "not finished"}, all answers are kept`, "yellow"];
 }
 
-/** A text that may be long behind its label, broken into lines. */
+/** A possibly long text after its label, broken into lines. */
 function labeled(label: string, text: string, columns: number): string[] {
   const indent = 11;
   return wrap(text, Math.max(20, columns - indent)).map((line, at) =>
@@ -134,7 +134,7 @@ function reasonLines({ errors, error_messages }: RunSummary, columns: number): s
   return texts.flatMap((text, at) => labeled(at === 0 ? "failed" : "", text, columns));
 }
 
-/** Commands that help from here on, with what they do. */
+/** Commands that help from here on, with their purpose. */
 function nextSteps(
   { sealed, rows, errors, stopped_by: cause }: RunSummary,
   { run, budget, isAdvised }: SummaryFacts,
@@ -153,14 +153,14 @@ function nextSteps(
   ];
 }
 
-/** What is wrong with a row itself, and is mended where the row stands. */
+/** Faults of a row itself, to be mended in the input. */
 const rowFaults: ReadonlySet<string> = new Set<ErrorCode>([
   ...(["JSON_INVALID", "CSV_INVALID", "ROW_SCHEMA", "ROW_NOT_OBJECT", "UTF8_INVALID"] as const),
   ...(["NUL_BYTE", "ID_INVALID", "VARIABLE_MISSING", "FIELD_TYPE", "COLUMN_INVALID"] as const),
   ...(["PARAMETER_MISSING", "PARAMETER_INVALID", "FILE_UNREADABLE"] as const),
 ]);
 
-/** The command that goes on with a run; with twice of what it might spend, where that is spent. */
+/** The command that continues a run; with twice the budget if that is spent. */
 export function resumeCommand(run: string, spentBudget: Readonly<Record<string, number>> = {}) {
   const limits = Object.entries(spentBudget);
   return [
@@ -169,7 +169,7 @@ export function resumeCommand(run: string, spentBudget: Readonly<Record<string, 
   ].join(" ");
 }
 
-/** Commands that ask failed rows again: what is wrong with a row has to be mended first. */
+/** Commands that send failed rows again: faults of a row must be mended first. */
 export function retrySteps(codes: readonly string[], run: string): [string, string][] {
   const isPassing = (code: string) => errorTable[code as ErrorCode]?.retryable === true;
   const others = codes.filter((code) => !rowFaults.has(code));

@@ -15,11 +15,11 @@ export interface TransferFlags {
 }
 
 /**
- * Carries a transfer out: progress on stderr, a line of JSON at the end of stdout. Ctrl-C stops it;
- * the same command goes on.
+ * Carries out a transfer: progress on stderr, a line of JSON at the end of stdout. Ctrl-C stops it;
+ * the same command continues it.
  *
- * @throws SluiceError `TARGET_DIFFERS`, or why a file could not be moved, after all else was; and
- *   what `move` throws.
+ * @throws SluiceError `TARGET_DIFFERS`, or the error of a file, after all others were moved; and
+ *   errors of `move`.
  */
 export async function transfer(
   name: string,
@@ -64,7 +64,7 @@ export async function transfer(
   });
 }
 
-/** What the command ends with: the first file that failed, or the files that differ. */
+/** The final error of the command: the first failed file, or the files that differ. */
 function problemOf(summary: TransferSummary): SluiceError | undefined {
   const { failedFiles, failures, differentFiles, different } = summary;
   if (failures[0]) {

@@ -5,11 +5,11 @@ import type { CliIo, StopSignal } from "./io.ts";
 const signalCodes: Record<StopSignal, number> = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
 
 /**
- * Runs an action that Ctrl-C stops: once cleanly, through its signal; twice at once. Either way
- * nothing answered is lost. Until the action calls `listen` there is nothing to stop cleanly, and
- * the first Ctrl-C ends the process, whatever it computes.
+ * Runs an action that Ctrl-C stops: once cleanly, through its signal; twice at once. In both cases,
+ * answers are kept. Until the action calls `listen` there is nothing to stop cleanly, and the first
+ * Ctrl-C ends the process, whatever it computes.
  *
- * @returns its result, and the exit code where a signal stopped it.
+ * @returns its result, and the exit code if a signal stopped it.
  */
 export async function untilSignal<T>(
   io: CliIo,
@@ -30,7 +30,7 @@ export async function untilSignal<T>(
       stop.abort(new SluiceError("RUN_CANCELED", `by ${signal}`));
     });
   };
-  // The first process of a container gets no signal that it does not listen to.
+  // The first process of a container receives only signals that it listens to.
   if (io.process.pid === 1) listen();
   try {
     const result = await action(stop.signal, listen);

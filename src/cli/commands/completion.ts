@@ -9,7 +9,7 @@ For bash, in ~/.bashrc:                 source <(sluice completion bash)
 For zsh, in ~/.zshrc behind compinit:   source <(sluice completion zsh)
 For fish, in ~/.config/fish/config.fish: sluice completion fish | source`;
 
-/** `sluice completion SHELL`: what makes the shell complete commands and options. */
+/** `sluice completion SHELL`: a script that makes the shell complete commands and options. */
 export function register(command: Command, io: CliIo, { declareAll }: CommandCall): void {
   command
     .addArgument(new Argument("<shell>", "the shell").choices(shells))

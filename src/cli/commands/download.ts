@@ -3,7 +3,7 @@ import type { CliIo } from "../io.ts";
 import { withStoreFlags } from "../store-flags.ts";
 import { type TransferFlags, transfer } from "../transfer.ts";
 
-/** `sluice download s3://… DIR`: copies what lies below a far place into a folder. */
+/** `sluice download s3://… DIR`: copies the files below an address into a folder. */
 export function register(command: Command, given: CliIo): void {
   const io = withStoreFlags(command, given);
   command

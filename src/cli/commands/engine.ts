@@ -53,7 +53,7 @@ export function register(command: Command, io: CliIo): void {
     .action((options: MeasureFlags) => measure(options, io));
 }
 
-/** Loaded by the action that runs, so that `--help` and other commands start at once. */
+/** Loaded by the called action, so that `--help` and other commands start at once. */
 async function load() {
   const [packages, context, progress] = await Promise.all([
     import("../../engines/packages/packages.ts"),

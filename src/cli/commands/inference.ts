@@ -5,7 +5,7 @@ import type { CliIo, CommandCall } from "../io.ts";
 import { type JobOptionValues, jobFromOptions, joined } from "../job-options.ts";
 import { declareRunOptions, type ReadJob, type RunOptions, run } from "./run.ts";
 
-/** Options of Axolotl's command that Sluice has under other names. */
+/** Options of Axolotl's command with other names in Sluice. */
 interface InferenceOptions {
   base_model?: string;
   base_model_config?: string;
@@ -17,7 +17,7 @@ interface InferenceOptions {
 
 type AllOptions = InferenceOptions & RunOptions & JobOptionValues;
 
-/** The options, and those of `sluice run` that say the same. */
+/** The options, and the equivalent ones of `sluice run`. */
 const sameOptions = [
   ["base_model", "model"],
   ["generation_config", "generation"],
@@ -46,7 +46,7 @@ export function register(command: Command, io: CliIo, { args }: CommandCall): vo
     .action((_, options: AllOptions) => run(withOwnNames(options), io, readJob));
 }
 
-/** The options under the names that `sluice run` has for them. */
+/** The options under the names of `sluice run`. */
 function withOwnNames(options: AllOptions): RunOptions & JobOptionValues {
   const named: Record<string, unknown> = { ...options };
   for (const [theirs, own] of sameOptions) {
@@ -70,7 +70,7 @@ const readJob: ReadJob = async (options: AllOptions, io, notice) => {
   });
   const { base_model: model, base_model_config: config, accelerate } = options;
   if (config !== undefined && config !== model) notice(configNotice(config));
-  // Axolotl strips what a model answers; here a job has to ask for that.
+  // Axolotl strips a model's answers; here a job must ask for that.
   const stripWhitespace = job.output.stripWhitespace ?? true;
   const stripped = { ...job, output: { ...job.output, stripWhitespace } };
   return {
@@ -79,7 +79,7 @@ const readJob: ReadJob = async (options: AllOptions, io, notice) => {
   };
 };
 
-/** The job where the file of `accelerate config` wants it to run. */
+/** The job at the place that the file of `accelerate config` wants. */
 async function placed(
   job: JobSpec,
   file: string,

@@ -5,7 +5,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { sampleJob, sampleRows } from "../first-job.ts";
 import { type CliIo, write } from "../io.ts";
 
-/** `sluice init [directory]`: a first job with sample data that runs as it stands. */
+/** `sluice init [directory]`: a first job with sample data, ready to run. */
 export function register(command: Command, io: CliIo): void {
   command
     .argument("[directory]", "where to write; made if it is not there", ".")
@@ -15,7 +15,7 @@ export function register(command: Command, io: CliIo): void {
       await refuseToOverwrite(target, Object.keys(files));
       await mkdir(target, { recursive: true });
       for (const [name, text] of Object.entries(files)) {
-        // `wx` refuses as well what appeared since the check.
+        // `wx` also refuses a file that appeared since the check.
         await writeFile(join(target, name), text, { flag: "wx" });
       }
       await write(io, nextSteps(relative(io.workingDirectory, join(target, "job.yaml"))));

@@ -38,7 +38,7 @@ export function register(command: Command, io: CliIo): void {
     .action((name: string, options: OutputOptions) => verify(name, io, options));
 }
 
-/** Loaded by the action that runs, so that `--help` and other commands start at once. */
+/** Loaded by the called action, so that `--help` and other commands start at once. */
 async function load() {
   const [models, context, progress] = await Promise.all([
     import("../../engines/models/models.ts"),

@@ -13,7 +13,7 @@ import { type CliIo, type CommandCall, write } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
 import { untilSignal } from "../until-signal.ts";
 
-/** One row says nothing of how rows differ. */
+/** One row does not show how rows differ. */
 const leastMeasured = 2;
 
 interface PlanFlags {
@@ -81,7 +81,7 @@ async function plan(given: PlanFlags & JobOptionValues, io: CliIo): Promise<void
   }
 }
 
-/** What a person wishes of a run, where advice is asked for. */
+/** The user's wishes for a run, if advice is requested. */
 type Wishes = Omit<AdviceFacts, "rows" | "plannedRowsPerShard" | "speed" | "journal">;
 
 function wishesOf(flags: PlanFlags): Wishes | undefined {
@@ -112,9 +112,9 @@ const spanForm =
   /^(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?$/;
 
 /**
- * Reads a length of time as people write it: `2h`, `1h30m`, `1.5d`, `90s`.
+ * Reads a duration in human form: `2h`, `1h30m`, `1.5d`, `90s`.
  *
- * @param flag the option that it is the value of, for the error.
+ * @param flag the option with this value, for the error.
  * @returns seconds, above 0.
  * @throws SluiceError `USAGE`.
  */
@@ -129,7 +129,7 @@ export function secondsOf(flag: string, text: string): number {
   );
 }
 
-/** Advice for a job that was measured, and a note where it is of servers. */
+/** Advice for a measured job, with a note if it uses servers. */
 async function adviceFor(
   job: JobSpec,
   { rows, input, speed }: RunPreview,
@@ -154,7 +154,7 @@ async function adviceFor(
   return { ...advice, warnings: [...advice.warnings, note] };
 }
 
-/** Rows of a file that cannot be cut, where nothing but files of that kind is known. */
+/** Rows of an indivisible file, if all files are of that kind. */
 function leastUncutRows({ rows, files, compressedFiles }: RunPreview["input"]): number {
   return compressedFiles === files ? Math.ceil(rows / files) : 1;
 }
@@ -196,7 +196,7 @@ async function preview(
         },
       }),
     });
-  // Nothing but an engine has to be closed: without one a signal ends this at once.
+  // Only an engine needs to be closed: without one, a signal ends this at once.
   const isMeasured = options.measure !== undefined;
   const found = isMeasured
     ? (await untilSignal(io, progress.logger, previewed)).result
@@ -215,7 +215,7 @@ async function preview(
   await write(io, `${lines.join("\n")}\n`);
 }
 
-/** The engine that was measured to be faster than the job's, if it can do what the job asks. */
+/** The engine that was measured to be faster than the job's, if it can do the job. */
 async function fasterLine(
   job: JobSpec,
   io: CliIo,

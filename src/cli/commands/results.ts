@@ -20,7 +20,7 @@ interface ResultsFlags {
   overwrite?: boolean;
 }
 
-/** `sluice results DIR`: what is done, in input order, on stdout or in a file. */
+/** `sluice results DIR`: the finished rows, in input order, on stdout or in a file. */
 export function register(command: Command, given: CliIo): void {
   const io = withStoreFlags(command, given);
   command
@@ -45,7 +45,7 @@ async function results(run: string, options: ResultsFlags, io: CliIo): Promise<v
   }
   const target = await openTarget(run, io);
   const { storage, outside, dependencies } = target;
-  // For other readers of the files; who may only read them reads what the seal names all the same.
+  // For other readers of the files; without write access, the seal's files can still be read.
   await mendResults(target).catch(() => {});
   const stop = new AbortController();
   const ignore = io.onSignal(() => stop.abort());
@@ -58,7 +58,7 @@ async function results(run: string, options: ResultsFlags, io: CliIo): Promise<v
       clock: io.clock,
       signal,
       keepsSpecials: format.name === "parquet",
-      // Reading goes on if the state of other processes cannot be seen.
+      // Reading continues if the state of other processes is unknown.
       onWait: (task) => void tellIfIdle(task, storage, dependencies, io, signal).catch(() => {}),
     });
     end = yield* read;
@@ -77,7 +77,7 @@ async function results(run: string, options: ResultsFlags, io: CliIo): Promise<v
   }
 }
 
-/** Publishes again what an older process has overwritten since the run was sealed. */
+/** Publishes again what an older process has overwritten since the seal. */
 async function mendResults({ storage, outside, dependencies }: RunTarget): Promise<void> {
   const { completeSeal } = await import("../../run/seal/publish-seal.ts");
   const { openStorage } = dependencies;
@@ -89,13 +89,13 @@ async function* inputRows(letters: AsyncIterable<Uint8Array>): AsyncGenerator<Ui
   for await (const letter of linesOfChunks(letters)) {
     const { row, rowBase64 } = JSON.parse(letter) as DeadLetter;
     if (rowBase64 !== undefined) yield Buffer.from(rowBase64, "base64");
-    // A row that could not be read as an object stands there as text.
+    // A row that could not be read as an object is there as text.
     else yield Buffer.from(typeof row === "string" ? row : memberTexts(letter).get("row")!);
     yield Buffer.from("\n");
   }
 }
 
-/** Somebody who waits for a run that nobody works on should know it. */
+/** A user who waits for a run without a working process should know it. */
 async function tellIfIdle(
   task: number,
   storage: Storage,

@@ -10,7 +10,7 @@ import { openTarget, runArgument, withOwnStores } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
 import { untilSignal } from "../until-signal.ts";
 
-/** `sluice resume DIR`: goes on with the run that lies there, by its own job. */
+/** `sluice resume DIR`: continues the run in a directory, by its own job. */
 export function register(command: Command, given: CliIo): void {
   const io = withStoreFlags(command, given);
   const described = command.argument(...runArgument);
@@ -27,7 +27,7 @@ async function resume(run: string, options: CallFlags, io: CliIo): Promise<void>
   );
   const backends = openBackends(backendContext(io, progress.logger));
   try {
-    // The last call may have gone on elsewhere than the plan says.
+    // The last call may have used other settings than the plan.
     const stored = (await leadingCoordinator(storage))?.job ?? plan.job;
     const isChanged = options.set?.some((set) => set.startsWith("backend="));
     if (!isChanged) backends.of(stored).startAhead();

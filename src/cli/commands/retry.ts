@@ -22,7 +22,7 @@ interface RetryOptions extends CallFlags {
   abandon?: boolean;
 }
 
-/** `sluice retry DIR`: asks the failed rows of a sealed run again. */
+/** `sluice retry DIR`: sends the failed rows of a sealed run again. */
 export function register(command: Command, given: CliIo): void {
   const io = withStoreFlags(command, given);
   command
@@ -78,7 +78,7 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
   }
 }
 
-/** Where rows are read anew: a path of this machine is from the working directory. */
+/** Where rows are read again: a local path starts from the working directory. */
 function rereadFrom(given: string | true, io: CliIo): "input" | { file: string } {
   if (given === true) return "input";
   return { file: absoluteLocation(io.workingDirectory, given) };

@@ -15,7 +15,7 @@ interface BatchOptions {
   set?: readonly string[];
 }
 
-/** `sluice run-batch`: `sluice run` with the options of vLLM's command of that name. */
+/** `sluice run-batch`: `sluice run` with the options of vLLM's command with that name. */
 export function register(command: Command, io: CliIo, { args }: CommandCall): void {
   declareRunOptions(command, io, args)
     .option("-i, --input-file <path>", "file of requests, a line each; - = stdin", collect)
@@ -31,7 +31,7 @@ export function register(command: Command, io: CliIo, { args }: CommandCall): vo
     );
 }
 
-/** The options of a batch as those of the job that it is. */
+/** The options of a batch as those of its job. */
 function batchJob(options: BatchOptions & JobOptionValues, io: CliIo): JobOptionValues {
   const { inputFile = options.input, outputFile = options.output } = options;
   const { SLUICE_CONFIG: config, SLUICE_INPUT: input } = io.environment;
@@ -49,7 +49,7 @@ function batchJob(options: BatchOptions & JobOptionValues, io: CliIo): JobOption
     ...(inputs === 0 ? {} : { format: "openai-batch" }),
     ...(servedModelName && { servedModelName: JSON.stringify(servedModelName) }),
   };
-  // Several inputs are a list, whose entries are named by number.
+  // Several inputs are a list, with entries by number.
   const places = inputs > 1 ? Array.from({ length: inputs }, (_, at) => `input.${at}`) : ["input"];
   const inputSets = places.flatMap((place) =>
     Object.entries(ofInput).map(([key, value]) => `${place}.${key}=${value}`),

@@ -16,7 +16,7 @@ import { report } from "../report.ts";
 import { type EndedCall, endCall, startOptions } from "../run-call.ts";
 import { untilSignal } from "../until-signal.ts";
 
-/** Options of `sluice run` that shape no job. */
+/** Options of `sluice run` that are not part of the job. */
 export interface RunOptions {
   overwrite?: boolean;
   fork?: boolean;
@@ -36,7 +36,7 @@ export function register(command: Command, io: CliIo, { args }: CommandCall): vo
   );
 }
 
-/** Declares the options of `sluice run`: every one, or those of job keys that stand in `args`. */
+/** Declares the options of `sluice run`: all of them, or only the job keys in `args`. */
 export function declareRunOptions(
   command: Command,
   io: CliIo,
@@ -52,7 +52,7 @@ export function declareRunOptions(
     .option("--quiet", "no progress");
 }
 
-/** Finds the job of a command, and tells what a person should know of how it was read. */
+/** Finds the job of a command, and prints notices about how it was read. */
 export type ReadJob = (
   options: RunOptions & JobOptionValues,
   io: CliIo,
@@ -60,7 +60,7 @@ export type ReadJob = (
 ) => Promise<Pick<LoadedJob, "job" | "originOf">>;
 
 /**
- * Carries a job out, with progress on stderr and the summary as the last line of stdout; with
+ * Carries out a job, with progress on stderr and the summary as the last line of stdout; with
  * `--report` that line is the report.
  */
 export async function run(
@@ -72,8 +72,8 @@ export async function run(
   const progress = openProgress(options, io);
   const backends = openBackends(backendContext(io, progress.logger));
   try {
-    // A worker takes as long to start as a job takes to be read and planned: what that needs is
-    // loaded after this, beside the worker's own start.
+    // A worker starts in about the time in which a job is read and planned: the code for that is
+    // loaded after this, while the worker starts.
     if (await isLocal(options, io)) backends.of({ backend: "local" }).startAhead();
     await runJobOf(options, io, progress, { backends, readJob, shownRows });
   } finally {
@@ -81,7 +81,7 @@ export async function run(
   }
 }
 
-/** True if the job is known to run on this machine before it is read. */
+/** True if it is known that the job runs on this machine, before it is read. */
 function isLocal(options: JobOptionValues, io: CliIo): Promise<boolean> {
   const { environment, workingDirectory } = io;
   return hasDefaultBackend({
@@ -137,7 +137,7 @@ async function runJobOf(
   io.setExitCode(exitCode ?? result.exitCode);
 }
 
-/** Prints the report of a sealed run, which is one line, in pieces of bounded size. */
+/** Prints the report of a sealed run, which is one line, in pieces of limited size. */
 async function printReport(
   { manifest }: RunSummary,
   dependencies: RunDependencies,

@@ -23,7 +23,7 @@ interface ShardFlags {
   overwrite?: boolean;
 }
 
-/** Between two lines that say how far it is. */
+/** Time between two lines of progress. */
 const progressIntervalMs = 2000;
 
 /** `sluice shard INPUT --shards 200 --output chunks/`: cuts inputs into equal chunks. */

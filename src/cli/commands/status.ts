@@ -14,7 +14,7 @@ interface StatusFlags {
 
 const watchIntervalMs = 2000;
 
-/** `sluice status DIR`: how far a run is. */
+/** `sluice status DIR`: the state of a run. */
 export function register(command: Command, given: CliIo): void {
   const io = withStoreFlags(command, given);
   command
@@ -50,7 +50,7 @@ async function status(run: string, options: StatusFlags, io: CliIo): Promise<voi
   }
 }
 
-/** Prints a report, on a terminal over the one before; returns the lines it took. */
+/** Prints a report, on a terminal over the previous one; returns its number of lines. */
 async function show(
   report: StatusReport,
   drawn: number,
@@ -68,7 +68,7 @@ async function show(
     return 0;
   }
   const { statusLines } = await import("../status-view.ts");
-  // Only what is drawn over itself must not wrap: elsewhere nothing of an error is cut.
+  // Only lines that are overwritten must not wrap: elsewhere, errors are shown in full.
   const isRedrawn = options.watch === true && io.isTerminal;
   const columns = isRedrawn ? io.columns() : Number.POSITIVE_INFINITY;
   const lines = statusLines(report, options, columns);

@@ -6,7 +6,7 @@ import { type CliIo, write } from "../io.ts";
 import { openTarget, runArgument } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
 
-/** `sluice verify DIR`: recomputes everything a run claims. */
+/** `sluice verify DIR`: recomputes everything that a seal states. */
 export function register(command: Command, given: CliIo): void {
   const io = withStoreFlags(command, given);
   command

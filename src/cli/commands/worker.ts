@@ -76,7 +76,7 @@ async function workOnFixedTasks(
       ...(share !== undefined && { share }),
       ...{ onEvent, logger, signal },
       check: (job) => check(job, { install: false, logger, signal }),
-      // As the pool of sluice run starts its own.
+      // Like the pool of sluice run starts its own.
       startWorker: ({ job, generation }, directory, log, index) =>
         openWorkers({ ...context, logger: log }).start(directory, job, generation, index),
     });

@@ -39,10 +39,10 @@ export async function answeredNothing(storage: Storage, retry: Plan): Promise<bo
   return true;
 }
 
-/** What an abandoned retry leaves behind. */
+/** The remains of an abandoned retry. */
 export interface AbandonedRetry {
   generation: number;
-  /** Its answers, which are in no result. */
+  /** Its answers, which are in none of the results. */
   dropped: PaidAnswers;
 }
 

@@ -2,15 +2,15 @@ import type { Channel } from "../../foundation/channel.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 
-/** Which run a worker that was started without one is to work on. */
+/** The run of a worker that started without one. */
 export type RunOpen = Extract<ToWorker, { type: "run-open" }>;
 
 /**
- * Waits for the `run-open` that must be the first message to a worker that was started without a
- * run. What comes after it goes to whoever listens to `rest`.
+ * Waits for `run-open`, the first message to a worker that started without a run. Later messages go
+ * to the listener of `rest`.
  *
- * @returns undefined when the channel closed before anything came.
- * @throws SluiceError `PROTOCOL` if another message comes first, or something that is not one.
+ * @returns undefined if the channel closed before the first message.
+ * @throws SluiceError `PROTOCOL` if another message comes first, or an invalid one.
  */
 export function untilRunOpen(
   channel: Channel<FromWorker, ToWorker>,

@@ -37,7 +37,7 @@ export interface ServeOptions {
   openEngine?: typeof openEngine;
 }
 
-/** What a worker says of itself while it lives. */
+/** The report of a living worker. */
 export interface WorkerRecord extends ProcessIdentity {
   worker: string;
   status: "running" | "successful";
@@ -47,12 +47,12 @@ export interface WorkerRecord extends ProcessIdentity {
 }
 
 /**
- * A worker's whole life: opens the run and the engine, obeys what comes over the channel, and
+ * A worker's whole life: opens the run and the engine, obeys the messages of the channel, and
  * leaves when it is told to or when the channel closes. An engine that cannot start is reported as
  * `worker-failed`.
  *
  * @returns that error, or `PROTOCOL` if a line of the channel was not a message; undefined if it
- * left in order.
+ *   left in order.
  */
 export async function serveWorker(options: ServeOptions): Promise<SluiceError | undefined> {
   const { channel, dependencies, engineContext } = options;
@@ -87,8 +87,8 @@ export async function serveWorker(options: ServeOptions): Promise<SluiceError | 
 }
 
 /**
- * A worker in this process, at the end of a channel. It talks to its coordinator as any other does;
- * what it lacks is a death of its own.
+ * A worker in this process, at the end of a channel. It talks to its coordinator like any other,
+ * but cannot die alone.
  */
 export function workerInside(serving: Omit<ServeOptions, "channel">): WorkerHandle {
   const [near, far] = channelPair<ToWorker, FromWorker>();
@@ -119,7 +119,7 @@ async function reusingEngine(
 ): Promise<Engine> {
   if (job.model.engine === "pipeline") {
     const { areStagesRepeatable } = await import("../execute/row-model.ts");
-    // Rows of a stage that samples are each answered by themselves.
+    // Rows of a sampling stage get separate answers.
     if (!areStagesRepeatable(job)) return engine;
   }
   const { cache } = job;
@@ -153,8 +153,8 @@ async function openContext({
     leadingCoordinator(storage),
   ]);
   const planned = effectiveJob(plan, plan.job);
-  // Another generation's coordinator asks other things.
-  // In this order, as earlier versions wrote the drawn seed into a coordinator's job.
+  // Another generation's coordinator sends other requests. In this order, because earlier versions
+  // wrote the drawn seed into a coordinator's job.
   const isOurs = leader !== undefined && differingAnswers(leader.job, planned).length === 0;
   const job = isOurs ? effectiveJob(plan, leader.job) : planned;
   const worker = sortableId(dependencies.clock, dependencies.random);
@@ -174,7 +174,7 @@ function keepHeartbeat(
     const status = hasEnded ? "successful" : "running";
     const record: WorkerRecord = { worker, status, beat: beat++, ...facts, ...processes.self() };
     await storage.replace(workerPath(worker), recordBytes(record)).catch((error: unknown) => {
-      // A heartbeat is only information; the next one may pass.
+      // A heartbeat is only information; the next one may succeed.
       logger.log("debug", asSluiceError(error).message);
     });
   };

@@ -21,7 +21,7 @@ export interface WorkerOptions {
   context: RunContext;
   engine: Engine;
   promptSet: PromptSet;
-  /** Where prompts are kept for other runs: whose `promptSet` it is. */
+  /** The folder of prompts for other runs: `promptSet` belongs to it. */
   prompts?: PreparedPrompts | undefined;
   channel: Channel<FromWorker, ToWorker>;
   pid: number;
@@ -30,14 +30,14 @@ export interface WorkerOptions {
 interface OpenTask {
   attempt?: TaskAttempt;
   reach?: RowReach;
-  /** Set once it may not go on: what its end will say. */
+  /** The cause for its end, once it must not continue. */
   error?: SluiceError;
   isCanceled: boolean;
 }
 
 /**
- * Obeys a coordinator: runs the tasks it is told over one engine, reports, and commits. Several
- * tasks are open at once, so that the engine never drains at a task's end.
+ * Obeys a coordinator: runs its tasks over one engine, reports, and commits. Several tasks are open
+ * at once, so that the engine never drains at a task's end.
  */
 export class Worker {
   readonly #options: WorkerOptions;
@@ -45,18 +45,18 @@ export class Worker {
   readonly #open = new Map<number, OpenTask>();
   readonly #executor: Executor;
   readonly #finishing = new Set<Promise<void>>();
-  /** Kinds of messages that were not understood. */
+  /** Kinds of unknown messages. */
   readonly #unknown = new Set<string>();
   #cancelProgress: (() => void) | undefined;
   #isStopping = false;
   #toldCapacity = 0;
   #toldRowsAhead = 0;
-  /** As JSON, to be compared. */
+  /** As JSON, for comparison. */
   #toldChoices = "";
-  /** Why the conversation could not go on, where the other end broke its rules. */
+  /** Why the conversation ended, if the other side broke its rules. */
   fault: SluiceError | undefined;
   #resolveStopped!: () => void;
-  /** Resolves when the worker was told to stop, or its channel closed, and all is on file. */
+  /** Resolves when the worker was told to stop, or its channel closed, and everything is stored. */
   readonly stopped = new Promise<void>((resolve) => {
     this.#resolveStopped = resolve;
   });
@@ -76,12 +76,12 @@ export class Worker {
       ...(arrange && { arrange }),
       onComplete: (attempt, closed) => this.#finish(attempt, closed),
       onFailure: (attempt, error) => this.#failAttempt(attempt, error),
-      // The coordinator sends the next task when it hears that few rows wait: it hears at once.
+      // The coordinator sends the next task when few rows wait, so it is told at once.
       onLowBacklog: () => this.#sendProgress(),
     });
   }
 
-  /** Says that it is ready and begins to obey. */
+  /** Reports that it is ready and begins to obey. */
   start(): void {
     const { channel, engine, context, pid } = this.#options;
     this.#toldCapacity = engine.capacity;
@@ -97,7 +97,7 @@ export class Worker {
       choices,
     });
     this.#scheduleProgress();
-    // Last: what came while the engine was opened, a stop or the close, is heard now and ends this.
+    // Last: a stop or a close that arrived while the engine was opened takes effect now.
     channel.onMessage((message) => this.#obey(message));
     channel.onClose((error) => {
       if (error instanceof SluiceError) this.fault = error;
@@ -105,13 +105,13 @@ export class Worker {
     });
   }
 
-  /** Takes no more rows, waits up to `graceMs` for what is asked, and puts all on file. */
+  /** Takes no more rows, waits up to `graceMs` for requests in flight, and stores everything. */
   async stop(graceMs: number): Promise<void> {
     if (this.#isStopping) return;
     this.#isStopping = true;
     const { context, engine, channel } = this.#options;
     this.#cancelProgress?.();
-    // Whoever waits for it may lose patience and end it: then no row is to blame.
+    // A process that waits for it may lose patience and end it: then no row is to blame.
     for (const { attempt } of this.#open.values()) attempt?.spareAsked();
     const cancelGrace = context.clock.schedule(graceMs, () => void engine.close().catch(() => {}));
     await this.#executor.stop();
@@ -147,7 +147,7 @@ export class Worker {
     this.#track(this.#begin(task, open, ends));
   }
 
-  // A coordinator of a later version may say more: what this one does not know it can do without.
+  // A coordinator of a later version may send unknown messages, which can be ignored.
   #ignore({ type }: { type: string }): void {
     if (this.#unknown.has(type)) return;
     this.#unknown.add(type);
@@ -183,7 +183,7 @@ export class Worker {
       open.reach = new RowReach(attempt.suspects, (rows, isAll) =>
         this.#send({ type: "task-asking", task, rows, isAll }),
       );
-      // Rows that were given up count as well, before the next one may end this process.
+      // Rows that were given up also count, before the next one may end this process.
       if (attempt.done > resumed) this.#sendProgress();
       this.#executor.backlog.noteOpened(clock.monotonic() - begunMs);
       this.#executor.add(attempt);
@@ -221,7 +221,7 @@ export class Worker {
     if (open?.attempt === attempt) this.#fail(task, open, error);
   }
 
-  // An earlier attempt at the same task may fail once more when the next one is under way.
+  // An earlier attempt at the same task may fail once more during the next one.
   #fail(task: number, open: OpenTask, error: SluiceError): void {
     if (this.#open.get(task) !== open || open.error) return;
     open.error = error;
@@ -265,13 +265,13 @@ export class Worker {
       for (const { reach, attempt } of this.#open.values()) {
         if (attempt) reach?.restate((row) => attempt.isOpen(row));
       }
-      // A coordinator takes a worker that says nothing for one that hangs.
+      // A coordinator considers a silent worker hung.
       if (this.#sendProgress() === 0) this.#send({ type: "worker-beat" });
       this.#scheduleProgress();
     });
   }
 
-  /** Reports on each task at work; says how many those are. */
+  /** Reports on each task in work; returns their number. */
   #sendProgress(): number {
     let told = 0;
     for (const [task, { attempt }] of this.#open) {
@@ -285,7 +285,7 @@ export class Worker {
     return told;
   }
 
-  /** How many rows should wait here, where that is not what the coordinator was told last. */
+  /** How many rows should wait here, if it differs from the last report. */
   #changedWants(): { capacity?: number; rowsAhead?: number } {
     const { capacity } = this.#options.engine;
     const wanted = this.#executor.backlog.rowsAhead;
@@ -299,7 +299,7 @@ export class Worker {
     return told;
   }
 
-  /** What the engine chose, where that is not what the coordinator was told last. */
+  /** The engine's choices, if they differ from the last report. */
   #changedChoices(): { choices?: Record<string, Json> } {
     const choices = { ...this.#options.engine.choices };
     const text = JSON.stringify(choices);
@@ -322,7 +322,7 @@ export class Worker {
   }
 }
 
-/** What is done with rows between reading and asking; undefined = nothing. */
+/** Prepares rows between reading and sending; undefined = no preparation. */
 function arrangementOf({ context, promptSet, prompts }: WorkerOptions): RowArrangement | undefined {
   const isOrdered = context.plan.order === "prefix";
   if (!isOrdered && !prompts) return undefined;
